@@ -12,9 +12,9 @@ from annulet.core.hidden import take_back
 from annulet.core.invariants import check_invariants
 from annulet.core.reasons import RemovalReason
 from annulet.core.ring_debt import PAUSE_MOST, SLICE_BYTES
-from annulet.core.sliced import SLICE_MESSAGES, SlicedWork
+from annulet.core.sliced import SLICE_MESSAGES
 from tests.core.deep_doubles import Deep
-from tests.core.helpers import NOW, RecordingEffects, RecordingSession, make_message, removed
+from tests.core.helpers import NOW, RecordingSession, SlicingEffects, make_message, removed
 
 RING = 300
 IN_MEMORY = 2
@@ -23,31 +23,12 @@ IN_MEMORY = 2
 KINDS: dict[str, dict[str, Any]] = {"simple": {}, "any": {"in_flight_max": 1000}}
 
 
-class Worker(RecordingEffects):
-    """Does what is to be done in slices when it is told to, as a broker does."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.works: list[SlicedWork] = []
-        self.steps = 0
-
-    def later(self, work: SlicedWork, now: int) -> None:
-        del now
-        self.works.append(work)
-
-    def run(self, now: int = NOW) -> None:
-        while self.works:
-            self.steps += 1
-            if not self.works[0].step(now):
-                del self.works[0]
-
-
 class Ring(Deep):
     """A full ring on a disk that refuses, but for two messages in memory."""
 
     def __init__(self, *, full: int = RING, **settings: Any) -> None:
         super().__init__(full, ring_size=full, **settings)
-        self.worker = self.queue.effects = Worker()
+        self.worker = self.queue.effects = SlicingEffects()
         self.disk.failing = True
         self.before = 0
 
@@ -55,7 +36,6 @@ class Ring(Deep):
         """Have so many arrive that make it longer."""
         self.publish(IN_MEMORY + more, **fields)
         assert self.dropped() == IN_MEMORY
-        self.before = IN_MEMORY
 
     def gives_again(self) -> None:
         """Let the disk give; nobody has asked it yet."""
@@ -99,9 +79,9 @@ def test_who_asks_the_disk_again_has_it_dropped_in_slices(ring: Ring) -> None:
     assert (ring.dropped(), len(ring.worker.works)) == (0, 1)
     ring.queue.ask_disk_again(NOW)
     assert len(ring.worker.works) == 1
-    ring.worker.works[0].step(NOW)
+    ring.worker.turn()
     assert ring.dropped() == SLICE_MESSAGES
-    ring.worker.run()
+    ring.worker.turns()
     last = ring.queue.next_sequence
     assert [entry.sequence for entry in ring.queue.order.entries()] == list(range(last - RING, last))
     assert ring.queue.ring_debt is None
@@ -115,7 +95,7 @@ def test_an_arrival_drops_its_own_and_has_the_rest_dropped(ring: Ring) -> None:
     assert ring.dropped() == 1
     ring.publish()
     assert ring.dropped() == 1
-    ring.worker.run()
+    ring.worker.turns()
     assert (ring.dropped(), ring.length) == (20, RING)
     ring.publish()
     assert (ring.dropped(), ring.worker.works) == (1, [])
@@ -127,9 +107,9 @@ def test_a_slice_ends_with_what_one_read_brings() -> None:
     ring.grow(10)
     ring.gives_again()
     ring.queue.ask_disk_again(NOW)
-    ring.worker.works[0].step(NOW)
+    ring.worker.turn()
     assert ring.dropped() == 4
-    ring.worker.run()
+    ring.worker.turns()
     assert ring.length == 20
 
 
@@ -142,14 +122,14 @@ def test_a_disk_that_refuses_is_asked_less_and_less_often(ring: Ring) -> None:
         ring.queue.ask_disk_again(NOW)
         if ring.worker.works:
             reads.append(tick)
-        ring.worker.run()
+        ring.worker.turns()
         assert (ring.dropped(), ring.length) == (0, RING + 20)
     pauses = [later - sooner - 1 for sooner, later in pairwise(reads)]
     assert pauses == [1, 2, 4, 8, 16, 32, 64, 128, PAUSE_MOST, PAUSE_MOST]
     ring.gives_again()
     for _ in range(PAUSE_MOST + 1):
         ring.queue.ask_disk_again(NOW)
-    ring.worker.run()
+    ring.worker.turns()
     assert ring.length == RING
 
 
@@ -158,10 +138,10 @@ def test_an_arrival_that_is_given_something_does_not_wait_for_the_tick(ring: Rin
     for _ in range(9):
         ring.retry()
         ring.queue.ask_disk_again(NOW)
-        ring.worker.run()
+        ring.worker.turns()
     ring.gives_again()
     ring.publish()
-    ring.worker.run()
+    ring.worker.turns()
     assert ring.length == RING
 
 
@@ -171,7 +151,7 @@ def test_what_others_took_is_owed_no_more(ring: Ring) -> None:
     ring.take(30)
     ring.resize(200)  # which trims nothing
     ring.publish()
-    ring.worker.run()
+    ring.worker.turns()
     assert (ring.dropped(), ring.length) == (1, RING - 10)
 
 
@@ -182,11 +162,11 @@ def test_a_ring_that_was_too_long_before_stays_so(ring: Ring) -> None:
     assert ring.length == RING + 50
     ring.gives_again()
     ring.publish()
-    ring.worker.run()
+    ring.worker.turns()
     assert (ring.dropped(), ring.length) == (51, RING)
     ring.take(50)
     ring.publish()
-    ring.worker.run()
+    ring.worker.turns()
     assert (ring.dropped(), ring.length) == (1, RING - 50)
 
 
@@ -196,11 +176,11 @@ def test_a_commit_that_failed_leaves_no_debt(ring: Ring) -> None:
     batch = ring.publish_hidden(50)
     assert ring.dropped() == IN_MEMORY
     take_back(batch, ring.queue.effects, NOW)
-    ring.worker.run()
+    ring.worker.turns()
     assert ring.length == RING
     ring.gives_again()
     ring.publish()
-    ring.worker.run()
+    ring.worker.turns()
     assert (ring.dropped(), ring.length) == (1, RING)
 
 
@@ -209,7 +189,7 @@ def test_a_trim_that_is_refused_is_finished_and_one_that_is_done_owes_nothing(ri
     assert ring.dropped() == IN_MEMORY
     ring.gives_again()
     ring.queue.ask_disk_again(NOW)
-    ring.worker.run()
+    ring.worker.turns()
     assert (ring.dropped(), ring.length) == (48, RING - 50)
     ring.disk.failing = True
     ring.publish(400)
@@ -219,7 +199,7 @@ def test_a_trim_that_is_refused_is_finished_and_one_that_is_done_owes_nothing(ri
     ring.dropped()
     ring.resize(RING - 100)
     ring.publish()
-    ring.worker.run()
+    ring.worker.turns()
     assert (ring.dropped(), ring.length) == (1, RING - 50)
 
 
@@ -229,11 +209,11 @@ def test_a_queue_that_is_no_longer_than_it_may_be_owes_nothing(ring: Ring, size:
     ring.gives_again()
     ring.queue.ask_disk_again(NOW)
     ring.resize(size, trim=trim)
-    ring.worker.run()
+    ring.worker.turns()
     assert (ring.dropped(), ring.length) == (0, RING + 20)
     ring.resize(RING)
     ring.publish()
-    ring.worker.run()
+    ring.worker.turns()
     assert (ring.dropped(), ring.length) == (1, RING + 20)
 
 
@@ -241,7 +221,7 @@ def test_what_has_expired_goes_first_and_is_not_dropped(ring: Ring) -> None:
     ring.grow(2000, expires_at=NOW + 5)
     ring.gives_again()
     ring.queue.enqueue(make_message("alive"), NOW + 6)
-    ring.worker.run(NOW + 6)
+    ring.worker.turns(NOW + 6)
     assert ring.dropped() == 0
     assert ring.length == RING - IN_MEMORY + 1
     assert ring.queue.ring_debt is None
@@ -255,7 +235,7 @@ def test_a_slice_lets_go_of_what_has_expired_first(ring: Ring, more: int, *, not
     ring.queue.ask_disk_again(NOW)
     if noticed:
         ring.queue.expire_due(NOW + 6)
-    ring.worker.run(NOW + 6)
+    ring.worker.turns(NOW + 6)
     assert (ring.dropped(), ring.length) == (0, RING - IN_MEMORY)
 
 
@@ -264,7 +244,7 @@ def test_what_is_damaged_makes_room(ring: Ring) -> None:
     ring.disk.damaged.update(range(IN_MEMORY + 1, IN_MEMORY + 101))
     ring.gives_again()
     ring.publish()
-    ring.worker.run()
+    ring.worker.turns()
     assert ring.dropped() == 0
     assert ring.length == RING + 20 + 1 - 100
 
@@ -278,7 +258,7 @@ def test_what_falls_due_goes_itself_and_pays_nothing(ring: Ring) -> None:
     ring.queue.tick(NOW + 5)
     assert ring.dropped() == 1
     ring.queue.ask_disk_again(NOW + 5)
-    ring.worker.run()
+    ring.worker.turns()
     assert (ring.dropped(), ring.length) == (20, RING)
 
 
@@ -288,7 +268,7 @@ def test_a_limit_that_the_debt_had_reached_lets_publishers_in_again() -> None:
     assert ring.queue.refusal(make_message("more"))
     ring.gives_again()
     ring.queue.ask_disk_again(NOW)
-    ring.worker.run()
+    ring.worker.turns()
     assert ring.queue.refusal(make_message("more")) == ""
     assert ring.length == RING
 
@@ -299,7 +279,7 @@ def test_publishers_who_were_held_back_for_it_go_on() -> None:
     assert ring.queue.blocked
     ring.gives_again()
     ring.queue.ask_disk_again(NOW)
-    ring.worker.run()
+    ring.worker.turns()
     assert ring.length == RING
     assert not ring.queue.blocked
 
@@ -309,7 +289,7 @@ def test_an_arrival_that_takes_no_place_is_nobodys_successor() -> None:
     ring.grow(2)
     ring.gives_again()
     ring.queue.enqueue(make_message(b"%*d" % (10, ring.queue.next_sequence), expires_at=NOW), NOW)
-    ring.worker.run()
+    ring.worker.turns()
     losses = [loss.replaced_by for loss in ring.queue.ledger.query() if loss.reason is RemovalReason.REPLACED_RING]
     assert losses[IN_MEMORY:] == [0, 0]
 
@@ -318,7 +298,7 @@ def test_who_is_lost_to_a_paid_debt_names_no_successor(ring: Ring) -> None:
     ring.grow(2)
     ring.gives_again()
     ring.publish()
-    ring.worker.run()
+    ring.worker.turns()
     losses = [loss.replaced_by for loss in ring.queue.ledger.query() if loss.reason is RemovalReason.REPLACED_RING]
     arrival = ring.queue.next_sequence - 1
     assert losses[IN_MEMORY:] == [arrival, 0, 0]

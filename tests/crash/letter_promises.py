@@ -267,9 +267,10 @@ class LetterPromises(Promises):
             assert places in possible, f"{number} of {source} is in {places}, not in one of {possible}"
             return
         there = Counter(places)
-        if source in LOSSES and source in places and self.figures[3]:
-            return  # what the disk does not give is not dropped
-        assert any(Counter(each) <= there for each in possible), f"{number} of {source}: {places}, not {possible}"
+        kept = source in LOSSES and source in places and self.figures[3] > 0  # the disk did not give what was to go
+        assert kept or any(Counter(each) <= there for each in possible), (
+            f"{number} of {source}: {places}, not {possible}"
+        )
         names = {name for each in possible for name in each}
         if number in self.died:
             names.add(source)

@@ -178,8 +178,7 @@ async def turns(count: int = 8) -> None:
 
 def is_reading(broker: Broker) -> bool:
     """Say whether a queue waits for the thread that reads ahead."""
-    queues = [queue for host in broker.hosts.values() for queue in host.queues.values()]
-    return any(pages.awaits_read() for queue in queues for pages in queue.order.page_parts())
+    return any(pages.awaits_read() for queue in broker._queues() for pages in queue.order.page_parts())
 
 
 def settlements(frames: list[Any]) -> list[tuple[str, int, bool]]:

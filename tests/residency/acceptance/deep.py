@@ -11,7 +11,7 @@ import contextlib
 import errno
 import os
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,14 @@ def size_of(message: Message) -> int:
 
 PATIENCE = 10.0
 """Seconds for what is done in slices on a busy machine; who waits goes on as soon as it is done."""
+
+
+async def until(happened: Callable[[], bool]) -> None:
+    """Let slices have their turns."""
+    deadline = time.monotonic() + PATIENCE
+    while not happened() and time.monotonic() < deadline:
+        await turns(5)
+    assert happened()
 
 
 class Deep:
@@ -129,8 +137,7 @@ class Deep:
 
     def _in_slices(self) -> bool:
         """Say whether a part of what happened is still to be done, by a worker whose time is that of the machine."""
-        queues = [queue for host in self.broker.hosts.values() for queue in host.queues.values()]
-        return any(queue.returns or queue.expiring is not None for queue in queues)
+        return any(queue.returns or queue.expiring is not None for queue in self.broker._queues())
 
     def check_budget(self) -> None:
         """V1: what is in memory of large queues is no more than the budget, or their floors, and one load.
@@ -256,9 +263,8 @@ class Consumer:
         return found
 
     def _turn_is_due(self) -> bool:
-        pager = self.peer.broker.pager
-        queues = [queue for host in self.peer.broker.hosts.values() for queue in host.queues.values()]
-        return pager is not None and any(map(pager.scanning.asked, queues))
+        broker = self.peer.broker
+        return broker.pager is not None and any(map(broker.pager.scanning.asked, broker._queues()))
 
     async def _came(self) -> list[tuple[int, int, bool]]:
         found: list[tuple[int, int, bool]] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from annulet.core.queue import Queue
 from tests.broker.amqp091.peer import turns
 from tests.broker.amqp10 import peer as amqp10
 from tests.broker.stomp import peer as stomp
-from tests.residency.acceptance.deep import PATIENCE, Consumer, Deep, deep_broker, number_of
+from tests.residency.acceptance.deep import PATIENCE, Consumer, Deep, deep_broker, number_of, until
 
 BASIC = commands.Basic
 COUNT = 5000
@@ -39,14 +39,6 @@ async def hold(deep: Deep, name: str, count: int) -> Consumer:
     consumer = await deep.consumer(name, count)
     assert len(await consumer.all(count)) == count
     return consumer
-
-
-async def until(happened: Callable[[], bool]) -> None:
-    """Let slices have their turns."""
-    deadline = time.monotonic() + PATIENCE
-    while not happened() and time.monotonic() < deadline:
-        await turns(5)
-    assert happened()
 
 
 async def given_back(deep: Deep, name: str, consumer: Consumer) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from unittest import mock
 
 from annulet.core.reasons import RemovalReason
 from annulet.store.files import OsFile
-from tests.broker.amqp091.peer import turns
-from tests.residency.acceptance.deep import PATIENCE, Deep, refuse
+from tests.residency.acceptance.deep import Deep, refuse, until
 
 RING = 4000
 MORE = 1500
@@ -24,9 +22,7 @@ async def test_what_a_refusing_disk_had_a_ring_keep_goes_when_it_gives(deep: Dee
         await deep.publish(range(RING, RING + RING // 2 + MORE), "ring")
         assert queue.order.count > RING + 500
     deep.tick()
-    deadline = time.monotonic() + PATIENCE
-    while queue.ring_debt is not None and time.monotonic() < deadline:
-        await turns()
+    await until(lambda: queue.ring_debt is None)
     assert queue.order.count == RING
     assert queue.counters.removed[RemovalReason.REPLACED_RING] == RING // 2 + MORE
     await deep.written()
