@@ -255,13 +255,25 @@ class History:
         for _ in range(TICKS):
             queues = [queue for queue in map(self.deep.queue, self.names) if not self.left_to_the_tick(queue)]
             there = [on_disk(queue) for queue in queues]
+            waiting = [self.waiting(queue) for queue in map(self.deep.queue, self.names)]
             self.deep.broker_tick()
             await self.deep.written()
-            assert (paging.loaded, paging.bodies_brought_back) == before, self.where
+            assert (paging.loaded, paging.bodies_brought_back) == before, (self.where, waiting)
             assert [on_disk(queue) for queue in queues] == there, self.where
             assert paging.found_by_tick == 0, self.where
         for holder in itertools.chain.from_iterable(model.holders for model in self.models):
             assert await holder.consumer.take() == [], self.where
+
+    def waiting(self, queue: Queue) -> dict[str, object]:
+        """Return what may tell why a queue had something to read with a tick."""
+        assert self.deep.broker.pager is not None
+        return {
+            "queue": queue.name, "ready": [consumer.ready for consumer in queue.consumers], "halted": queue.halted,
+            "count": queue.order.count, "rows": queue.order.paged_count(), "came back": queue.order.came_back(),
+            "away": None if queue.bodies is None else (queue.bodies.count, queue.bodies.stalled),
+            "stalled": [(pages.stalled, pages.awaits_read()) for pages in queue.order.page_parts()],
+            "turn": (queue.turn_asked, self.deep.broker.pager.scanning.asked(queue)),
+        }  # fmt: skip
 
     def left_to_the_tick(self, queue: Queue) -> bool:
         """Say whether a queue may page with the tick, though nothing was missed.
