@@ -86,6 +86,7 @@ class History:
         self.models = [Model("one"), Model("two"), Model("limited", attempts=ATTEMPTS)]
         self.dead: list[int] = []
         self.next = 0
+        self.sizes: dict[int, int] = {}  # body bytes by number
         self.patch = patch
         self.refusing = False
         self.names = [*[model.name for model in self.models], "dead"]
@@ -101,6 +102,7 @@ class History:
         if size > MIB // 100:
             numbers = numbers[:20]
         self.next = numbers.stop
+        self.sizes.update(dict.fromkeys(numbers, size))
         await self.deep.publish(numbers, model.name, size=size)
         model.ready += numbers
 
@@ -195,17 +197,25 @@ class History:
             assert holder.free >= 0, self.where
         return came
 
+    def in_memory(self, model: Model) -> set[int]:
+        """Return what waits in a queue with its body in memory."""
+        waiting = self.deep.queue(model.name).order.in_memory()
+        return {number_of(entry.message.body) for entry in waiting if entry.state == PENDING and not entry.away}
+
     def kept(self, model: Model) -> dict[int, tuple[int, int]]:
         """Return what of the front has its body in memory, of 1 MiB or 1024 messages at most, and how far it reaches
-        with each: messages and bytes, those counted too whose bodies are on disk.
+        with each: messages and bytes, those counted too whose bodies are on disk, and rows, which what came back may
+        stand between.
         """
+        front = self.deep.queue(model.name).order.upcoming(KEEP_MESSAGES)
+        there = {number_of(entry.message.body) for entry in front if not entry.away}
         found, size = {}, 0
-        for place, entry in enumerate(self.deep.queue(model.name).order.upcoming(KEEP_MESSAGES), 1):
-            size += entry.message.size
+        for place, number in enumerate(model.ready[:KEEP_MESSAGES], 1):
+            size += self.sizes[number]
             if size > KEEP_BYTES:
                 break
-            if not entry.away:
-                found[number_of(entry.message.body)] = (place, size)
+            if number in there:
+                found[number] = (place, size)
         return found
 
     def lowest(self, model: Model) -> tuple[int, int]:
@@ -243,7 +253,7 @@ class History:
         for model, front in before:
             messages, size = self.lowest(model)
             within = {number for number, (place, reach) in front.items() if place <= messages and reach <= size}
-            assert within & {*model.ready} <= {*self.kept(model)}, self.where
+            assert within & {*model.ready} <= self.in_memory(model), self.where
 
     async def tick_finds_nothing(self) -> None:
         """The loader's safety tick has nothing to do: whatever could be delivered has been, whatever could page has.

@@ -173,7 +173,13 @@ def test_no_octets_make_it_fail_otherwise(data: bytes) -> None:
             assert error.code in ({406, 502} if strict else {502})  # noqa: PT017 - as above
 
 
-@given(st.dictionaries(st.text(max_size=9) | st.sampled_from(NAMES[4:7]), st.text(max_size=9), max_size=5))
+@given(
+    st.dictionaries(
+        st.text(max_size=9).filter(lambda name: name not in NAMES) | st.sampled_from(NAMES[4:7]),
+        st.text(max_size=9),
+        max_size=5,
+    )
+)
 def test_it_finds_what_decoding_everything_finds(headers: dict[str, str]) -> None:
     found = read_publish_headers(header(headers))
     assert found.schedule_id == headers.get("x-schedule-id", "")
