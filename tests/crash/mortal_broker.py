@@ -48,6 +48,7 @@ from tests.bulk.helpers import Bench, bench
 from tests.cheap_passwords import use_cheap_passwords
 from tests.crash.volatile_databases import VolatileDatabases
 from tests.crash.volatile_files import Fault, VolatileFiles
+from tests.crash.volatile_stages import VolatileStages
 
 SEGMENT = 16 << 10
 CHECKPOINT_BYTES = 64 << 10
@@ -404,6 +405,9 @@ def live(order: Order, reports: int) -> None:
 
     if order.power:
         VolatileDatabases(files, Path(order.data), (CATALOGUE_FILE, HISTORY_FILE))
+    stages = VolatileStages(files, Path(order.data))
+    os.fsync = stages.sync  # type: ignore[assignment]
+    files.at_death.append(stages.lose)
     scale = clients_of(order).scale
     recovery.MessageLog = VolatileLog  # type: ignore[misc]
     recovery.SpillStore = VolatileSpill  # type: ignore[misc]
@@ -422,6 +426,7 @@ def live(order: Order, reports: int) -> None:
     copy_when_told()
     write_heads_at_once()
     mark(files, StageStore, "write", "stage written")
+    mark(files, StageStore, "read", "stage read")
     mark(files, StageStore, "drop", "stage dropped")
     try:
         asyncio.run(run(order, tell))

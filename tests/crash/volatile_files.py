@@ -131,6 +131,7 @@ class VolatileFiles:
         self._all: list[Node] = []
         self._undo: list[tuple[Path, Callable[[], None]]] = []  # of names, by directory, since that was synced
         self.lock = threading.RLock()
+        self.at_death: list[Callable[[], None]] = []  # who keeps account of other files
 
     # ------------------------------------------------------------------ faults
 
@@ -174,6 +175,8 @@ class VolatileFiles:
         for node in self._all:
             if node.pending or len(node.data) != len(node.durable):
                 self._tear(node)
+        for lose in self.at_death:
+            lose()
         os.kill(os.getpid(), signal.SIGKILL)
 
     def write_back(self, kind: str) -> None:

@@ -8,6 +8,8 @@ import pytest
 from annulet.store import checkpoint as checkpoint_module
 from annulet.store.checkpoint import checkpoint_name, checkpoint_number
 from annulet.store.log import MessageLog
+from annulet.store.records import TYPE_VOID, Record, checksum_seed, segment_identity
+from annulet.store.scanning import scan
 from annulet.store.segment import segment_name
 from tests.store.log_tools import DIRECTORY, SEGMENT, flush, live, message, opened, upkeep
 from tests.store.simulated_files import SimulatedFiles
@@ -35,6 +37,38 @@ def test_verdict_on_a_torn_batch_holds_after_later_writes() -> None:
         assert set(live(opened(image.copied()))) == first_verdict | {b"later"}, f"seed {seed}"
         judged += b"original" in first_verdict
     assert judged > 0, "some image must have been torn"
+
+
+@pytest.mark.parametrize("damaged", [0, 1])
+def test_verdict_on_a_torn_batch_holds_with_one_of_its_records_damaged(damaged: int) -> None:
+    """It is there twice: else a flipped bit would have the settlement count, whose message is not there."""
+    files = SimulatedFiles()
+    log = opened(files)
+    original = log.append(message(b"original"), [(1, 1)])
+    flush(log)
+    log.append(message(b"copy" + bytes(300)), [(2, 1)])
+    log.settle(original, 1)
+    batch = log.take_batch()
+    assert batch is not None
+    part = batch.parts[0]
+    written = bytearray(b"".join(part.buffers))
+    written[100:200] = bytes(100)
+    part.file.write([bytes(written)], part.offset)
+    part.file.sync()
+    image = files.crashed(random.Random(1))
+    second = opened(image)
+    assert set(live(second)) == {b"original"}
+    second.append(message(b"later"), [(1, 2)])
+    flush(second)
+    data = image.names_now[segment_name(1)].data
+    seed = checksum_seed(1, segment_identity(bytes(data), 1)[0])
+    voids = [found for found in scan(bytes(data), seed) if isinstance(found, Record) and found.type == TYPE_VOID]
+    assert len(voids) == 2
+    data[voids[damaged].payload] ^= 1
+    third = opened(image.copied())
+    assert set(live(third)) == {b"original", b"later"}
+    assert (third.report.corrupt_records, third.report.torn_tails) == (1, 1), "what was torn is not called corrupt"
+    upkeep(third)
 
 
 def test_what_a_torn_batch_brought_is_reported_until_a_checkpoint_has_it() -> None:

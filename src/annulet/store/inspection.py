@@ -357,7 +357,10 @@ def _judge_damages(found: Inspection, log: LogInspection) -> None:
         remedy = "start the broker: it serves all other messages and keeps the damaged bytes in quarantine/"
         if report.lost_records:
             found.add(ERROR, "log-lost", f"{report.lost_records} live messages cannot be read: {shown}", remedy)
-        else:
+        if report.doubtful_places:
+            text = f"a message may have stood, or what became of one, in {report.doubtful_places} damaged places"
+            found.add(ERROR, "log-doubtful", f"{text} written since the last checkpoint: {shown}", remedy)
+        elif not report.lost_records:
             found.add(WARNING, "log-damaged", f"damage that costs no live message: {shown}", remedy)
     elif report.lost_records:
         text = f"{report.lost_records} live messages are in no segment"
@@ -369,7 +372,8 @@ def _judge_damages(found: Inspection, log: LogInspection) -> None:
         text = f"no checkpoint is left; {report.uncertain_transactions} transactions count although no commit was found"
         found.add(WARNING, "transactions-uncertain", text, "compare with the senders, or restore a backup")
     if report.torn_tails:
-        found.add(NOTE, "torn", "a crash interrupted the last write; nothing confirmed was in it")
+        text = "a crash interrupted the last write, and nothing confirmed was in it; damage there looks the same"
+        found.add(NOTE, "torn", text)
 
 
 def _judge_queues(found: Inspection, log: LogInspection, queues: set[int] | None) -> None:

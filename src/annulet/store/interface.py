@@ -113,6 +113,7 @@ class RecoveryReport:
     corrupt_records: int = 0  # stretches of damaged bytes that were not merely torn
     torn_tails: int = 0
     lost_records: int = 0  # records that must have been live and cannot be read
+    doubtful_places: int = 0  # of the corrupt ones, those behind the checkpoint: nobody else knows what stood there
     uncertain_transactions: int = 0  # kept although their commit was not found: no checkpoint could be read
     checkpoint_fallback: bool = False  # the newest checkpoint was damaged
     torn_messages: dict[int, int] = field(default_factory=dict)
@@ -142,6 +143,7 @@ class LogStatistics:
     maintenance_errors: int = 0
     corrupt_records: int = 0
     lost_records: int = 0
+    doubtful_places: int = 0  # damaged behind the last checkpoint: what stood there, nobody else knows
     quarantined_records: int = 0  # damaged places whose bytes were set aside
     quarantined_bytes: int = 0
     quarantine_refused: int = 0  # damaged places whose bytes were not: a bound, or the disk

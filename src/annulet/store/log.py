@@ -132,8 +132,8 @@ class MessageLog(Log):
             logger.warning("message log: cannot mark %s as open: %s", self.directory, error)
         if recovery.torn:
             payload = pack_numbers([recovery.batch.number])
-            self._claim(CONTROL_OVERHEAD + len(payload), may_use_reserve=True)
-            self._part.controls.append((TYPE_VOID, payload, 0))
+            self._claim(2 * (CONTROL_OVERHEAD + len(payload)), may_use_reserve=True)
+            self._part.controls += [(TYPE_VOID, payload, 0)] * 2  # else one damaged record had what was torn count
             self._part.segment.voided.append(recovery.batch.number)
             self._flush()
 
@@ -469,6 +469,7 @@ class MessageLog(Log):
             indexed_segments=self.report.indexed_segments,
             corrupt_records=self.report.corrupt_records,
             lost_records=self.report.lost_records,
+            doubtful_places=self.report.doubtful_places,
             **self._maintenance.figures(),
             disk_full=self._space.disk_full,
             failed=bool(self._space.failed),

@@ -8,7 +8,7 @@ the message that made it right is not. A torn batch's seal is missing or counts 
 - its settlements do not, those of what a ring replaced with these messages among them: the report says how many came,
 - its commits count only where all the transaction's records of that batch are there.
 
-A *void* record tells later recoveries of this verdict, which they could no longer reach.
+A *void* record tells later recoveries of this verdict, which they could no longer reach. It is there twice.
 """
 
 from __future__ import annotations
@@ -280,7 +280,7 @@ class Recovery:
 
     def _note_voided(self, segment: Segment, data: bytes, record: Record) -> None:
         torn = unpack_numbers(data[record.payload : record.end])
-        segment.voided.extend(torn)
+        segment.voided.extend([number for number in torn if number not in self._voided])  # it is there twice
         self._voided.update(torn)
 
     # ------------------------------------------------------------------ replay
@@ -472,6 +472,7 @@ class Recovery:
                     self._cut(number, gap.offset)
             else:
                 self.report.corrupt_records += 1
+                self.report.doubtful_places += not covered
             self.report.damages.append(Damage(kind, number, gap.offset, gap.end - gap.offset))
 
     def _cut(self, number: int, size: int) -> None:
