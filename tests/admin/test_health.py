@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from annulet import testing
+from annulet.broker.spill_pace import SPILL_FULL
 from annulet.store.segment import segment_name
 from annulet.testing import VirtualClock
 from tests.admin.conftest import IMPATIENT, REMOTE, USERS, Site
@@ -76,3 +77,5 @@ async def test_alarms_are_named_and_clients_may_connect_all_the_same(site: Site)
     site.broker.memory_blocked = True
     response = await site.get("/health/ready")
     assert (response.status_code, response.json()["alarms"]) == (200, ["memory"])
+    site.broker.spill_pace.state = SPILL_FULL
+    assert (await site.get("/health/ready")).json()["alarms"] == ["memory", "spill"]

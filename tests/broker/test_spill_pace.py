@@ -1,11 +1,17 @@
-"""The pace of spilling: who publishes faster than the disk takes bodies is not read meanwhile, and nobody else."""
+"""The pace of spilling: who publishes faster than the disk takes bodies is not read meanwhile, and nobody else.
+
+Nor is who publishes more when the budget and the spill store are both full, until consumers have made room.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,7 +20,15 @@ from pamqp import commands
 from annulet import testing
 from annulet.broker.broker import Broker
 from annulet.broker.pager import Pager
-from annulet.broker.spill_pace import SPILL_BEHIND_BYTES, SpillPace
+from annulet.broker.spill_pace import (
+    LOOK_BYTES,
+    SPILL_BEHIND,
+    SPILL_BEHIND_BYTES,
+    SPILL_FREE,
+    SPILL_FULL,
+    SPILL_GO_ON_BYTES,
+    SpillPace,
+)
 from annulet.residency.budget import MIB
 from annulet.store.spill import SpillWrite
 from tests.broker.amqp091.peer import Peer, RecordingTransport, persistent, publish, turns
@@ -24,58 +38,104 @@ from tests.broker.stomp import peer as stomp
 
 QUEUE, BASIC = commands.Queue, commands.Basic
 SIZE = 64 << 10
+PATIENCE = 10.0
+"""Seconds on a busy machine; who waits goes on as soon as it is done."""
+
+
+@dataclass
+class Spills:
+    """What is under way, and whether the store is full."""
+
+    writes: int = 0
+    full: bool = False
 
 
 class Connection:
     def __init__(self) -> None:
-        self.told: list[bool] = []
+        self.told: list[int] = []
 
-    def pace(self, *, waits: bool) -> None:
+    def pace(self, waits: int) -> None:
         self.told.append(waits)
 
 
 def brought(pace: SpillPace, connection: Connection) -> None:
     """Have a connection bring a message to be spilled."""
     pace.began()
-    pace.note()
+    pace.note(1)
     pace.served(connection)
 
 
 def test_who_brings_more_waits_once_until_the_disk_has_caught_up() -> None:
     pace, publisher, other = SpillPace(), Connection(), Connection()
-    pace.look(SPILL_BEHIND_BYTES + 1, 1)
+    pace.look(SPILL_BEHIND_BYTES + 1, Spills(1))
     brought(pace, publisher)
     brought(pace, publisher)
     brought(pace, other)
-    assert (len(pace), pace.waits, publisher.told) == (2, 2, [True])
+    assert (len(pace), pace.waits, publisher.told) == (2, 2, [SPILL_BEHIND])
     pace.ended(other)
-    pace.look(SPILL_BEHIND_BYTES + 1, 2)
-    assert (publisher.told, other.told) == ([True], [True])
-    pace.look(SPILL_BEHIND_BYTES, 1)
-    assert (len(pace), publisher.told, other.told) == (0, [True, False], [True])
+    pace.look(SPILL_BEHIND_BYTES + 1, Spills(2))
+    assert (publisher.told, other.told) == ([SPILL_BEHIND], [SPILL_BEHIND])
+    pace.look(SPILL_BEHIND_BYTES, Spills(1))
+    assert (len(pace), publisher.told, other.told) == (0, [SPILL_BEHIND, SPILL_FREE], [SPILL_BEHIND])
     brought(pace, publisher)
     assert len(pace) == 0
 
 
+def test_who_brings_more_than_a_full_store_takes_waits_until_half_of_the_bound() -> None:
+    pace, publisher, other = SpillPace(), Connection(), Connection()
+    pace.look(SPILL_BEHIND_BYTES, Spills(full=True))
+    brought(pace, publisher)
+    assert (pace.full, len(pace)) == (False, 0), "at the limit"
+    pace.look(SPILL_BEHIND_BYTES + 1, Spills(1, full=True))
+    brought(pace, publisher)
+    assert (pace.full, publisher.told) == (True, [SPILL_FULL])
+    pace.look(SPILL_GO_ON_BYTES + 1, Spills(full=True))
+    assert pace.full
+    brought(pace, other)
+    assert (len(pace), publisher.told, other.told) == (2, [SPILL_FULL], [SPILL_FULL])
+    pace.look(SPILL_GO_ON_BYTES, Spills(full=True))
+    assert (pace.full, len(pace), other.told) == (False, 0, [SPILL_FULL, SPILL_FREE])
+
+
+def test_who_waits_for_the_disk_is_told_when_the_store_is_full_and_when_there_is_room_again() -> None:
+    pace, publisher = SpillPace(), Connection()
+    pace.look(SPILL_BEHIND_BYTES + 1, Spills(1))
+    brought(pace, publisher)
+    for spills in (Spills(1, full=True), Spills(1)):
+        pace.look(SPILL_BEHIND_BYTES + 1, spills)
+    assert (len(pace), pace.waits, publisher.told) == (1, 1, [SPILL_BEHIND, SPILL_FULL, SPILL_BEHIND])
+    pace.look(SPILL_BEHIND_BYTES + 1, None)
+    assert publisher.told[-1] == SPILL_FREE, "nothing is spilled here"
+
+
 def test_who_brings_nothing_does_not_wait_for_what_came_before_or_otherwise() -> None:
     pace, publisher, other = SpillPace(), Connection(), Connection()
-    pace.look(SPILL_BEHIND_BYTES + 1, 1)
-    pace.note()  # as a message that expired, and was sent on
+    pace.look(SPILL_BEHIND_BYTES + 1, Spills(1))
+    pace.note(1)  # as a message that expired, and was sent on
     for connection in (other, publisher):
         pace.began()
         if connection is publisher:
-            pace.note()
+            pace.note(1)
         pace.served(connection)
     pace.served(other)
-    assert (publisher.told, other.told) == ([True], [])
+    assert (publisher.told, other.told) == ([SPILL_BEHIND], [])
 
 
 @pytest.mark.parametrize(("over", "writes"), [(SPILL_BEHIND_BYTES, 1), (1 << 40, 0)])
 def test_nobody_waits_within_the_bound_nor_for_what_is_not_being_written(over: int, writes: int) -> None:
     pace = SpillPace()
-    pace.look(over, writes)
+    pace.look(over, Spills(writes))
     brought(pace, Connection())
     assert len(pace) == 0
+
+
+def test_it_is_looked_at_again_as_soon_as_so_much_came_as_may() -> None:
+    pace = SpillPace()
+    assert [pace.note(SPILL_BEHIND_BYTES - 1), pace.note(1)] == [False, True]
+    pace.look(SPILL_BEHIND_BYTES // 2, Spills(full=True))
+    assert [pace.note(SPILL_BEHIND_BYTES // 2 - 1), pace.note(1)] == [False, True]
+    pace.look(SPILL_BEHIND_BYTES, Spills(full=True))
+    assert [pace.note(LOOK_BYTES - 1), pace.note(1)] == [False, True], "but not for each"
 
 
 class Busy:
@@ -116,6 +176,14 @@ async def held(transport: RecordingTransport, send: Callable[[bytes], Awaitable[
     return sent
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the broker's ticks come."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "it has not come to be"
+        await asyncio.sleep(0.01)
+
+
 async def caught_up(pager: Pager, busy: Busy) -> None:
     busy.goes_on.set()
     await pager.idle()
@@ -139,7 +207,7 @@ async def test_a_publisher_is_not_read_while_the_disk_is_behind_and_others_are(b
     assert SPILL_BEHIND_BYTES < pager.budget.over < sent
     assert (len(pace), pace.waits) == (1, 1)
     assert publisher.connection.reading_paused
-    pace.note()  # as of a message that expired, and was sent on
+    pace.note(1)  # as of a message that expired, and was sent on
     await consumer.send(1, BASIC.Ack(delivery_tag=1))
     await durable.send(1, persistent(1, "kept", bytes(SIZE)))
     assert consumer.transport.reading
@@ -210,7 +278,8 @@ async def test_who_waits_for_a_disk_that_refuses_is_read_again(broker: Broker, m
         assert publisher.transport.reading
 
 
-async def test_who_waits_for_a_store_that_is_full_is_read_again(broker: Broker) -> None:
+async def filled(broker: Broker) -> tuple[Peer, Pager]:
+    """Return a publisher who waits for a store that is full."""
     pager = broker.pager
     assert pager is not None
     assert pager.spill is not None
@@ -219,9 +288,47 @@ async def test_who_waits_for_a_store_that_is_full_is_read_again(broker: Broker) 
     pager.spill.limit = pager.spill.used  # with what is being written
     await caught_up(pager, busy)
     assert pager.figures.spilled > 0
-    assert pager.budget.over > SPILL_BEHIND_BYTES
     assert pager.figures.spill_refused > 0
-    assert publisher.transport.reading
+    assert pager.budget.over > SPILL_BEHIND_BYTES
+    return publisher, pager
+
+
+async def test_who_waits_when_the_budget_and_the_store_are_full_goes_on_when_consumers_have_made_room(
+    broker: Broker,
+) -> None:
+    durable, consumer = [await Peer(broker).open(1) for _ in range(2)]
+    await durable.send(1, QUEUE.Declare(queue="kept", durable=True))
+    publisher, pager = await filled(broker)
+    assert broker.spill_pace.full
+    assert not publisher.transport.reading
+    blocked = [item for item in await publisher.take() if isinstance(item, commands.Connection.Blocked)]
+    assert [item.reason for item in blocked] == ["spill store full"]
+    await durable.send(1, persistent(1, "kept", bytes(SIZE)))
+    assert durable.transport.reading, "what the log takes needs no room in this store"
+    await consumer.send(1, BASIC.Consume(queue="q", no_ack=True))
+    await until(lambda: publisher.transport.reading)
+    assert not broker.spill_pace.full
+    assert any(isinstance(item, commands.Connection.Unblocked) for item in await publisher.take())
+    assert pager.budget.over <= SPILL_GO_ON_BYTES
+
+
+async def test_who_consumes_as_well_is_told_that_the_store_is_full_and_read(broker: Broker) -> None:
+    """His acknowledgements may be what makes room."""
+    publisher, _ = await filled(broker)
+    other = await Peer(broker).open(1)
+    await other.send(1, BASIC.Qos(prefetch_count=1), BASIC.Consume(queue="q"))
+    await other.send(1, publish(1, "q", bytes(SIZE)))
+    assert other.transport.reading
+    assert any(isinstance(item, commands.Connection.Blocked) for item in await other.take())
+    assert len(broker.spill_pace) == 2
+    queue = broker.hosts["/"].queues["q"]
+    before = queue.statistics().messages_acknowledged
+    await other.send(1, BASIC.Ack(delivery_tag=1))
+    assert queue.statistics().messages_acknowledged == before + 1
+    other.connection.abort()
+    publisher.connection.abort()
+    await turns()
+    assert len(broker.spill_pace) == 0
 
 
 async def test_who_waits_for_a_queue_that_is_deleted_is_read_again(broker: Broker) -> None:

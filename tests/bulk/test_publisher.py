@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from annulet.broker.spill_pace import SPILL_FULL
 from annulet.bulk import publisher
 from annulet.bulk.adoption import LeaseRequest
 from annulet.bulk.encoding import WriteDefaults
@@ -188,6 +189,19 @@ async def test_a_full_broker_is_asked_again_later(tmp_path: Path, monkeypatch: p
         with monkeypatch.context() as patch:
             patch.setattr(here.broker, "accepts_durable", lambda *_: False)
             with pytest.raises(UnavailableError, match="no room"):
+                await commit(here, 0, name)
+        with monkeypatch.context() as patch:
+            patch.setattr(here.broker.spill_pace, "state", SPILL_FULL)
+            assert (await commit(here, 0, name))["messages"] == 1, "what the log takes"
+
+
+async def test_what_is_transient_waits_for_a_full_spill_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with bench(tmp_path) as here:
+        here.declare("q")
+        name = stage(here, 0, [b"a"], persistent=pa.array([False]))
+        with monkeypatch.context() as patch:
+            patch.setattr(here.broker.spill_pace, "state", SPILL_FULL)
+            with pytest.raises(UnavailableError, match="the spill store is full"):
                 await commit(here, 0, name)
         assert (await commit(here, 0, name))["messages"] == 1
 

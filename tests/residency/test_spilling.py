@@ -253,10 +253,11 @@ def test_a_full_store_leaves_bodies_in_memory_and_says_so_once(caplog: pytest.Lo
     site = Site(40, size=CHUNK_BYTES, limit=10 * CHUNK_BYTES)
     site.run_pass()
     assert site.away() == list(range(31, 41)), "met to the byte"
-    assert (site.spilling.refusing, site.spilling.figures.spill_refused) == (True, 1)
+    assert (site.spilling.refusing, site.spilling.figures.spill_refused, site.spilling.full) == (True, 1, True)
     site.run_pass()
     assert site.spilling.figures.spill_refused == 1, "nothing is asked of it before the next retry"
     site.spilling.retry()
+    assert site.spilling.full, "to be asked again makes no room"
     site.run_pass()
     assert site.spilling.figures.spill_refused == 2
     assert caplog.text.count("spill_limit is reached") == 1
@@ -266,13 +267,28 @@ def test_a_full_store_leaves_bodies_in_memory_and_says_so_once(caplog: pytest.Lo
     assert [int(body[-9:]) for body in session.received] == list(range(1, 41))
 
 
+def test_a_store_is_full_until_there_is_room_for_what_did_not_fit():
+    site = Site(8, limit=3 * SIZE)
+    site.run_pass(2 * SIZE)
+    assert not site.spilling.full, "nothing was refused"
+    site.run_pass(2 * SIZE)
+    assert (site.away(), site.spilling.full) == ([7, 8], True), "what is written together does not fit together"
+    site.spill.limit += SIZE
+    assert not site.spilling.full
+    site.spill.limit -= SIZE
+    assert site.spilling.full
+    site.spilling.retry()
+    site.run_pass(SIZE)
+    assert (site.away(), site.spilling.full) == ([6, 7, 8], False), "what was written since says nothing of room"
+
+
 def test_a_disk_that_refuses_leaves_bodies_in_memory_until_it_does_not(caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.WARNING)
     site = Site(20)
     site.spill.refusing = True
     site.run_pass()
     assert (site.away(), site.bodies.writing, site.spill.bodies) == ([], 0, {})
-    assert site.spilling.refusing
+    assert (site.spilling.refusing, site.spilling.full) == (True, False)
     assert "No space left" in caplog.text
     site.spill.refusing = False
     site.run_pass()

@@ -15,7 +15,7 @@ from annulet.broker.history import COUNTERS_MILLISECONDS
 from annulet.broker.input_shares import INPUT_BYTES_FIRST, INPUT_BYTES_LEAST, INPUT_BYTES_MAX, INPUT_SECONDS
 from annulet.broker.lost_wakes import CONSUMERS_LOOKED_AT
 from annulet.broker.scanning import BROWSER_SHARE, CHARGED_MAX, SHARE, TURN_SECONDS
-from annulet.broker.spill_pace import SPILL_BEHIND_BYTES
+from annulet.broker.spill_pace import SPILL_BEHIND_BYTES, SPILL_GO_ON_BYTES
 from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS, SUBSCRIPTIONS_MAX, TRANSACTIONS_MAX
 from annulet.broker.stomp.destinations import LIMIT_TEMPORARY_QUEUES, TEMPORARY_QUEUES_MAX
 from annulet.broker.transport import ANSWER_BYTES_MAX, UNREAD_LIMIT
@@ -49,6 +49,7 @@ def bounds(broker: Broker) -> dict[str, float]:
         "body_budget_bytes": configuration.body_budget_bytes,
         "spill_limit_bytes": 0 if spill is None else spill.limit,
         "spill_behind_bytes": SPILL_BEHIND_BYTES,
+        "spill_go_on_bytes": SPILL_GO_ON_BYTES,
         "frame_max_bytes": configuration.frame_max,
         "channel_max": configuration.channel_max,
         "heartbeat_seconds": configuration.heartbeat,

@@ -47,10 +47,12 @@ def unready_reason(broker: Broker) -> str:
 
 
 def alarms(broker: Broker) -> list[str]:
-    """Return what holds publishers back at the moment: ``memory``, ``disk``."""
+    """Return what holds publishers back at the moment: ``memory``, ``disk``, ``spill``."""
     found = ["memory"] if broker.memory_blocked else []
     if broker.log.statistics().disk_full:
         found.append("disk")
+    if broker.spill_pace.full:
+        found.append("spill")
     return found
 
 
@@ -61,8 +63,9 @@ def warnings(broker: Broker) -> list[str]:
     if log.corrupt_records or log.lost_records or log.quarantined_records:
         found.append(
             f"damaged records in the message log: {log.corrupt_records} places found at start, {log.lost_records} "
-            f"messages lost, {log.quarantined_records} places kept in quarantine; look at the disk and at the records, "
-            "then remove them"
+            f"messages lost, perhaps some of {log.doubtful_places} places written since the last checkpoint, "
+            f"{log.quarantined_records} places kept in quarantine; look at the disk and at the records, then remove "
+            "them"
         )
     if broker.history is not None and broker.history.failed:
         found.append("losses, duplicate ids and delivery counts cannot be written down; look at the disk")

@@ -95,5 +95,12 @@ def _spill_gauges(broker: Broker) -> dict[str, tuple[str, float]]:
         "spill_bytes": ("Bytes of these files", 0 if spill is None else spill.used),
         "spill_live_bytes": ("Of these, bytes of bodies somebody wants", 0 if spill is None else spill.live_bytes),
         "spill_bodies": ("Bodies of transient messages on disk", 0 if spill is None else spill.bodies),
-        "spill_pace_connections": ("Connections that are not read until bodies are written", len(broker.spill_pace)),
+        "spill_pace_connections": (
+            "Connections that are not read until bodies are written, or wait for room in the spill store",
+            len(broker.spill_pace),
+        ),
+        "spill_full": (
+            "1 while what is to be spilled has no room, and who publishes more waits",
+            broker.spill_pace.full,
+        ),
     }

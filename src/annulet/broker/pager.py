@@ -164,8 +164,8 @@ class Pager:
             return
         if (bodies := self._bodies.get(queue)) is not None:
             bodies.note(entry)
-        self.pace.note()
-        if not self.spilling.refusing:  # else the next tick looks again: a pass for each arrival would be for nothing
+        due = self.pace.note(entry.message.size)
+        if due or not self.spilling.refusing:  # else a tick looks again: a pass for each arrival would be for nothing
             self._changed(queue)
 
     def _changed(self, queue: Queue) -> None:
@@ -200,7 +200,7 @@ class Pager:
         try:
             more = self._page(began) or self._fold(began) or self._fold_held(began) or looking or bool(self._untidy)
         finally:  # else a defect would leave publishers unread
-            self.pace.look(self.budget.over, 0 if self.spilling is None else self.spilling.writes)
+            self.pace.look(self.budget.over, self.spilling)
         if more:
             self._worked = time.thread_time()
             self._owed = max(0.0, self._owed - (self._worked - began))

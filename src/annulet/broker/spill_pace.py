@@ -1,13 +1,16 @@
 """The pace of spilling: who publishes faster than the disk takes bodies waits for the disk, so that memory stays fixed.
 
+Where the spill store is full, he waits for consumers.
+
 What the log takes is paced by its confirms. Of what it does not, all that is transient or goes to a queue that is not
 durable, nothing tells the publisher how far the disk is, and 640 MB from a fast one took between 60 and 120 MiB over
 the budget, as the machine had its processors elsewhere.
 
-This is no block in the sense of "producers wait when the budget and the spill store are both exhausted" (V10): it needs
-no consumer to end, but the write that is under way, and who does not bring what is spilled is not concerned. Who
-refuses messages brings their dead letters. Those that are sent on later, in slices, and what expires by itself have
-nobody who could wait. When the store is full or the disk refuses nothing is written, and the memory alarm takes over.
+While the disk is behind, who brings more is not read until a write has ended. When the budget and the store's limit are
+both used up it needs consumers to end (V10), so that who waits is told, and read if he consumes himself: it may be his
+acknowledgements that make room. Who does not bring what is spilled is not concerned. Who refuses messages brings their
+dead letters. Those that are sent on later, in slices, and what expires by itself have nobody who could wait. A disk
+that refuses says nothing of when it will give again: then the memory alarm takes over.
 """
 
 from __future__ import annotations
@@ -18,41 +21,77 @@ SPILL_BEHIND_BYTES: Final = 16 << 20
 """Bytes over the body budget from which on publishers wait for a write under way: what comes in the 30 to 40 ms that
 a busy processor, or a disk, may take longer than usual."""
 
+SPILL_GO_ON_BYTES: Final = 8 << 20
+"""Bytes over the body budget from which on down who waits for a full store goes on: half of the above, as each time he
+is told."""
+
+LOOK_BYTES: Final = 1 << 20
+"""So many bytes come at least between two looks while nothing can be written: a look passes over what is in memory."""
+
+SPILL_FREE: Final = 0
+SPILL_BEHIND: Final = 1
+SPILL_FULL: Final = 2
+"""Why a connection waits: it does not; too much is in memory that is being written; that has no room in the store."""
+
 
 class PacedConnection(Protocol):
     """A connection of which nothing can be read for a while."""
 
-    def pace(self, *, waits: bool) -> None:
-        """Read nothing more, or read again, from the end of this turn on."""
+    def pace(self, waits: int) -> None:
+        """Read nothing more, or read again, from the end of this turn on: ``SPILL_FREE`` and what else there is."""
+
+
+class Spills(Protocol):
+    """What is written when: :class:`annulet.residency.spilling.Spilling`."""
+
+    writes: int
+
+    @property
+    def full(self) -> bool:
+        """Say whether what was to be written last has no room."""
 
 
 class SpillPace:
     """Who waits for bodies to be written. Belongs to the event loop."""
 
     def __init__(self) -> None:
-        self.behind = False  # too much is in memory that is being written
+        self.state = SPILL_FREE  # why who brings more has to wait
         self.waits = 0  # times a connection had to wait
         self._arrived = False  # more of it came since the connection that is being served began to be
+        self._left = SPILL_BEHIND_BYTES  # may come until it is to be looked at again
         self._waiting: dict[PacedConnection, None] = {}
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def look(self, over: int, writes: int) -> None:
-        """Take note of so many bytes over the budget, and of how many writes are under way."""
-        self.behind = writes > 0 and over > SPILL_BEHIND_BYTES
-        if not self.behind and self._waiting:
-            waiting, self._waiting = self._waiting, {}
-            for connection in waiting:
-                connection.pace(waits=False)
+    @property
+    def full(self) -> bool:
+        """Say whether publishers wait for consumers."""
+        return self.state == SPILL_FULL
+
+    def look(self, over: int, spilling: Spills | None) -> None:
+        """Take note of so many bytes over the budget, of the writes under way, and whether the store is full."""
+        self._left = max(SPILL_BEHIND_BYTES - over, LOOK_BYTES)
+        former, self.state = self.state, SPILL_FREE
+        if spilling is not None and over > SPILL_GO_ON_BYTES:
+            self.state = _state(over, spilling, former)
+        if self.state == former:
+            return
+        waiting = self._waiting
+        if self.state == SPILL_FREE:
+            self._waiting = {}
+        for connection in waiting:
+            connection.pace(self.state)
 
     def began(self) -> None:
         """What comes from now on, until ``served``, one connection brings."""
         self._arrived = False
 
-    def note(self) -> None:
-        """Take note of a message to be spilled."""
-        self._arrived = self.behind
+    def note(self, size: int) -> bool:
+        """Take note of a message to be spilled; return whether so much came that it is time for a look."""
+        self._arrived = self.state != SPILL_FREE
+        self._left -= size
+        return self._left <= 0
 
     def served(self, connection: PacedConnection) -> None:
         """Have a connection wait if it brought such a message."""
@@ -62,8 +101,15 @@ class SpillPace:
         if connection not in self._waiting:
             self._waiting[connection] = None
             self.waits += 1
-            connection.pace(waits=True)
+            connection.pace(self.state)
 
     def ended(self, connection: PacedConnection) -> None:
         """Forget a connection that is gone."""
         self._waiting.pop(connection, None)
+
+
+def _state(over: int, spilling: Spills, former: int) -> int:
+    enough = over > SPILL_BEHIND_BYTES
+    if spilling.full and (enough or former == SPILL_FULL):
+        return SPILL_FULL
+    return SPILL_BEHIND if enough and spilling.writes else SPILL_FREE

@@ -15,6 +15,7 @@ from annulet.broker.admission import EXPLANATION_SECONDS
 from annulet.broker.delivery_shares import DELIVERIES_TIMED
 from annulet.broker.input_shares import INPUT_BYTES_FIRST
 from annulet.broker.listening import PeerFacts
+from annulet.broker.spill_pace import SPILL_BEHIND, SPILL_FREE, SPILL_FULL
 from annulet.broker.tls import peer_facts
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self._shares = broker.shares
         self._inputs = broker.inputs
         self._spill_pace = broker.spill_pace
-        self._spill_waits = False
+        self._spill_waits = SPILL_FREE
         self._delivered = 0  # deliveries of this turn
         self._written = 0  # bytes written before its end
         self._share = 0  # how many may be, since the first of them
@@ -328,8 +329,8 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self._held.pop(session, None)
         self.mark_dirty()
 
-    def pace(self, *, waits: bool) -> None:
-        """Read nothing until what was published has been spilled, as the disk has fallen behind; or read again."""
+    def pace(self, waits: int) -> None:
+        """Wait until what was published has been spilled, as the disk has fallen behind, or the store is full."""
         self._spill_waits = waits
         self.mark_dirty()
 
@@ -337,19 +338,20 @@ class ClientConnection(Generic[EngineT, SessionT]):
         """Read nothing from publishers during the memory alarm, nor from who does not read our answers, nor from who
         publishes faster than the disk takes it.
 
-        Publishers into what is full and blocks them are told, if the protocol can. Who only publishes is not read until
-        there is room, who also consumes is: its acknowledgements make room. A connection that closes is read: the peer
-        has to answer.
+        Publishers into what is full and blocks them are told, if the protocol can, and so is who brings what the spill
+        store has no room for. Who only publishes is not read until there is room, who also consumes is: its
+        acknowledgements make room. A connection that closes is read: the peer has to answer.
         """
         alarmed = self.publishes and self.broker.memory_blocked and self.running
-        held = bool(self._held) and not self.obeys_flow and self.running
+        spill_full = self._spill_waits == SPILL_FULL
+        held = ((bool(self._held) and not self.obeys_flow) or spill_full) and self.running
         blocked = alarmed or held
         if blocked != self._blocked_told:
             self._blocked_told = blocked
             self.tell_blocked(("low on memory" if alarmed else self._held_reason()) if blocked else "")
         unread = self._transport_paused and transport.get_write_buffer_size() > self._paused_at + ANSWER_BYTES_MAX
         only = held and not any(session.consumers or session.unacknowledged for session in self.channels.values())
-        paused = alarmed or only or unread or (self._spill_waits and self.running)
+        paused = alarmed or only or unread or (self._spill_waits == SPILL_BEHIND and self.running)
         if paused != self._reading_paused:
             self._reading_paused = paused
             if unread:
@@ -358,6 +360,8 @@ class ClientConnection(Generic[EngineT, SessionT]):
 
     def _held_reason(self) -> str:
         names = {target.name: None for session in self._held for target in session.held_by}
+        if self._spill_waits == SPILL_FULL:
+            names["spill store"] = None
         return f"{', '.join(names)} full"
 
     # ------------------------------------------------------------------ timers

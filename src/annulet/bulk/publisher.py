@@ -109,7 +109,7 @@ class Publisher:
         outcome = request.query, request.batch
         messages, unroutable = await self._resolve(routes, pending)
         async with self._filling:
-            self._check_room(size)
+            self._check_room(size, transient=any(not item.message.durable for item in pending))
             claims = Claims()
             for first in range(0, len(messages), SLICE):
                 if first:
@@ -167,8 +167,10 @@ class Publisher:
         durable = [item.message for item in pending if item.message.durable]
         return pending, sum(message.size + len(message.header) + RECORD_OVERHEAD for message in durable)
 
-    def _check_room(self, size: int) -> None:
+    def _check_room(self, size: int, *, transient: bool) -> None:
         broker = self._broker
+        if transient and broker.spill_pace.full:
+            raise UnavailableError("the spill store is full and publishers are held back; let consumers catch up")
         if broker.memory_blocked:
             raise UnavailableError("the broker's memory is full and publishers are held back; let consumers catch up")
         if size and not broker.accepts_durable(size, broker.clock()):

@@ -2,8 +2,9 @@
 
 They are what is not persistent, and all that is in queues which do not outlive the broker. Orders and policies know
 nothing of it: an entry is *away* as any other (:mod:`annulet.core.bodies`), only that its message names a place in the
-spill store. A body is written before it leaves, off the event loop; what the store refuses stays in memory, where the
-memory alarm holds its publishers back. Nothing is ever discarded for lack of space.
+spill store. A body is written before it leaves, off the event loop; what the store refuses stays in memory, and its
+publishers are held back: when the store is full at once, when the disk refuses by the memory alarm. Nothing is ever
+discarded for lack of space.
 
 A message keeps its place when its body comes back, so that a second leave writes nothing.
 """
@@ -108,6 +109,7 @@ class Spilling:
         self._submit = submit
         self._failing = False  # the disk refused: nor are files moved or removed until the next retry
         self._warned = False
+        self._lacking = 0  # bytes for which there was no room when some were to be written last
         self._upkeep = False  # one piece is under way
         self._closed = False
 
@@ -121,7 +123,8 @@ class Spilling:
         Returns whether it was begun: not when it does not fit the limit.
         """
         messages = list(dict.fromkeys([entry.message for entry in entries]))  # a browser's copy shares the original's
-        if not self.files.has_room(size):
+        self._lacking = 0 if self.files.has_room(size) else size
+        if self._lacking:
             self._refuse(len(messages), "spill_limit is reached; raise it, or let consumers catch up")
             return False
         work = self.files.write([message.body for message in messages])
@@ -136,6 +139,11 @@ class Spilling:
 
         self._submit(work, done)
         return True
+
+    @property
+    def full(self) -> bool:
+        """Say whether the store had no room for what was to be written last, and has none for it now."""
+        return self._lacking > 0 and not self.files.has_room(self._lacking)
 
     def _written(self, work: SpillWork, messages: list[Message]) -> None:
         self.works -= 1
@@ -155,7 +163,7 @@ class Spilling:
         self.figures.spill_refused += bodies
         if not self._warned:
             self._warned = True
-            logger.warning("bodies cannot be spilled and stay in memory until memory_limit: %s", reason)
+            logger.warning("bodies cannot be spilled and stay in memory; who brings more may have to wait: %s", reason)
 
     def retry(self) -> None:
         """Ask the store again, and look after its files."""
