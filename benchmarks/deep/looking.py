@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from benchmarks.deep.client import Client, ClientError, content_header
 from benchmarks.deep.outcome import MIB, Outcome, Relation, exactly
-from benchmarks.deep.run import Run, compared, stall_relations, wait_for
+from benchmarks.deep.run import Run, compared, memory_relation, stall_relations, wait_for
 from benchmarks.deep.sampling import Sampler, Stalls
 from benchmarks.deep.site import Site
 from benchmarks.scenarios import GeneratorError
@@ -64,7 +64,8 @@ def run_selectors(run: Run) -> None:
     Its rate is held against that beside the same deep queue before the selector came: what it costs to share the budget
     of bodies with a deep queue is A13's question.
     """
-    with run.site("selectors") as (site, _sampler):
+    with run.site("selectors") as (site, sampler):
+        idle = site.resident()
         client = Client(site.port)
         header_of, chosen = sparse(run.count)
         for letter, (title, selector, first_most, all_most) in SELECTORS.items():
@@ -88,6 +89,8 @@ def run_selectors(run: Run) -> None:
                     exactly("not as expected", int(numbers != chosen), 0),
                     Relation("others' rate over theirs before it came", sum(rates) / before_it, least=0.7, ratio=True),
                     evaluations(site, queue, run.count),
+                    memory_relation(sampler, idle, run.budget),
+                    Relation("of the search process beside it", sampler.beside_most / MIB, "MiB"),
                     *stall_relations(site, before),
                 ]
             client.delete(queue)  # three of them would want a disk of 40 GB

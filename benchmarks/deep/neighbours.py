@@ -1,4 +1,4 @@
-"""A13 and A15: what stands still holds nobody else up."""
+"""A13 and A15: what stands still holds nobody else up; A3's other half: nor does who catches up."""
 
 from __future__ import annotations
 
@@ -21,6 +21,14 @@ GROUP_ROUNDS = 15
 """Of those: of seven the median was 0.89, 1.05 and 1.18 of the same code within hours."""
 
 PREFETCH = 1000
+
+LIVE_RATE = 2_000
+CAUGHT_RATE = 10_000
+"""Of a queue whose consumer keeps up with its publisher: a tenth of what the loop can do."""
+
+CAUGHT_SECONDS = 5.0
+CAUGHT_UP_DRAINED = 2_000_000
+"""Messages at most that are drained beside it, which takes longer than it."""
 
 
 def run_isolation(run: Run) -> None:
@@ -51,6 +59,32 @@ def run_isolation(run: Run) -> None:
                 ),
                 memory_relation(sampler, idle, run.budget),
             ]
+        catch_up(run, site, alone)
+
+
+def catch_up(run: Run, site: Site, alone: Site) -> None:
+    """Drain the deep queue, which is published to all the time, as fast as it goes; another queue's consumer keeps up.
+
+    Of Artemis it was said that others come down to a trickle meanwhile (ARTEMIS-2399).
+    """
+    messages, drained = int(CAUGHT_RATE * CAUGHT_SECONDS), min(run.count * 3 // 4, CAUGHT_UP_DRAINED)
+
+    def caught(broker: Site) -> dict[str, float]:
+        return run.generate(
+            broker, "caught-", messages, "--count", str(messages), "--rate", str(CAUGHT_RATE), "--prefetch", "500"
+        )
+
+    title = f"a queue that keeps up with {CAUGHT_RATE:,} a second while a deep one, which is published to, is drained"
+    with run.check("A3", title) as outcome, ThreadPoolExecutor(2) as pool:
+        site.drop_cache()
+        live = pool.submit(run.fill, site, "idle-", LIVE_RATE * int(CAUGHT_SECONDS), "--rate", str(LIVE_RATE))
+        drain = pool.submit(run.drain, site, "idle-", drained)
+        rate = caught(site)["recv_rate"]
+        outcome.relations += [
+            Relation("its rate over that alone", rate / caught(alone)["recv_rate"], least=0.8, ratio=True),
+            Relation(f"rate of the drain of {drained:,} beside it", drain.result(), "/s"),
+            Relation("rate of who publishes to that", live.result(), "/s"),
+        ]
 
 
 GROUP_HEADERS = [content_header(headers={"group-id": f"g{number}"}) for number in range(GROUPS)]

@@ -44,6 +44,7 @@ class Sampler(threading.Thread):
         super().__init__(daemon=True)
         self.samples: list[Sample] = []
         self.bodies_most = 0.0  # bytes, by the broker's own account
+        self.beside_most = 0  # bytes, the resident set of what the broker has started
         self.accounts: dict[str, float] = {}  # the largest of each figure that says whether the account is right
         self._site = site
         self._suite = suite
@@ -62,6 +63,7 @@ class Sampler(threading.Thread):
             looks += 1
 
     def _ask(self, sample: Sample) -> None:
+        self.beside_most = max(self.beside_most, self._site.resident_beside())
         figures = self._site.metrics()
         sample.depth = int(figures['vhost_messages_pending{vhost="/"}'])
         sample.on_disk = int(figures['vhost_messages_on_disk{vhost="/"}'])

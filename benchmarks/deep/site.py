@@ -94,6 +94,11 @@ class Site:
         fields = Path(f"/proc/{self.process_id}/statm").read_text().split()
         return int(fields[1]) * PAGE_BYTES
 
+    def resident_beside(self) -> int:
+        """Return the resident set of the processes that the broker has started, in bytes. Raises OSError."""
+        children = Path(f"/proc/{self.process_id}/task/{self.process_id}/children").read_text().split()
+        return sum(int(Path(f"/proc/{child}/statm").read_text().split()[1]) for child in children) * PAGE_BYTES
+
     def metrics(self) -> dict[str, float]:
         """Return every sample by its name with labels, without ``annulet_``. Raises OSError while nobody listens."""
         connection = http.client.HTTPConnection("127.0.0.1", self.http_port, timeout=HTTP_SECONDS_MAX)
