@@ -74,7 +74,7 @@ def run_selectors(run: Run) -> None:
             client.publish(queue, range(run.count), header_of)
             before_it = run.bystander(site)
             with run.check(f"A5{letter}", f"selector that takes {MATCHES} of {run.count:,}: {title}") as outcome:
-                before = Stalls.of(site.metrics())
+                before, since, sampler.beside_most = Stalls.of(site.metrics()), sampler.now(), 0
                 rates: list[float] = []
                 others = threading.Thread(target=note_rate, args=(lambda: run.bystander(site), rates, outcome))
                 others.start()
@@ -89,7 +89,7 @@ def run_selectors(run: Run) -> None:
                     exactly("not as expected", int(numbers != chosen), 0),
                     Relation("others' rate over theirs before it came", sum(rates) / before_it, least=0.7, ratio=True),
                     evaluations(site, queue, run.count),
-                    memory_relation(sampler, idle, run.budget),
+                    memory_relation(sampler, idle, run.budget, since),
                     Relation("of the search process beside it", sampler.beside_most / MIB, "MiB"),
                     *stall_relations(site, before),
                 ]

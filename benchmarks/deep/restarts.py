@@ -43,8 +43,10 @@ def run_restarts(run: Run) -> None:
             ]
         present = bytearray([PRESENT]) * run.count
         with run.check("A10", "kill -9 while others publish and acknowledge, the checkpoint 10 s old") as outcome:
+            since = sampler.now()
             killed = kill_under_load(site, QUEUE, present)
             started = site.start()
+            resident = memory_relation(sampler, idle, run.budget, since)  # under load, and at the start
             since = sampler.now()
             lost, back = take_alternate(site, present, killed.confirmed)
             outcome.relations += [
@@ -52,6 +54,7 @@ def run_restarts(run: Run) -> None:
                 Relation("listening after", started, "s", most=30),
                 exactly("confirmed and lost", lost, 0),
                 exactly("settled and back", back, 0),
+                resident,
                 held_memory(sampler, idle, since),
             ]
         left = sum(present)

@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -87,7 +88,7 @@ class Run:
         seconds = time.monotonic() - began
         self.console.print(f"  {check} {outcome.verdict} ({seconds:.1f} s): {outcome.text()}", markup=False)
 
-    def generate(self, site: Site, queue: str, count: int, *arguments: str) -> dict[str, float]:
+    def generate(self, site: Site, queue: str, count: int, *arguments: str) -> dict[str, Any]:
         """Run the load generator on a queue (it adds ``0`` to the name) and return its figures."""
         command = [str(self.program), "--port", str(site.port), "--pid", str(site.process_id)]
         command += ["--size", str(BODY_BYTES), "--queue", queue, "--time", str(max(60, count)), "--idle", "60"]
@@ -98,7 +99,7 @@ class Run:
     def fill(self, site: Site, queue: str, count: int, *arguments: str) -> float:
         """Publish and return the rate."""
         confirmed = ["--consumers", "0", "--persistent", "--durable", "--confirm", "1000"]
-        return self.generate(site, queue, count, *confirmed, "--count", str(count), *arguments)["send_rate"]
+        return float(self.generate(site, queue, count, *confirmed, "--count", str(count), *arguments)["send_rate"])
 
     def drain(self, site: Site, queue: str, count: int, *arguments: str) -> float:
         """Consume so many and return the rate. Raises GeneratorError when fewer come."""
@@ -106,7 +107,7 @@ class Run:
         drained = self.generate(site, queue, count, *consume, *arguments)
         if drained["received"] < count:
             raise GeneratorError(f"{queue}: {drained['received']:.0f} of {count} messages came out")
-        return drained["recv_rate"]
+        return float(drained["recv_rate"])
 
     def bystander(self, site: Site) -> float:
         """Return the rate of a queue that others use meanwhile: transient, taken at once."""

@@ -63,7 +63,6 @@ class Sampler(threading.Thread):
             looks += 1
 
     def _ask(self, sample: Sample) -> None:
-        self.beside_most = max(self.beside_most, self._site.resident_beside())
         figures = self._site.metrics()
         sample.depth = int(figures['vhost_messages_pending{vhost="/"}'])
         sample.on_disk = int(figures['vhost_messages_on_disk{vhost="/"}'])
@@ -72,6 +71,7 @@ class Sampler(threading.Thread):
         sample.whole = True
         self.bodies_most = max(self.bodies_most, figures["memory_bodies_bytes"])
         self.note_accounts(figures)
+        self.beside_most = max(self.beside_most, self._site.resident_beside())  # last: one of them may be gone by now
 
     def note_accounts(self, figures: dict[str, float]) -> None:
         """Keep the largest of what the broker says of its accounts; a restart sets the counters among it back."""

@@ -309,10 +309,46 @@ async def test_who_waits_when_the_budget_and_the_store_are_full_goes_on_when_con
     await until(lambda: publisher.transport.reading)
     assert not broker.spill_pace.full
     assert any(isinstance(item, commands.Connection.Unblocked) for item in await publisher.take())
-    assert pager.budget.over <= SPILL_GO_ON_BYTES
+    assert pager.spill is not None
+    assert pager.budget.over <= SPILL_GO_ON_BYTES or pager.spill.has_room(SIZE)
 
 
-async def test_who_consumes_as_well_is_told_that_the_store_is_full_and_read(broker: Broker) -> None:
+async def test_the_bound_holds_where_many_queues_share_what_comes(broker: Broker) -> None:
+    """Between two ticks, while nothing can be written."""
+    pager = broker.pager
+    assert pager is not None
+    assert pager.spill is not None
+    publisher = await Peer(broker).open(1)
+    names = [f"q{number}" for number in range(8)]
+    for name in names:
+        await publisher.send(1, QUEUE.Declare(queue=name))
+    pager.spill.limit = SIZE
+    names = names * (SPILL_BEHIND_BYTES // SIZE)
+    sent = 0
+    while publisher.transport.reading:
+        await publisher.send(1, publish(1, names[sent], bytes(SIZE)))
+        sent += 1
+    assert SPILL_BEHIND_BYTES < sent * SIZE < SPILL_BEHIND_BYTES + 8 * MIB + 4 * MIB, "the floors are in the budget"
+
+
+async def test_who_only_could_consume_waits_as_well_and_is_read_when_he_has_something_to_say(broker: Broker) -> None:
+    await filled(broker)
+    other = await Peer(broker).open(1)
+    await other.send(1, QUEUE.Declare(queue="rare"), BASIC.Consume(queue="rare"))
+    await other.send(1, publish(1, "q", bytes(SIZE)))
+    assert not other.transport.reading
+    third = await Peer(broker).open(1)
+    await third.send(1, publish(1, "rare", b"x"))
+    assert other.transport.reading
+    tags = [item.delivery_tag for item in await other.take() if isinstance(item, BASIC.Deliver)]
+    await other.send(1, commands.Tx.Select(), BASIC.Ack(delivery_tag=tags[0]))
+    assert other.transport.reading, "its commit is to come"
+    await other.send(1, commands.Tx.Commit())
+    await turns()
+    assert not other.transport.reading
+
+
+async def test_who_holds_messages_is_told_that_the_store_is_full_and_read(broker: Broker) -> None:
     """His acknowledgements may be what makes room."""
     publisher, _ = await filled(broker)
     other = await Peer(broker).open(1)

@@ -206,6 +206,19 @@ async def test_what_is_transient_waits_for_a_full_spill_store(tmp_path: Path, mo
         assert (await commit(here, 0, name))["messages"] == 1
 
 
+async def test_what_goes_to_a_queue_that_is_not_durable_waits_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with bench(tmp_path) as here:
+        here.host.declare_queue("q", now=here.broker.clock())
+        name = stage(here, 0, [b"a"])
+        with monkeypatch.context() as patch:
+            patch.setattr(here.broker.spill_pace, "state", SPILL_FULL)
+            with pytest.raises(UnavailableError, match="the spill store is full"):
+                await commit(here, 0, name)
+        assert (await commit(here, 0, name))["messages"] == 1
+
+
 @pytest.mark.parametrize("at_once", [True, False])
 async def test_a_full_queue_takes_nothing_of_a_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, at_once: bool

@@ -267,19 +267,48 @@ def test_a_full_store_leaves_bodies_in_memory_and_says_so_once(caplog: pytest.Lo
     assert [int(body[-9:]) for body in session.received] == list(range(1, 41))
 
 
-def test_a_store_is_full_until_there_is_room_for_what_did_not_fit():
+def test_as_many_are_written_as_there_is_room_for():
+    site = Site(20, limit=10 * SIZE)
+    site.run_pass()
+    assert (site.away(), site.spill.writes) == (list(range(5, 15)), [10]), "oldest first"
+    assert (site.spilling.figures.spilled, site.spilling.figures.spill_refused) == (10, 6)
+    assert (site.bodies.freed, site.bodies.writing, drift_of(site.queue)) == (10 * SIZE, 0, 0)
+    session = RecordingSession()
+    session.consume(site.queue)
+    assert [int(body) for body in session.received] == list(range(1, 21))
+
+
+def test_a_store_is_full_until_there_is_room_for_what_did_not_fit_or_nobody_wants_it_written():
     site = Site(8, limit=3 * SIZE)
-    site.run_pass(2 * SIZE)
+    site.run_pass(3 * SIZE)
     assert not site.spilling.full, "nothing was refused"
-    site.run_pass(2 * SIZE)
-    assert (site.away(), site.spilling.full) == ([7, 8], True), "what is written together does not fit together"
+    site.run_pass(SIZE)
+    assert (site.away(), site.spilling.full) == ([6, 7, 8], True)
     site.spill.limit += SIZE
     assert not site.spilling.full
     site.spill.limit -= SIZE
     assert site.spilling.full
     site.spilling.retry()
+    assert site.spilling.full, "to be asked again makes no room"
+    site.spilling.retry()
+    assert not site.spilling.full, "it was not tried again: its queue may be gone"
+
+
+def test_a_full_store_takes_more_when_it_has_room_for_a_chunk():
+    site = Site(200, size=1 << 16, limit=64 << 16)
+    site.run_pass()
+    assert site.spilling.full
+    site.spill.limit += (8 << 16) - 1
+    assert site.spilling.full, "an eighth of what its limit was is lacking"
+    site.spill.limit += 1
+    assert not site.spilling.full
+
+
+def test_what_could_never_fit_does_not_make_a_store_full():
+    """No consumer could make room for it."""
+    site = Site(8, limit=SIZE - 1)
     site.run_pass(SIZE)
-    assert (site.away(), site.spilling.full) == ([6, 7, 8], False), "what was written since says nothing of room"
+    assert (site.away(), site.spilling.refusing, site.spilling.full) == ([], True, False)
 
 
 def test_a_disk_that_refuses_leaves_bodies_in_memory_until_it_does_not(caplog: pytest.LogCaptureFixture):

@@ -23,8 +23,10 @@ from annulet.store.data_format import (
 from annulet.store.errors import DirectoryInUseError
 from annulet.store.inspection import ERROR, NOTE, WARNING, Inspection, inspect, repair
 from annulet.store.lock import DirectoryLock
+from annulet.store.log import MessageLog
 from annulet.store.segment import segment_name
 from tests.store.data_directories import COUNT, fill
+from tests.store.log_tools import flush, message
 
 
 def now() -> int:
@@ -198,6 +200,21 @@ def test_damage_is_an_error_where_it_costs_messages(data: Path) -> None:
     assert "1 live messages cannot be read" in found.findings[0].text
     assert "segment 1" in found.findings[0].text
     assert found.figures["log"]["lost_messages"] == 1
+
+
+def test_damage_behind_the_last_checkpoint_may_have_cost_a_message(data: Path) -> None:
+    log = MessageLog.open(data / "messages")
+    for number, body in enumerate([b"not in any checkpoint", b"behind it"], COUNT + 1):
+        log.append(message(body), [(1, number)])
+        flush(log)
+    path = data / "messages" / segment_name(1)
+    content = path.read_bytes()
+    place = content.index(b"not in any checkpoint")
+    path.write_bytes(content[:place] + b"X" + content[place + 1 :])
+    found = inspect(data, now())
+    assert codes(found, ERROR) == ["log-doubtful"]
+    assert (found.figures["log"]["doubtful_places"], found.figures["log"]["lost_messages"]) == (1, 0)
+    log.close()
 
 
 def test_a_damaged_checkpoint_and_a_missing_log_are_warnings(data: Path) -> None:

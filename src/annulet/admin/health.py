@@ -61,11 +61,11 @@ def warnings(broker: Broker) -> list[str]:
     found = []
     log = broker.log.statistics()
     if log.corrupt_records or log.lost_records or log.quarantined_records:
+        doubtful = f", perhaps some of {log.doubtful_places} places written since the last checkpoint"
         found.append(
             f"damaged records in the message log: {log.corrupt_records} places found at start, {log.lost_records} "
-            f"messages lost, perhaps some of {log.doubtful_places} places written since the last checkpoint, "
-            f"{log.quarantined_records} places kept in quarantine; look at the disk and at the records, then remove "
-            "them"
+            f"messages lost{doubtful if log.doubtful_places else ''}, {log.quarantined_records} places kept in "
+            "quarantine; look at the disk and at the records, then remove them"
         )
     if broker.history is not None and broker.history.failed:
         found.append("losses, duplicate ids and delivery counts cannot be written down; look at the disk")

@@ -164,9 +164,9 @@ class Pager:
             return
         if (bodies := self._bodies.get(queue)) is not None:
             bodies.note(entry)
-        due = self.pace.note(entry.message.size)
-        if due or not self.spilling.refusing:  # else a tick looks again: a pass for each arrival would be for nothing
-            self._changed(queue)
+        notes.queues.add(queue)
+        if self.pace.note(entry.message.size) or not self.spilling.refusing:  # else a tick looks again: nothing can go
+            self._go_on_soon()
 
     def _changed(self, queue: Queue) -> None:
         """Look at a queue that took bodies back into memory, or had some written."""

@@ -7,15 +7,20 @@ durable, nothing tells the publisher how far the disk is, and 640 MB from a fast
 the budget, as the machine had its processors elsewhere.
 
 While the disk is behind, who brings more is not read until a write has ended. When the budget and the store's limit are
-both used up it needs consumers to end (V10), so that who waits is told, and read if he consumes himself: it may be his
-acknowledgements that make room. Who does not bring what is spilled is not concerned. Who refuses messages brings their
-dead letters. Those that are sent on later, in slices, and what expires by itself have nobody who could wait. A disk
-that refuses says nothing of when it will give again: then the memory alarm takes over.
+both used up it needs consumers to end (V10), so that who waits is told, and read while he holds messages himself, or
+has no credit: it may be his acknowledgements that make room. Who does not bring what is spilled is not concerned. Who
+refuses messages brings their dead letters. Those that are sent on later, in slices, and what expires by itself have
+nobody who could wait. A disk that refuses says nothing of when it will give again: then the memory alarm takes over.
 """
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from annulet.core.session import Session
 
 SPILL_BEHIND_BYTES: Final = 16 << 20
 """Bytes over the body budget from which on publishers wait for a write under way: what comes in the 30 to 40 ms that
@@ -26,12 +31,13 @@ SPILL_GO_ON_BYTES: Final = 8 << 20
 is told."""
 
 LOOK_BYTES: Final = 1 << 20
-"""So many bytes come at least between two looks while nothing can be written: a look passes over what is in memory."""
+"""So many bytes come at least between two looks while nothing can be written: a look passes over what is in memory,
+1 ms or so, in which a fast publisher brings that much."""
 
+# Why who brings more waits: he does not; too much is in memory that is being written, or that has no room in the store.
 SPILL_FREE: Final = 0
 SPILL_BEHIND: Final = 1
 SPILL_FULL: Final = 2
-"""Why a connection waits: it does not; too much is in memory that is being written; that has no room in the store."""
 
 
 class PacedConnection(Protocol):
@@ -95,7 +101,7 @@ class SpillPace:
 
     def served(self, connection: PacedConnection) -> None:
         """Have a connection wait if it brought such a message."""
-        if not self._arrived:
+        if not self._arrived or self.state == SPILL_FREE:
             return
         self._arrived = False  # what nobody brings, as expired messages that are sent on, is not the next one's
         if connection not in self._waiting:
@@ -113,3 +119,18 @@ def _state(over: int, spilling: Spills, former: int) -> int:
     if spilling.full and (enough or former == SPILL_FULL):
         return SPILL_FULL
     return SPILL_BEHIND if enough and spilling.writes else SPILL_FREE
+
+
+def must_be_heard(sessions: Iterable[Session], *, idle: bool) -> bool:
+    """Say whether who has published into what is full is to be read all the same, as others may wait for what he says.
+
+    That is to settle what he holds, in a transaction or not, and to give credit where there is none. ``idle``: whoever
+    consumes may at any time.
+    """
+    for session in sessions:
+        if session.unacknowledged:
+            return True
+        for consumer in session.consumers.values():
+            if idle or consumer.held or not consumer.allows(0):
+                return True
+    return False

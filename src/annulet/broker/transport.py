@@ -15,7 +15,7 @@ from annulet.broker.admission import EXPLANATION_SECONDS
 from annulet.broker.delivery_shares import DELIVERIES_TIMED
 from annulet.broker.input_shares import INPUT_BYTES_FIRST
 from annulet.broker.listening import PeerFacts
-from annulet.broker.spill_pace import SPILL_BEHIND, SPILL_FREE, SPILL_FULL
+from annulet.broker.spill_pace import SPILL_BEHIND, SPILL_FREE, SPILL_FULL, must_be_heard
 from annulet.broker.tls import peer_facts
 
 if TYPE_CHECKING:
@@ -330,7 +330,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self.mark_dirty()
 
     def pace(self, waits: int) -> None:
-        """Wait until what was published has been spilled, as the disk has fallen behind, or the store is full."""
+        """Wait until the disk has caught up with what was published, or there is room; or go on: see ``spill_pace``."""
         self._spill_waits = waits
         self.mark_dirty()
 
@@ -339,8 +339,9 @@ class ClientConnection(Generic[EngineT, SessionT]):
         publishes faster than the disk takes it.
 
         Publishers into what is full and blocks them are told, if the protocol can, and so is who brings what the spill
-        store has no room for. Who only publishes is not read until there is room, who also consumes is: its
-        acknowledgements make room. A connection that closes is read: the peer has to answer.
+        store has no room for. Who only publishes is not read until there is room, who also consumes is, as its
+        acknowledgements make room: of the store's while it has some to give. A connection that closes is read: the
+        peer has to answer.
         """
         alarmed = self.publishes and self.broker.memory_blocked and self.running
         spill_full = self._spill_waits == SPILL_FULL
@@ -350,7 +351,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self._blocked_told = blocked
             self.tell_blocked(("low on memory" if alarmed else self._held_reason()) if blocked else "")
         unread = self._transport_paused and transport.get_write_buffer_size() > self._paused_at + ANSWER_BYTES_MAX
-        only = held and not any(session.consumers or session.unacknowledged for session in self.channels.values())
+        only = held and not must_be_heard(self.channels.values(), idle=not spill_full)
         paused = alarmed or only or unread or (self._spill_waits == SPILL_BEHIND and self.running)
         if paused != self._reading_paused:
             self._reading_paused = paused

@@ -28,6 +28,7 @@ from annulet.wire.amqp091.properties import VIEW
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
     from annulet.broker.clock import Clock
+    from annulet.core.message import Message
     from annulet.core.routing import Route
     from annulet.core.virtual_host import VirtualHost
 
@@ -109,7 +110,7 @@ class Publisher:
         outcome = request.query, request.batch
         messages, unroutable = await self._resolve(routes, pending)
         async with self._filling:
-            self._check_room(size, transient=any(not item.message.durable for item in pending))
+            self._check_room(size, host, messages)
             claims = Claims()
             for first in range(0, len(messages), SLICE):
                 if first:
@@ -167,9 +168,9 @@ class Publisher:
         durable = [item.message for item in pending if item.message.durable]
         return pending, sum(message.size + len(message.header) + RECORD_OVERHEAD for message in durable)
 
-    def _check_room(self, size: int, *, transient: bool) -> None:
+    def _check_room(self, size: int, host: VirtualHost, messages: list[tuple[PendingMessage, Route]]) -> None:
         broker = self._broker
-        if transient and broker.spill_pace.full:
+        if broker.spill_pace.full and any(_is_spilled(host, item.message, route) for item, route in messages):
             raise UnavailableError("the spill store is full and publishers are held back; let consumers catch up")
         if broker.memory_blocked:
             raise UnavailableError("the broker's memory is full and publishers are held back; let consumers catch up")
@@ -247,6 +248,11 @@ def _promise(host: VirtualHost, messages: list[tuple[PendingMessage, Route]], cl
             host.plan(item.message, current, claims)
         except LimitExceeded as error:
             raise UnavailableError(f"nothing was published: {error}") from error
+
+
+def _is_spilled(host: VirtualHost, message: Message, route: Route) -> bool:
+    """Say whether the log has nothing of a message for some queue that it goes to, so that its body may be spilled."""
+    return not message.durable or not all(queue.durable for queue in host.targets(message, route))
 
 
 def _put(

@@ -149,10 +149,7 @@ class StoredBodies(BodyCandidates):
     def _spill(self, entries: list[QueueEntry], size: int) -> None:
         assert self.store.spilling is not None
         self.writing += size
-        if self.store.spilling.write(self, entries, size):
-            self.freed += size
-        else:
-            self.spilled(entries, size)
+        self.freed += self.store.spilling.write(self, entries, size)
 
     def spilled(self, entries: list[QueueEntry], size: int) -> None:
         """Let go of those that were written and may still leave; the others, and what was refused, stay."""

@@ -29,6 +29,10 @@ BODY_BYTES_LEAST: Final = 256
 CHUNK_BYTES: Final = 1 << 20
 """Bytes written at once, unless one body is larger."""
 
+CHUNKS_LEAST: Final = 8
+"""A full store takes more when it has room for a chunk, or for such a part of its limit: with each body who publishes
+would be told that he may, and the next moment that he may not."""
+
 CHUNK_BODIES: Final = 512
 """Bodies written at once: choosing and planning them takes 3 ms of the loop, taking note that they are written 1 ms."""
 
@@ -58,7 +62,9 @@ class SpillWrite(SpillWork, Protocol):
 
 
 class SpillFiles(Protocol):
-    """The files. :class:`annulet.store.spill.SpillStore` is one."""
+    """The files. :class:`annulet.store.spill.SpillStore` is one. ``limit``: bytes that they may take."""
+
+    limit: int
 
     def has_room(self, size: int) -> bool:
         """Say whether ``size`` bytes more keep within the limit."""
@@ -109,7 +115,8 @@ class Spilling:
         self._submit = submit
         self._failing = False  # the disk refused: nor are files moved or removed until the next retry
         self._warned = False
-        self._lacking = 0  # bytes for which there was no room when some were to be written last
+        self._lacking = 0  # bytes for which there must be room again, 0: there was enough
+        self._lacked = False  # so since the last retry
         self._upkeep = False  # one piece is under way
         self._closed = False
 
@@ -117,16 +124,25 @@ class Spilling:
         """Say whether a body may be written that has no place."""
         return message.spill is None and message.size >= BODY_BYTES_LEAST and not self.refusing and not self._closed
 
-    def write(self, spiller: Spiller, entries: list[QueueEntry], size: int) -> bool:
+    def write(self, spiller: Spiller, entries: list[QueueEntry], size: int) -> int:
         """Write the bodies of entries, ``size`` bytes, and tell their queue when that is done.
 
-        Returns whether it was begun: not when it does not fit the limit.
+        Returns how many bytes are being written: those of the first entries, where the limit has no room for all. The
+        queue is told at once that the others stay.
         """
+        entries, others = self._fitting(entries, size)
+        if others:
+            lacking, limit = others[0].message.size, self.files.limit
+            if lacking <= limit:  # else no consumer could make room
+                self._lacking = max(lacking, min(CHUNK_BYTES, limit // CHUNKS_LEAST))
+                self._lacked = True
+            self._refuse(len(others), "spill_limit is reached; raise it, or let consumers catch up")
+            stay = sum([entry.message.size for entry in others])
+            spiller.spilled(others, stay)
+            size -= stay
+        if not entries:
+            return 0
         messages = list(dict.fromkeys([entry.message for entry in entries]))  # a browser's copy shares the original's
-        self._lacking = 0 if self.files.has_room(size) else size
-        if self._lacking:
-            self._refuse(len(messages), "spill_limit is reached; raise it, or let consumers catch up")
-            return False
         work = self.files.write([message.body for message in messages])
         for message, place in zip(messages, work.take_places(), strict=True):
             message.spill = place
@@ -138,11 +154,22 @@ class Spilling:
             spiller.spilled(entries, size)
 
         self._submit(work, done)
-        return True
+        return size
+
+    def _fitting(self, entries: list[QueueEntry], size: int) -> tuple[list[QueueEntry], list[QueueEntry]]:
+        """Return the first entries, as far as there is room for their bodies, and the others."""
+        if self.files.has_room(size):
+            return entries, []
+        wanted = 0
+        for number, entry in enumerate(entries):
+            wanted += entry.message.size
+            if not self.files.has_room(wanted):
+                return entries[:number], entries[number:]
+        return entries, []
 
     @property
     def full(self) -> bool:
-        """Say whether the store had no room for what was to be written last, and has none for it now."""
+        """Say whether something was to be written that there was no room for, and is none for a chunk."""
         return self._lacking > 0 and not self.files.has_room(self._lacking)
 
     def _written(self, work: SpillWork, messages: list[Message]) -> None:
@@ -166,8 +193,13 @@ class Spilling:
             logger.warning("bodies cannot be spilled and stay in memory; who brings more may have to wait: %s", reason)
 
     def retry(self) -> None:
-        """Ask the store again, and look after its files."""
+        """Ask the store again, and look after its files. What nobody wanted to write since the last time lacks no room:
+        its queue may be gone.
+        """
         self.refusing = self._failing = False
+        if not self._lacked:
+            self._lacking = 0
+        self._lacked = False
         self.upkeep()
 
     def reclaim(self, most: int) -> bool:

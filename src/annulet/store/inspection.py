@@ -323,6 +323,7 @@ def _check_log(
         "records": sum(segment.records for segment in log.segments),
         "live_messages": report.live_records,
         "lost_messages": report.lost_records,
+        "doubtful_places": report.doubtful_places,
         "damaged_places": report.corrupt_records,
         "torn_tails": report.torn_tails,
         "checkpoints": log.checkpoints,
