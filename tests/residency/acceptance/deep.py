@@ -136,8 +136,13 @@ class Deep:
             self.check_budget()
 
     def _in_slices(self) -> bool:
-        """Say whether a part of what happened is still to be done, by a worker whose time is that of the machine."""
-        return any(queue.returns or queue.expiring is not None for queue in self.broker._queues())
+        """Say whether a part of what happened is still to be done, by a worker whose time is that of the machine.
+
+        Returns and expiries say so too, dead letters do not.
+        """
+        return self.broker.worker.waiting > 0 or any(
+            queue.returns or queue.expiring is not None for queue in self.broker._queues()
+        )
 
     def check_budget(self) -> None:
         """V1: what is in memory of large queues is no more than the budget, or their floors, and one load.
