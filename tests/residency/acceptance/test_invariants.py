@@ -293,7 +293,7 @@ class History:
         it had on disk, for its consumers, before that is a load. Until then both take what V1 says. What came to a
         queue it has paged, or never will: so after an arrival nothing is left. What came back by the thousand, which
         nobody counts at the return, becomes rows with the tick. And whoever is over his share pages with the tick when
-        the budget is kept only because some of what others have was not counted yet.
+        the budget or the share is kept only because some of what others have was not counted yet.
         """
         pager = self.deep.broker.pager
         assert pager is not None
@@ -302,8 +302,9 @@ class History:
         if (unasked and queue is not self.arrived) or pager._foldable(queue):
             return True
         others = [other for other in map(self.deep.queue, self.names) if other is not queue]
-        uncounted = sum([max(0, cost_of(other) - budget.cost_of(other)) for other in others])
-        return budget.over <= 0 < budget.over + uncounted
+        uncounted = sum([max(0, cost_of(other) - budget.cost_of(other)) for other in others]) - budget.below
+        kept = budget.over <= 0 or budget.cost_of(queue) <= budget.share
+        return kept and uncounted > max(0, -budget.over)
 
     def check_order(self, order: TargetList) -> None:
         """W1, V5: the front stands in order before all rows, these before what is late; W4, R7: it is not long."""
