@@ -87,10 +87,8 @@ def catch_up(run: Run, site: Site, alone: Site) -> None:
         drain = pool.submit(run.drain, site, "idle-", drained)
         beside = caught(site)
         over = not drain.done()
-        drain_rate, live_rate = (
-            drain.result(),
-            live.result(),
-        )  # before it is alone: that wants the processors for itself
+        # Before it is alone, which wants the processors for itself.
+        drain_rate, live_rate = drain.result(), live.result()
         rate, latency = caught(alone)["recv_rate"], beside["lat_us"]
         outcome.relations += [
             Relation("its rate over that alone", beside["recv_rate"] / rate, least=0.8, ratio=True),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,11 @@ def leave(broker: Broker) -> None:
     """Cut what a test left open: its peers do not answer connection.close, and stopping would wait for them."""
     for connection in list(broker.connections):
         connection.abort()
+
+
+async def until(condition: Callable[[], bool], seconds: float) -> None:
+    """Wait for what comes with other turns of the loop, threads or processes, so many seconds at most."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it has not come to be"
+        await asyncio.sleep(0.01)

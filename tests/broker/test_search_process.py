@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from annulet.core.message import Message
 from annulet.store.log import MessageLog
 from annulet.store.records import ORDINAL_BITS
 from annulet.store.search import Search
+from tests.broker.conftest import until
 from tests.store.log_tools import ORIGIN, flush
 from tests.store.search_tools import RED
 
@@ -25,13 +25,6 @@ PATIENCE = 60.0
 """Seconds on a busy machine; who waits goes on as soon as it is done."""
 
 COUNT = 300
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "it has not come to be"
-        await asyncio.sleep(0.01)
 
 
 class House:
@@ -85,10 +78,10 @@ async def test_it_is_started_on_need_answers_and_ends_when_nobody_asks(
         house.ask()
         pid = process.pid
         assert pid
-        await until(lambda: house.search.pending == 0)
+        await until(lambda: house.search.pending == 0, PATIENCE)
         assert house.lacking() == LACKING
-        await until(lambda: process.pid == 0)
-        await until(lambda pid=pid: gone(pid))  # type: ignore[misc]
+        await until(lambda: process.pid == 0, PATIENCE)
+        await until(lambda pid=pid: gone(pid), PATIENCE)  # type: ignore[misc]
         assert (process.started, process.failed) == (started, 0)
     process.close()
 
@@ -106,7 +99,7 @@ async def test_it_looks_at_the_heads_where_there_are_any(tmp_path: Path) -> None
         file.seek(0)
         file.write(written.replace(b"red", b"rot"))
     house.ask()
-    await until(lambda: house.search.pending == 0)
+    await until(lambda: house.search.pending == 0, PATIENCE)
     assert house.lacking() == LACKING
     assert len(house.log._reader.heads._open) == 1
     assert {name for name in open_files(process.pid) if name.startswith("/")} == {"/dev/null"}
@@ -118,7 +111,7 @@ async def test_it_looks_at_the_heads_where_there_are_any(tmp_path: Path) -> None
 async def test_it_has_a_lower_priority_than_the_broker_and_no_file_but_its_own(house: House) -> None:
     process = SearchProcess(asyncio.get_running_loop(), house.search)
     house.ask()
-    await until(lambda: house.search.pending == 0)
+    await until(lambda: house.search.pending == 0, PATIENCE)
     assert os.getpriority(os.PRIO_PROCESS, process.pid) > os.getpriority(os.PRIO_PROCESS, 0)
     assert {name for name in open_files(process.pid) if name.startswith("/")} == {"/dev/null"}
     pid = process.pid
@@ -136,7 +129,7 @@ async def test_more_than_the_socket_takes_is_sent_when_there_is_room(
         house.ask()
         asked += 1
     assert process._unsent, "it fills the socket"
-    await until(lambda: house.search.pending == 0)
+    await until(lambda: house.search.pending == 0, PATIENCE)
     assert len(house.search._stretches) == asked
     assert house.lacking() == LACKING
     process.close()
@@ -148,7 +141,7 @@ async def test_a_process_that_is_killed_is_told_of_once_and_nothing_waits_for_it
     monkeypatch.setattr(search_process, "RETRY_SECONDS", 0.3)
     process = SearchProcess(asyncio.get_running_loop(), house.search)
     house.ask()
-    await until(lambda: house.search.pending == 0)
+    await until(lambda: house.search.pending == 0, PATIENCE)
     os.kill(process.pid, signal.SIGSTOP)  # so that it dies in the middle of the search
     called: list[int] = []
     house.ask(3)
@@ -156,15 +149,15 @@ async def test_a_process_that_is_killed_is_told_of_once_and_nothing_waits_for_it
     pid = process.pid
     with capture_logs() as logs:
         os.kill(pid, signal.SIGKILL)
-        await until(lambda: bool(called))
-        await until(lambda: gone(pid))
-        await until(lambda: bool(logs))
+        await until(lambda: bool(called), PATIENCE)
+        await until(lambda: gone(pid), PATIENCE)
+        await until(lambda: bool(logs), PATIENCE)
     assert [(line["log_level"], line["status"]) for line in logs] == [("warning", -signal.SIGKILL)]
     assert (process.failed, house.search.pending, house.search.prompt) == (1, 0, False)
-    await until(lambda: house.search.has_room)  # later it may be started again
+    await until(lambda: house.search.has_room, PATIENCE)  # later it may be started again
     house.search.release(house.records[0] >> ORDINAL_BITS)
     house.ask()
-    await until(lambda: house.search.pending == 0)
+    await until(lambda: house.search.pending == 0, PATIENCE)
     assert (house.lacking(), process.started, process.failed) == (LACKING, 2, 1)
     process.close()
 
@@ -184,7 +177,7 @@ async def test_what_it_wrote_before_it_ended_is_told(house: House, monkeypatch: 
     process = SearchProcess(asyncio.get_running_loop(), house.search)
     with capture_logs() as logs:
         house.ask()
-        await until(lambda: any(line["log_level"] == "warning" for line in logs))
+        await until(lambda: any(line["log_level"] == "warning" for line in logs), PATIENCE)
     assert (logs[-1]["status"], "no library here" in logs[-1]["error"]) == (1, True)
     assert (process.failed, house.search.pending) == (1, 0)
     process.close()
@@ -195,19 +188,19 @@ async def test_a_process_that_is_silent_is_waited_for_no_more_and_given_up(
 ) -> None:
     process = SearchProcess(asyncio.get_running_loop(), house.search)
     house.ask()
-    await until(lambda: house.search.pending == 0)
+    await until(lambda: house.search.pending == 0, PATIENCE)
     assert house.search.prompt
     pid = process.pid
     os.kill(pid, signal.SIGSTOP)
     called: list[int] = []
     house.ask()
     house.search.wait(lambda: called.append(1))
-    await until(lambda: bool(called))
+    await until(lambda: bool(called), PATIENCE)
     assert (house.search.prompt, house.search.pending) == (False, 1), "walks go on, and the answer may yet come"
     monkeypatch.setattr(search_process, "SILENT_SECONDS", 0.1)
     monkeypatch.setattr(search_process, "KILL_SECONDS", 0.1)
-    await until(lambda: process.failed == 1)
-    await until(lambda: gone(pid))
+    await until(lambda: process.failed == 1, PATIENCE)
+    await until(lambda: gone(pid), PATIENCE)
     assert (house.search.pending, house.search.has_room) == (0, False)
     process.close()
 
@@ -216,13 +209,13 @@ async def test_it_ends_with_the_broker_also_when_that_is_killed(house: House) ->
     """At the end of the socket, which the system closes for a process that is killed."""
     process = SearchProcess(asyncio.get_running_loop(), house.search)
     house.ask()
-    await until(lambda: house.search.pending == 0)
+    await until(lambda: house.search.pending == 0, PATIENCE)
     pid, child = process.pid, process._process
     assert child is not None
     assert process._channel is not None
     asyncio.get_running_loop().remove_reader(process._channel)
     process._channel.close()
-    await until(lambda: child.poll() is not None)
+    await until(lambda: child.poll() is not None, PATIENCE)
     assert child.returncode == 0
     process._channel = None
     process.close()

@@ -5,11 +5,9 @@ Nor is who publishes more when the budget and the spill store are both full, unt
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import threading
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +31,7 @@ from annulet.residency.budget import MIB
 from annulet.store.spill import SpillWrite
 from tests.broker.amqp091.peer import Peer, RecordingTransport, persistent, publish, turns
 from tests.broker.amqp10 import peer as amqp10
-from tests.broker.conftest import leave
+from tests.broker.conftest import leave, until
 from tests.broker.stomp import peer as stomp
 
 QUEUE, BASIC = commands.Queue, commands.Basic
@@ -176,14 +174,6 @@ async def held(transport: RecordingTransport, send: Callable[[bytes], Awaitable[
     return sent
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    """Let the broker's ticks come."""
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "it has not come to be"
-        await asyncio.sleep(0.01)
-
-
 async def caught_up(pager: Pager, busy: Busy) -> None:
     busy.goes_on.set()
     await pager.idle()
@@ -306,7 +296,7 @@ async def test_who_waits_when_the_budget_and_the_store_are_full_goes_on_when_con
     await durable.send(1, persistent(1, "kept", bytes(SIZE)))
     assert durable.transport.reading, "what the log takes needs no room in this store"
     await consumer.send(1, BASIC.Consume(queue="q", no_ack=True))
-    await until(lambda: publisher.transport.reading)
+    await until(lambda: publisher.transport.reading, PATIENCE)
     assert not broker.spill_pace.full
     assert any(isinstance(item, commands.Connection.Unblocked) for item in await publisher.take())
     assert pager.spill is not None

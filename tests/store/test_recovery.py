@@ -11,22 +11,29 @@ from annulet.store.log import MessageLog
 from annulet.store.records import TYPE_VOID, Record, checksum_seed, segment_identity
 from annulet.store.scanning import scan
 from annulet.store.segment import segment_name
+from annulet.store.window import LogBatch
 from tests.store.log_tools import DIRECTORY, SEGMENT, flush, live, message, opened, upkeep
 from tests.store.simulated_files import SimulatedFiles
+
+
+def original_and_copy(padding: int) -> tuple[SimulatedFiles, LogBatch]:
+    """Return files that hold a message, and a batch to write that settles it and has its copy."""
+    files = SimulatedFiles()
+    log = opened(files)
+    original = log.append(message(b"original"), [(1, 1)])
+    flush(log)
+    log.append(message(b"copy" + bytes(padding)), [(2, 1)])
+    log.settle(original, 1)
+    batch = log.take_batch()
+    assert batch is not None
+    return files, batch
 
 
 def test_verdict_on_a_torn_batch_holds_after_later_writes() -> None:
     """The void record: once a settlement was ignored it stays ignored, whatever was written since."""
     judged = 0
     for seed in range(80):
-        files = SimulatedFiles()
-        log = opened(files)
-        original = log.append(message(b"original"), [(1, 1)])
-        flush(log)
-        log.append(message(b"copy" + bytes(900)), [(2, 1)])
-        log.settle(original, 1)
-        batch = log.take_batch()
-        assert batch is not None
+        files, batch = original_and_copy(900)
         for part in batch.parts:
             part.file.write(part.buffers, part.offset)
         image = files.crashed(random.Random(seed))
@@ -42,14 +49,7 @@ def test_verdict_on_a_torn_batch_holds_after_later_writes() -> None:
 @pytest.mark.parametrize("damaged", [0, 1])
 def test_verdict_on_a_torn_batch_holds_with_one_of_its_records_damaged(damaged: int) -> None:
     """It is there twice: else a flipped bit would have the settlement count, whose message is not there."""
-    files = SimulatedFiles()
-    log = opened(files)
-    original = log.append(message(b"original"), [(1, 1)])
-    flush(log)
-    log.append(message(b"copy" + bytes(300)), [(2, 1)])
-    log.settle(original, 1)
-    batch = log.take_batch()
-    assert batch is not None
+    files, batch = original_and_copy(300)
     part = batch.parts[0]
     written = bytearray(b"".join(part.buffers))
     written[100:200] = bytes(100)
