@@ -10,8 +10,7 @@ import pytest
 
 from annulet.broker import search_process
 from annulet.residency import search_ahead
-from tests.broker.test_search_process import until
-from tests.residency.acceptance.deep import Deep, deep_broker
+from tests.residency.acceptance.deep import Deep, deep_broker, until
 from tests.store.search_tools import StandIn
 
 STEP = 200
