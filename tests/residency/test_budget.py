@@ -41,7 +41,7 @@ def test_queues_below_the_floor_do_not_count():
     large, _ = loaded_queue(3000, 1024)
     budget.measure([small, large])
     assert (len(budget), budget.used) == (1, cost_of(large))
-    assert budget.cost_of(small) == 0
+    assert (budget.cost_of(small), budget.below) == (cost_of(small), cost_of(small))
     assert budget.exceeded()
     assert budget.to_page() == [large]
 

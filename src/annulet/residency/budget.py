@@ -55,8 +55,9 @@ class BodyBudget:
         self.spills = spills
         self.used = 0  # bytes, by the queues measured last
         self.floor = FLOOR_BYTES  # bytes from which on a queue counts, see small_queues, which sets both
-        self.below = 0  # bytes that queues below the floor take together, as far as known
+        self.below = 0  # bytes that queues take together that do not count, by when each was measured last
         self._costs: dict[Queue, int] = {}
+        self._small: dict[Queue, int] = {}  # what those take: one that pages until it is small goes from here to there
 
     def __len__(self) -> int:
         return len(self._costs)
@@ -70,16 +71,21 @@ class BodyBudget:
         """Say whether anything of a queue can leave memory."""
         return not queue.deleted and (queue.queue_id != 0 or self.spills)
 
-    def account(self, queue: Queue) -> int:
-        """Account for a queue anew; return what it takes, whether it counts or not: 0 when nothing of it can leave."""
-        cost = counts_for = cost_of(queue) if self.concerns(queue) else 0
-        if cost < self.floor and in_memory(queue) <= messages_of(self.floor):
-            counts_for = 0
-        former = self._costs.pop(queue, 0)
-        if counts_for:
-            self._costs[queue] = counts_for
-        self.used += counts_for - former
-        return cost
+    def account(self, queue: Queue) -> None:
+        """Account for a queue anew. It takes nothing when nothing of it can leave."""
+        cost = cost_of(queue) if self.concerns(queue) else 0
+        self.used -= self._costs.pop(queue, 0)
+        self.below -= self._small.pop(queue, 0)
+        if cost >= self.floor or (cost and in_memory(queue) > messages_of(self.floor)):
+            self._costs[queue] = cost
+            self.used += cost
+        elif cost:
+            self._small[queue] = cost
+            self.below += cost
+
+    def forget_deleted(self) -> None:
+        """Take what is gone out of the account. O(queues that do not count); the others are measured in turns."""
+        self.measure([queue for queue in self._small if queue.deleted])
 
     def counted(self) -> list[Queue]:
         """Return the queues that count now."""
@@ -90,8 +96,8 @@ class BodyBudget:
         self.measure(list(islice(self._costs, most)))
 
     def cost_of(self, queue: Queue) -> int:
-        """Return what a queue takes by the last measure, 0 when it does not count."""
-        return self._costs.get(queue, 0)
+        """Return what a queue takes by the last measure, whether it counts or not."""
+        return self._costs.get(queue) or self._small.get(queue, 0)
 
     def exceeded(self) -> bool:
         """Say whether more is in memory than may be."""

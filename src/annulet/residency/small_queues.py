@@ -49,6 +49,9 @@ SURPRISE: Final = 8
 """The part of the budget that may come between two rounds at once, which take a tenth of a second with ten thousand
 queues."""
 
+PATIENCE: Final = 4
+"""The same where such rounds find nothing, as what comes is taken at once: it may stay, and no measure has seen it."""
+
 
 def step_of(size: int) -> int:
     """Return the place of the lowest size that is not below so many bytes; behind the last if all are."""
@@ -62,18 +65,16 @@ class Round:
         self._left = iter(queues)
         self._waiting = [0] * (FULL + 2)  # bytes of what queues hold, on disk as well, by the step of that
         self._counts = [0] * (FULL + 2)  # how many queues those are
-        self._costs = [0] * (FULL + 2)  # bytes in memory of queues that do not count, by the step of that
 
     def next(self) -> list[Queue]:
         """Return the next few queues; none at the end."""
         return list(islice(self._left, LOOKED_AT))
 
-    def note(self, waiting: int, uncounted: int) -> None:
-        """A queue holds so many bytes, and so many in memory that do not count."""
+    def note(self, waiting: int) -> None:
+        """A queue holds so many bytes."""
         step = step_of(waiting)
         self._waiting[step] += waiting
         self._counts[step] += waiting > 0
-        self._costs[step_of(uncounted)] += uncounted
 
     def together(self, floor: int) -> int:
         """Return what all queues may have in memory with this floor, or somewhat more."""
@@ -92,10 +93,6 @@ class Round:
                 return SIZES[step] + min(STEPS - 1, max(0, more - SIZES[step]) // part) * part
         return FLOOR_LEAST
 
-    def below(self, floor: int) -> int:
-        """Return what those have that do not count and would not with this floor, or somewhat more."""
-        return sum(self._costs[: step_of(floor) + 1])
-
 
 class SmallQueues:
     """Looks at all queues in rounds and sets the floor. ``on_looked`` hears of each queue when it changed."""
@@ -112,6 +109,7 @@ class SmallQueues:
         self._queues = queues
         self._on_looked = on_looked
         self._round: Round | None = None
+        self._before = 0  # bytes of what arrived that came before this round: it sees them wherever they are
         self._at_once = False  # a round is not to wait for ticks: too much came, or the floor changed
         self._changed = False  # it did, and not all queues heard of it and are measured by it yet
         self._expected = budget.limit  # bytes that may come before a round is due at once
@@ -126,7 +124,7 @@ class SmallQueues:
         """
         found = Round([])
         for _ in self._queues():
-            found.note(FLOOR_BYTES, 0)
+            found.note(FLOOR_BYTES)
         self._set(self._floor_for(found))
         self._starting = True
 
@@ -139,9 +137,7 @@ class SmallQueues:
 
     def go_on(self) -> bool:
         """Look at the next few queues if a round is due at once. Returns whether there are more."""
-        if self._notes.arrived > self._expected:
-            self._notes.arrived = 0
-            self._expected = self._budget.limit  # what comes during this round is for the next
+        if self._notes.arrived > self._expected and not self._at_once:
             self._round, self._at_once = None, True
         if self._at_once:
             self.look()
@@ -151,13 +147,12 @@ class SmallQueues:
         """Look at the next few queues; at the end of a round set the floor by what it found."""
         if self._round is None:
             self._round = Round(self._queues())
-            self._notes.arrived = 0
+            self._before = self._notes.arrived
         account = self._budget.account
         some = self._round.next()
         for queue in some:
-            cost = account(queue)
-            waiting = waiting_in(queue) if self._budget.concerns(queue) else 0
-            self._round.note(waiting, 0 if self._budget.cost_of(queue) else cost)
+            account(queue)
+            self._round.note(waiting_in(queue) if self._budget.concerns(queue) else 0)
             if self._changed:
                 self._on_looked(queue)
         if len(some) < LOOKED_AT:
@@ -166,15 +161,19 @@ class SmallQueues:
 
     def _end(self, found: Round) -> None:
         budget = self._budget
+        budget.forget_deleted()
         floor = self._floor_for(found)
-        budget.below = found.below(floor)
         held, least = budget.used + budget.below, budget.limit // SURPRISE
-        in_vain = self._at_once and floor == budget.floor and held - self._held < least // 2
-        self._patience = min(2 * self._patience, budget.limit) if in_vain else least  # what came was taken at once
+        came = (
+            self._at_once and not self._changed and floor == budget.floor
+        )  # the round was for what came, else for a floor
+        in_vain = came and held - self._held < least // 2  # it was taken at once
+        self._patience = min(2 * self._patience, budget.limit // PATIENCE) if in_vain else least
         self._held = held
         self._at_once = self._changed = False
         if floor != budget.floor:
             self._set(floor)
+        self._notes.arrived -= self._before  # what came during the round is not in what it found of whom it saw before
         self._expected = max(self._patience, budget.limit - found.together(floor))
 
     def _floor_for(self, found: Round) -> int:

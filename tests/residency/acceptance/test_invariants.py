@@ -302,7 +302,7 @@ class History:
         if (unasked and queue is not self.arrived) or pager._foldable(queue):
             return True
         others = [other for other in map(self.deep.queue, self.names) if other is not queue]
-        uncounted = sum([max(0, cost_of(other) - budget.cost_of(other)) for other in others]) - budget.below
+        uncounted = sum([max(0, cost_of(other) - budget.cost_of(other)) for other in others])
         kept = budget.over <= 0 or budget.cost_of(queue) <= budget.share
         return kept and uncounted > max(0, -budget.over)
 
