@@ -9,6 +9,7 @@ from annulet.residency.budget import (
     BODY_BYTES,
     MIB,
     PAGED_AT_ONCE,
+    PEAKS_AT_ONCE,
     BodyBudget,
     cost_of,
     drift_of,
@@ -44,6 +45,37 @@ def test_queues_below_the_floor_do_not_count():
     assert (budget.cost_of(small), budget.below) == (cost_of(small), cost_of(small))
     assert budget.exceeded()
     assert budget.to_page() == [large]
+
+
+def test_what_small_queues_had_for_a_moment_makes_nobody_page():
+    budget = BodyBudget(5 * MIB)
+    large, _ = loaded_queue(1500, 1024)
+    small = [loaded_queue(500, 1024)[0] for _ in range(PEAKS_AT_ONCE // 256)]
+    few = [loaded_queue(1, 1024)[0] for _ in range(PEAKS_AT_ONCE)]
+    budget.measure([large])
+    budget.measure_arrivals([*small, *few])
+    assert budget.over > 0
+    assert (budget.used, budget.below) == (cost_of(large), sum(map(cost_of, [*small, *few])))
+    for queue in small:
+        queue.deleted = True
+    assert budget.measure_peaks(), "not all in one go"
+    assert (budget.below, budget.over > 0) == (len(few) * cost_of(few[0]), False)
+    few[-1].deleted = True
+    assert not budget.measure_peaks()
+    assert not budget.measure_peaks(), "once for each"
+    assert budget.below == (len(few) - 1) * cost_of(few[0])
+
+
+def test_what_is_gone_is_forgotten_when_all_others_have_been_measured():
+    budget = BodyBudget(MIB)
+    gone, there = loaded_queue(10, 1024)[0], loaded_queue(20, 1024)[0]
+    budget.measure_arrivals([there, gone])
+    gone.deleted = True
+    budget.measure([there])
+    budget.forget_deleted()
+    assert budget.below == cost_of(there)
+    budget.forget_deleted()
+    assert budget.below == cost_of(there)
 
 
 def test_small_messages_count_by_their_number():

@@ -11,7 +11,7 @@ from annulet.core.paging import ENTRY_BYTES
 from annulet.core.queue import Queue
 from annulet.residency.budget import MIB, BodyBudget, cost_of, waiting_in
 from annulet.residency.noting import FLOOR_BYTES, FLOOR_MESSAGES, ArrivalNotes
-from annulet.residency.small_queues import FLOOR_LEAST, LOOKED_AT, SIZES, Round, SmallQueues, step_of
+from annulet.residency.small_queues import FLOOR_LEAST, IN_VAIN, LOOKED_AT, SIZES, Round, SmallQueues, step_of
 from tests.residency.doubles import Disk, durable_queue, stored_entries
 
 COST = 100 * (1024 + ENTRY_BYTES)
@@ -221,6 +221,20 @@ def test_what_comes_during_a_round_is_not_taken_for_seen() -> None:
     assert (site.budget.floor < FLOOR_BYTES, site.notes.arrived) == (True, 0)
 
 
+def test_beside_a_deep_queue_that_has_the_budget_rounds_wait_for_an_eighth_too() -> None:
+    site = Site([holding(1000), *[holding(0) for _ in range(20)]])
+    site.small.look()
+    assert (site.budget.floor, site.budget.used) == (FLOOR_BYTES, 10 * COST)
+    assert site.budget.used > MIB
+    site.queues[1] = holding(100)
+    site.notes.arrived = MIB // 8
+    site.settled()
+    assert site.budget.below == 0
+    site.notes.arrived += 1
+    site.settled()
+    assert site.budget.below == COST
+
+
 def test_who_pages_until_he_is_small_goes_from_one_account_to_the_other() -> None:
     site = Site([holding(100) for _ in range(8)])
     site.small.look()
@@ -338,7 +352,8 @@ def test_rounds_for_what_is_taken_at_once_come_less_and_less_often_until_a_tick_
             site.settled()
         before = site.budget.used
         came.append(size)
-    assert came == [MIB // 8, MIB // 4, MIB // 4, MIB // 4, MIB // 4]
+    assert came == [MIB // 8, MIB // 4, MIB // 2, 9 * MIB // 16, 9 * MIB // 16], "8 KiB for each at most"
+    assert MIB // 2 < 70 * IN_VAIN < 9 * MIB // 16
     site.small.look()
     site.queues[0].pending_bytes += 1
     site.notes.arrived = MIB // 8 + 1

@@ -216,10 +216,10 @@ class Pager:
         for queue in noted:
             if self._deep(queue, durable):
                 self._rows_out(queue, durable)
-        self.budget.measure(noted)
+        self.budget.measure_arrivals(noted)
         noted.clear()
-        if not self.budget.exceeded():
-            return False
+        if not self.budget.exceeded() or self.budget.measure_peaks():
+            return self.budget.exceeded()
         left = SLICE
         until = self._slice_end(began)
         largest = self.budget.to_page(without=self._stuck.keys())

@@ -8,7 +8,7 @@ delivery. A message in several queues counts in each that wants its body.
 from __future__ import annotations
 
 from heapq import nlargest
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import DELIVERING, REMOVED
@@ -40,24 +40,28 @@ SLACK: Final = 8
 """The part of the budget, or of a share, that is freed beyond the need, so that one pass does for many arrivals."""
 
 
+PEAKS_AT_ONCE: Final = 1024
+"""Small queues that are measured once more in one go: 2 ms of the loop."""
+
 PAGED_AT_ONCE: Final = 64
 """Queues that page in one go, the largest: to sort ten thousand for each slice would take as long as the slice."""
 
 
 class BodyBudget:
-    """Accounts for queues that are worth it: those with more than the floor in memory.
+    """Accounts for what queues have in memory. Those with more than the floor count: they may have to page.
 
-    With ``spills`` queues that are not durable count as well: their bodies can leave.
+    With ``spills`` queues that are not durable do as well: their bodies can leave.
     """
 
     def __init__(self, limit: int = BODY_BUDGET_BYTES, *, spills: bool = False) -> None:
         self.limit = limit  # bytes
         self.spills = spills
-        self.used = 0  # bytes, by the queues measured last
-        self.floor = FLOOR_BYTES  # bytes from which on a queue counts, see small_queues, which sets both
-        self.below = 0  # bytes that queues take together that do not count, by when each was measured last
+        self.floor = FLOOR_BYTES  # bytes from which on a queue counts, set by small_queues
+        self.used = 0  # bytes that queues take together that count, by when each was measured last
+        self.below = 0  # the same of those that do not: a queue that pages until it is small goes from here to there
         self._costs: dict[Queue, int] = {}
-        self._small: dict[Queue, int] = {}  # what those take: one that pages until it is small goes from here to there
+        self._small: dict[Queue, int] = {}  # who was measured last is the last one, in either
+        self._peaks: dict[Queue, None] = {}  # of these, those measured when messages had just come
 
     def __len__(self) -> int:
         return len(self._costs)
@@ -76,6 +80,7 @@ class BodyBudget:
         cost = cost_of(queue) if self.concerns(queue) else 0
         self.used -= self._costs.pop(queue, 0)
         self.below -= self._small.pop(queue, 0)
+        self._peaks.pop(queue, None)
         if cost >= self.floor or (cost and in_memory(queue) > messages_of(self.floor)):
             self._costs[queue] = cost
             self.used += cost
@@ -83,9 +88,26 @@ class BodyBudget:
             self._small[queue] = cost
             self.below += cost
 
+    def measure_arrivals(self, queues: Iterable[Queue]) -> None:
+        """Account anew for queues that messages came to. They may be gone soon, see :meth:`measure_peaks`."""
+        for queue in queues:
+            self.account(queue)
+            if queue in self._small:
+                self._peaks[queue] = None
+
+    def measure_peaks(self) -> bool:
+        """Account once more for small queues that were measured when messages had just come: nobody is to page for
+        what is gone. Returns whether there are more.
+        """
+        self.measure(list(islice(self._peaks, PEAKS_AT_ONCE)))
+        return bool(self._peaks)
+
     def forget_deleted(self) -> None:
-        """Take what is gone out of the account. O(queues that do not count); the others are measured in turns."""
-        self.measure([queue for queue in self._small if queue.deleted])
+        """After all queues there are have been measured, take those out of the account that are gone.
+
+        They were measured before all others. The deleted ones among those that count are found by measuring these.
+        """
+        self.measure(list(takewhile(lambda queue: queue.deleted, self._small)))
 
     def counted(self) -> list[Queue]:
         """Return the queues that count now."""

@@ -23,8 +23,9 @@ class ArrivalNotes:
     def __init__(self) -> None:
         self.floor = FLOOR_BYTES  # bytes from which on a queue is worth a measure, see small_queues, which sets both
         self.floor_messages = FLOOR_MESSAGES
-        # Bytes by the account of what came to queues that held less than the floor, since small_queues began to look at
-        # all. Others keep no more than that, as was expected of them; a deep one would begin rounds all the time.
+        # Bytes by the account of what came to queues that held less than the floor, and that no round of small_queues
+        # has seen for sure. Others keep no more than that, as was expected of them; a deep one would begin rounds all
+        # the time.
         self.arrived = 0
         self.queues: set[Queue] = set()
         self.records: dict[Queue, int] = {}  # the newest record of queues with some that may not be written yet

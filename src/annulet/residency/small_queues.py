@@ -1,6 +1,6 @@
 """From how many bytes on a queue counts, when very many hold a little each (design V1, V7).
 
-The budget knows queues that are worth a measure with each window, and not those below the floor: each takes little, ten
+The budget has queues measured with each window that are worth it, and not those below the floor: each takes little, ten
 thousand of them do not. So all queues are looked at in rounds, some with each tick, and at once when more came than the
 budget has room for. What they would keep in memory together, were the floor as high as can be, tells how high it
 may be. That depends on what waits and not on what is in memory of it, so the floor does not rise because queues paged.
@@ -49,8 +49,9 @@ SURPRISE: Final = 8
 """The part of the budget that may come between two rounds at once, which take a tenth of a second with ten thousand
 queues."""
 
-PATIENCE: Final = 4
-"""The same where such rounds find nothing, as what comes is taken at once: it may stay, and no measure has seen it."""
+IN_VAIN: Final = 8 << 10
+"""Bytes for each queue that may come between two rounds at once that found nothing, as what came was taken at once: what
+is published in ten times the time that it takes to look at one. It need not be taken, and no measure has seen it."""
 
 
 def step_of(size: int) -> int:
@@ -62,6 +63,7 @@ class Round:
     """What was found so far when all queues were looked at, one after the other."""
 
     def __init__(self, queues: list[Queue]) -> None:
+        self.queues = len(queues)
         self._left = iter(queues)
         self._waiting = [0] * (FULL + 2)  # bytes of what queues hold, on disk as well, by the step of that
         self._counts = [0] * (FULL + 2)  # how many queues those are
@@ -164,17 +166,16 @@ class SmallQueues:
         budget.forget_deleted()
         floor = self._floor_for(found)
         held, least = budget.used + budget.below, budget.limit // SURPRISE
-        came = (
-            self._at_once and not self._changed and floor == budget.floor
-        )  # the round was for what came, else for a floor
-        in_vain = came and held - self._held < least // 2  # it was taken at once
-        self._patience = min(2 * self._patience, budget.limit // PATIENCE) if in_vain else least
+        for_arrivals = self._at_once and not self._changed and floor == budget.floor
+        in_vain = for_arrivals and held - self._held < least // 2
+        most = max(least, min(budget.limit, found.queues * IN_VAIN))
+        self._patience = min(2 * self._patience, most) if in_vain else least
         self._held = held
         self._at_once = self._changed = False
         if floor != budget.floor:
             self._set(floor)
         self._notes.arrived -= self._before  # what came during the round is not in what it found of whom it saw before
-        self._expected = max(self._patience, budget.limit - found.together(floor))
+        self._expected = max(self._patience, budget.limit - max(held, found.together(floor)))
 
     def _floor_for(self, found: Round) -> int:
         """Return the highest floor with which all queues have room: what is in memory of them, and what is yet to be

@@ -45,6 +45,21 @@ async def test_v1_many_small_queues_keep_the_budget_together(tmp_path: Path) -> 
         deep.check()
 
 
+async def test_what_small_queues_had_for_a_moment_makes_nobody_page(tmp_path: Path) -> None:
+    async with deep_broker(tmp_path / "data", budget=4 * MIB) as deep:
+        await deep.declare("deep")
+        await deep.publish(range(1600), "deep", size=1024)
+        assert FLOOR_BYTES < cost_of(deep.queue("deep")) < 3 * MIB
+        for name in NAMES[:5]:
+            await deep.declare(name)
+            await deep.publish(range(520), name, size=1024)
+            assert FLOOR_BYTES // 2 < cost_of(deep.queue(name)) < FLOOR_BYTES
+            assert await deep.drained(name) == list(range(520))
+        await deep.settled()
+        assert deep.queue("deep").order.paged_count() == 0
+        assert deep.paging.loaded == 0
+
+
 async def test_v7_each_of_them_keeps_its_next_messages(tmp_path: Path) -> None:
     async with deep_broker(tmp_path / "data") as deep:
         await filled(deep)
