@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import statistics
 import threading
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 from benchmarks.deep.client import Client, ClientError, content_header
 from benchmarks.deep.outcome import MIB, Outcome, Relation, exactly
@@ -15,11 +17,18 @@ from benchmarks.scenarios import GeneratorError
 
 QUEUE = "looking-0"
 MATCHES = 100
+ALIKE = ("shard", "side", "tier")
+"""Properties of the same value. What a broker found by one of them it remembers, and searches anew by another."""
+
+FULL_DECODE = "shard LIKE 'mat%' AND weight * 2 > 5 AND NOT (shard = 'other' OR weight < 1)"
 SELECTORS = {
-    "a": ("equality", "shard = 'match'", 0.5, 5.0),
-    "b": ("full decode", "shard LIKE 'mat%' AND weight * 2 > 5 AND NOT (shard = 'other' OR weight < 1)", 3.0, 150.0),
-    "h": ("equality on a hot property", "shard = 'match'", 0.1, 0.5),
+    "a": ("equality", [f"{name} = 'match'" for name in ALIKE], 0.5, 5.0),
+    "b": ("full decode", [FULL_DECODE], 3.0, 150.0),
+    "h": ("equality on a hot property", ["shard = 'match'"], 0.1, 0.5),
 }
+"""Each one is asked for alone; the rate of others is the median. A search by equality takes less time than others need
+to tell their rate."""
+
 HOT = {"h": {"x_hot_properties": "shard"}}
 LEAD_SECONDS = 0.5
 """Others are at work when the consumer attaches: one that waits with its login for a stall to end would not show it."""
@@ -44,8 +53,9 @@ NEAR = 4000
 def sparse(count: int) -> tuple[Callable[[int], bytes], list[int]]:
     """Return the header of each number, and the numbers that match."""
     step = max(1, count // MATCHES)
-    match = content_header(headers={"shard": "match", "weight": 7})
-    other = content_header(headers={"shard": "other", "weight": 7})
+    match, other = [
+        content_header(headers={**dict.fromkeys(ALIKE, value), "weight": 7}) for value in ("match", "other")
+    ]
     chosen = range(step - 1, step * MATCHES, step)
     return (lambda number: match if number % step == step - 1 and number < step * MATCHES else other), list(chosen)
 
@@ -68,34 +78,50 @@ def run_selectors(run: Run) -> None:
         idle = site.resident()
         client = Client(site.port)
         header_of, chosen = sparse(run.count)
-        for letter, (title, selector, first_most, all_most) in SELECTORS.items():
+        for letter, (title, selectors, first_most, all_most) in SELECTORS.items():
             queue = f"{QUEUE}-{letter}"
             client.declare(queue, **HOT.get(letter, {}))
             client.publish(queue, range(run.count), header_of)
-            before_it = run.bystander(site)
+            before_it = statistics.median([run.bystander(site) for _ in selectors])
             with run.check(f"A5{letter}", f"selector that takes {MATCHES} of {run.count:,}: {title}") as outcome:
                 before, since, sampler.beside_most = Stalls.of(site.metrics()), sampler.now(), 0
                 rates: list[float] = []
-                others = threading.Thread(target=note_rate, args=(lambda: run.bystander(site), rates, outcome))
-                others.start()
-                time.sleep(LEAD_SECONDS)
-                try:
-                    first, everything, numbers = take_matches(site, queue, selector)
-                finally:
-                    others.join()
+                found = [beside_others(run, site, queue, selector, rates, outcome) for selector in selectors]
                 outcome.relations += [
-                    Relation("first after", first, "s", most=first_most),
-                    Relation("all after", everything, "s", most=all_most),
-                    exactly("not as expected", int(numbers != chosen), 0),
-                    Relation("others' rate over theirs before it came", sum(rates) / before_it, least=0.7, ratio=True),
-                    evaluations(site, queue, run.count),
+                    Relation("first after", max(search.first for search in found), "s", most=first_most),
+                    Relation("all after", max(search.everything for search in found), "s", most=all_most),
+                    exactly("not as expected", sum(search.numbers != chosen for search in found), 0),
+                    Relation(
+                        f"others' rate over theirs before it came, median of {len(rates)}",
+                        statistics.median(rates or [0.0]) / before_it, least=0.7, ratio=True,
+                    ),
+                    evaluations(site, queue, len(selectors), run.count),
                     memory_relation(sampler, idle, run.budget, since),
                     Relation("of the search process beside it", sampler.beside_most / MIB, "MiB"),
                     *stall_relations(site, before),
-                ]
+                ]  # fmt: skip
             client.delete(queue)  # three of them would want a disk of 40 GB
         client.close()
         drained_beside_selectors(run, site)
+
+
+class Search(NamedTuple):
+    """What a consumer with a selector got: seconds to the first match and to all, and their numbers."""
+
+    first: float
+    everything: float
+    numbers: list[int]
+
+
+def beside_others(run: Run, site: Site, queue: str, selector: str, rates: list[float], outcome: Outcome) -> Search:
+    """Attach a selective consumer while others are at work, whose rate is noted."""
+    others = threading.Thread(target=note_rate, args=(lambda: run.bystander(site), rates, outcome))
+    others.start()
+    time.sleep(LEAD_SECONDS)
+    try:
+        return take_matches(site, queue, selector)
+    finally:
+        others.join()
 
 
 def drained_beside_selectors(run: Run, site: Site) -> None:
@@ -127,8 +153,8 @@ def drained_beside_selectors(run: Run, site: Site) -> None:
         outcome.relations.append(ratio("when that has left"))
 
 
-def take_matches(site: Site, queue: str, selector: str) -> tuple[float, float, list[int]]:
-    """Return the seconds to the first match and to all, and their numbers."""
+def take_matches(site: Site, queue: str, selector: str) -> Search:
+    """Attach a consumer and return what it got, when it has all."""
     consumer = Client(site.port)
     began = time.monotonic()
     consumer.consume(queue, 2 * MATCHES, x_selector=selector)
@@ -142,13 +168,13 @@ def take_matches(site: Site, queue: str, selector: str) -> tuple[float, float, l
     consumer.close()
     if not numbers:
         raise ClientError("no match came")
-    return first, everything, numbers
+    return Search(first, everything, numbers)
 
 
-def evaluations(site: Site, queue: str, count: int) -> Relation:
-    """Return how often the selector was asked about a message of the queue: of each once at most, of a match once."""
+def evaluations(site: Site, queue: str, selectors: int, count: int) -> Relation:
+    """Return how often selectors were asked about a message of the queue: of each once at most, of a match once."""
     asked = site.queue_metric(queue, "selector_evaluations_total")
-    return Relation("questions asked", asked, most=count, least=MATCHES)
+    return Relation("questions asked", asked, most=selectors * count, least=selectors * MATCHES)
 
 
 class Browses:
