@@ -50,8 +50,8 @@ SURPRISE: Final = 8
 queues."""
 
 IN_VAIN: Final = 8 << 10
-"""Bytes for each queue that may come between two rounds at once that found nothing, as what came was taken at once: what
-is published in ten times the time that it takes to look at one. It need not be taken, and no measure has seen it."""
+"""Bytes for each queue that may come between two rounds at once of which the last found nothing new, as what came was
+taken at once: what is published in ten times the time that it takes to look at one. It may as well have stayed."""
 
 
 def step_of(size: int) -> int:
