@@ -43,7 +43,7 @@ class House:
 
     def ask(self, stretches: int = 1) -> None:
         for _ in range(stretches):
-            self.search.ask(self.records[0], self.records[-1], RED)
+            self.search.ask([(self.records[0], self.records[-1])], RED)
 
     def lacking(self) -> list[int]:
         return [number for number, record in enumerate(self.records) if self.search.clear(record, 1, RED)]

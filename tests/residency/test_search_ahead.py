@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from collections.abc import Sequence
 
 import pytest
 
@@ -278,15 +279,16 @@ def test_a_second_walk_for_the_same_asks_again_for_what_was_forgotten(monkeypatc
 
 
 class Everything:
-    """A search that has room, and notes what it is asked."""
+    """A search that has room for ``room`` pages, and notes what it is asked."""
 
-    has_room = True
-
-    def __init__(self) -> None:
+    def __init__(self, room: int = 1 << 30) -> None:
         self.asked: list[tuple[int, int]] = []
+        self.room = room
 
-    def ask(self, lowest: int, highest: int, needles: object) -> None:
-        self.asked.append((lowest, highest))
+    def ask(self, pages: Sequence[tuple[int, int]], needles: object) -> int:
+        taken = pages[: self.room - len(self.asked)]
+        self.asked += taken
+        return len(taken)
 
     def clear(self, first: int, count: int, needles: object) -> int:
         return 0
@@ -327,6 +329,17 @@ def search_ahead_ask(ahead: SearchAhead, pages: deque[Page], index: int, needles
     search = ahead.search
     assert search is not None
     ahead._ask(search, pages, index, frozenset(map(tuple, needles)))
+
+
+def test_what_there_was_no_room_for_is_asked_for_later() -> None:
+    search = Everything(room=11)
+    ahead = SearchAhead(search, PagingFigures(), lambda: None)
+    some = deque(page_of(1 + number * PAGE_ITEMS_MAX) for number in range(40))
+    for room in (11, 11, 25):
+        search.room = room
+        for _ in range(4):
+            search_ahead_ask(ahead, some, 0, [[b"red"]])
+        assert search.asked == [page.record_bounds for page in some][:room]
 
 
 def test_how_far_the_process_was_asked_is_known_of_a_few_walks() -> None:

@@ -11,13 +11,16 @@ from annulet.store.log import MessageLog
 from annulet.store.memory import MemoryLog
 from annulet.store.records import ORDINAL_BITS
 from annulet.store.search import (
+    APART,
     DOUBTS_MAX,
+    DOUBTS_SHARE,
     NEEDLES_BYTES_MAX,
     PENDING_BYTES_MAX,
     PENDING_MAX,
     STRETCH_RECORDS_MAX,
     STRETCHES_MAX,
     Search,
+    Stretch,
 )
 from tests.store.log_tools import DIRECTORY, ORIGIN, SEGMENT, flush, upkeep
 from tests.store.search_tools import RED, StandIn, wanted
@@ -52,7 +55,7 @@ def test_records_that_lack_it_are_known_and_those_in_doubt_are_named() -> None:
     records = coloured(log, [b"red" if number in (3, 4, 9) else b"blue" for number in range(20)])
     search = search_of(log)
     other = StandIn(search)
-    search.ask(records[0], records[-1], wanted(b"red", b"green"))
+    search.ask([(records[0], records[-1])], wanted(b"red", b"green"))
     assert (search.clear(records[0], 20, RED), search.is_awaited(records[0], RED)) == (0, True)
     assert other.answer() == 1
     assert search.clear(records[0], 20, RED) == 3
@@ -79,7 +82,7 @@ def test_stretches_of_several_segments_and_with_holes() -> None:
     flush(log)
     assert len({record >> ORDINAL_BITS for record in records}) > 3
     other = StandIn(search)
-    search.ask(records[0], last, RED)
+    search.ask([(records[0], last)], RED)
     assert {stretch.first >> ORDINAL_BITS for stretch in other.asked} == {record >> ORDINAL_BITS for record in records}
     other.answer()
     lacking = {record for record in records if search.clear(record, 1, RED)}
@@ -96,7 +99,7 @@ def test_a_record_that_is_nowhere_is_in_doubt() -> None:
     log.settle(gone, QUEUE)
     flush(log)
     search, other = search_of(log), StandIn(search_of(log))
-    search.ask(first, last, RED)
+    search.ask([(first, last)], RED)
     other.answer()
     assert [search.clear(record, 1, RED) for record in (first, gone, last)] == [1, 0, 1]
     log.close()
@@ -111,15 +114,15 @@ def test_who_waits_is_called_once_with_the_next_answer_or_when_none_is_to_come()
     def wake() -> None:
         called.append(search.pending)
 
-    search.ask(records[0], records[9], RED)
-    search.ask(records[10], records[19], RED)
+    search.ask([(records[0], records[9])], RED)
+    search.ask([(records[10], records[19])], RED)
     search.wait(wake)
     search.wait(wake)
     other.answer(1)
     assert called == [1]
     other.answer()
     assert called == [1]
-    search.ask(records[0], records[9], wanted(b"green"))
+    search.ask([(records[0], records[9])], wanted(b"green"))
     search.wait(wake)
     search.forget_pending()
     assert (called, search.pending, search.prompt) == ([1, 0], 0, False)
@@ -135,7 +138,7 @@ def test_what_was_said_of_a_file_goes_with_it(answered_first: bool) -> None:
     records = coloured(log, [b"red" if number % 10 == 9 else b"blue" for number in range(400)], size=200)
     search, other = search_of(log), StandIn(search_of(log))
     first = [record for record in records if record >> ORDINAL_BITS == records[0] >> ORDINAL_BITS]
-    search.ask(first[0], first[-1], RED)
+    search.ask([(first[0], first[-1])], RED)
     (stretch,) = other.asked
     doubts = other.doubts_of(stretch)
     assert doubts is not None
@@ -159,7 +162,7 @@ def test_what_was_said_of_a_file_goes_with_it(answered_first: bool) -> None:
     assert search.files_of(stretch) == []
     search.answer(stretch.number, doubts)
     assert search.clear(first[0], 1, RED) == 0, "an answer that comes too late is dropped"
-    search.ask(first[0], first[-1], RED)
+    search.ask([(first[0], first[-1])], RED)
     other.asked.remove(stretch)
     other.answer()
     assert [search.clear(record, 1, RED) for record in left] == [
@@ -174,7 +177,7 @@ def test_a_file_that_cannot_be_opened_is_left_to_the_loop() -> None:
     records = coloured(log, [b"blue"] * 20)
     search, other = search_of(log), StandIn(search_of(log))
     log._reader.close()
-    search.ask(records[0], records[-1], RED)
+    search.ask([(records[0], records[-1])], RED)
     files.fail_at, files.fail_with = files.operations + 1, errno.EMFILE
     assert search.files_of(other.asked[-1]) == []
     assert (search.pending, search.clear(records[0], 1, RED)) == (0, 0)
@@ -187,15 +190,79 @@ def test_what_stands_far_apart_is_not_asked_for() -> None:
     search, other = search_of(log), StandIn(search_of(log))
     offsets = log._segments[records[0] >> ORDINAL_BITS].offsets
     offsets.extend([0] * STRETCH_RECORDS_MAX)
-    search.ask(records[0], records[0] + STRETCH_RECORDS_MAX, RED)
+    search.ask([(records[0], records[0] + STRETCH_RECORDS_MAX)], RED)
     assert other.asked == []
-    search.ask(records[0], records[0] + STRETCH_RECORDS_MAX - 1, RED)
+    search.ask([(records[0], records[0] + STRETCH_RECORDS_MAX - 1)], RED)
     assert len(other.asked) == 1
-    search.ask(records[0], records[1], frozenset({(b"x" * NEEDLES_BYTES_MAX, b"y")}))
+    search.ask([(records[0], records[1])], frozenset({(b"x" * NEEDLES_BYTES_MAX, b"y")}))
     assert len(other.asked) == 1, "what is looked for is too long"
-    search.ask(records[0], records[1], frozenset({(b"x" * NEEDLES_BYTES_MAX,)}))
+    search.ask([(records[0], records[1])], frozenset({(b"x" * NEEDLES_BYTES_MAX,)}))
     assert len(other.asked) == 2
     del offsets[len(records) :]
+    log.close()
+
+
+def bounds_of(stretches: list[Stretch]) -> list[tuple[int, int]]:
+    return [(stretch.first, stretch.last) for stretch in stretches]
+
+
+def test_pages_next_to_each_other_in_a_segment_are_one_stretch() -> None:
+    log = opened()
+    records = coloured(log, [b"blue"] * 400, size=200)
+    search, other = search_of(log), StandIn(search_of(log))
+    pages = [(records[number], records[number + 9]) for number in range(0, 400, 10)]
+    assert search.ask(pages, RED) == len(pages)
+    segments = sorted({record >> ORDINAL_BITS for record in records})
+    assert len(segments) > 3
+    assert [stretch.first >> ORDINAL_BITS for stretch in other.asked] == segments, "one for each"
+    assert sum(last - first + 1 for first, last in bounds_of(other.asked)) == 400
+    other.answer()
+    assert all(search.clear(record, 1, RED) for record in records)
+    log.close()
+
+
+def test_pages_with_much_between_them_are_not_one_stretch() -> None:
+    log = opened(segment=1 << 20)
+    records = coloured(log, [b"blue"] * 200)
+    search, other = search_of(log), StandIn(search_of(log))
+    apart = 80 // (APART - 1)  # of 80 + apart that are one in so many
+    near = [(records[0], records[39]), (records[40 + apart], records[79 + apart])]
+    search.ask(near, RED)
+    assert bounds_of(other.asked) == [(records[0], records[79 + apart])]
+    far = [(records[0], records[39]), (records[41 + apart], records[80 + apart])]
+    search.ask(far, wanted(b"green"))
+    assert bounds_of(other.asked[1:]) == far
+    mixed = [(records[50], records[120]), (records[40], records[119]), (records[48], records[122])]
+    search.ask(mixed, wanted(b"black"))
+    assert bounds_of(other.asked[3:]) == [(records[40], records[122])], "what stands among each other is read once"
+    log.close()
+
+
+def test_a_stretch_of_several_pages_has_a_bound() -> None:
+    log = opened()
+    records = coloured(log, [b"blue"] * 20)
+    search, other = search_of(log), StandIn(search_of(log))
+    offsets = log._segments[records[0] >> ORDINAL_BITS].offsets
+    offsets.extend([0] * STRETCH_RECORDS_MAX)
+    first, half = records[0], STRETCH_RECORDS_MAX // 2
+    pages = [(first, first + half - 1), (first + half, first + 2 * half - 1), (first + 2 * half, first + 2 * half)]
+    search.ask(pages, RED)
+    assert bounds_of(other.asked) == [(first, first + STRETCH_RECORDS_MAX - 1), pages[2]]
+    assert [stretch.doubts_max for stretch in other.asked] == [STRETCH_RECORDS_MAX // DOUBTS_SHARE, DOUBTS_MAX]
+    del offsets[len(records) :]
+    log.close()
+
+
+def test_no_more_pages_are_taken_than_there_is_room_for() -> None:
+    log = opened()
+    records = coloured(log, [b"blue"] * 20)
+    search, other = search_of(log), StandIn(search_of(log))
+    for _ in range(PENDING_MAX - 1):
+        search.ask([(records[0], records[1])], RED)
+    pages = [(records[0], records[1]), (records[8], records[9]), (records[16], records[17])]
+    assert search.ask(pages, RED) == 2
+    assert len(other.asked) == PENDING_MAX + 1, "what might have been one with the next is open until there is none"
+    assert search.ask(pages[2:], RED) == 0
     log.close()
 
 
@@ -205,12 +272,13 @@ def test_only_so_many_stretches_are_asked_for_and_remembered() -> None:
     search, other = search_of(log), StandIn(search_of(log))
     for number in range(PENDING_MAX):
         assert search.has_room, number
-        search.ask(records[0], records[1], RED)
+        search.ask([(records[0], records[1])], RED)
     assert not search.has_room
     other.answer()
     assert search.has_room
     for number in range(PENDING_MAX, STRETCHES_MAX + 1):
-        search.ask(records[2], records[3], RED)
+        search.ask([(records[2], records[3])], RED)
+        other.answer()
         if number == STRETCHES_MAX - 1:
             assert len(search._stretches) == STRETCHES_MAX
     assert len(search._stretches) == STRETCHES_MAX, "the oldest was forgotten"
@@ -223,10 +291,10 @@ def test_an_answer_with_very_many_in_doubt_is_not_kept() -> None:
     search = search_of(log)
     other = StandIn(search)
     told: list[int] = []
-    search.ask(records[0], records[-2], RED)
+    search.ask([(records[0], records[-2])], RED)
     other.answer()
     assert search.doubtful(records[0], len(records), RED) == DOUBTS_MAX
-    search.ask(records[0], records[-1], wanted(b"re"))
+    search.ask([(records[0], records[-1])], wanted(b"re"))
     search.wait(lambda: told.append(search.pending))
     other.answer()
     assert search.doubtful(records[0], len(records), wanted(b"re")) == 0
@@ -240,7 +308,7 @@ def test_large_messages_fill_it_by_their_bytes() -> None:
     records = coloured(log, [b"blue"] * 2)
     search = search_of(log)
     StandIn(search)
-    search.ask(records[0], records[1], RED)
+    search.ask([(records[0], records[1])], RED)
     (number,) = search._pending
     search._pending[number] = PENDING_BYTES_MAX - 1
     assert search.has_room
@@ -254,7 +322,7 @@ def test_without_a_process_nothing_is_known() -> None:
     records = coloured(log, [b"blue"] * 20)
     search = search_of(log)
     assert not search.has_room
-    search.ask(records[0], records[-1], RED)
+    search.ask([(records[0], records[-1])], RED)
     assert (search.pending, search.clear(records[0], 20, RED)) == (0, 0)
     assert MemoryLog().search is None
     log.close()

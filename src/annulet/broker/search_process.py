@@ -27,7 +27,7 @@ logger = structlog.get_logger(__name__)
 
 WAIT_SECONDS: Final = 0.05
 """Without an answer for so long walks go on by themselves until one comes: the process starts, waits for a disk or has
-no processor. An answer about 1 KiB messages takes 1 to 2 ms of it."""
+no processor. An answer about 1 KiB messages takes 1 to 5 ms of it."""
 
 SILENT_SECONDS: Final = 60.0
 """Without an answer for so long it is given up: a stretch is no more than a segment, 16 MiB as a rule."""
