@@ -392,12 +392,12 @@ def test_reading_with_the_search_uses_them_until_their_segment_is_released() -> 
     assert log.search is not None
     asked: list[int] = []
     log.search.submit = lambda stretch: asked.append(stretch.number)
-    log.search.ask(records[0], records[0], frozenset({(b"red",)}))
+    log.search.ask([(records[0], records[0])], frozenset({(b"red",)}))
     stretch = log.search._stretches[asked[0]]
     assert len(log.search.files_of(stretch)) == 2
     log._reader.release(records[0] >> ORDINAL_BITS)
     assert log.search.files_of(stretch) == []
-    log.search.ask(records[-1], records[-1], frozenset({(b"red",)}))
+    log.search.ask([(records[-1], records[-1])], frozenset({(b"red",)}))
     files.remove(DIRECTORY / f"{records[-1] >> ORDINAL_BITS:012d}.heads")
     assert len(log.search.files_of(log.search._stretches[asked[1]])) == 1
     log.close()
