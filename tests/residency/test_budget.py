@@ -58,24 +58,29 @@ def test_what_small_queues_had_for_a_moment_makes_nobody_page():
     assert (budget.used, budget.below) == (cost_of(large), sum(map(cost_of, [*small, *few])))
     for queue in small:
         queue.deleted = True
-    assert budget.measure_peaks(), "not all in one go"
+    assert not budget.surely_exceeded()
     assert (budget.below, budget.over > 0) == (len(few) * cost_of(few[0]), False)
-    few[-1].deleted = True
-    assert not budget.measure_peaks()
-    assert not budget.measure_peaks(), "once for each"
-    assert budget.below == (len(few) - 1) * cost_of(few[0])
 
 
-def test_what_is_gone_is_forgotten_when_all_others_have_been_measured():
-    budget = BodyBudget(MIB)
-    gone, there = loaded_queue(10, 1024)[0], loaded_queue(20, 1024)[0]
-    budget.measure_arrivals([there, gone])
-    gone.deleted = True
-    budget.measure([there])
-    budget.forget_deleted()
-    assert budget.below == cost_of(there)
-    budget.forget_deleted()
-    assert budget.below == cost_of(there)
+def test_who_is_to_page_waits_for_the_small_queues_there_are_and_not_for_others():
+    budget = BodyBudget(3 * MIB)
+    budget.measure([loaded_queue(1800, 1024)[0]])
+    small = [loaded_queue(1, 1024)[0] for _ in range(PEAKS_AT_ONCE + 1)]
+    budget.measure_arrivals(small)
+    assert budget.exceeded()
+    assert not budget.surely_exceeded(), "not all in one go"
+    budget.measure_arrivals(small)
+    for _ in range(5):
+        assert budget.surely_exceeded()
+        budget.measure_arrivals(small)
+    for queue in small:
+        queue.deleted = True
+        budget.account(queue)
+    assert not budget.surely_exceeded(), "what is gone is no peak either"
+    again = [loaded_queue(1, 1024)[0] for _ in range(PEAKS_AT_ONCE + 1)]
+    budget.measure_arrivals(again)
+    assert not budget.surely_exceeded(), "it was kept meanwhile"
+    assert budget.surely_exceeded()
 
 
 def test_small_messages_count_by_their_number():

@@ -342,6 +342,18 @@ def test_what_there_was_no_room_for_is_asked_for_later() -> None:
         assert search.asked == [page.record_bounds for page in some][:room]
 
 
+def test_pages_without_rows_are_not_asked_about_and_hold_nobody_up() -> None:
+    search = Everything()
+    ahead = SearchAhead(search, PagingFigures(), lambda: None)
+    some = deque(page_of(1 + number * PAGE_ITEMS_MAX) for number in range(96))
+    empty = range(20, 20 + 2 * search_ahead.PAGES_ASKED)
+    for number in empty:
+        some[number].rows = 0
+    for _ in range(96 // search_ahead.PAGES_ASKED):
+        search_ahead_ask(ahead, some, 0, [[b"red"]])
+    assert search.asked == [page.record_bounds for number, page in enumerate(some) if number not in empty]
+
+
 def test_how_far_the_process_was_asked_is_known_of_a_few_walks() -> None:
     search = Everything()
     ahead = SearchAhead(search, PagingFigures(), lambda: None)

@@ -235,6 +235,24 @@ def test_beside_a_deep_queue_that_has_the_budget_rounds_wait_for_an_eighth_too()
     assert site.budget.below == COST
 
 
+def test_a_round_that_found_much_beside_a_deep_queue_that_paged_for_it_was_not_in_vain() -> None:
+    deep = holding(1000)
+    site = Site([deep, *[holding(0) for _ in range(200)]])
+    site.small.look()
+    for number in (1, 2, 3):
+        site.queues[number] = holding(100)
+        for _ in range(100):
+            entry = deep.order.take_first()
+            assert entry is not None
+            deep.pending_bytes -= entry.message.size
+        site.notes.arrived = MIB // 8
+        site.settled()
+        assert site.budget.below == (number - 1) * COST
+        site.notes.arrived += 1
+        site.settled()
+        assert site.budget.below == number * COST, "after an eighth each time"
+
+
 def test_who_pages_until_he_is_small_goes_from_one_account_to_the_other() -> None:
     site = Site([holding(100) for _ in range(8)])
     site.small.look()
@@ -251,9 +269,7 @@ def test_who_pages_until_he_is_small_goes_from_one_account_to_the_other() -> Non
     site.remove(7)
     assert (site.budget.used, site.budget.below) == (6 * COST, COST // 5)
     queue.deleted = True
-    site.queues = site.queues[1:]
-    for _ in range(2):
-        site.small.look()
+    site.budget.account(queue)
     assert (site.budget.used, site.budget.below) == (6 * COST, 0)
 
 

@@ -11,10 +11,10 @@ from annulet.store.log import MessageLog
 from annulet.store.memory import MemoryLog
 from annulet.store.records import ORDINAL_BITS
 from annulet.store.search import (
-    APART,
     DOUBTS_MAX,
-    DOUBTS_SHARE,
+    GAPS_SHARE,
     NEEDLES_BYTES_MAX,
+    PART_RECORDS,
     PENDING_BYTES_MAX,
     PENDING_MAX,
     STRETCH_RECORDS_MAX,
@@ -194,7 +194,7 @@ def test_what_stands_far_apart_is_not_asked_for() -> None:
     assert other.asked == []
     search.ask([(records[0], records[0] + STRETCH_RECORDS_MAX - 1)], RED)
     assert len(other.asked) == 1
-    search.ask([(records[0], records[1])], frozenset({(b"x" * NEEDLES_BYTES_MAX, b"y")}))
+    assert search.ask([(records[0], records[1])] * 3, frozenset({(b"x" * NEEDLES_BYTES_MAX, b"y")})) == 3
     assert len(other.asked) == 1, "what is looked for is too long"
     search.ask([(records[0], records[1])], frozenset({(b"x" * NEEDLES_BYTES_MAX,)}))
     assert len(other.asked) == 2
@@ -225,16 +225,29 @@ def test_pages_with_much_between_them_are_not_one_stretch() -> None:
     log = opened(segment=1 << 20)
     records = coloured(log, [b"blue"] * 200)
     search, other = search_of(log), StandIn(search_of(log))
-    apart = 80 // (APART - 1)  # of 80 + apart that are one in so many
+    apart = 80 // (GAPS_SHARE - 1)  # of 80 + apart that are one in so many
     near = [(records[0], records[39]), (records[40 + apart], records[79 + apart])]
     search.ask(near, RED)
     assert bounds_of(other.asked) == [(records[0], records[79 + apart])]
     far = [(records[0], records[39]), (records[41 + apart], records[80 + apart])]
     search.ask(far, wanted(b"green"))
     assert bounds_of(other.asked[1:]) == far
-    mixed = [(records[50], records[120]), (records[40], records[119]), (records[48], records[122])]
+    mixed = [(records[50], records[122]), (records[40], records[119]), (records[48], records[120])]
     search.ask(mixed, wanted(b"black"))
     assert bounds_of(other.asked[3:]) == [(records[40], records[122])], "what stands among each other is read once"
+    gaps = [(records[start], records[start + 9]) for start in (0, 13, 26)]
+    search.ask(gaps, wanted(b"white"))
+    assert bounds_of(other.asked[4:]) == [
+        (records[0], records[9]),
+        (records[13], records[22]),
+        (records[26], records[35]),
+    ]
+    some = [(records[start], records[start + 9]) for start in (0, 11, 22, 33)]
+    search.ask(some, wanted(b"grey"))
+    assert bounds_of(other.asked[7:]) == [(records[0], records[42])], "3 of 43"
+    growing = [(records[0], records[69]), (records[78], records[87]), (records[94], records[103])]
+    search.ask(growing, wanted(b"pink"))
+    assert bounds_of(other.asked[8:]) == [(records[0], records[87]), (records[94], records[103])], "all gaps count"
     log.close()
 
 
@@ -248,7 +261,6 @@ def test_a_stretch_of_several_pages_has_a_bound() -> None:
     pages = [(first, first + half - 1), (first + half, first + 2 * half - 1), (first + 2 * half, first + 2 * half)]
     search.ask(pages, RED)
     assert bounds_of(other.asked) == [(first, first + STRETCH_RECORDS_MAX - 1), pages[2]]
-    assert [stretch.doubts_max for stretch in other.asked] == [STRETCH_RECORDS_MAX // DOUBTS_SHARE, DOUBTS_MAX]
     del offsets[len(records) :]
     log.close()
 
@@ -282,6 +294,43 @@ def test_only_so_many_stretches_are_asked_for_and_remembered() -> None:
         if number == STRETCHES_MAX - 1:
             assert len(search._stretches) == STRETCHES_MAX
     assert len(search._stretches) == STRETCHES_MAX, "the oldest was forgotten"
+    log.close()
+
+
+def test_a_process_that_is_lost_while_it_is_asked_is_asked_no_more() -> None:
+    log = opened()
+    records = coloured(log, [b"blue"] * 400, size=200)
+    search, asked = search_of(log), []
+
+    def submit(stretch: Stretch) -> None:
+        asked.append(stretch)
+        search.submit = None
+        search.forget_pending()
+
+    search.submit = submit
+    pages = [(records[number], records[number + 9]) for number in range(0, 400, 10)]
+    assert search.ask(pages, RED) < len(pages)
+    assert (len(asked), search.pending, len(search._stretches)) == (1, 0, 0)
+    log.close()
+
+
+def test_what_matches_close_together_leaves_the_rest_of_a_stretch_known() -> None:
+    log = opened(segment=4 << 20)
+    many = range(PART_RECORDS + 100, PART_RECORDS + 100 + DOUBTS_MAX + 1)
+    colours = [b"red" if number in many or number == 9 else b"blue" for number in range(3 * PART_RECORDS + 10)]
+    records = coloured(log, colours)
+    assert records[0] >> ORDINAL_BITS == records[-1] >> ORDINAL_BITS
+    search, other = search_of(log), StandIn(search_of(log))
+    assert search.ask([(records[0], records[-1])], RED) == 1
+    assert len(other.asked) == 1
+    other.answer()
+    known = [search.clear(record, 1, RED) for record in records]
+    assert known == [int(number != 9 and number // PART_RECORDS != 1) for number in range(len(records))], (
+        "of the part with too many in doubt nothing is known"
+    )
+    assert search.doubtful(records[9], 256, RED) == 1
+    assert not search.is_awaited(records[PART_RECORDS], RED)
+    assert (len(search._stretches), search.pending) == (3, 0)
     log.close()
 
 

@@ -445,6 +445,8 @@ class HostEffects(Effects):
         The queue is gone from memory already, and callers (a closing connection, expiry) have more to do, so a
         catalogue that refuses is no reason to stop half-way: the queue comes back, empty, at the next start.
         """
+        if self.pager is not None:
+            self.pager.budget.account(queue)  # which is nothing: no round over all queues comes to it again
         if queue.queue_id:
             try:
                 self.catalogue.delete_queue(self.host_name, queue.name)

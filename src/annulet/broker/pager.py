@@ -218,7 +218,7 @@ class Pager:
                 self._rows_out(queue, durable)
         self.budget.measure_arrivals(noted)
         noted.clear()
-        if not self.budget.exceeded() or self.budget.measure_peaks():
+        if not self.budget.surely_exceeded():
             return self.budget.exceeded()
         left = SLICE
         until = self._slice_end(began)

@@ -8,7 +8,7 @@ delivery. A message in several queues counts in each that wants its body.
 from __future__ import annotations
 
 from heapq import nlargest
-from itertools import islice, takewhile
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import DELIVERING, REMOVED
@@ -62,6 +62,7 @@ class BodyBudget:
         self._costs: dict[Queue, int] = {}
         self._small: dict[Queue, int] = {}  # who was measured last is the last one, in either
         self._peaks: dict[Queue, None] = {}  # of these, those measured when messages had just come
+        self._unsure = -1  # of these, how many are to be measured before anybody pages; -1: the budget is kept
 
     def __len__(self) -> int:
         return len(self._costs)
@@ -89,25 +90,26 @@ class BodyBudget:
             self.below += cost
 
     def measure_arrivals(self, queues: Iterable[Queue]) -> None:
-        """Account anew for queues that messages came to. They may be gone soon, see :meth:`measure_peaks`."""
+        """Account anew for queues that messages came to. They may be gone soon, see :meth:`surely_exceeded`."""
         for queue in queues:
             self.account(queue)
             if queue in self._small:
                 self._peaks[queue] = None
 
-    def measure_peaks(self) -> bool:
-        """Account once more for small queues that were measured when messages had just come: nobody is to page for
-        what is gone. Returns whether there are more.
-        """
-        self.measure(list(islice(self._peaks, PEAKS_AT_ONCE)))
-        return bool(self._peaks)
+    def surely_exceeded(self) -> bool:
+        """Say whether queues are to page now: more is in memory than may be, also when small queues that were measured
+        when messages had just come are measured once more. That is done some at a time, so ask again.
 
-    def forget_deleted(self) -> None:
-        """After all queues there are have been measured, take those out of the account that are gone.
-
-        They were measured before all others. The deleted ones among those that count are found by measuring these.
+        Those to which messages come meanwhile are not waited for: there may be some all the time.
         """
-        self.measure(list(takewhile(lambda queue: queue.deleted, self._small)))
+        if not self.exceeded():
+            self._unsure = -1
+            return False
+        if self._unsure < 0:
+            self._unsure = len(self._peaks)
+        self.measure(list(islice(self._peaks, min(PEAKS_AT_ONCE, self._unsure))))
+        self._unsure = max(0, self._unsure - PEAKS_AT_ONCE)
+        return not self._unsure and self.exceeded()
 
     def counted(self) -> list[Queue]:
         """Return the queues that count now."""

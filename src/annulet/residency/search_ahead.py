@@ -31,7 +31,7 @@ PAGES_AHEAD: Final = 96
 its turns every 25 ms leaves it work, and what it does in vain when the consumer leaves is little."""
 
 PAGES_ASKED: Final = 16
-"""Pages asked for in one look: some 0.5 ms, as those of a segment are asked for together."""
+"""Pages asked for in one look: some 0.5 ms, as those of a segment are asked for together, else up to 1 ms."""
 
 PAGES_PASSED: Final = 64
 """Pages passed over in one look: some 0.3 ms."""
@@ -138,10 +138,11 @@ class SearchAhead:
         place = max(index, bisect_left(pages, upto + 1, key=last_sequence_of))
         if place > index + PAGES_AHEAD:
             place = index  # another walk for the same was ahead, and this one begins again
-        ahead = islice(pages, place, min(index + PAGES_AHEAD, place + PAGES_ASKED))
+        ahead = list(islice(pages, place, min(index + PAGES_AHEAD, place + PAGES_ASKED)))
         some = [page for page in ahead if page.rows]
-        if taken := search.ask([page.record_bounds for page in some], needles):
-            upto = some[taken - 1].last_sequence
+        taken = search.ask([page.record_bounds for page in some], needles)
+        if done := ahead if taken == len(some) else some[:taken]:
+            upto = done[-1].last_sequence
         self._asked[needles] = upto
         while len(self._asked) > WALKS_MAX:
             del self._asked[next(iter(self._asked))]

@@ -117,6 +117,9 @@ class SmallQueues:
         self._expected = budget.limit  # bytes that may come before a round is due at once
         self._patience = budget.limit // SURPRISE  # the least of these
         self._held = 0  # bytes in memory at the end of the last round, by the account
+        self._below = (
+            0  # of these, of queues below the floor: beside a deep one that pages as they grow, all stays the same
+        )
         self._starting = False  # not all is there that queues held before a start
 
     def expect(self) -> None:
@@ -163,14 +166,13 @@ class SmallQueues:
 
     def _end(self, found: Round) -> None:
         budget = self._budget
-        budget.forget_deleted()
         floor = self._floor_for(found)
-        held, least = budget.used + budget.below, budget.limit // SURPRISE
+        held, below, least = budget.used + budget.below, budget.below, budget.limit // SURPRISE
         for_arrivals = self._at_once and not self._changed and floor == budget.floor
-        in_vain = for_arrivals and held - self._held < least // 2
+        in_vain = for_arrivals and max(held - self._held, below - self._below) < least // 2
         most = max(least, min(budget.limit, found.queues * IN_VAIN))
         self._patience = min(2 * self._patience, most) if in_vain else least
-        self._held = held
+        self._held, self._below = held, below
         self._at_once = self._changed = False
         if floor != budget.floor:
             self._set(floor)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from annulet.store.records import ORDINAL_BITS, ORDINAL_MASK
 
@@ -27,7 +27,7 @@ STRETCH_RECORDS_MAX: Final = 16_384
 looked at by the event loop: the process would read mostly what nobody asked for. Its offsets are 64 KiB, which one
 packet takes."""
 
-APART: Final = 8
+GAPS_SHARE: Final = 8
 """The part of a stretch, one of so many, that may be between the pages it is for. A stretch and its answer take 0.2 ms
 of the event loop, however long it is, and the look at a record 0.15 µs of the process."""
 
@@ -39,16 +39,15 @@ PENDING_BYTES_MAX: Final = 512 << 20
 
 STRETCHES_MAX: Final = 1024
 """Stretches remembered, answered or not; the oldest go first. What was asked for and not used is looked at again: the
-consumer has left, or has no credit. They take 0.5 MB, and up to 8 MB for the records in doubt."""
+consumer has left, or has no credit. They take 0.5 MB, up to 2 MB for the records in doubt, and 8 for the offsets of
+those that were not answered."""
 
 DOUBTS_MAX: Final = 256
-"""Records in doubt of an answer that is kept, or one in 16 of a stretch: each look at some hundred rows would read them
-nearly all. Without a bound answers about what most messages have would take 135 MB."""
+"""Records in doubt of an answer that is kept: with more, each look at some hundred rows would read nearly all. Without
+a bound answers about what most messages have would take 135 MB."""
 
-DOUBTS_SHARE: Final = 16
-
-Part = tuple["Segment", int, int]
-"""A segment and its first and last ordinal of which something is to be known."""
+PART_RECORDS: Final = 4096
+"""Records, a page, for which an answer with more in doubt is kept or not: what matches may stand close together."""
 
 NEEDLES_BYTES_MAX: Final = 4096
 """Bytes of what is looked for, together: it goes along with each stretch."""
@@ -70,25 +69,27 @@ class Stretch:
         self.doubts: array[int] | None = None  # records that may match, ascending; None: not answered
 
     @property
-    def doubts_max(self) -> int:
-        """Records in doubt with which an answer is kept."""
-        return max(DOUBTS_MAX, (self.last - self.first + 1) // DOUBTS_SHARE)
-
-    @property
     def bytes(self) -> int:
         """Bytes of the file from its first record to the end of its last."""
         return max(0, self.end - next((place for place in self.places if place), self.end))
 
 
-def _joined(part: Part, other: Part) -> Part | None:
-    """Return both as one, if they are in the same segment and near enough to each other."""
-    segment, first, last = part
-    first, last = min(first, other[1]), max(last, other[2])
-    records = last - first + 1
-    apart = records - (part[2] - part[1] + 1) - (other[2] - other[1] + 1)
-    if segment is not other[0] or records > STRETCH_RECORDS_MAX or apart * APART > records:
-        return None
-    return segment, first, last
+class Part(NamedTuple):
+    """Ordinals of a segment, ``first`` to ``last``, of which so many are ``wanted``."""
+
+    segment: Segment
+    first: int
+    last: int
+    wanted: int
+
+    def joined(self, other: Part) -> Part | None:
+        """Return both as one, if they are in the same segment and near enough to each other."""
+        first, last = min(self.first, other.first), max(self.last, other.last)
+        records = last - first + 1
+        wanted = min(records, self.wanted + other.wanted)
+        if self.segment is not other.segment or records > STRETCH_RECORDS_MAX:
+            return None
+        return Part(self.segment, first, last, wanted) if (records - wanted) * GAPS_SHARE <= records else None
 
 
 class Search:
@@ -141,45 +142,52 @@ class Search:
                 break
             taken += 1
             for part in self._parts(lowest, highest):
-                joined = None if open_part is None else _joined(open_part, part)
+                joined = None if open_part is None else open_part.joined(part)
                 if open_part is not None and joined is None:
-                    self._ask(*open_part, needles)
+                    self._ask(open_part, needles)
                 open_part = joined or part
         if open_part is not None:
-            self._ask(*open_part, needles)
+            self._ask(open_part, needles)
         return taken
 
     def _parts(self, lowest: int, highest: int) -> list[Part]:
         """Return where these records are; none if they are too far apart."""
         numbers = range(lowest >> ORDINAL_BITS, (highest >> ORDINAL_BITS) + 1)
         parts = [self._part(number, lowest, highest) for number in numbers if number in self._segments]
-        if sum([last - first + 1 for _, first, last in parts]) > STRETCH_RECORDS_MAX:
+        if sum([part.wanted for part in parts]) > STRETCH_RECORDS_MAX:
             return []
-        return [part for part in parts if part[1] <= part[2]]
+        return [part for part in parts if part.wanted > 0]
 
     def _part(self, number: int, lowest: int, highest: int) -> Part:
         """Return which ordinals of a segment are within these records."""
         segment = self._segments[number]
         first = lowest & ORDINAL_MASK if number == lowest >> ORDINAL_BITS else 0
         last = highest & ORDINAL_MASK if number == highest >> ORDINAL_BITS else ORDINAL_MASK
-        return segment, first, min(last, len(segment.offsets) - 1)
+        last = min(last, len(segment.offsets) - 1)
+        return Part(segment, first, last, last - first + 1)
 
-    def _ask(self, segment: Segment, first: int, last: int, needles: Needles) -> None:
+    def _ask(self, part: Part, needles: Needles) -> None:
         submit = self.submit
         if submit is None:  # it has ended with the stretch before
             return
+        segment, first, last, _ = part
         base = segment.number << ORDINAL_BITS
-        self._asked += 1
-        stretch = Stretch(self._asked, base | first, base | last, needles)
+        stretch = self._remembered(base | first, base | last, needles)
         stretch.places = segment.offsets[first : last + 1]
         stretch.end = segment.behind(last)
         stretch.seed = segment.seed
+        self._pending[stretch.number] = stretch.bytes
+        submit(stretch)
+
+    def _remembered(self, first: int, last: int, needles: Needles) -> Stretch:
+        """Return a new stretch of records of one segment; the oldest is forgotten for it."""
+        self._asked += 1
+        stretch = Stretch(self._asked, first, last, needles)
         while len(self._stretches) >= STRETCHES_MAX:
             self._drop(next(iter(self._stretches.values())))
         self._stretches[stretch.number] = stretch
-        self._by_segment.setdefault(segment.number, []).append(stretch)
-        self._pending[stretch.number] = stretch.bytes
-        submit(stretch)
+        self._by_segment.setdefault(first >> ORDINAL_BITS, []).append(stretch)
+        return stretch
 
     def files_of(self, stretch: Stretch) -> list[File]:
         """Return the file of a stretch and that of its segment's heads if there is one, until others are opened.
@@ -199,18 +207,23 @@ class Search:
         return [file] if heads is None else [file, heads]
 
     def answer(self, number: int, doubts: Sequence[int]) -> None:
-        """Note which records of a stretch, counted from its first, are in doubt; wake who waits.
-
-        Where that are more than :attr:`Stretch.doubts_max`, nothing is known of the stretch.
-        """
-        pending = self._pending.pop(number, None) is not None
-        stretch = self._stretches[number] if pending else None
-        if stretch is not None and len(doubts) > stretch.doubts_max:
-            self._drop(stretch)
-        elif stretch is not None:
+        """Note which records of a stretch, counted from its first, are in doubt, ascending; wake who waits."""
+        if self._pending.pop(number, None) is not None:
+            stretch = self._stretches[number]
             stretch.doubts = array("Q", [stretch.first + doubt for doubt in doubts])
             stretch.places = array("I")
+            if len(doubts) > DOUBTS_MAX:
+                self._keep_parts(stretch, stretch.doubts)
         self.wake()
+
+    def _keep_parts(self, stretch: Stretch, doubts: array[int]) -> None:
+        """Keep of an answer what it says of each part with not too many in doubt, and nothing of the others."""
+        self._drop(stretch)
+        for first in range(stretch.first, stretch.last + 1, PART_RECORDS):
+            last = min(stretch.last, first + PART_RECORDS - 1)
+            some = doubts[bisect_left(doubts, first) : bisect_right(doubts, last)]
+            if len(some) <= DOUBTS_MAX:
+                self._remembered(first, last, stretch.needles).doubts = some
 
     def clear(self, first: int, count: int, needles: Needles) -> int:
         """Return how many records from ``first`` on, ``count`` at most, are known to lack what is looked for."""

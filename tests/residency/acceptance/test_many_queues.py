@@ -60,6 +60,18 @@ async def test_what_small_queues_had_for_a_moment_makes_nobody_page(tmp_path: Pa
         assert deep.paging.loaded == 0
 
 
+async def test_a_queue_that_is_deleted_is_in_no_account(tmp_path: Path) -> None:
+    async with deep_broker(tmp_path / "data") as deep:
+        assert deep.broker.pager is not None
+        budget = deep.broker.pager.budget
+        for count, name in ((520, "small"), (1600, "large")):
+            queue = await deep.declare(name)
+            await deep.publish(range(count), name, size=1024)
+            assert budget.cost_of(queue) == cost_of(queue) > 0
+            deep.broker.hosts["/"].delete_queue(queue, deep.broker.clock())
+            assert (budget.used, budget.below) == (0, 0)
+
+
 async def test_v7_each_of_them_keeps_its_next_messages(tmp_path: Path) -> None:
     async with deep_broker(tmp_path / "data") as deep:
         await filled(deep)
