@@ -293,7 +293,8 @@ class History:
         it had on disk, for its consumers, before that is a load. Until then both take what V1 says. What came to a
         queue it has paged, or never will: so after an arrival nothing is left. What came back by the thousand, which
         nobody counts at the return, becomes rows with the tick. And whoever is over his share pages with the tick when
-        the budget or the share is kept only because some of what others have was not counted yet.
+        the budget or the share is kept only because some of what others have was not counted yet. Who is below the
+        floor pages with it when all together have more than the budget: the round that comes with it sinks the floor.
         """
         pager = self.deep.broker.pager
         assert pager is not None
@@ -301,7 +302,10 @@ class History:
         unasked = queue in pager._stuck or cost_of(queue) > budget.cost_of(queue)
         if (unasked and queue is not self.arrived) or pager._foldable(queue):
             return True
-        others = [other for other in map(self.deep.queue, self.names) if other is not queue]
+        everybody = list(map(self.deep.queue, self.names))
+        if cost_of(queue) < budget.floor and sum(map(cost_of, everybody)) > budget.limit:
+            return True
+        others = [other for other in everybody if other is not queue]
         uncounted = sum([max(0, cost_of(other) - budget.cost_of(other)) for other in others])
         kept = budget.over <= 0 or budget.cost_of(queue) <= budget.share
         return kept and uncounted > max(0, -budget.over)
