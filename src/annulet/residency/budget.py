@@ -39,7 +39,6 @@ BODY_BYTES: Final = 48
 SLACK: Final = 8
 """The part of the budget, or of a share, that is freed beyond the need, so that one pass does for many arrivals."""
 
-
 PEAKS_AT_ONCE: Final = 1024
 """Small queues that are measured once more in one go: 2 ms of the loop."""
 
@@ -59,8 +58,8 @@ class BodyBudget:
         self.floor = FLOOR_BYTES  # bytes from which on a queue counts, set by small_queues
         self.used = 0  # bytes that queues take together that count, by when each was measured last
         self.below = 0  # the same of those that do not: a queue that pages until it is small goes from here to there
-        self._costs: dict[Queue, int] = {}
-        self._small: dict[Queue, int] = {}  # who was measured last is the last one, in either
+        self._costs: dict[Queue, int] = {}  # who was measured last is the last one
+        self._small: dict[Queue, int] = {}
         self._peaks: dict[Queue, None] = {}  # of these, those measured when messages had just come
         self._unsure = -1  # of these, how many are to be measured before anybody pages; -1: the budget is kept
 

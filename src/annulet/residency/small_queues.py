@@ -117,9 +117,7 @@ class SmallQueues:
         self._expected = budget.limit  # bytes that may come before a round is due at once
         self._patience = budget.limit // SURPRISE  # the least of these
         self._held = 0  # bytes in memory at the end of the last round, by the account
-        self._below = (
-            0  # of these, of queues below the floor: beside a deep one that pages as they grow, all stays the same
-        )
+        self._below = 0  # of these, those of queues below the floor: who pages as they grow leaves all the same
         self._starting = False  # not all is there that queues held before a start
 
     def expect(self) -> None:
