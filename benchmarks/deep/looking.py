@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from benchmarks.deep.client import Client, ClientError, content_header
@@ -68,6 +69,17 @@ def note_rate(load: Callable[[], float], rates: list[float], outcome: Outcome) -
         outcome.failure = f"the others: {error}"[:300]
 
 
+@contextlib.contextmanager
+def at_work(load: Callable[[], float], rates: list[float], outcome: Outcome) -> Iterator[None]:
+    """Have others run a load beside what is done here, to its end; its rate is noted."""
+    others = threading.Thread(target=note_rate, args=(load, rates, outcome))
+    others.start()
+    try:
+        yield
+    finally:
+        others.join()
+
+
 def run_selectors(run: Run) -> None:
     """Attach selective consumers to a deep queue; another queue is in use all the time.
 
@@ -115,13 +127,9 @@ class Search(NamedTuple):
 
 def beside_others(run: Run, site: Site, queue: str, selector: str, rates: list[float], outcome: Outcome) -> Search:
     """Attach a selective consumer while others are at work, whose rate is noted."""
-    others = threading.Thread(target=note_rate, args=(lambda: run.bystander(site), rates, outcome))
-    others.start()
-    time.sleep(LEAD_SECONDS)
-    try:
+    with at_work(lambda: run.bystander(site), rates, outcome):
+        time.sleep(LEAD_SECONDS)
         return take_matches(site, queue, selector)
-    finally:
-        others.join()
 
 
 def drained_beside_selectors(run: Run, site: Site) -> None:
@@ -241,13 +249,8 @@ def run_browser(run: Run) -> None:
             def browsed() -> float:
                 rates: list[float] = []
                 opened = there(site)
-                load = lambda: taking(run, site, sampler, QUEUE[:-1], part, grown)  # noqa: E731 - what the thread does
-                others = threading.Thread(target=note_rate, args=(load, rates, outcome))
-                others.start()
-                try:
+                with at_work(lambda: taking(run, site, sampler, QUEUE[:-1], part, grown), rates, outcome):
                     seen, out_of_order = browse(site, run.count)
-                finally:
-                    others.join()
                 left = min(run.count, HELD + (len(missed) + 1) * (part + NEAR))
                 not_seen = HELD - sum(seen[:HELD]) + run.count - left - sum(seen[left:])
                 missed.append(not_seen + out_of_order)

@@ -25,6 +25,14 @@ def holding(count: int) -> Queue:
     return queue
 
 
+def take(queue: Queue, count: int) -> None:
+    """Take so many of the next messages from a queue."""
+    for _ in range(count):
+        entry = queue.order.take_first()
+        assert entry is not None
+        queue.pending_bytes -= entry.message.size
+
+
 class Site:
     """Looks at ``queues``; ``told`` are those that heard of a new floor."""
 
@@ -241,10 +249,7 @@ def test_a_round_that_found_much_beside_a_deep_queue_that_paged_for_it_was_not_i
     site.small.look()
     for number in (1, 2, 3):
         site.queues[number] = holding(100)
-        for _ in range(100):
-            entry = deep.order.take_first()
-            assert entry is not None
-            deep.pending_bytes -= entry.message.size
+        take(deep, 100)
         site.notes.arrived = MIB // 8
         site.settled()
         assert site.budget.below == (number - 1) * COST
@@ -259,10 +264,7 @@ def test_who_pages_until_he_is_small_goes_from_one_account_to_the_other() -> Non
     site.settled()
     assert (site.budget.used, site.budget.below) == (8 * COST, 0)
     queue = site.queues[0]
-    for _ in range(80):
-        entry = queue.order.take_first()
-        assert entry is not None
-        queue.pending_bytes -= entry.message.size
+    take(queue, 80)
     for _ in range(2):
         site.budget.measure([queue])
         assert (site.budget.used, site.budget.below) == (7 * COST, COST // 5)

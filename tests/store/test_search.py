@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
 
 import pytest
 
@@ -184,12 +185,21 @@ def test_a_file_that_cannot_be_opened_is_left_to_the_loop() -> None:
     log.close()
 
 
-def test_what_stands_far_apart_is_not_asked_for() -> None:
+@pytest.fixture
+def wide() -> Iterator[tuple[Search, list[int]]]:
+    """A log with a segment of twenty records and more places behind them than a stretch may have; those records."""
     log = opened()
     records = coloured(log, [b"blue"] * 20)
-    search, other = search_of(log), StandIn(search_of(log))
     offsets = log._segments[records[0] >> ORDINAL_BITS].offsets
     offsets.extend([0] * STRETCH_RECORDS_MAX)
+    yield search_of(log), records
+    del offsets[len(records) :]
+    log.close()
+
+
+def test_what_stands_far_apart_is_not_asked_for(wide: tuple[Search, list[int]]) -> None:
+    search, records = wide
+    other = StandIn(search)
     search.ask([(records[0], records[0] + STRETCH_RECORDS_MAX)], RED)
     assert other.asked == []
     search.ask([(records[0], records[0] + STRETCH_RECORDS_MAX - 1)], RED)
@@ -198,8 +208,6 @@ def test_what_stands_far_apart_is_not_asked_for() -> None:
     assert len(other.asked) == 1, "what is looked for is too long"
     search.ask([(records[0], records[1])], frozenset({(b"x" * NEEDLES_BYTES_MAX,)}))
     assert len(other.asked) == 2
-    del offsets[len(records) :]
-    log.close()
 
 
 def bounds_of(stretches: list[Stretch]) -> list[tuple[int, int]]:
@@ -251,18 +259,13 @@ def test_pages_with_much_between_them_are_not_one_stretch() -> None:
     log.close()
 
 
-def test_a_stretch_of_several_pages_has_a_bound() -> None:
-    log = opened()
-    records = coloured(log, [b"blue"] * 20)
-    search, other = search_of(log), StandIn(search_of(log))
-    offsets = log._segments[records[0] >> ORDINAL_BITS].offsets
-    offsets.extend([0] * STRETCH_RECORDS_MAX)
+def test_a_stretch_of_several_pages_has_a_bound(wide: tuple[Search, list[int]]) -> None:
+    search, records = wide
+    other = StandIn(search)
     first, half = records[0], STRETCH_RECORDS_MAX // 2
     pages = [(first, first + half - 1), (first + half, first + 2 * half - 1), (first + 2 * half, first + 2 * half)]
     search.ask(pages, RED)
     assert bounds_of(other.asked) == [(first, first + STRETCH_RECORDS_MAX - 1), pages[2]]
-    del offsets[len(records) :]
-    log.close()
 
 
 def test_no_more_pages_are_taken_than_there_is_room_for() -> None:
