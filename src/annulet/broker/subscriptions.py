@@ -6,11 +6,10 @@ they want to be subscribed; the broker makes the queue (Artemis ยง16, Broker-J ย
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from annulet.broker.durable_declarations import DurableDeclarations
+from annulet.broker.access import end_queue, generated_name
 from annulet.core.bindings import ROUTING_TYPE
 from annulet.core.errors import InvalidArgument, ResourceLocked
 from annulet.core.exchanges import Address
@@ -69,10 +68,9 @@ def subscribe(
     """
     exchange = node.node
     assert exchange is not None, "a queue is consumed from, not subscribed to"
-    session.require("read", exchange.name)
     host = session.host
     connection = session.connection
-    declarations = DurableDeclarations(host, connection.broker.catalogue)
+    access = session.access
     arguments: Arguments = dict(subscription.arguments)
     if subscription.selector:
         arguments[SELECTOR] = subscription.selector
@@ -80,7 +78,7 @@ def subscribe(
     implied.update(binding_arguments or {})
     if subscription.name:
         name = subscription.queue_name
-        session.require("configure", name)
+        access.require_subscription(exchange.name, name, arguments, named=True)
         existing = host.queues.get(name)
         if existing is not None and not _same(session, existing, exchange, key, arguments):
             if existing.users:
@@ -96,19 +94,18 @@ def subscribe(
         if expires is not None:
             arguments[EXPIRES] = expires
     else:
-        name = f"amq.subscription-{secrets.token_urlsafe(16)}"
-    owner = None if subscription.name and (subscription.durable or subscription.shared) else connection
-    queue = declarations.queue(
+        name = generated_name("amq.subscription-")
+        access.require_subscription(exchange.name, name, arguments, named=False)
+    queue = access.subscription_queue(
         name,
         now=connection.now,
         durable=subscription.durable,
-        auto_delete=not subscription.durable,
         arguments=arguments,
-        owner=owner,
+        exclusive=not (subscription.name and (subscription.durable or subscription.shared)),
         server_named=not subscription.name,
     )
     try:
-        declarations.bind_queue(queue, exchange.name, key, implied)
+        access.bind_subscription(queue, exchange.name, key, implied)
     except BaseException:
         if not queue.users:
             unsubscribe(session, queue)
@@ -118,7 +115,7 @@ def subscribe(
 
 def unsubscribe(session: SendingSession, queue: Queue) -> None:
     """Delete the queue of a subscription with what waits in it."""
-    session.host.delete_queue(queue, session.connection.now)
+    end_queue(session.host, queue, session.connection.now)
 
 
 def find_subscription(session: SendingSession, name: str, client: str) -> Queue | None:

@@ -278,7 +278,7 @@ def attach_source(session: Amqp10Session, link: Link) -> None:
     capabilities = {str(name) for name in wanted.capabilities}
     granted = _echo(wanted, filters)
     settings = _consumer_settings(link, wanted, filters)
-    subscription = False
+    subscribes = subscription = False
     if wanted.dynamic:
         name = session.client.dynamic_nodes.create(session, link, wanted)
         granted.address = name
@@ -291,19 +291,15 @@ def attach_source(session: Amqp10Session, link: Link) -> None:
         if node.queue is not None or node.node is None:
             assert node.queue is not None
             queue = node.queue
-            session.require("read", queue.name)
         else:
             anycast = _anycast_queue(node, capabilities)
             if anycast is not None:
                 queue = anycast
-                session.require("read", queue.name)
             else:
                 queue = _subscribe(session, link, wanted, node, filters, capabilities)
-                subscription = _is_durable(wanted)
+                subscribes, subscription = True, _is_durable(wanted)
                 settings = replace(settings, selector="")  # the queue itself has it
-    if not settings.browse:
-        session.host.check_consumer(queue, exclusive=False)
-    session.host.check_reader(queue, settings)
+    session.access.require_consumer(queue, settings, subscription=subscribes)
     _attach(session, link, granted, queue, settings, subscription=subscription)
 
 
