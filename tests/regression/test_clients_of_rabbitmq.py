@@ -23,6 +23,12 @@ async def broker() -> AsyncIterator[Broker]:
             connection.abort()  # its peer does not answer connection.close
 
 
+def advance(broker: Broker, milliseconds: int) -> None:
+    """Let time pass, and do what has fallen due."""
+    assert isinstance(broker.clock, VirtualClock)
+    broker.hosts["/"].tick(broker.clock.advance(milliseconds))
+
+
 async def test_celery_with_more_tasks_for_later_than_its_prefetch_gets_the_next_task(broker: Broker) -> None:
     """B11: a worker holds 20 ETA tasks with a prefetch of 8, and raises it by one for each."""
     peer = await Peer(broker).open(1, product="py-amqp")
@@ -35,3 +41,52 @@ async def test_celery_with_more_tasks_for_later_than_its_prefetch_gets_the_next_
             held += 1
             await peer.send(1, BASIC.Qos(0, 8 + held))
     assert held == 21
+
+
+LEVELS = [(level, 2**level * 1000) for level in range(28)]
+"""The delay levels of Celery and NServiceBus: binary digits of a delay in seconds, as milliseconds to live."""
+
+
+async def test_queues_of_delay_levels_are_declared(broker: Broker) -> None:
+    """B12: kombu's and NServiceBus's tree of queues; a level that was refused lost the tasks without a word."""
+    peer = await Peer(broker).open(1)
+    for level, milliseconds in LEVELS:
+        declare = QUEUE.Declare(
+            queue=f"delay-level-{level}",
+            durable=True,
+            arguments={
+                "x-queue-type": "quorum",
+                "x-overflow": "reject-publish",
+                "x-dead-letter-strategy": "at-least-once",
+                "x-dead-letter-exchange": f"delay-level-{level - 1}" if level else "delivery",
+                "x-message-ttl": milliseconds,
+            },
+        )
+        await peer.ask(1, declare, QUEUE.DeclareOk)
+        queue = broker.hosts["/"].queues[f"delay-level-{level}"]
+        assert (queue.settings.message_ttl, queue.settings.overflow) == (milliseconds, "reject")
+
+
+TEN_YEARS = 315_360_000_000
+
+
+@pytest.mark.parametrize("name", ["x-message-ttl", "x-expires"])
+async def test_ten_years_are_the_longest_time_of_a_queue(broker: Broker, name: str) -> None:
+    """B12: RabbitMQ's bound."""
+    peer = await Peer(broker).open(1)
+    await peer.ask(1, QUEUE.Declare(queue="longest", arguments={name: TEN_YEARS}), QUEUE.DeclareOk)
+    longer = QUEUE.Declare(queue="longer", arguments={name: TEN_YEARS + 1})
+    assert (await peer.ask(1, longer, commands.Channel.Close)).reply_code == 406
+
+
+async def test_ten_years_are_the_longest_expiration_and_it_expires_then(broker: Broker) -> None:
+    """B12: the expiration property has the same bound, and time to live counts to its end."""
+    peer = await Peer(broker).open(1)
+    await peer.send(1, QUEUE.Declare(queue="q"), publish(1, "q", expiration=str(TEN_YEARS)))
+    queue = broker.hosts["/"].queues["q"]
+    advance(broker, TEN_YEARS - 1)
+    assert queue.order.count == 1
+    advance(broker, 1)
+    assert queue.statistics().messages_expired == 1
+    await peer.send(1, publish(1, "q", expiration=str(TEN_YEARS + 1)))
+    assert (await peer.one(commands.Channel.Close)).reply_code == 406

@@ -90,7 +90,7 @@ class Peer:
         """Negotiate and open channels. ``product``: the client's name for itself."""
         self.receive(PROTOCOL_HEADER)
         response = f"\0{user}\0{user}"
-        properties = {**CLIENT_PROPERTIES, "product": product}
+        properties = {**CLIENT_PROPERTIES, **({"product": product} if product else {})}
         start_ok = commands.Connection.StartOk(properties, "PLAIN", response, "en_US")
         await self.send(0, start_ok)
         await self.checked()

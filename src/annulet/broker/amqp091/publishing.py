@@ -10,6 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from annulet.broker.client_session import ClientSession
+from annulet.core.arguments.values import MILLISECONDS_MAX
 from annulet.core.cancelling import cancel_scheduled
 from annulet.core.message import DEFAULT_PRIORITY, Message, Origin
 from annulet.core.settings import UNLIMITED
@@ -33,10 +34,6 @@ DESTINATIONS_MAX: Final = 1024
 
 HEADERS_MAX: Final = 256
 """Distinct content headers a channel remembers, so that equal ones are parsed and stored once."""
-
-EXPIRATION_MAX: Final = 0xFFFFFFFF
-"""Milliseconds, 49 days: RabbitMQ's bound of the expiration property. Any larger number has to stop somewhere: the log
-has 64 bits for the time."""
 
 HEADER_SIZE_MAX: Final = 128
 """Bytes; longer headers nearly always carry a unique id, so remembering them gains nothing."""
@@ -81,11 +78,11 @@ def _time_to_live(expiration: str) -> int:
     """Return milliseconds; 406 for what RabbitMQ refuses as well."""
     if expiration.isascii() and expiration.isdigit():
         milliseconds = int(expiration)
-        if milliseconds <= EXPIRATION_MAX:
+        if milliseconds <= MILLISECONDS_MAX:
             return milliseconds
     raise ChannelError(
         constants.PRECONDITION_FAILED,
-        f"invalid expiration {expiration!r}: give a whole number of milliseconds from 0 to {EXPIRATION_MAX}",
+        f"invalid expiration {expiration!r}: give a whole number of milliseconds from 0 to {MILLISECONDS_MAX}",
     )
 
 
