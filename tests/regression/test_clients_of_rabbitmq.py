@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from pamqp import commands
+from pamqp import commands, header
 
 from annulet import testing
 from annulet.broker.broker import Broker
@@ -90,3 +90,22 @@ async def test_ten_years_are_the_longest_expiration_and_it_expires_then(broker: 
     assert queue.statistics().messages_expired == 1
     await peer.send(1, publish(1, "q", expiration=str(TEN_YEARS + 1)))
     assert (await peer.one(commands.Channel.Close)).reply_code == 406
+
+
+async def test_an_answer_comes_back_by_direct_reply_to(broker: Broker) -> None:
+    """B13: what FastStream, NestJS, rabbitmq-client and tutorial 6 of RabbitMQ do."""
+    client, server = await Peer(broker).open(1), await Peer(broker).open(1)
+    await server.send(1, QUEUE.Declare(queue="rpc"), BASIC.Consume(queue="rpc", no_ack=True))
+    await server.take()
+    reply_to = "amq.rabbitmq.reply-to"
+    await client.ask(1, QUEUE.Declare(queue=reply_to, passive=True), QUEUE.DeclareOk)
+    await client.ask(1, BASIC.Consume(queue=reply_to, no_ack=True), BASIC.ConsumeOk)
+    for number in range(3):
+        await client.send(1, publish(1, "rpc", b"%d" % number, reply_to=reply_to, correlation_id=str(number)))
+    requests = [item.properties for item in await server.take() if isinstance(item, header.ContentHeader)]
+    for request in requests:
+        answer = publish(1, request.reply_to, b"re", correlation_id=request.correlation_id, mandatory=True)
+        await server.send(1, answer)
+    assert await server.take() == []
+    answers = [item.properties for item in await client.take() if isinstance(item, header.ContentHeader)]
+    assert [answer.correlation_id for answer in answers] == ["0", "1", "2"]
