@@ -24,6 +24,7 @@ from annulet.core.grouped_lanes import GroupedLanes
 from annulet.core.hidden import Batches
 from annulet.core.publishing import Publishing
 from annulet.core.queue import Queue
+from annulet.core.reply_queues import is_reply_name
 from annulet.core.retroactive import is_ring_name
 from annulet.core.revision import read_in, require_whole
 
@@ -106,7 +107,7 @@ class DeclaredQueues(Publishing):
         ring = is_ring_name(name)
         resolved = (
             resolve_queue(name, name, given, AddressSettingsRepository())  # settings for queues are not for rings
-            if ring
+            if ring or is_reply_name(name)
             else resolve_queue(name, address or name, given, self.address_settings, self.policies)
         )
         selector = compile_filter(resolved.settings.selector, SELECTOR_PLACE)
@@ -275,7 +276,7 @@ class DeclaredQueues(Publishing):
 
     def _refresh(self, queues: list[Queue]) -> None:
         for queue in queues:
-            if is_ring_name(queue.name):
+            if is_ring_name(queue.name) or is_reply_name(queue.name):
                 continue
             self._change(queue, refresh(self._declared[queue], self.address_settings, self.policies), self.latest)
 

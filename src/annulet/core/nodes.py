@@ -14,6 +14,7 @@ from annulet.core.exchanges import Address
 from annulet.core.exchanges.address import ADDRESS_TYPE, ANYCAST, MULTICAST, ROUTING_TYPES_ARGUMENT, parse_routing_type
 from annulet.core.filters import Verdicts
 from annulet.core.reasons import RemovalReason
+from annulet.core.reply_queues import REPLY_QUEUE
 from annulet.core.retroactive import is_ring, kept_messages, owner_of, ring_name
 
 if TYPE_CHECKING:
@@ -293,6 +294,11 @@ class Nodes(DeclaredQueues):
         found = self._existing_node(parsed, owner, wanted)
         if found is not None:
             return found
+        if parsed.name.startswith(REPLY_QUEUE):
+            raise NotFound(
+                f"no queue '{parsed.name}' in vhost '{self.name}': the channel that waited for answers has ended, "
+                "or has cancelled its consumer; do not answer it any more"
+            )
         if create:
             return self._create_node(parsed.name, now, wanted, queue_only=parsed.kind == TO_QUEUE)
         raise NotFound(f"no queue, exchange or address '{parsed.name}' in vhost '{self.name}'; declare it first")

@@ -45,6 +45,7 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
         )
         self.engine.trace = frame_trace(configuration, self)
         self.login = ConnectionLogin(self)
+        self.standard_qos = False  # a new prefetch without ``global`` limits the channel, as in the standard
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Learn who the peer is, which says how it may log in."""

@@ -13,6 +13,7 @@ from annulet.broker.amqp10.filters import SourceFilters, read_filters
 from annulet.broker.amqp10.outcomes import DEFAULT_OUTCOME
 from annulet.broker.subscriptions import Subscription, find_subscription, subscribe, unsubscribe
 from annulet.broker.views import ConversionError, converted
+from annulet.core.arguments.values import MILLISECONDS_MAX
 from annulet.core.bodies import FOUND
 from annulet.core.consumer import Consumer, LinkCredit
 from annulet.core.delivery import wake_insisting
@@ -49,9 +50,6 @@ NAME_SEPARATOR: Final = "|"
 
 PRIORITY: Final = "priority"
 """Link property: consumer priority (Broker-J §14)."""
-
-EXPIRES_MAX: Final = 4_294_967_295
-"""Milliseconds a queue can be told to stay unused, 50 days; a terminus that asks for longer stays until it closes."""
 
 OUTCOMES: Final = ("amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list")
 
@@ -392,7 +390,7 @@ def _expiry_of(wanted: Source) -> int:
     both at their defaults, so without a time-out it stays.
     """
     milliseconds = wanted.timeout * 1000
-    return 0 if wanted.expiry_policy == standard.EXPIRE_NEVER or milliseconds > EXPIRES_MAX else milliseconds
+    return 0 if wanted.expiry_policy == standard.EXPIRE_NEVER or milliseconds > MILLISECONDS_MAX else milliseconds
 
 
 def _anycast_queue(node: NodeReference, capabilities: set[str]) -> Queue | None:

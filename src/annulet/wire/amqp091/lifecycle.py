@@ -32,8 +32,9 @@ CAPABILITIES: Final = (
     "consumer_priorities",
     "authentication_failure_close",
     "per_consumer_qos",
+    "direct_reply_to",
 )
-"""RabbitMQ's extensions that are served, as clients look for them. ``direct_reply_to`` is not."""
+"""RabbitMQ's extensions that are served, as clients look for them."""
 
 _START_OK: Final = 10 << 16 | 11
 _SECURE_OK: Final = 10 << 16 | 21
