@@ -12,8 +12,9 @@ from annulet.broker.broker import Broker
 from annulet.testing.clock import VirtualClock
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10.frames import AMQP_HEADER
+from annulet.wire.amqp10.link_frames import Disposition
 from annulet.wire.amqp10.performatives import Open, Source
-from tests.broker.amqp10.peer import Peer, bodies, message, permit, queue_of
+from tests.broker.amqp10.peer import ACCEPTED, Peer, bodies, message, permit, queue_of
 from tests.broker.conftest import leave
 from tests.broker.stomp.peer import Peer as StompPeer
 
@@ -216,3 +217,18 @@ async def test_a_global_subscription_is_shared_by_users_and_ended_by_its_own(bro
     link = await peer.attach("sub", receiver=True, desired_capabilities=capabilities)
     assert (await peer.refusal(link)).condition == conditions.NOT_FOUND
     assert queue_names(broker) == {"sub"}
+
+
+@pytest.mark.parametrize("pipelined", [False, True])
+async def test_a_sender_that_asks_for_second_gets_settled_dispositions(broker: Broker, *, pipelined: bool) -> None:
+    """B24: clients that wait for a settled disposition (uamqp, pyamqp) hung, and sent again."""
+    queue = queue_of(broker, "q")
+    peer = await Peer(broker).open()
+    sender = await peer.sender("q", rcv_settle_mode=1, snd_settle_mode=0)
+    assert sender.answer is not None
+    assert sender.answer.rcv_settle_mode == 0
+    fields = {"rcv_settle_mode": 1} if pipelined else {}
+    await peer.send(peer.transfer(sender, message(), **fields))
+    (told,) = await peer.all(Disposition)
+    assert (told.settled, told.state) == (True, ACCEPTED)
+    assert queue.order.count == 1
