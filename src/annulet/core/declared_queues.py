@@ -66,12 +66,19 @@ class DeclaredQueues(Publishing):
         queue = self.queues.get(name)
         if queue is None:
             raise NotFound(f"no queue '{name}' in vhost '{self.name}'")
+        self.check_owner(queue, owner)
+        return queue
+
+    def check_owner(self, queue: Queue, owner: object | None) -> None:
+        """Check that a connection may use a queue, which another one may have for itself.
+
+        Raises :class:`ResourceLocked`.
+        """
         if queue.owner is not None and queue.owner is not owner:
             raise ResourceLocked(
-                f"cannot obtain exclusive access to locked queue '{name}' in vhost '{self.name}': "
+                f"cannot obtain exclusive access to locked queue '{queue.name}' in vhost '{self.name}': "
                 "it belongs to another connection"
             )
-        return queue
 
     def declare_queue(  # noqa: PLR0913 - one keyword per property
         self,

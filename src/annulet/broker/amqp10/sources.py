@@ -11,7 +11,7 @@ import structlog
 from annulet.broker.amqp10.dynamic_nodes import owner_of, plain
 from annulet.broker.amqp10.filters import SourceFilters, read_filters
 from annulet.broker.amqp10.outcomes import DEFAULT_OUTCOME
-from annulet.broker.subscriptions import Subscription, find_subscription, subscribe, unsubscribe
+from annulet.broker.subscriptions import Subscription, end_subscription, find_subscription, subscribe
 from annulet.broker.views import ConversionError, converted
 from annulet.core.arguments.values import MILLISECONDS_MAX
 from annulet.core.bodies import FOUND
@@ -251,9 +251,8 @@ class SourceLink:
             session.close_source(self)
             if self.link.unsettled:
                 session.outcomes.forget_returned()
-        if closed and by_peer and self.subscription and not self.queue.deleted and not self.queue.users:
-            unsubscribe(session, self.queue)
-        elif not self.queue.deleted:
+        ended = closed and by_peer and self.subscription and end_subscription(session, self.queue)
+        if not ended and not self.queue.deleted:
             session.host.consumer_removed(self.queue, now)
 
     def forget(self) -> None:
@@ -328,17 +327,25 @@ def _attach(
 
 
 def _attach_to_subscription(session: Amqp10Session, link: Link) -> None:
-    """Without a source the link's name says which durable subscription is meant: to look it up, or to end it."""
-    queue = find_subscription(session, _subscription_name(link), session.client.container_id)
+    """Without a source the link's name says which durable subscription is meant: to look it up, or to end it.
+
+    Capability ``global`` of the link means a subscription of all containers (JMS and NMS clients without a client id).
+    """
+    capabilities = {str(name) for name in link.desired_capabilities}
+    container = "" if GLOBAL in capabilities else session.client.container_id
+    queue = find_subscription(session, _subscription_name(link), container)
     if queue is None:
+        whose = f"container '{container}'" if container else "all containers"
         raise NotFound(
-            f"no durable subscription '{link.name}' of container '{session.client.container_id}'; attach with a source"
+            f"no durable subscription '{link.name}' of {whose} made by user '{session.connection.user_name}'; "
+            "attach with a source"
         )
+    session.require("configure", queue.name)  # closing this link ends it
     session.require("read", queue.name)
     bindings = session.host.bindings_of_queue(queue)
     address = bindings[0].source.name if bindings else queue.name
     granted = Source(address=address, durable=standard.DURABLE_UNSETTLED_STATE, expiry_policy=standard.EXPIRE_NEVER)
-    granted.capabilities = [TOPIC]
+    granted.capabilities = [TOPIC, *(name for name in (SHARED, GLOBAL) if name in capabilities)]
     session.host.check_consumer(queue, exclusive=False)
     _attach(session, link, granted, queue, ConsumerSettings(), subscription=True)
 
