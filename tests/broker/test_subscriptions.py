@@ -163,7 +163,7 @@ async def test_a_queue_that_cannot_be_bound_does_not_stay(broker: Broker, monkey
     def fail(*_: object) -> None:
         raise InvalidArgument("no")
 
-    monkeypatch.setattr("annulet.broker.subscriptions.DurableDeclarations.bind_queue", fail)
+    monkeypatch.setattr("annulet.broker.access.DurableDeclarations.bind_queue", fail)
     with pytest.raises(InvalidArgument):
         subscribed(session, "news", Subscription())
     assert broker.hosts["/"].queues == {}

@@ -49,6 +49,7 @@ class ClientSession(Session):
         self.connection = connection
         self.connection_identity = connection.identity
         self.host = connection.require_host()
+        self.access = connection.require_access()
         self.blocked = connection.broker.blocked[self.host.name]
         self.writable = connection.writable
         self.held_by: dict[BlockedTarget, None] = {}  # blocked queues and addresses it has published into

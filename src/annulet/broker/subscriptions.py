@@ -10,14 +10,13 @@ is ended with its subscription. An ordinary queue of the same name never is.
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 import structlog
 
-from annulet.broker.durable_declarations import DurableDeclarations
+from annulet.broker.access import end_queue, generated_name
 from annulet.core.audit import AuditEntry
 from annulet.core.automatic import SubscriptionMark
 from annulet.core.bindings import ROUTING_TYPE
@@ -90,10 +89,9 @@ def subscribe(
     """
     exchange = node.node
     assert exchange is not None, "a queue is consumed from, not subscribed to"
-    session.require("read", exchange.name)
     host = session.host
     connection = session.connection
-    declarations = DurableDeclarations(host, connection.broker.catalogue)
+    access = session.access
     arguments: Arguments = dict(subscription.arguments)
     if subscription.selector:
         arguments[SELECTOR] = subscription.selector
@@ -101,7 +99,7 @@ def subscribe(
     existing: Queue | None = None
     if subscription.name:
         name = subscription.queue_name
-        session.require("configure", name)
+        access.require_subscription(exchange.name, name, arguments, named=True)
         existing = host.queues.get(name)
         if existing is not None and not _usable(
             session, existing, subscription, same=_same(session, existing, exchange, key, arguments)
@@ -113,23 +111,22 @@ def subscribe(
         if expires is not None:
             arguments[EXPIRES] = expires
     else:
-        name = f"amq.subscription-{secrets.token_urlsafe(16)}"
-    owner = None if subscription.name and (subscription.durable or subscription.shared) else connection
-    queue = declarations.queue(
+        name = generated_name("amq.subscription-")
+        access.require_subscription(exchange.name, name, arguments, named=False)
+    queue = access.subscription_queue(
         name,
         now=connection.now,
         durable=subscription.durable,
-        auto_delete=not subscription.durable,
         arguments=arguments,
-        owner=owner,
+        exclusive=not (subscription.name and (subscription.durable or subscription.shared)),
         server_named=not subscription.name,
         subscription=subscription.mark_for(connection.user_name),
     )
     try:
-        declarations.bind_queue(queue, exchange.name, key, implied)
+        access.bind_subscription(queue, exchange.name, key, implied)
     except BaseException:
         if existing is None and not queue.users:
-            host.delete_queue(queue, connection.now)
+            end_queue(host, queue, connection.now)
         raise
     return queue
 
@@ -151,9 +148,9 @@ def _usable(session: SendingSession, queue: Queue, subscription: Subscription, *
                 f"client '{subscription.client}' with this address and selector; choose another name, or delete the "
                 "queue first"
             )
-        session.require("read", queue.name)
+        session.access.require("read", queue.name)
         if mark is not None and subscription.durable:  # older than the mark, and the subscription in all else
-            DurableDeclarations(host, session.connection.broker.catalogue).mark_subscription(queue, wanted)
+            session.access.mark_subscription(queue, wanted)
         return True
     if mark.user != wanted.user and (mark.client or not same):  # that of all clients is shared by users who may
         raise AccessRefused(
@@ -195,7 +192,7 @@ def end_subscription(session: SendingSession, queue: Queue) -> bool:
     mark = session.host.lifetime_of(queue).subscription
     if mark is None or mark.user != connection.user_name:
         return False
-    if not connection.allowed("configure", queue.name):
+    if not session.access.allowed("configure", queue.name):
         logger.warning(
             "durable subscription not ended: its user may not configure the queue any more",
             queue=queue.name,
@@ -214,7 +211,7 @@ def _end(session: SendingSession, queue: Queue, how: str) -> None:
     mark = host.lifetime_of(queue).subscription
     assert mark is not None
     durable = queue.durable
-    count = host.delete_queue(queue, connection.now)
+    count = end_queue(host, queue, connection.now)
     if not durable:  # it would have gone with its last consumer
         return
     logger.info(

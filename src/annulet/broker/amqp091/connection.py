@@ -13,13 +13,12 @@ from annulet.broker.tracing import frame_trace
 from annulet.broker.transport import CLOSE_ANSWER_SECONDS, ClientConnection
 from annulet.wire.amqp091 import constants
 from annulet.wire.amqp091.engine import ConnectionEngine
-from annulet.wire.amqp091.errors import ChannelError, ConnectionFault
+from annulet.wire.amqp091.errors import ConnectionFault
 from annulet.wire.amqp091.states import ConnectionState
 
 if TYPE_CHECKING:
     import asyncio
 
-    from annulet.broker.authentication import PermissionKind
     from annulet.broker.broker import Broker
     from annulet.core.virtual_host import VirtualHost
 
@@ -77,7 +76,7 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
         reason = self.log_in(self.user_name)
         if reason:
             raise ConnectionFault(constants.NOT_ALLOWED, reason)
-        self.host = host
+        self.enter_host(host, records=False)
         return host
 
     def note_opened(self) -> None:
@@ -93,14 +92,6 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
         self.watch_silence()
 
     # ------------------------------------------------------------------ questions of channels
-
-    def require(self, kind: PermissionKind, name: str) -> None:
-        """Raise ACCESS_REFUSED unless the user may configure, write or read ``name``."""
-        if not self.allowed(kind, name):
-            raise ChannelError(
-                constants.ACCESS_REFUSED,
-                f"{kind} access to '{name}' in vhost '{self.require_host().name}' refused for user '{self.user_name}'",
-            )
 
     def capable(self, name: str) -> bool:
         """Say whether the client announced a capability."""

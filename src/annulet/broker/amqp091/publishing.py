@@ -227,7 +227,7 @@ class PublishingSession(ClientSession):
             self.mandatory.append(message)
 
     def _resolve(self, exchange: str, routing_key: str) -> Destination:
-        self.client.require("write", exchange)
+        self.access.require("write", exchange)
         route = self.host.route(exchange, routing_key)
         if len(self._destinations) >= DESTINATIONS_MAX:
             self._destinations.clear()

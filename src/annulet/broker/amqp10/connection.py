@@ -145,7 +145,7 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
             raise ConnectionFault(
                 conditions.UNAUTHORIZED_ACCESS, f"access to vhost '{name}' refused for user '{self.user_name}'"
             )
-        self.host = self.broker.hosts[name]
+        self.enter_host(self.broker.hosts[name], records=True)
         self.opened = True
         self.watch_silence()
         logger.info("connection opened", peer=self.name, user=self.user_name, vhost=name, protocol=self.protocol_name)

@@ -6,10 +6,10 @@ of this broker may be given as a node property, by its name with or without the 
 
 from __future__ import annotations
 
-import secrets
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from annulet.broker.durable_declarations import DurableDeclarations
+from annulet.broker.access import READ, WRITE, end_address, end_queue, generated_name
 from annulet.core.errors import InvalidArgument
 from annulet.core.typed_values import Described
 from annulet.wire.amqp10 import terminus
@@ -77,34 +77,40 @@ class DynamicNodes:
         policy = _policy(properties.get(terminus.LIFETIME_POLICY))
         arguments = _arguments(properties)
         capabilities = {str(capability) for capability in wanted.capabilities}
-        name = f"amq.dynamic-{secrets.token_urlsafe(16)}"
+        name = generated_name("amq.dynamic-")
         if not link.incoming or not capabilities & {TEMPORARY_TOPIC, TOPIC}:
-            session.require("configure", name)
-            queue = DurableDeclarations(host, connection.broker.catalogue).queue(
+            queue = session.access.declare_queue(
                 name,
                 now=connection.now,
                 durable=wanted.expiry_policy == terminus.EXPIRE_NEVER,
                 auto_delete=False,
                 arguments=arguments,
                 server_named=True,
+                then=WRITE if link.incoming else READ,
             )
             self._nodes[name] = DynamicNode(name, queue, policy, link)
         else:
             name = name.removeprefix("amq.")
-            session.require("configure", name)
             if arguments:
                 raise InvalidArgument(
                     f"dynamic-node-properties: {', '.join(arguments)} belong to queues, and capability "
                     f"'{TEMPORARY_TOPIC}' asks for an address; leave them out"
                 )
-            host.declare_address(name, ("multicast",), durable=False)
+            session.access.declare_dynamic_address(name)
             self._nodes[name] = DynamicNode(name, None, policy, link)
+        session.access.made.append(partial(self._forget, name))
         if wanted.expiry_policy == terminus.EXPIRE_NEVER and not policy:
             del self._nodes[name]  # it stays until somebody deletes it
         else:
             registry = connection.broker.dynamic_nodes.setdefault(host.name, {})
             registry[name] = self
         return name
+
+    def _forget(self, name: str, _now: int) -> None:
+        """The attach that made a node was refused; the node itself goes as all that it declared does."""
+        self._nodes.pop(name, None)
+        connection = self._connection
+        connection.broker.dynamic_nodes.get(connection.require_host().name, {}).pop(name, None)
 
     # ------------------------------------------------------------------ links
 
@@ -175,10 +181,9 @@ class DynamicNodes:
         self._connection.broker.dynamic_nodes.get(host.name, {}).pop(node.name, None)
         now = self._connection.broker.clock()
         if node.queue is not None:
-            if not node.queue.deleted:
-                host.delete_queue(node.queue, now)
-        elif node.name in host.exchanges:
-            host.delete_address(node.name)
+            end_queue(host, node.queue, now)
+        elif node.name in host.addresses:
+            end_address(host, host.addresses[node.name])
 
 
 def owner_of(connection: Amqp10Connection, host: VirtualHost, name: str) -> DynamicNodes | None:

@@ -53,13 +53,21 @@ class Amqp10Session(SendingSession):
     # ------------------------------------------------------------------ links
 
     def attach_link(self, link: Link, performative: Attach) -> None:
-        """Find or make the node a link is for, and answer. Raises what the core refuses, LinkFault, SessionFault."""
-        if not link.incoming:
-            attach_source(self, link)
-        elif isinstance(link.target, standard.Coordinator):
-            self.transactions.attach(link)
-        else:
-            attach_target(self, link, performative)
+        """Find or make the node a link is for, and answer. Raises what the core refuses, LinkFault, SessionFault.
+
+        What was made goes again when the attach is refused.
+        """
+        try:
+            if not link.incoming:
+                attach_source(self, link)
+            elif isinstance(link.target, standard.Coordinator):
+                self.transactions.attach(link)
+            else:
+                attach_target(self, link, performative)
+        except BaseException:
+            self.access.take_back(self.connection.now)
+            raise
+        self.access.keep()
 
     def next_tag(self) -> str:
         """Return a name for a consumer, unique in this session."""

@@ -275,7 +275,7 @@ def attach_source(session: Amqp10Session, link: Link) -> None:
     capabilities = {str(name) for name in wanted.capabilities}
     granted = _echo(wanted, filters)
     settings = _consumer_settings(link, wanted, filters)
-    subscription = False
+    subscribes = subscription = False
     if wanted.dynamic:
         name = session.client.dynamic_nodes.create(session, link, wanted)
         granted.address = name
@@ -288,19 +288,15 @@ def attach_source(session: Amqp10Session, link: Link) -> None:
         if node.queue is not None or node.node is None:
             assert node.queue is not None
             queue = node.queue
-            session.require("read", queue.name)
         else:
             anycast = _anycast_queue(node, capabilities)
             if anycast is not None:
                 queue = anycast
-                session.require("read", queue.name)
             else:
                 queue = _subscribe(session, link, wanted, node, filters, capabilities)
-                subscription = _is_durable(wanted)
+                subscribes, subscription = True, _is_durable(wanted)
                 settings = replace(settings, selector="")  # the queue itself has it
-    if not settings.browse:
-        session.host.check_consumer(queue, exclusive=False)
-    session.host.check_reader(queue, settings)
+    session.access.require_consumer(queue, settings, granted=subscribes)
     _attach(session, link, granted, queue, settings, subscription=subscription)
 
 
@@ -340,13 +336,12 @@ def _attach_to_subscription(session: Amqp10Session, link: Link) -> None:
             f"no durable subscription '{link.name}' of {whose} made by user '{session.connection.user_name}'; "
             "attach with a source"
         )
-    session.require("configure", queue.name)  # closing this link ends it
-    session.require("read", queue.name)
+    session.access.require("configure", queue.name)  # closing this link ends it
+    session.access.require_consumer(queue, ConsumerSettings())
     bindings = session.host.bindings_of_queue(queue)
     address = bindings[0].source.name if bindings else queue.name
     granted = Source(address=address, durable=standard.DURABLE_UNSETTLED_STATE, expiry_policy=standard.EXPIRE_NEVER)
     granted.capabilities = [TOPIC, *(name for name in (SHARED, GLOBAL) if name in capabilities)]
-    session.host.check_consumer(queue, exclusive=False)
     _attach(session, link, granted, queue, ConsumerSettings(), subscription=True)
 
 

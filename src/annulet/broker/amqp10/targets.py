@@ -95,12 +95,15 @@ class TargetLink:
         try:
             stored = self._take(delivery, transaction)
         except CoreError as error:
+            session.access.take_back(session.connection.now)
             if isinstance(error, LimitExceeded):
                 session.connection.broker.note_limit_refusal(str(error), session.connection.now)
             self._answer(delivery, Rejected(error_for(error)), transaction)
         except DecodeError as error:
             self._answer(delivery, Rejected(Error(conditions.DECODE_ERROR, error.description)), transaction)
         else:
+            if session.access.made:
+                session.access.keep()
             if transaction is not None:
                 self._answer(delivery, Accepted(), transaction)
             elif not delivery.settled:

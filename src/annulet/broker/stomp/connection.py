@@ -127,7 +127,7 @@ class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
         refusal = self.log_in(user_name)
         if refusal:
             return refusal
-        self.host = self.broker.hosts[name]
+        self.enter_host(self.broker.hosts[name], records=True)
         self.session = StompSession(self)
         self.channels[1] = self.session
         return ""

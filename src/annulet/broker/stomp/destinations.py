@@ -7,10 +7,9 @@ queue of its own that goes with it, and ``/reply-queue/n``, which is what Rabbit
 
 from __future__ import annotations
 
-import secrets
 from typing import TYPE_CHECKING, Final
 
-from annulet.broker.durable_declarations import DurableDeclarations
+from annulet.broker.access import READ, end_queue, generated_name
 from annulet.core.addresses import QUALIFIER, TO_EXCHANGE, parse_address_name
 from annulet.core.arguments.reading import KNOWN
 from annulet.core.errors import InvalidArgument
@@ -19,6 +18,7 @@ from annulet.core.exchanges.address import MULTICAST
 from annulet.wire.stomp.errors import RemoteProtocolError
 
 if TYPE_CHECKING:
+    from annulet.broker.authentication import PermissionKind
     from annulet.broker.stomp.connection import StompConnection
     from annulet.core.arguments import Arguments
     from annulet.core.message import Origin
@@ -54,14 +54,19 @@ class TemporaryQueues:
     def __contains__(self, destination: str) -> bool:
         return destination in self._queues
 
-    def queue_for(self, destination: str) -> Queue:
+    def queue_for(self, destination: str, then: PermissionKind) -> Queue:
         """Return the queue of a destination, made when it is first named.
 
         It has a name that any client of the virtual host may send to, is never written down, and goes with the
-        connection. Raises :class:`InvalidArgument` for an empty name, :class:`RemoteProtocolError` for one too many.
+        connection. ``then``: to read from it, or to write to it.
+
+        Raises :class:`InvalidArgument` for an empty name, :class:`RemoteProtocolError` for one too many.
         """
+        access = self._connection.require_access()
         queue = self._queues.get(destination)
         if queue is not None and not queue.deleted:
+            if then == READ:
+                access.queue_to_read(queue.name)
             return queue
         if destination == TEMPORARY_QUEUE:
             raise InvalidArgument(f"destination '{destination}' has no name; give one behind the slash")
@@ -70,14 +75,15 @@ class TemporaryQueues:
                 f"this connection has {TEMPORARY_QUEUES_MAX} temporary queues, which is the limit; use them again",
                 limit=LIMIT_TEMPORARY_QUEUES,
             )
-        connection = self._connection
-        queue = DurableDeclarations(connection.require_host(), connection.broker.catalogue).queue(
-            f"amq.stomp-temporary-{secrets.token_urlsafe(16)}",
-            now=connection.now,
+        queue = access.declare_queue(
+            generated_name(),
+            now=self._connection.now,
             durable=False,
             auto_delete=False,
             arguments={},
+            exclusive=True,
             server_named=True,
+            then=then,
         )
         self._queues[destination] = queue
         return queue
@@ -86,8 +92,7 @@ class TemporaryQueues:
         """Delete them: the connection ends."""
         queues, self._queues = self._queues, {}
         for queue in queues.values():
-            if not queue.deleted:
-                self._connection.require_host().delete_queue(queue, now)
+            end_queue(self._connection.require_host(), queue, now)
 
 
 def queue_arguments(headers: dict[str, str]) -> Arguments:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from annulet.broker.durable_declarations import DurableDeclarations
+from annulet.broker.access import READ
 from annulet.broker.stomp.consumers import StompConsumer, tag_for
 from annulet.broker.stomp.destinations import (
     AUTO_DELETE,
@@ -27,6 +27,7 @@ from annulet.core.settings import BROWSE_OFF, BROWSE_SNAPSHOT, UNLIMITED, Consum
 from annulet.wire.stomp.send_headers import read_number, read_switch
 
 if TYPE_CHECKING:
+    from annulet.broker.authentication import PermissionKind
     from annulet.broker.stomp.session import StompSession
     from annulet.core.arguments import Arguments
     from annulet.core.nodes import NodeReference
@@ -126,9 +127,7 @@ def start_subscription(
     session.host.check_owner(queue, session.connection)
     if filtered:
         settings = replace(settings, selector="")  # the queue itself has it
-    if options.exclusive or not settings.browse:
-        session.host.check_consumer(queue, exclusive=options.exclusive)
-    session.host.check_reader(queue, settings)
+    session.access.require_consumer(queue, settings, exclusive=options.exclusive, granted=filtered)
     return StompConsumer(
         session,
         queue,
@@ -148,34 +147,36 @@ def _queue_for(
     """Return the queue to consume from, and whether it is a subscription's, which has the selector itself."""
     refuse_temporary_topic(destination)
     if destination.startswith(TEMPORARY_QUEUE):
-        return session.client.temporary.queue_for(destination), False
+        return session.client.temporary.queue_for(destination, READ), False
     name = destination.removeprefix(REPLY_QUEUE)
-    declared = declare_if_asked(session, name, options.arguments, auto_delete=options.auto_delete)
+    declared = declare_if_asked(session, name, options.arguments, READ, auto_delete=options.auto_delete)
     if declared is not None:
-        session.require("read", declared.name)
         return declared, False
     node = session.resolve(name, options.routing_type, create=not name.startswith(EXISTING_QUEUE))
     queue = node.queue or _anycast_queue(node, options.routing_type)
     if queue is not None:
-        session.require("read", queue.name)
         return queue, False
     return subscribe(session, node, _wanted(session, options, identifier)), True
 
 
 def declare_if_asked(
-    session: StompSession, destination: str, arguments: Arguments, *, auto_delete: bool
+    session: StompSession, destination: str, arguments: Arguments, then: PermissionKind, *, auto_delete: bool
 ) -> Queue | None:
     """Declare the queue a destination names when its headers say how; ``None`` when they do not, or it is no queue.
 
-    Raises :class:`PreconditionFailed` when there is one that was declared otherwise.
+    ``then``: what the command goes on to do with it, to read from it or to write to it. Raises
+    :class:`PreconditionFailed` when there is one that was declared otherwise.
     """
     name = plain_queue_name(destination) if arguments or auto_delete else None
     if not name or (name not in session.host.queues and name in session.host.exchanges):
         return None
-    session.require("configure", name)
-    connection = session.connection
-    return DurableDeclarations(session.host, connection.broker.catalogue).queue(
-        name, now=connection.now, durable=True, auto_delete=auto_delete, arguments=dict(arguments)
+    return session.access.declare_queue(
+        name,
+        now=session.connection.now,
+        durable=True,
+        auto_delete=auto_delete,
+        arguments=dict(arguments),
+        then=then,
     )
 
 
