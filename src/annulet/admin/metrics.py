@@ -24,10 +24,11 @@ from prometheus_client.registry import Collector
 from starlette.responses import Response
 
 from annulet import __version__
-from annulet.admin.access import broker_of, peer_is_local, require_user
+from annulet.admin.access import broker_of, require_user
 from annulet.admin.bounds import LISTED_QUEUES_MAX, bounds
 from annulet.admin.host_figures import HOST_COUNTERS, HOST_GAUGES, host_figures
 from annulet.admin.lag_figures import LagFigures, lag_families, lag_figures
+from annulet.admin.local_requests import is_local
 from annulet.admin.overview import build_mode
 from annulet.admin.paging_figures import paging_counters, paging_gauges
 from annulet.admin.queues import unaccounted
@@ -109,7 +110,7 @@ class Snapshot:
 
 async def metrics(request: Request) -> Response:
     """Everything measurable, for Prometheus. Without credentials on this machine only."""
-    if not peer_is_local(request):
+    if not is_local(request):
         await require_user(request)
     snapshot = await gather(broker_of(request))
     return Response(await asyncio.to_thread(render, BrokerCollector(snapshot)), media_type=CONTENT_TYPE)
