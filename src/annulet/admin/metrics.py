@@ -24,10 +24,11 @@ from prometheus_client.registry import Collector
 from starlette.responses import Response
 
 from annulet import __version__
-from annulet.admin.access import broker_of, hosts_without_credentials, peer_is_local, require_user, visible_hosts
+from annulet.admin.access import broker_of, hosts_without_credentials, require_user, visible_hosts
 from annulet.admin.bounds import LISTED_QUEUES_MAX, bounds
 from annulet.admin.host_figures import HOST_COUNTERS, HOST_GAUGES, host_figures
 from annulet.admin.lag_figures import LagFigures, lag_families, lag_figures
+from annulet.admin.local_requests import is_local
 from annulet.admin.overview import build_mode
 from annulet.admin.paging_figures import paging_counters, paging_gauges
 from annulet.admin.queues import unaccounted
@@ -114,7 +115,7 @@ async def metrics(request: Request) -> Response:
 
     Without credentials on this machine only: then the virtual hosts are those of the anonymous user.
     """
-    if "authorization" in request.headers or not peer_is_local(request):
+    if "authorization" in request.headers or not is_local(request):
         hosts = visible_hosts(request, await require_user(request))
     else:
         hosts = hosts_without_credentials(request)
