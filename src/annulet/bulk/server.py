@@ -342,7 +342,7 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
     def _put(self, context: Any, descriptor: Any, reader: Any) -> dict[str, int]:
         caller = self._caller(context)
         request = self._decode("stage", descriptor.command or b"", _STAGES)
-        key = StageKey(protocol.scoped(request.virtual_host, request.query), request.stage)
+        key = StageKey(protocol.scoped(request.virtual_host, caller.user, request.query), request.stage)
         self._call(self._handler.check_stage(request, caller))
         schema = reader.schema
         check_write_schema(schema)
