@@ -109,7 +109,8 @@ class BulkService:
 
     def restore(self, broker: Broker) -> None:
         """Put the messages of leases back into delivery, and learn which batches were published."""
-        self.stages = StageStore(broker.configuration.data_directory)
+        self.stages = StageStore(broker.configuration.data_directory, broker.configuration.limits)
+        broker.staged = self.stages
         self.leases = LeaseManager(broker)
         self.publisher = Publisher(broker, self.stages)
         self.snapshots = SnapshotStore(broker.clock)
