@@ -260,7 +260,10 @@ def _turns(broker: Broker) -> dict[str, tuple[str, float]]:
 
 def _gauges(broker: Broker) -> dict[str, tuple[str, float]]:
     connections, admission = broker.connections, broker.admission
+    stages, stage_bytes = broker.staged.figures()
     return {
+        "bulk_stages": ("Stages of bulk writes that wait for their commit", stages),
+        "bulk_stage_bytes": ("Bytes of these and of stages being written", stage_bytes),
         "ready": ("1 when clients may connect", broker.ready),
         "uptime_seconds": ("Seconds since start", max(0, broker.clock() - broker.started_at) / 1000),
         "http_connections": ("Open HTTP connections, WebSockets not counted", admission.http_connections),
