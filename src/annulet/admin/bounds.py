@@ -13,6 +13,7 @@ from annulet.broker.delivery_shares import BROWSER_PART, LEAST_SECONDS, SHARE_LE
 from annulet.broker.delivery_shares import TURN_SECONDS as DELIVERIES_SECONDS
 from annulet.broker.history import COUNTERS_MILLISECONDS
 from annulet.broker.input_shares import INPUT_BYTES_FIRST, INPUT_BYTES_LEAST, INPUT_BYTES_MAX, INPUT_SECONDS
+from annulet.broker.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, STRANGER_BYTES_MAX
 from annulet.broker.lost_wakes import CONSUMERS_LOOKED_AT
 from annulet.broker.scanning import BROWSER_SHARE, CHARGED_MAX, SHARE, TURN_SECONDS
 from annulet.broker.spill_pace import SPILL_BEHIND_BYTES, SPILL_GO_ON_BYTES
@@ -66,8 +67,7 @@ def bounds(broker: Broker) -> dict[str, float]:
         "spill_go_on_bytes": SPILL_GO_ON_BYTES,
         "frame_max_bytes": configuration.frame_max,
         "channel_max": configuration.channel_max,
-        "heartbeat_seconds": configuration.heartbeat,
-        "handshake_timeout_seconds": configuration.handshake_timeout,
+        **_bounds_of_times(broker),
         **msgspec.structs.asdict(broker.admission.limits),
         "ledger_records_max": LEDGER_RECORDS_MAX,
         "audit_entries_max": AUDIT_ENTRIES_MAX,
@@ -131,6 +131,17 @@ def _bounds_of_groups() -> dict[str, float]:
         "groups_per_page_max": CODES_MAX - 1,
         "group_names_per_page_characters_max": NAMES_CHARACTERS_MAX,
         "group_names_per_queue_max": TEXTS_MAX,
+    }
+
+
+def _bounds_of_times(broker: Broker) -> dict[str, float]:
+    """Return how long a connection's beginning, silence and end may last, and what its end may take."""
+    return {
+        "heartbeat_seconds": broker.configuration.heartbeat,
+        "handshake_timeout_seconds": broker.configuration.handshake_timeout,
+        "linger_seconds": LINGER_SECONDS,
+        "linger_bytes_max": LINGER_BYTES_MAX,
+        "linger_stranger_bytes_max": STRANGER_BYTES_MAX,
     }
 
 

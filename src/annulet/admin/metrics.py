@@ -173,6 +173,7 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
             "Batches of these that could not be written and are tried again",
             0 if broker.history is None else broker.history.failures,
         ),
+        **_connection_ends(broker),
         **paging_counters(broker),
         **_turns(broker),
         **_fed(broker),
@@ -190,9 +191,6 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
             "Messages refused after their sender had settled them (AMQP 1.0), so that nobody could be told",
             broker.settled_losses,
         ),
-        "handshakes_timed_out": ("Connections cut because they were not open in time", admission.handshakes_timed_out),
-        "connections_idle_closed": ("Connections closed because they were idle", admission.idle_closed),
-        "connections_silent_closed": ("Connections cut because the peer missed heartbeats", admission.silent_closed),
         "backups_finished": ("Backups taken", broker.backups.finished),
         "backups_failed": ("Backups that began and failed", broker.backups.failures),
         "tls_handshakes_completed": ("TLS hand-shakes done; bulk transfer's are not counted", tls.completed),
@@ -214,6 +212,19 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         name: float(value)
         for name, value in dataclasses.asdict(broker.log.statistics()).items()
         if isinstance(value, (int, float))
+    }
+
+
+def _connection_ends(broker: Broker) -> dict[str, tuple[str, float]]:
+    admission = broker.admission
+    return {
+        "handshakes_timed_out": ("Connections cut because they were not open in time", admission.handshakes_timed_out),
+        "connections_idle_closed": ("Connections closed because they were idle", admission.idle_closed),
+        "connections_silent_closed": ("Connections cut because the peer missed heartbeats", admission.silent_closed),
+        "connections_lingering_cut": (
+            "Ended connections whose peers did not close in time, or sent too much",
+            broker.lingering.cut,
+        ),
     }
 
 
@@ -270,6 +281,10 @@ def _gauges(broker: Broker) -> dict[str, tuple[str, float]]:
         "web_sockets": ("STOMP connections over WebSocket", broker.web_sockets),
         "handshakes": ("Connections that are not logged in yet", admission.handshakes),
         "connections": ("Open AMQP connections", len(connections)),
+        "connections_lingering": (
+            "Ended connections that are read until the peer has closed",
+            len(broker.lingering),
+        ),
         "channels": ("Open AMQP channels", sum(len(connection.channels) for connection in connections)),
         "memory_resident_bytes": ("Resident set of the process at the last look", broker.memory.resident),
         **paging_gauges(broker),

@@ -120,6 +120,18 @@ class Admission:
         else:
             self.handshakes -= 1
 
+    def lingers(self, user: str) -> None:
+        """Count a connection to its user no longer: it has ended, and only its socket is still read.
+
+        Then :meth:`lingering_ended` is called in the place of :meth:`closed`.
+        """
+        _decrease(self.by_user, user)
+
+    def lingering_ended(self, peer: PeerFacts) -> None:
+        """Forget the socket of a connection of a user, which was counted all the while: it takes a descriptor."""
+        self.connections -= 1
+        _decrease(self.by_address, site_of(peer.address))
+
     def handshake_began(self, peer: PeerFacts | None = None) -> bool:
         """Count a socket that no protocol serves yet: a TLS hand-shake, or one whose first octets are awaited.
 

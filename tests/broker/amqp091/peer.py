@@ -71,6 +71,7 @@ class Peer:
     """
 
     waits = True
+    channel_max = 100  # what it negotiates
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -94,7 +95,7 @@ class Peer:
         start_ok = commands.Connection.StartOk(properties, "PLAIN", response, "en_US")
         await self.send(0, start_ok)
         await self.checked()
-        tune_ok = commands.Connection.TuneOk(100, frame_max, heartbeat_seconds)
+        tune_ok = commands.Connection.TuneOk(self.channel_max, frame_max, heartbeat_seconds)
         await self.send(0, tune_ok, commands.Connection.Open("/"))
         for channel in channels:
             await self.send(channel, commands.Channel.Open())

@@ -209,7 +209,12 @@ class Channel(PublishingSession):
             broker = self.connection.broker
             broker.loop.call_soon(self.host.consumer_removed, consumer.queue, self.connection.now)
         if self.client.capable("consumer_cancel_notify"):
-            self.engine.send_cancel(self.number, consumer.tag)
+            self.client.notices.cancelled(self, consumer.tag)
+
+    def send_cancel(self, tag: str) -> None:
+        """Tell the client, unless the channel has ended meanwhile."""
+        if not self.closed:
+            self.engine.send_cancel(self.number, tag)
             self.connection.mark_dirty()
 
     # ------------------------------------------------------------------ settlement
@@ -297,6 +302,7 @@ class Channel(PublishingSession):
             self.engine.send_tx_commit_ok(self.number)
             return
         self._commits_waiting += 1
+        self.client.notices.hold()
         broker.commit.wait(TransactionWaiter(self))
 
     def commit_answered(self) -> None:
@@ -347,6 +353,7 @@ class TransactionWaiter:
         if not channel.closed:
             channel.engine.send_tx_commit_ok(channel.number)
             channel.connection.mark_dirty()
+        channel.client.notices.release()
 
     def window_failed(self, window: int) -> None:  # noqa: ARG002 - as above
         """The commit is not durable: the channel ends with an error."""
@@ -356,3 +363,4 @@ class TransactionWaiter:
             channel.client.fail_channel(
                 channel.number, constants.RESOURCE_ERROR, "the transaction could not be written to disk", 90, 20
             )
+        channel.client.notices.release()

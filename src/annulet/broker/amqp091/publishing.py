@@ -126,8 +126,8 @@ class PublishingSession(ClientSession):
         self, exchange: str, routing_key: str, mandatory: bool, immediate: bool, header: bytes, body: bytes
     ) -> None:
         """Route one message. Confirms go out once per loop turn; see :meth:`flush_answers`."""
-        if immediate:
-            raise ConnectionFault(constants.NOT_IMPLEMENTED, "immediate=true is not supported; use a queue TTL of 0")
+        if immediate:  # the text is RabbitMQ's, which clients look for; a TTL of 0 on the queue does the same
+            raise ConnectionFault(constants.NOT_IMPLEMENTED, "immediate=true")
         destination = self._destinations.get((exchange, routing_key))
         if destination is None or destination.generation != self.host.generation:
             destination = self._resolve(exchange, routing_key)

@@ -188,6 +188,7 @@ class Topology:
         if no_wait:
             return
         if found.queue_id and count:
+            self.connection.notices.hold()
             self.connection.broker.commit.wait_until_noted(PurgeWaiter(channel, count))
         else:
             self.engine.send_queue_purge_ok(channel.number, count)
@@ -320,6 +321,7 @@ class PurgeWaiter:
         if not channel.closed:
             channel.engine.send_queue_purge_ok(channel.number, self._count)
             channel.connection.mark_dirty()
+        channel.client.notices.release()
 
     def window_failed(self, window: int) -> None:  # noqa: ARG002 - as above
         """What was purged may come back: the channel ends with an error."""
@@ -332,3 +334,4 @@ class PurgeWaiter:
                 50,
                 30,
             )
+        channel.client.notices.release()

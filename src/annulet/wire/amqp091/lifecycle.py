@@ -237,6 +237,8 @@ class ConnectionLifecycle(ReplyWriter):
     def _receive_start_ok(self, method: Method) -> None:
         self.client_properties = method.table("client_properties")
         capabilities = self.client_properties.get("capabilities")
+        if isinstance(capabilities, dict) and self.version.extended_form is not None:
+            self.version = self.version.extended_form
         self.capabilities = capabilities if self.version.extended and isinstance(capabilities, dict) else {}
         self.mechanism = method.text("mechanism")
         if self.mechanism not in self.mechanisms.split():
