@@ -383,23 +383,30 @@ class _Routes:
             elif destination.address and destination.address in host.exchanges:
                 exchange = destination.address
             else:
+                self._require_one("", destination.address)
                 raise NotFoundError(
                     f"nothing was published: no queue or exchange {destination.address!r} in virtual host "
                     f"{host.name!r}; "
                     "declare it first, or correct the address"
                 )
         elif exchange == "" and routing_key not in host.queues:
+            self._require_one("")
             raise NotFoundError(
                 f"nothing was published: no queue {routing_key!r} in virtual host {host.name!r}, which the "
                 "default exchange "
                 "would reach by this routing key; declare it first, or name an exchange"
             )
-        if not self._may_write(exchange):
-            raise PermissionDeniedError(
-                f"nothing was published: the user may not write to exchange {exchange or '(default)'!r}"
-            )
+        self._require_one(exchange)
         try:
             route = host.route(exchange, routing_key)
         except CoreError as error:
             raise NotFoundError(f"nothing was published: {error}") from error
         return Origin(exchange, routing_key, self._request.publisher, VIEW), route
+
+    def _require_one(self, *exchanges: str) -> None:
+        """Require that the user may write to one of these: others do not learn what there is."""
+        if not any(self._may_write(exchange) for exchange in exchanges):
+            exchange = exchanges[-1]
+            raise PermissionDeniedError(
+                f"nothing was published: the user may not write to exchange {exchange or '(default)'!r}"
+            )

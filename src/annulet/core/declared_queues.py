@@ -152,14 +152,15 @@ class DeclaredQueues(Publishing):
     def _require_same(
         self, queue: Queue, given: Arguments, *, durable: bool, auto_delete: bool, exclusive: bool
     ) -> None:
-        """Compare with what the queue was declared with; what policies and settings made of it is not asked for."""
+        """Compare with what the queue was declared with, and with what has become of it since."""
         what = f"queue '{queue.name}' in vhost '{self.name}'"
         require_same("durable", what, durable, queue.durable)
         require_same("auto_delete", what, auto_delete, queue.auto_delete)
         require_same("exclusive", what, exclusive, queue.owner is not None)
-        declared = self._declared[queue].arguments
+        resolved = self._declared[queue]
+        declared = parse_queue_arguments(resolved.arguments, queue.name)
         require_same_settings(
-            what, parse_queue_arguments(given, queue.name), parse_queue_arguments(declared, queue.name)
+            what, parse_queue_arguments(given, queue.name), declared, queue.settings, resolved.origins
         )
 
     def update_queue(self, queue: Queue, settings: QueueSettings, now: int) -> None:

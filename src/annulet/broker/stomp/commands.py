@@ -13,6 +13,7 @@ from annulet.broker.stomp.destinations import (
     REPLY_QUEUE,
     TEMPORARY_QUEUE,
     queue_arguments,
+    refuse_message_headers,
     refuse_temporary_topic,
 )
 from annulet.broker.stomp.errors import translated
@@ -172,7 +173,10 @@ class StompCommands(ConnectionHandler):
             auto_delete = read_switch(AUTO_DELETE, headers.get(AUTO_DELETE, ""))
             declare_if_asked(session, name, queue_arguments(headers), WRITE, auto_delete=auto_delete)
         create = not name.startswith(EXISTING_QUEUE)
-        return session.destination(name, headers.get(ROUTING_TYPE, "").lower(), create=create)
+        where = session.destination(name, headers.get(ROUTING_TYPE, "").lower(), create=create)
+        if session.access.made:  # by this command
+            refuse_message_headers(headers, name)
+        return where
 
     def _make_reply_address(self, headers: dict[str, str]) -> None:
         """Make the queue of ``reply-to:/temp-queue/n`` and consume from it; what is sent names the queue itself.

@@ -11,10 +11,12 @@ from annulet.broker.stomp.destinations import (
     AUTO_DELETE,
     DURABLE,
     EXISTING_QUEUE,
+    PLAIN_ARGUMENTS,
+    QUEUE_ARGUMENTS,
     REPLY_QUEUE,
     TEMPORARY_QUEUE,
+    nearest_argument,
     plain_queue_name,
-    queue_arguments,
     refuse_temporary_topic,
 )
 from annulet.broker.subscriptions import Subscription, end_subscription, find_subscription, subscribe
@@ -45,6 +47,28 @@ BROWSER: Final = "browser"
 SELECTOR: Final = "selector"
 ROUTING_TYPE: Final = "subscription-type"  # Artemis
 CONSUMER_ARGUMENTS: Final = ("x-browse", "x-auto-close", "x-replay-period", "x-qpid-replay-period")
+
+OF_THE_SUBSCRIPTION: Final = frozenset(
+    {
+        *SUBSCRIPTION_NAMES,
+        *EXCLUSIVE_NAMES,
+        *NO_LOCAL_NAMES,
+        *PRIORITY_NAMES,
+        *PREFETCH_NAMES,
+        *CONSUMER_ARGUMENTS,
+        WINDOW,
+        BROWSER,
+        SELECTOR,
+        ROUTING_TYPE,
+        DURABLE,
+        AUTO_DELETE,
+        "destination",
+        "id",
+        "ack",
+        "receipt",
+    }
+)
+"""Headers of SUBSCRIBE that are no arguments of the queue."""
 
 COUNT_MAX: Final = 2**31 - 1
 PRIORITY_MAX: Final = 2**31 - 1
@@ -92,12 +116,21 @@ def read_options(headers: dict[str, str]) -> SubscribeOptions:
         auto_delete=_switch(headers, (AUTO_DELETE,)),
         name=next((headers[name] for name in SUBSCRIPTION_NAMES if headers.get(name)), ""),
         routing_type=headers.get(ROUTING_TYPE, "").lower(),
-        arguments={
-            name: value
-            for name, value in queue_arguments(headers).items()
-            if name not in CONSUMER_ARGUMENTS and name not in SUBSCRIPTION_NAMES and name not in PRIORITY_NAMES
-        },
+        arguments=_queue_arguments(headers),
     )
+
+
+def _queue_arguments(headers: dict[str, str]) -> Arguments:
+    """Return the headers that are arguments of the queue, with or without ``x-``. Misspelt ones are refused."""
+    found: Arguments = {}
+    for name, value in headers.items():
+        if name in OF_THE_SUBSCRIPTION:
+            continue
+        if name in QUEUE_ARGUMENTS or name in PLAIN_ARGUMENTS:
+            found[name] = value
+        elif near := nearest_argument(name):
+            raise InvalidArgument(f"header '{name}' is unknown; did you mean '{near}'?")
+    return found
 
 
 def _switch(headers: dict[str, str], known: tuple[str, ...]) -> bool:
