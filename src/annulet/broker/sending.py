@@ -13,7 +13,7 @@ from mypy_extensions import mypyc_attr
 
 from annulet.broker.authentication import DEFAULT_EXCHANGE_IN_PERMISSIONS
 from annulet.broker.client_session import ClientSession
-from annulet.core.addresses import parse_address_name
+from annulet.core.addresses import names_management, parse_address_name
 from annulet.core.errors import AccessRefused, CoreError, NotFound, ResourceLocked
 from annulet.core.exchanges import Address
 from annulet.core.message import ContentView, Message, Origin
@@ -90,9 +90,10 @@ class SendingSession(ClientSession):
                 name, connection.now, owner=connection, routing_type=routing_type, create=False
             )
         except NotFound:
-            if not create:
+            wanted = parse_address_name(name).name
+            if not create or names_management(wanted):
                 raise
-        self.require("configure", parse_address_name(name).name)
+        self.require("configure", wanted)
         return self.host.resolve_node(name, connection.now, owner=connection, routing_type=routing_type)
 
     def destination(self, name: str, routing_type: str = "", routing_key: str = "") -> Destination:
