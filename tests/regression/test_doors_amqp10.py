@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
+from pamqp import commands, frame
 
 from annulet import testing
 from annulet.broker.authentication import HASHER
@@ -13,7 +14,9 @@ from annulet.testing.clock import VirtualClock
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10.frames import AMQP_HEADER
 from annulet.wire.amqp10.link_frames import Disposition
+from annulet.wire.amqp10.outcomes import Rejected
 from annulet.wire.amqp10.performatives import Open, Source
+from tests.broker.amqp091.peer import Peer as Amqp091Peer
 from tests.broker.amqp10.peer import ACCEPTED, Peer, bodies, message, permit, queue_of
 from tests.broker.conftest import leave
 from tests.broker.stomp.peer import Peer as StompPeer
@@ -232,3 +235,42 @@ async def test_a_sender_that_asks_for_second_gets_settled_dispositions(broker: B
     (told,) = await peer.all(Disposition)
     assert (told.settled, told.state) == (True, ACCEPTED)
     assert queue.order.count == 1
+
+
+MANAGEMENT = ["$cbs", "$management", "/management", "orders/$management"]
+
+
+@pytest.mark.parametrize("name", MANAGEMENT)
+async def test_management_nodes_are_no_queues_over_amqp_1_0(broker: Broker, name: str) -> None:
+    """B25: a queue was made of each, and the client waited for an answer."""
+    peers = [await Peer(broker).open(), await open_as(broker, READER)]  # without configure permission as well
+    for peer in peers:
+        assert (await peer.refusal(await peer.receiver(name))).condition == conditions.NOT_FOUND
+        assert (await peer.refusal(await peer.sender(name))).condition == conditions.NOT_FOUND
+    state = await peers[0].publish(await peers[0].sender(None), message(to=name))
+    assert isinstance(state, Rejected)
+    assert state.error is not None
+    assert state.error.condition == conditions.NOT_FOUND
+    link = await peers[0].receiver(None, source=Source(name, capabilities=["topic"]))
+    assert (await peers[0].refusal(link)).condition == conditions.NOT_FOUND
+    assert queue_names(broker) == set()
+
+
+@pytest.mark.parametrize("name", MANAGEMENT)
+async def test_nor_over_0_9_1_and_stomp(broker: Broker, name: str) -> None:
+    """B25: in any protocol."""
+    client = await Amqp091Peer(broker).open(1)
+    declare = frame.marshal(commands.Queue.Declare(queue="_" * len(name), durable=True), 1)
+    await client.send(1, declare.replace(b"_" * len(name), name.encode()))  # pamqp lets no $ pass
+    close = await client.one(commands.Channel.Close)
+    assert (close.reply_code, "is reserved for a management node" in close.reply_text) == (403, True)
+    for command, headers in (
+        ("SEND", {}),
+        ("SEND", {"x-ring-size": "2"}),
+        ("SUBSCRIBE", {"id": "1"}),
+        ("SUBSCRIBE", {"id": "1", "x-ring-size": "2"}),
+    ):
+        stomp = await StompPeer(broker).open()
+        await stomp.send(command, {"destination": f"/queue/{name}", **headers})
+        assert "management node" in await stomp.error()
+    assert queue_names(broker) == set()

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.broker.authentication import DEFAULT_EXCHANGE_IN_PERMISSIONS
 from annulet.broker.durable_declarations import DurableDeclarations
-from annulet.core.addresses import TO_EXCHANGE, TO_QUEUE, parse_address_name
+from annulet.core.addresses import TO_EXCHANGE, TO_QUEUE, names_management, parse_address_name
 from annulet.core.arguments import parse_queue_arguments, read_declaration
 from annulet.core.arguments.exchanges import parse_alternate_exchange
 from annulet.core.errors import AccessRefused, CoreError, NotFound, ResourceLocked
 from annulet.core.exchanges import Address
 from annulet.core.exchanges.address import MULTICAST
 from annulet.core.nodes import NodeReference
-from annulet.core.reply_queues import new_reply_name
+from annulet.core.reply_queues import is_reply_name, new_reply_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -406,8 +406,12 @@ def _end_address_at(host: VirtualHost, address: Address, _now: int) -> None:
 
 
 def _may_come(parsed: AddressName) -> bool:
-    """Say whether an unknown name may be made by naming it: no exchange, and no queue of an address, is."""
-    return parsed.kind != TO_EXCHANGE and not parsed.address
+    """Say whether an unknown name may be made by naming it.
+
+    No exchange is, no queue of an address, no management node and no reply queue.
+    """
+    name = parsed.name
+    return parsed.kind != TO_EXCHANGE and not parsed.address and not names_management(name) and not is_reply_name(name)
 
 
 def _exchange_of(parsed: AddressName, routing_type: str) -> str:

@@ -14,6 +14,7 @@ from annulet.core.address_settings import (
     resolve_queue,
 )
 from annulet.core.address_settings.resolution import OPERATOR
+from annulet.core.addresses import names_management
 from annulet.core.arguments import Arguments, parse_queue_arguments
 from annulet.core.automatic import NEVER, Lifetime, queue_due_at, sooner
 from annulet.core.equivalence import require_same, require_same_settings
@@ -111,6 +112,7 @@ class DeclaredQueues(Publishing):
             return queue
         if not server_named:
             self._refuse_name("queue", name)
+            self._refuse_management(name)
         ring = is_ring_name(name)
         resolved = (
             resolve_queue(name, name, given, AddressSettingsRepository())  # settings for queues are not for rings
@@ -138,6 +140,12 @@ class DeclaredQueues(Publishing):
             self.filters[queue] = selector
         self._admit(queue, resolved)
         return queue
+
+    def _refuse_management(self, name: str) -> None:
+        if names_management(name):
+            raise AccessRefused(
+                f"queue name '{name}' in vhost '{self.name}' is reserved for a management node; choose another name"
+            )
 
     def _admit(self, queue: Queue, resolved: ResolvedQueue) -> None:
         queue.origins = resolved.origins

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from annulet.core.addresses import QUALIFIER, TO_EXCHANGE, TO_QUEUE, AddressName, parse_address_name
+from annulet.core.addresses import QUALIFIER, TO_EXCHANGE, TO_QUEUE, AddressName, names_management, parse_address_name
 from annulet.core.bindings import ROUTING_TYPE
 from annulet.core.dead_letters import ORIGINAL_ADDRESS, original_address_of
 from annulet.core.declared_queues import DeclaredQueues
@@ -298,6 +298,10 @@ class Nodes(DeclaredQueues):
             raise NotFound(
                 f"no queue '{parsed.name}' in vhost '{self.name}': the channel that waited for answers has ended, "
                 "or has cancelled its consumer; do not answer it any more"
+            )
+        if names_management(parsed.name):
+            raise NotFound(
+                f"no management node '{parsed.name}' in vhost '{self.name}'; use the HTTP API to manage the broker"
             )
         if create:
             return self._create_node(parsed.name, now, wanted, queue_only=parsed.kind == TO_QUEUE)
