@@ -270,7 +270,9 @@ async def test_a_refused_command_leaves_nothing(broker: Broker) -> None:
     access.source("q", 1)
     access.target("topic://t", 1)
     declare(access, "r")
-    queue = access.subscription_queue("s", now=1, durable=True, arguments={}, exclusive=False, server_named=False)
+    queue = access.subscription_queue(
+        "s", now=1, durable=True, arguments={}, exclusive=False, server_named=False, subscription=None
+    )
     access.bind_subscription(queue, "t", "", {})
     access.declare_dynamic_address("dynamic")
     assert names(broker) != before

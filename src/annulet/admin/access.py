@@ -1,8 +1,11 @@
 """Who may ask what over HTTP.
 
-Health answers everybody. Metrics answer anybody on this machine, others with credentials. The API asks for HTTP Basic
-credentials of a user with one of :data:`API_TAGS`. Users whose only tag is ``management`` see the virtual hosts they
-have permissions for; ``monitoring`` and ``administrator`` see all (RabbitMQ's meaning of the tags).
+Health answers everybody. Metrics answer anybody on this machine, others with credentials. A request is made on this
+machine when its peer and its ``Host`` are this machine's: see :mod:`annulet.admin.local_requests`.
+
+The API asks for HTTP Basic credentials of a user with one of :data:`API_TAGS`. Users whose only tag is ``management``
+see the virtual hosts they have permissions for; ``monitoring`` and ``administrator`` see all (RabbitMQ's meaning of the
+tags).
 
 To change something takes the tag ``administrator``, or ``management`` and the permissions that AMQP asks for: see
 :func:`access_of`. To read messages takes the tag ``administrator``, or the permission to read their queue. A page of
@@ -14,12 +17,11 @@ from __future__ import annotations
 import base64
 import binascii
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
+from annulet.admin.local_requests import came_over_loopback, is_local, origin_authority, peer_address, refused_origin
 from annulet.admin.responses import ResourceError
-from annulet.admin.web_socket import is_local_name
 from annulet.broker.access import Access
-from annulet.broker.listening import PeerFacts, is_loopback
+from annulet.broker.listening import PeerFacts
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -32,6 +34,9 @@ API_TAGS: Final = frozenset({"administrator", "monitoring", "management"})
 ALL_HOSTS_TAGS: Final = frozenset({"administrator", "monitoring"})
 ADMINISTRATOR: Final = "administrator"
 WRITE_TAGS: Final = frozenset({ADMINISTRATOR, "management"})
+HOST_CHARACTERS_MAX: Final = 100
+"""Of a ``Host`` or ``Origin``, which the peer chooses, so many are repeated in an answer."""
+
 CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="Annulet", charset="UTF-8"'}
 
 
@@ -41,24 +46,19 @@ def broker_of(request: Request) -> Broker:
     return broker
 
 
-def peer_is_local(request: Request) -> bool:
-    """Whether the request was made on this machine.
-
-    A request that a proxy forwarded was not, whatever address the proxy has: such requests need credentials, and users
-    restricted to loopback are refused.
-    """
-    forwarded = "x-forwarded-for" in request.headers or "forwarded" in request.headers
-    return not forwarded and request.client is not None and is_loopback(request.client.host)
-
-
 async def require_user(request: Request, tags: frozenset[str] = API_TAGS) -> User:
     """Return the user of the request's credentials; 401 without valid ones, 403 without one of ``tags``."""
     name, password = read_credentials(request)
-    host, port = ("", 0) if request.client is None else (request.client.host, request.client.port)
-    peer = PeerFacts(host, port, peer_is_local(request), request.url.scheme == "https")
+    port = 0 if request.client is None else request.client.port
+    local = is_local(request)
+    peer = PeerFacts(peer_address(request), port, local, request.url.scheme == "https")
     user = await broker_of(request).authenticator.login(name, password, peer=peer, mechanism="HTTP Basic")
     if user is None:
-        raise ResourceError(401, "user name or password is wrong, or the user may not connect from there", CHALLENGE)
+        reason = "user name or password is wrong, or the user may not connect from there"
+        if came_over_loopback(request) and not local:
+            host = request.headers.get("host", "")[:HOST_CHARACTERS_MAX]
+            reason += f": Host {host!r} is no name of this machine; use localhost, or list it in 'local_host_names'"
+        raise ResourceError(401, reason, CHALLENGE)
     if not user.tags & tags:
         raise ResourceError(403, f"user {name!r} needs one of the tags {', '.join(sorted(tags))}")
     return user
@@ -69,14 +69,18 @@ async def require_writer(request: Request, tags: frozenset[str] = WRITE_TAGS) ->
 
     For browsers of this machine another site is also one whose name somebody has made to mean this machine.
     """
-    origin = request.headers.get("origin")
-    place = urlsplit(origin or "")
-    if origin is not None and (
-        place.netloc != request.headers.get("host")
-        or (peer_is_local(request) and not is_local_name(place.hostname or ""))
-    ):
-        raise ResourceError(403, f"requests from pages of {origin!r} may change nothing here")
+    origin = refused_origin(request) or _other_origin(request)
+    if origin:
+        raise ResourceError(403, f"requests from pages of {origin[:HOST_CHARACTERS_MAX]!r} may change nothing here")
     return await require_user(request, tags)
+
+
+def _other_origin(request: Request) -> str:
+    """Return the ``Origin`` of a page that is not the broker's own, not even on this machine."""
+    origin = request.headers.get("origin")
+    if origin is None or origin_authority(origin) == request.headers.get("host", "").lower():
+        return ""
+    return origin or "null"
 
 
 def access_of(request: Request, user: User, host: VirtualHost) -> Access:

@@ -24,10 +24,11 @@ from prometheus_client.registry import Collector
 from starlette.responses import Response
 
 from annulet import __version__
-from annulet.admin.access import broker_of, hosts_without_credentials, peer_is_local, require_user, visible_hosts
+from annulet.admin.access import broker_of, hosts_without_credentials, require_user, visible_hosts
 from annulet.admin.bounds import LISTED_QUEUES_MAX, bounds
 from annulet.admin.host_figures import HOST_COUNTERS, HOST_GAUGES, host_figures
 from annulet.admin.lag_figures import LagFigures, lag_families, lag_figures
+from annulet.admin.local_requests import is_local
 from annulet.admin.overview import build_mode
 from annulet.admin.paging_figures import paging_counters, paging_gauges
 from annulet.admin.queues import unaccounted
@@ -114,7 +115,7 @@ async def metrics(request: Request) -> Response:
 
     Without credentials on this machine only: then the virtual hosts are those of the anonymous user.
     """
-    if "authorization" in request.headers or not peer_is_local(request):
+    if "authorization" in request.headers or not is_local(request):
         hosts = visible_hosts(request, await require_user(request))
     else:
         hosts = hosts_without_credentials(request)
@@ -172,6 +173,7 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
             "Batches of these that could not be written and are tried again",
             0 if broker.history is None else broker.history.failures,
         ),
+        **_connection_ends(broker),
         **paging_counters(broker),
         **_turns(broker),
         **_fed(broker),
@@ -189,9 +191,6 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
             "Messages refused after their sender had settled them (AMQP 1.0), so that nobody could be told",
             broker.settled_losses,
         ),
-        "handshakes_timed_out": ("Connections cut because they were not open in time", admission.handshakes_timed_out),
-        "connections_idle_closed": ("Connections closed because they were idle", admission.idle_closed),
-        "connections_silent_closed": ("Connections cut because the peer missed heartbeats", admission.silent_closed),
         "backups_finished": ("Backups taken", broker.backups.finished),
         "backups_failed": ("Backups that began and failed", broker.backups.failures),
         "tls_handshakes_completed": ("TLS hand-shakes done; bulk transfer's are not counted", tls.completed),
@@ -213,6 +212,19 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         name: float(value)
         for name, value in dataclasses.asdict(broker.log.statistics()).items()
         if isinstance(value, (int, float))
+    }
+
+
+def _connection_ends(broker: Broker) -> dict[str, tuple[str, float]]:
+    admission = broker.admission
+    return {
+        "handshakes_timed_out": ("Connections cut because they were not open in time", admission.handshakes_timed_out),
+        "connections_idle_closed": ("Connections closed because they were idle", admission.idle_closed),
+        "connections_silent_closed": ("Connections cut because the peer missed heartbeats", admission.silent_closed),
+        "connections_lingering_cut": (
+            "Ended connections whose peers did not close in time, or sent too much",
+            broker.lingering.cut,
+        ),
     }
 
 
@@ -259,13 +271,20 @@ def _turns(broker: Broker) -> dict[str, tuple[str, float]]:
 
 def _gauges(broker: Broker) -> dict[str, tuple[str, float]]:
     connections, admission = broker.connections, broker.admission
+    stages, stage_bytes = broker.staged.figures()
     return {
+        "bulk_stages": ("Stages of bulk writes that wait for their commit", stages),
+        "bulk_stage_bytes": ("Bytes of these and of stages being written", stage_bytes),
         "ready": ("1 when clients may connect", broker.ready),
         "uptime_seconds": ("Seconds since start", max(0, broker.clock() - broker.started_at) / 1000),
         "http_connections": ("Open HTTP connections, WebSockets not counted", admission.http_connections),
         "web_sockets": ("STOMP connections over WebSocket", broker.web_sockets),
         "handshakes": ("Connections that are not logged in yet", admission.handshakes),
         "connections": ("Open AMQP connections", len(connections)),
+        "connections_lingering": (
+            "Ended connections that are read until the peer has closed",
+            len(broker.lingering),
+        ),
         "channels": ("Open AMQP channels", sum(len(connection.channels) for connection in connections)),
         "memory_resident_bytes": ("Resident set of the process at the last look", broker.memory.resident),
         **paging_gauges(broker),

@@ -12,7 +12,7 @@ import uvicorn
 from annulet.admin.application import build_application
 from annulet.admin.http_connection import HTTP_CONNECTIONS_MAX, protocol_of
 from annulet.admin.web_socket import WEB_SOCKET_MESSAGE_BYTES_MAX, WEB_SOCKETS_MAX
-from annulet.admin.web_socket_protocol import BoundedWebSocketProtocol
+from annulet.admin.web_socket_protocol import web_socket_protocol_of
 from annulet.broker.listening import bound_endpoint, open_listening_socket
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class AdminService:
             access_log=False,
             lifespan="off",
             http=protocol_of(broker),
-            ws=BoundedWebSocketProtocol,
+            ws=web_socket_protocol_of(broker),
             ws_max_size=WEB_SOCKET_MESSAGE_BYTES_MAX,
             ws_per_message_deflate=False,  # a small message could unpack to a large one
             proxy_headers=False,  # the peer's address decides what it may do: nobody may claim another one

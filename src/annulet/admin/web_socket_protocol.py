@@ -7,16 +7,20 @@ silence of one that we do not read for death. And an application sees no socket:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
 
+from annulet.broker.lingering import LINGER_BYTES_MAX
 from annulet.broker.transport import CLOSE_GRACE_SECONDS
 
 if TYPE_CHECKING:
     import asyncio
 
     from wsproto import events
+
+    from annulet.broker.broker import Broker
 
 EXTENSION: Final = "annulet.lower"
 """Where :func:`lower_half` finds a WebSocket's :class:`Lower` in its ASGI scope."""
@@ -30,10 +34,95 @@ class Lower:
     message_too_large: bool = False  # it ends because of a message beyond ``ws_max_size``
 
 
+LINGERING_MAX: Final = 256
+"""Closed WebSockets whose peers may still write, with other lingering sockets: as many as there may be open ones. Their
+connections are counted to no limit any more, so further ones are closed at once."""
+
+
+class LingeringTransport:
+    """A socket that, once closed, is read to its end; all else is the transport's.
+
+    uvicorn waits for the answer when the application closes. It closes a socket right behind the close frame for a
+    message that is too large, for missing pongs and for a stop: a peer that still writes would be reset and never see
+    the frame (RFC 6455 §7.1.1 has the server wait for the peer's).
+    """
+
+    def __init__(self, transport: asyncio.Transport, protocol: BoundedWebSocketProtocol, broker: Broker) -> None:
+        self._transport = transport
+        self._protocol = protocol
+        self._broker = broker
+        self._handed_over = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def is_closing(self) -> bool:
+        """Say whether the socket was closed."""
+        return self._handed_over or self._transport.is_closing()
+
+    def close(self) -> None:
+        """Close once the peer has; at once where it has said its last."""
+        if self._handed_over:
+            return
+        lingering = self._broker.lingering
+        transport, protocol = self._transport, self._protocol
+        waited = protocol.peer_closed or protocol.close_timer is not None  # that timer has fired, or ends now
+        served = transport.get_protocol() is protocol  # not while the request that opens it is handled
+        if transport.is_closing() or waited or not served or len(lingering) >= LINGERING_MAX:
+            transport.close()
+            return
+        self._handed_over = lingering.begin(
+            transport, protocol.loop, seconds=CLOSE_GRACE_SECONDS, most=LINGER_BYTES_MAX, release=_nothing
+        )
+        if not self._handed_over:
+            transport.close()
+        elif not protocol.disconnected:
+            protocol.connection_lost(None)
+
+
+def _nothing() -> None:
+    """Give nothing back: the WebSocket itself has ended, and was counted until then."""
+
+
 class BoundedWebSocketProtocol(WSProtocol):
-    """uvicorn's protocol of one WebSocket, for ``uvicorn.Config(ws=...)``."""
+    """uvicorn's protocol of one WebSocket, with bounds."""
 
     _unanswered: events.Ping | None = None  # the latest ping that came while the peer took no answers
+    peer_closed = False  # the peer's close frame has come, or its end of input
+
+    def __init__(self, broker: Broker, **uvicorn: Any) -> None:
+        super().__init__(**uvicorn)
+        self.close_timeout = CLOSE_GRACE_SECONDS
+        self._broker = broker
+        self._discarded = 0  # bytes that came behind our close frame
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin on a socket that lingers when it is closed."""
+        super().connection_made(cast("asyncio.Transport", LingeringTransport(transport, self, self._broker)))
+
+    def data_received(self, data: bytes) -> None:
+        """Take input; behind our close frame only so much, while the peer's is awaited."""
+        if self.close_sent:
+            self._discarded += len(data)
+            if self._discarded > LINGER_BYTES_MAX:
+                self.transport.abort()
+                return
+        super().data_received(data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Forget it, once."""
+        if not self.disconnected:
+            super().connection_lost(error)
+
+    def eof_received(self) -> None:
+        """The peer will send nothing more."""
+        self.peer_closed = True
+        super().eof_received()
+
+    def handle_close(self, event: events.CloseConnection) -> None:
+        """The peer closes, or answers our close: nothing follows its close frame (RFC 6455 §5.5.1)."""
+        self.peer_closed = True
+        super().handle_close(event)
 
     def handle_connect(self, event: events.Request) -> None:
         """Begin, and show the application the socket."""
@@ -75,6 +164,11 @@ class BoundedWebSocketProtocol(WSProtocol):
     def _cut_later(self) -> None:
         """A socket that is closed stays for as long as its peer does not read what was written."""
         self.loop.call_later(CLOSE_GRACE_SECONDS, self.transport.abort)
+
+
+def web_socket_protocol_of(broker: Broker) -> type[asyncio.Protocol]:
+    """Return what makes the protocol of each WebSocket, for ``uvicorn.Config(ws=...)``."""
+    return cast("type[asyncio.Protocol]", partial(BoundedWebSocketProtocol, broker))
 
 
 def lower_half(scope: Any) -> Lower:

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.broker.authentication import DEFAULT_EXCHANGE_IN_PERMISSIONS
 from annulet.broker.durable_declarations import DurableDeclarations
-from annulet.core.addresses import TO_EXCHANGE, TO_QUEUE, parse_address_name
+from annulet.core.addresses import TO_EXCHANGE, TO_QUEUE, names_management, parse_address_name
 from annulet.core.arguments import parse_queue_arguments, read_declaration
 from annulet.core.arguments.exchanges import parse_alternate_exchange
 from annulet.core.errors import AccessRefused, CoreError, NotFound, ResourceLocked
 from annulet.core.exchanges import Address
 from annulet.core.exchanges.address import MULTICAST
 from annulet.core.nodes import NodeReference
+from annulet.core.reply_queues import is_reply_name, new_reply_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from annulet.broker.authentication import Authenticator, PermissionKind
     from annulet.core.addresses import AddressName
     from annulet.core.arguments import Arguments
+    from annulet.core.automatic import SubscriptionMark
     from annulet.core.exchanges import Exchange
     from annulet.core.queue import Queue
     from annulet.core.settings import ConsumerSettings, QueueSettings
@@ -56,13 +58,12 @@ def targets_of(settings: QueueSettings) -> list[str]:
     return targets
 
 
-def end_queue(host: VirtualHost, queue: Queue, now: int) -> None:
+def end_queue(host: VirtualHost, queue: Queue, now: int) -> int:
     """Delete a queue that the broker made for a client and that has had its time; one that is gone is fine.
 
-    No permission is asked for: its maker asked for this when it was made.
+    Returns how many messages were pending. No permission is asked for: its maker asked for this when it was made.
     """
-    if not queue.deleted:
-        host.delete_queue(queue, now)
+    return 0 if queue.deleted else host.delete_queue(queue, now)
 
 
 def end_address(host: VirtualHost, address: Address) -> None:
@@ -97,7 +98,7 @@ class Access:
         self.host = host
         self.user_name = user_name
         self.owner = owner
-        self.made: list[Callable[[int], None]] = []  # undo, each, what the command that is under way declared
+        self.made: list[Callable[[int], object]] = []  # undo, each, what the command that is under way declared
         self._authenticator = authenticator
         self._administrator = administrator
         self._records = records
@@ -269,13 +270,13 @@ class Access:
         self._require_targets(queue.name, read_declaration(changes, queue.name))
 
     def require_consumer(
-        self, queue: Queue, settings: ConsumerSettings, *, exclusive: bool = False, subscription: bool = False
+        self, queue: Queue, settings: ConsumerSettings, *, exclusive: bool = False, granted: bool = False
     ) -> None:
         """Require that the user may consume from a queue as these settings say; a browser takes nothing from others.
 
-        ``subscription``: the queue is that of a subscription, for which :meth:`require_subscription` was asked.
+        ``granted``: the queue was made for this consumer, by :meth:`subscription_queue` or :meth:`reply_queue`.
         """
-        if not subscription:
+        if not granted:
             self.require(READ, queue.name)
         self.host.queue_for(queue.name, self.owner)
         if exclusive or not settings.browse:
@@ -344,6 +345,14 @@ class Access:
         self._note_address(address)
         return address
 
+    def reply_queue(self, now: int) -> Queue:
+        """Create the queue that answers to a channel's requests come to (``amq.rabbitmq.reply-to``).
+
+        It takes no permission (RabbitMQ): its name cannot be guessed, only this connection consumes from it, and it
+        goes with its only consumer.
+        """
+        return self.host.declare_queue(new_reply_name(), now=now, auto_delete=True, owner=self.owner, server_named=True)
+
     def require_subscription(self, exchange: str, name: str, arguments: Arguments, *, named: bool) -> None:
         """Require what a subscription takes that is not there yet, before anything is changed for it.
 
@@ -356,7 +365,15 @@ class Access:
         self._require_targets(name, parse_queue_arguments(arguments, name))
 
     def subscription_queue(
-        self, name: str, *, now: int, durable: bool, arguments: Arguments, exclusive: bool, server_named: bool
+        self,
+        name: str,
+        *,
+        now: int,
+        durable: bool,
+        arguments: Arguments,
+        exclusive: bool,
+        server_named: bool,
+        subscription: SubscriptionMark | None,
     ) -> Queue:
         """Create the queue of a subscription after :meth:`require_subscription`, or check that it is the same."""
         known = name in self.host.queues
@@ -368,10 +385,15 @@ class Access:
             arguments=arguments,
             owner=self.owner if exclusive else None,
             server_named=server_named,
+            subscription=subscription,
         )
         if not known:
             self._note_queue(queue)
         return queue
+
+    def mark_subscription(self, queue: Queue, subscription: SubscriptionMark) -> None:
+        """Say of a queue that is older than such marks that it is a subscription."""
+        self._declarations.mark_subscription(queue, subscription)
 
     def bind_subscription(self, queue: Queue, exchange: str, routing_key: str, arguments: Arguments) -> None:
         """Bind the queue of a subscription to what it subscribes to."""
@@ -384,8 +406,12 @@ def _end_address_at(host: VirtualHost, address: Address, _now: int) -> None:
 
 
 def _may_come(parsed: AddressName) -> bool:
-    """Say whether an unknown name may be made by naming it: no exchange, and no queue of an address, is."""
-    return parsed.kind != TO_EXCHANGE and not parsed.address
+    """Say whether an unknown name may be made by naming it.
+
+    No exchange is, no queue of an address, no management node and no reply queue.
+    """
+    name = parsed.name
+    return parsed.kind != TO_EXCHANGE and not parsed.address and not names_management(name) and not is_reply_name(name)
 
 
 def _exchange_of(parsed: AddressName, routing_type: str) -> str:

@@ -126,6 +126,7 @@ class BrokerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     tls: dict[str, TlsSettings] = {}  # by the names of TLS listeners: amqps, stomps, https, bulks
     limits: Limits = Limits()
     sasl_mechanisms: tuple[str, ...] = SASL_MECHANISMS
+    local_host_names: tuple[str, ...] = ()  # names of this machine that HTTP takes for local, beside localhost
     web_socket_origins: tuple[str, ...] = ()  # whose pages may open one, beside those of this machine; "*": all
     bulk_required: bool = False  # bulk was asked for by name: without pyarrow the start fails
     heartbeat: int = HEARTBEAT  # seconds; 0 switches heartbeats off
@@ -196,6 +197,7 @@ class ConfigurationFile(msgspec.Struct):
     channel_max: int = CHANNEL_MAX
     handshake_timeout: float = HANDSHAKE_TIMEOUT
     loopback_users: list[str] = msgspec.field(default_factory=lambda: ["guest"])
+    local_host_names: list[str] = []
     web_socket_origins: list[str] = []
     ledger_queue: bool = False
     event_queues: list[str] = []
@@ -298,6 +300,7 @@ class _Reader:
             log_level=values.log.level,
             users={name: self._user(name, section) for name, section in values.users.items()},
             loopback_users=tuple(values.loopback_users),
+            local_host_names=tuple(name.lower() for name in values.local_host_names),
             web_socket_origins=tuple(values.web_socket_origins),
             ledger_queue=values.ledger_queue,
             event_queues=parse_patterns(self._source("event_queues"), values.event_queues),

@@ -69,10 +69,16 @@ def bound_endpoint(listening: socket.socket) -> Endpoint:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether a peer's address belongs to this machine. An empty address (no IP transport) does not."""
-    if address.startswith("::ffff:"):
-        address = address.removeprefix("::ffff:")
-    return address.startswith("127.") or address == "::1"
+    """Whether a peer's address belongs to this machine. An empty address (no IP transport) does not.
+
+    The text is parsed: a name such as ``127.example`` is no address, whatever it begins with.
+    """
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
+    return parsed.is_loopback if mapped is None else mapped.is_loopback
 
 
 def site_of(address: str) -> str:

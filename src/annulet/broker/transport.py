@@ -6,6 +6,7 @@ read is handled whole; output of one loop turn leaves in one write, but for many
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 import structlog
@@ -15,6 +16,7 @@ from annulet.broker.access import Access
 from annulet.broker.admission import EXPLANATION_SECONDS
 from annulet.broker.delivery_shares import DELIVERIES_TIMED
 from annulet.broker.input_shares import INPUT_BYTES_FIRST
+from annulet.broker.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, STRANGER_BYTES_MAX
 from annulet.broker.listening import PeerFacts
 from annulet.broker.spill_pace import SPILL_BEHIND, SPILL_FREE, SPILL_FULL, must_be_heard
 from annulet.broker.tls import peer_facts
@@ -96,6 +98,10 @@ def bound_transport(transport: asyncio.Transport) -> None:
         transport.max_size = INPUT_BYTES_FIRST
 
 
+def _nothing() -> None:
+    """Give nothing back: the admission refused the connection, and did not count it."""
+
+
 AnyConnection: TypeAlias = "ClientConnection[Any, Any]"
 """For those to whom it is all one what a client speaks."""
 
@@ -145,6 +151,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self._blocked_told = False
         self._held: dict[SessionT, None] = {}  # sessions that published into what is blocked
         self._timer: asyncio.TimerHandle | None = None
+        self._handshake_until = 0.0  # time of the loop at which the hand-shake has taken too long
         self._silent_checks = 0
         self._bytes_checked = 0  # what had gone either way at the last check for idleness
         self._flushing: dict[SessionT, None] = {}  # sessions with answers to give at the end of this turn
@@ -169,7 +176,10 @@ class ClientConnection(Generic[EngineT, SessionT]):
             transport.abort()
             return
         seconds = max(0.0, broker.configuration.handshake_timeout - self.waited)
-        self.restart_timer(min(EXPLANATION_SECONDS, seconds) if self.refusal else seconds, self._handshake_expired)
+        if self.refusal:
+            seconds = min(EXPLANATION_SECONDS, seconds)
+        self._handshake_until = broker.loop.time() + seconds
+        self.restart_timer(seconds, self._handshake_expired)
 
     def log_in(self, user_name: str) -> str:
         """Note who it is, and count it to the user. Returns "" or why it may not go on."""
@@ -206,11 +216,14 @@ class ClientConnection(Generic[EngineT, SessionT]):
         """The peer will send nothing more: let asyncio close the transport, soon even if the peer reads nothing."""
         if self._dirty:
             self.flush()  # who still waits for his turn: asyncio closes the transport now, and drops what comes later
-        self.restart_timer(CLOSE_GRACE_SECONDS, self.abort)
+        if not self.lost:  # else the flush was the last, and others have the socket
+            self.restart_timer(CLOSE_GRACE_SECONDS, self.abort)
         return False
 
     def connection_lost(self, error: BaseException | None) -> None:  # noqa: ARG002 - asyncio's; logged by no one
-        """The socket is gone: return what the sessions held."""
+        """The socket is gone, or only read to the end: return what the sessions held."""
+        if self.lost:
+            return
         self.lost = True
         self.now = self.broker.clock()
         self.stop_timer()
@@ -316,9 +329,23 @@ class ClientConnection(Generic[EngineT, SessionT]):
                 session.wake(self.now)
 
     def _close_transport(self, transport: asyncio.Transport) -> None:
-        if not transport.is_closing():
-            transport.close()
-            self.restart_timer(CLOSE_GRACE_SECONDS, self.abort)
+        """End our half, and have the rest of the input discarded: see ``lingering``. The connection itself ends now."""
+        if transport.is_closing():
+            return
+        loop, admission, user = self.broker.loop, self.broker.admission, self._counted_user
+        release: Callable[[], None] = _nothing
+        if self._counted:
+            release = partial(admission.lingering_ended if user else admission.closed, self.peer)
+        seconds = LINGER_SECONDS if user else max(0.0, self._handshake_until - loop.time())
+        most = LINGER_BYTES_MAX if user else STRANGER_BYTES_MAX
+        if self.broker.lingering.begin(transport, loop, seconds=seconds, most=most, release=release):
+            if self._counted and user:
+                admission.lingers(user)
+            self._counted = False
+            self.connection_lost(None)
+            return
+        transport.close()
+        self.restart_timer(CLOSE_GRACE_SECONDS, self.abort)
 
     # ------------------------------------------------------------------ holding the peer back
 

@@ -210,12 +210,13 @@ class RequestHandler:
     async def _publish(
         self, request: protocol.CommitPublish | protocol.AbortPublish | protocol.ForgetPublish, caller: Caller
     ) -> dict[str, Any]:
-        query = protocol.scoped(request.virtual_host, request.query)
+        query = protocol.scoped(request.virtual_host, caller.user, request.query)
+        former = protocol.scoped_before(request.virtual_host, request.query)
         if isinstance(request, protocol.AbortPublish):
             await self._publisher.abort(query, request.stages)
             return {}
         if isinstance(request, protocol.ForgetPublish):
-            self._publisher.forget(query)
+            self._publisher.forget(query, former)
             return {}
         if not 0 <= request.batch <= protocol.BATCH_MAX:
             raise InvalidRequestError(f"batch {request.batch} is not a batch id")
@@ -225,6 +226,7 @@ class RequestHandler:
         commit = CommitRequest(
             host=host,
             query=query,
+            former=former,
             batch=request.batch,
             stages=tuple(request.stages),
             defaults=WriteDefaults(request.address, request.exchange, request.routing_key, request.persistent),

@@ -14,6 +14,7 @@ from annulet.core.address_settings import (
     resolve_queue,
 )
 from annulet.core.address_settings.resolution import OPERATOR
+from annulet.core.addresses import names_management
 from annulet.core.arguments import Arguments, parse_queue_arguments
 from annulet.core.automatic import NEVER, Lifetime, queue_due_at, sooner
 from annulet.core.equivalence import require_same, require_same_settings
@@ -24,6 +25,7 @@ from annulet.core.grouped_lanes import GroupedLanes
 from annulet.core.hidden import Batches
 from annulet.core.publishing import Publishing
 from annulet.core.queue import Queue
+from annulet.core.reply_queues import is_reply_name
 from annulet.core.retroactive import is_ring_name
 from annulet.core.revision import read_in, require_whole
 
@@ -65,12 +67,19 @@ class DeclaredQueues(Publishing):
         queue = self.queues.get(name)
         if queue is None:
             raise NotFound(f"no queue '{name}' in vhost '{self.name}'")
+        self.check_owner(queue, owner)
+        return queue
+
+    def check_owner(self, queue: Queue, owner: object | None) -> None:
+        """Check that a connection may use a queue, which another one may have for itself.
+
+        Raises :class:`ResourceLocked`.
+        """
         if queue.owner is not None and queue.owner is not owner:
             raise ResourceLocked(
-                f"cannot obtain exclusive access to locked queue '{name}' in vhost '{self.name}': "
+                f"cannot obtain exclusive access to locked queue '{queue.name}' in vhost '{self.name}': "
                 "it belongs to another connection"
             )
-        return queue
 
     def declare_queue(  # noqa: PLR0913 - one keyword per property
         self,
@@ -103,10 +112,11 @@ class DeclaredQueues(Publishing):
             return queue
         if not server_named:
             self._refuse_name("queue", name)
+            self._refuse_management(name)
         ring = is_ring_name(name)
         resolved = (
             resolve_queue(name, name, given, AddressSettingsRepository())  # settings for queues are not for rings
-            if ring
+            if ring or is_reply_name(name)
             else resolve_queue(name, address or name, given, self.address_settings, self.policies)
         )
         selector = compile_filter(resolved.settings.selector, SELECTOR_PLACE)
@@ -130,6 +140,12 @@ class DeclaredQueues(Publishing):
             self.filters[queue] = selector
         self._admit(queue, resolved)
         return queue
+
+    def _refuse_management(self, name: str) -> None:
+        if names_management(name):
+            raise AccessRefused(
+                f"queue name '{name}' in vhost '{self.name}' is reserved for a management node; choose another name"
+            )
 
     def _admit(self, queue: Queue, resolved: ResolvedQueue) -> None:
         queue.origins = resolved.origins
@@ -276,7 +292,7 @@ class DeclaredQueues(Publishing):
 
     def _refresh(self, queues: list[Queue]) -> None:
         for queue in queues:
-            if is_ring_name(queue.name):
+            if is_ring_name(queue.name) or is_reply_name(queue.name):
                 continue
             self._change(queue, refresh(self._declared[queue], self.address_settings, self.policies), self.latest)
 

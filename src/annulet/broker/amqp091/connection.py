@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from annulet.broker.amqp091.cancel_notices import CancelNotices
 from annulet.broker.amqp091.channel import Channel
 from annulet.broker.amqp091.handler import AmqpHandler
 from annulet.broker.amqp091.login import ConnectionLogin, offered_mechanisms
@@ -31,6 +32,7 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
     def __init__(self, broker: Broker) -> None:
         super().__init__(broker)
         configuration = broker.configuration
+        self.notices = CancelNotices()
         self.handler = AmqpHandler(self)
         self.engine = ConnectionEngine(
             self.handler,
@@ -44,6 +46,7 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
         )
         self.engine.trace = frame_trace(configuration, self)
         self.login = ConnectionLogin(self)
+        self.standard_qos = False  # a new prefetch without ``global`` limits the channel, as in the standard
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Learn who the peer is, which says how it may log in."""

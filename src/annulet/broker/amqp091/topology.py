@@ -15,9 +15,11 @@ from annulet.broker.amqp091.foreign import in_own_form
 from annulet.broker.amqp091.publishing import destination_of
 from annulet.broker.client_session import give_up
 from annulet.core.arguments import parse_consumer_arguments
-from annulet.core.errors import InvalidArgument
+from annulet.core.errors import InvalidArgument, NotFound
 from annulet.core.exchanges import EXCHANGE_TYPES
 from annulet.core.hidden import pending_count
+from annulet.core.reply_queues import REPLY_QUEUE, is_reply_name
+from annulet.core.settings import ConsumerSettings
 from annulet.wire.amqp091 import constants
 from annulet.wire.amqp091.errors import ChannelError, ConnectionFault
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from annulet.broker.amqp091.channel import Channel
     from annulet.broker.amqp091.connection import AmqpConnection
     from annulet.core.message import PropertyValue
+    from annulet.core.queue import Queue
     from annulet.core.virtual_host import VirtualHost
 
 Arguments = dict[str, "PropertyValue"]
@@ -131,6 +134,9 @@ class Topology:
     ) -> None:
         """Create a queue or check that it is the same; an empty name asks for a fresh one (§1.7.2.1)."""
         now = self.connection.now
+        if queue == REPLY_QUEUE or is_reply_name(queue):
+            self._look_for_reply_queue(channel, queue, no_wait)
+            return
         if passive:
             found = self.access.look_at_queue(self._name(channel, queue))
         else:
@@ -147,6 +153,19 @@ class Topology:
         channel.last_queue = found.name
         if not no_wait:
             self.engine.send_queue_declare_ok(channel.number, found.name, pending_count(found), found.consumers.count)
+
+    def _look_for_reply_queue(self, channel: Channel, name: str, no_wait: bool) -> None:
+        """Say whether the channel that waits for answers is still there; to know its name is permission enough.
+
+        Declaring creates nothing, passive or not (RabbitMQ). The name that consumers give is always there.
+        """
+        if name != REPLY_QUEUE and name not in self.host.queues:
+            raise NotFound(
+                f"no queue '{name}' in vhost '{self.host.name}': the channel that waited for answers there has ended"
+            )
+        channel.last_queue = name
+        if not no_wait:
+            self.engine.send_queue_declare_ok(channel.number, name, 0, 1)
 
     def queue_bind(
         self, channel: Channel, queue: str, exchange: str, routing_key: str, no_wait: bool, arguments: Arguments
@@ -169,6 +188,7 @@ class Topology:
         if no_wait:
             return
         if found.queue_id and count:
+            self.connection.notices.hold()
             self.connection.broker.commit.wait_until_noted(PurgeWaiter(channel, count))
         else:
             self.engine.send_queue_purge_ok(channel.number, count)
@@ -194,18 +214,38 @@ class Topology:
         arguments: Arguments,
     ) -> None:
         """Start a consumer: its arguments are a priority, a selector, or that it only browses."""
-        found = self.access.queue_to_read(self._name(channel, queue))
+        name = self._name(channel, queue)
+        answers = name == REPLY_QUEUE
+        found = None if answers else self.access.queue_to_read(name)
         tag = consumer_tag or f"amq.ctag-{secrets.token_urlsafe(16)}"
         if tag in channel.consumers:
             raise ConnectionFault(constants.NOT_ALLOWED, f"attempt to reuse consumer tag '{tag}'")
         settings = parse_consumer_arguments(arguments)
-        if no_local:
+        if found is None:
+            found = self._reply_queue(channel, no_ack)
+            exclusive = True
+            settings = ConsumerSettings()  # every answer is for this channel, whoever sends it
+        elif no_local:
             settings = replace(settings, no_local=True)
-        self.access.require_consumer(found, settings, exclusive=exclusive)
+        self.access.require_consumer(found, settings, exclusive=exclusive, granted=answers)
         consumer = amqp_consumer(channel, found, tag, auto_acknowledge=no_ack, exclusive=exclusive, settings=settings)
         if not no_wait:
             self.engine.send_consume_ok(channel.number, tag)
         channel.attach(consumer, self.connection.now)
+
+    def _reply_queue(self, channel: Channel, no_ack: bool) -> Queue:
+        """Make the queue that answers to this channel's requests come to. It goes with its only consumer."""
+        if not no_ack:
+            raise ChannelError(
+                constants.PRECONDITION_FAILED, f"reply consumer cannot acknowledge; consume '{REPLY_QUEUE}' with no-ack"
+            )
+        if channel.reply_address in self.host.queues:
+            raise ChannelError(
+                constants.PRECONDITION_FAILED, "reply consumer already set; cancel it first or open another channel"
+            )
+        queue = self.access.reply_queue(self.connection.now)
+        channel.reply_address = queue.name
+        return queue
 
     def cancel(self, channel: Channel, consumer_tag: str, no_wait: bool) -> None:
         """Stop a consumer; what it holds stays with the channel. An unknown tag is fine (RabbitMQ)."""
@@ -281,6 +321,7 @@ class PurgeWaiter:
         if not channel.closed:
             channel.engine.send_queue_purge_ok(channel.number, self._count)
             channel.connection.mark_dirty()
+        channel.client.notices.release()
 
     def window_failed(self, window: int) -> None:  # noqa: ARG002 - as above
         """What was purged may come back: the channel ends with an error."""
@@ -293,3 +334,4 @@ class PurgeWaiter:
                 50,
                 30,
             )
+        channel.client.notices.release()

@@ -12,7 +12,7 @@ from annulet.broker.amqp10.dynamic_nodes import DynamicNodes
 from annulet.broker.amqp10.remembered import LinkName
 from annulet.broker.amqp10.service import Amqp10Service
 from annulet.broker.amqp10.session import Amqp10Session
-from annulet.broker.authentication import ANONYMOUS, EXTERNAL, FIRST_USER, PLAIN
+from annulet.broker.authentication import ANONYMOUS, EXTERNAL, PLAIN
 from annulet.broker.sasl import Challenge, SaslExchange, Success
 from annulet.broker.tracing import frame_trace
 from annulet.broker.transport import CLOSE_ANSWER_SECONDS, ClientConnection
@@ -121,8 +121,9 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
         """Let a peer in that skips SASL, where ANONYMOUS is offered (§2.2)."""
         if ANONYMOUS not in self.mechanisms():
             return False
-        self._user = FIRST_USER
-        return True
+        user = self.broker.authenticator.login_anonymous(peer=self.peer)
+        self._user = "" if user is None else user.name
+        return user is not None
 
     # ------------------------------------------------------------------ open, §2.7.1
 

@@ -14,7 +14,7 @@ from annulet.broker.stomp.commands import StompCommands
 from annulet.broker.stomp.destinations import TemporaryQueues
 from annulet.broker.stomp.session import StompSession
 from annulet.broker.tracing import frame_trace
-from annulet.broker.transport import CLOSE_GRACE_SECONDS, HEARTBEAT_MISSES_MAX, ClientConnection
+from annulet.broker.transport import HEARTBEAT_MISSES_MAX, ClientConnection
 from annulet.wire.stomp.constants import LEAST_HEARTBEAT
 from annulet.wire.stomp.engine import ConnectionEngine
 
@@ -28,10 +28,6 @@ logger = structlog.get_logger(__name__)
 
 PROTOCOL: Final = "stomp"
 DEFAULT_HOST: Final = "/"
-
-STRANGER_DRAIN_BYTES_MAX: Final = 1 << 20
-"""Bytes read from a peer that is not logged in after its ERROR, which it may be too busy sending to have seen: about
-what the system's buffers hold. Then the socket is cut."""
 
 
 class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
@@ -57,8 +53,6 @@ class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
         )
         self._login: asyncio.Task[None] | None = None
         self._silent_seconds = 0.0
-        self._half_closed = False
-        self._drained = 0  # bytes read since
         self._heartbeat_bytes = 0  # of that, our heart-beats
         self._expected = False  # the end is the broker's own wish
 
@@ -70,15 +64,6 @@ class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
     def _trace(self, line: str, incoming: bool) -> None:
         if self._trace_line is not None:
             self._trace_line(f"<- {line}" if incoming else f"-> {line}")
-
-    def data_received(self, data: bytes) -> None:
-        """Handle what was read; behind ERROR it is only read."""
-        if self._half_closed:
-            self._drained += len(data)
-            if self._drained > STRANGER_DRAIN_BYTES_MAX and not self.opened:
-                self.abort()
-            return
-        super().data_received(data)
 
     # ------------------------------------------------------------------ login
 
@@ -200,23 +185,6 @@ class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
         """End the connection politely, if ERROR can be called so: there is nothing else."""
         self._expected = True
         self.fail(text)
-
-    def _close_transport(self, transport: asyncio.Transport) -> None:
-        """End our half, and read on until the peer has ended its own, or does not within the grace.
-
-        A socket that is closed with input unread is reset, and the ERROR that says why would be lost with it.
-        """
-        if transport.is_closing() or self._half_closed:
-            return
-        can_end_half = getattr(transport, "can_write_eof", None)  # a WebSocket has no halves
-        if can_end_half is None or not can_end_half():
-            super()._close_transport(transport)
-            return
-        self._half_closed = True
-        transport.write_eof()
-        if self.reading_paused:
-            transport.resume_reading()
-        self.restart_timer(CLOSE_GRACE_SECONDS, self.abort)
 
     def note_closed(self, text: str, *, by_peer: bool) -> None:
         """The connection is over: what it held goes back, what was its own is deleted."""

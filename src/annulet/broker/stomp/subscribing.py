@@ -19,7 +19,7 @@ from annulet.broker.stomp.destinations import (
     plain_queue_name,
     refuse_temporary_topic,
 )
-from annulet.broker.subscriptions import Subscription, find_subscription, subscribe, unsubscribe
+from annulet.broker.subscriptions import Subscription, end_subscription, find_subscription, subscribe
 from annulet.core.arguments import parse_consumer_arguments
 from annulet.core.consumer import CreditWindow
 from annulet.core.errors import InvalidArgument, NotFound, PreconditionFailed
@@ -157,9 +157,10 @@ def start_subscription(
     options = read_options(headers)
     settings = options.settings
     queue, filtered = _queue_for(session, options, identifier, destination)
+    session.host.check_owner(queue, session.connection)
     if filtered:
         settings = replace(settings, selector="")  # the queue itself has it
-    session.access.require_consumer(queue, settings, exclusive=options.exclusive, subscription=filtered)
+    session.access.require_consumer(queue, settings, exclusive=options.exclusive, granted=filtered)
     return StompConsumer(
         session,
         queue,
@@ -254,11 +255,14 @@ def delete_subscription(session: StompSession, headers: dict[str, str], identifi
     name = options.name or identifier
     queue = find_subscription(session, name, client_of(session))
     if queue is None:
-        raise NotFound(f"no durable subscription '{name}' of client '{client_of(session)}'")
+        raise NotFound(
+            f"no durable subscription '{name}' of client '{client_of(session)}' made by user "
+            f"'{session.connection.user_name}'"
+        )
     session.require("configure", queue.name)
     if queue.users:
         raise PreconditionFailed(f"durable subscription '{name}' is in use by another connection; end that first")
-    unsubscribe(session, queue)
+    end_subscription(session, queue)
 
 
 def names_durable(headers: dict[str, str]) -> bool:

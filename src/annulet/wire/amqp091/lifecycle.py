@@ -32,8 +32,9 @@ CAPABILITIES: Final = (
     "consumer_priorities",
     "authentication_failure_close",
     "per_consumer_qos",
+    "direct_reply_to",
 )
-"""RabbitMQ's extensions that are served, as clients look for them. ``direct_reply_to`` is not."""
+"""RabbitMQ's extensions that are served, as clients look for them."""
 
 _START_OK: Final = 10 << 16 | 11
 _SECURE_OK: Final = 10 << 16 | 21
@@ -236,6 +237,8 @@ class ConnectionLifecycle(ReplyWriter):
     def _receive_start_ok(self, method: Method) -> None:
         self.client_properties = method.table("client_properties")
         capabilities = self.client_properties.get("capabilities")
+        if isinstance(capabilities, dict) and self.version.extended_form is not None:
+            self.version = self.version.extended_form
         self.capabilities = capabilities if self.version.extended and isinstance(capabilities, dict) else {}
         self.mechanism = method.text("mechanism")
         if self.mechanism not in self.mechanisms.split():
