@@ -244,6 +244,19 @@ async def test_what_is_made_for_a_command_takes_what_the_command_does_with_it(br
     assert access_of(broker, configure="^t$", write="^t$").target("topic://t", 1).created
 
 
+async def test_names_of_management_are_not_there_for_any_user(broker: Broker) -> None:
+    access = access_of(broker)
+    for work in (access.source, access.target):
+        with pytest.raises(NotFound):
+            work("$management", 1)
+
+
+async def test_a_reply_queue_takes_no_permission_and_is_the_connections(broker: Broker) -> None:
+    owner = object()
+    queue = access_of(broker, owner=owner).reply_queue(1)
+    assert queue.owner is owner
+
+
 async def test_a_subscription_takes_reading_and_for_a_name_configuring(broker: Broker) -> None:
     access = access_of(broker, read="^amq.fanout$")
     access.require_subscription("amq.fanout", "s", {}, named=False)

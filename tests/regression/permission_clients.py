@@ -89,6 +89,9 @@ class Amqp091Client:
     def declare_generated(self, number: int) -> Any:
         return commands.Queue.Declare(0, "", exclusive=True), commands.Queue.DeclareOk
 
+    def await_replies(self, number: int) -> Any:
+        return commands.Basic.Consume(0, "amq.rabbitmq.reply-to", no_ack=True), commands.Basic.ConsumeOk
+
     def declare_again(self, number: int) -> Any:
         return commands.Queue.Declare(0, f"queue{number}"), commands.Queue.DeclareOk
 

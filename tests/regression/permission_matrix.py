@@ -67,6 +67,7 @@ OPERATIONS: Final = (
         ((CONFIGURE, "new name"), (READ, "new name"), (WRITE, "target")),
         (AMQP_0,),
     ),
+    Operation("await_replies", "consume answers from `amq.rabbitmq.reply-to`", (), (AMQP_0,)),
     Operation(
         "declare_generated", "declare a queue that the broker names", ((CONFIGURE, "generated name"),), (AMQP_0,)
     ),

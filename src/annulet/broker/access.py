@@ -295,6 +295,8 @@ class Access:
             return self._existing(name, now, routing_type)
         except CoreError as error:
             parsed = parse_address_name(name)
+            if names_management(parsed.name):  # no definition, and not there for any user
+                raise
             if parsed.name:
                 self.require(READ, parsed.name)
             if not (create and isinstance(error, NotFound) and _may_come(parsed)):
@@ -310,6 +312,8 @@ class Access:
         except ResourceLocked:  # only its owner may consume from it, but all may send there: replies go to such queues
             node = NodeReference("", name if parsed.address else parsed.name)
         except CoreError as error:
+            if names_management(parsed.name):
+                raise
             comes = create and isinstance(error, NotFound) and _may_come(parsed)
             if comes:
                 self.require(CONFIGURE, parsed.name)
