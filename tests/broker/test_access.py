@@ -147,13 +147,14 @@ def test_all_targets_of_settings() -> None:
 
 
 async def test_an_alternate_exchange_takes_reading_and_writing(broker: Broker) -> None:
-    def make(access: Access) -> None:
+    def make(access: Access, target: str = "t") -> None:
         access.declare_exchange(
-            "e", "fanout", durable=True, auto_delete=False, internal=False, arguments={"alternate-exchange": "t"}
+            "e", "fanout", durable=True, auto_delete=False, internal=False, arguments={"alternate-exchange": target}
         )
 
     refused(broker, READ, "e", lambda: make(access_of(broker, configure="^e$", write="^t$")))
     refused(broker, WRITE, "t", lambda: make(access_of(broker, configure="^e$", read="^e$")))
+    refused(broker, WRITE, "amq.default", lambda: make(access_of(broker, configure="^e$", read="^e$", write="^t$"), ""))
     make(access_of(broker, configure="^e$", read="^e$", write="^t$"))
     make(access_of(broker, configure="^e$"))
 

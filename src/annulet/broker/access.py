@@ -156,7 +156,7 @@ class Access:
         self.require(CONFIGURE, name)
         if name not in self.host.exchanges:
             alternate = parse_alternate_exchange(arguments)
-            if alternate:
+            if alternate is not None:  # empty is the default exchange
                 self.require(READ, name)
                 self.require(WRITE, alternate)
         return self._declarations.exchange(
