@@ -46,6 +46,30 @@ WITHOUT_A_USER = {
 }
 
 
+WAYS_OF_MESSAGES = {
+    "browse": {"bulk/snapshots.py"},
+    "enqueue": {"broker/event_log.py", "broker/ledger_queue.py"},
+    "enqueue_all": {"bulk/publisher.py"},
+    "publish": {
+        "broker/amqp091/handler.py",
+        "broker/amqp091/publishing.py",
+        "broker/sending.py",
+        "bulk/publisher.py",
+    },
+    "queue_for": {
+        "broker/access.py",
+        "broker/declaring.py",
+        "broker/event_log.py",
+        "broker/ledger_queue.py",
+        "broker/stomp/commands.py",  # temporary queues
+        "broker/stomp/subscribing.py",  # the same
+        "bulk/leases.py",
+    },
+    "route": {"broker/amqp091/publishing.py", "broker/sending.py", "bulk/publisher.py"},
+}
+"""Methods that let messages in and out, and the modules that call them, each after it has asked an access."""
+
+
 def access_of(broker: Broker, *, owner: object | None = None, records: bool = False, **rights: str) -> Access:
     permit(broker, **{"configure": "", "write": "", "read": "", **rights})
     return Access(broker.authenticator, broker.catalogue, broker.hosts["/"], "guest", owner=owner, records=records)
@@ -95,6 +119,16 @@ def test_nothing_that_serves_clients_declares_but_through_an_access() -> None:
             if "import DurableDeclarations" in text:
                 found.append(f"{place} imports DurableDeclarations")
     assert not [call for call in found if not call.startswith("testing/oracle/")]
+
+
+def test_messages_come_and_go_by_ways_that_ask_for_permission() -> None:
+    found: dict[str, set[str]] = {name: set() for name in WAYS_OF_MESSAGES}
+    for room in ("broker", "bulk", "admin"):
+        for path in sorted((SOURCE / room).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in found:
+                    found[node.func.attr].add(path.relative_to(SOURCE).as_posix())
+    assert found == WAYS_OF_MESSAGES
 
 
 def test_the_search_finds_such_calls() -> None:
