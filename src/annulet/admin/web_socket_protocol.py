@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
 
+from annulet.broker.listening import release_transport
 from annulet.broker.transport import CLOSE_GRACE_SECONDS
 
 if TYPE_CHECKING:
@@ -61,6 +62,11 @@ class BoundedWebSocketProtocol(WSProtocol):
         if self.close_sent:
             lower_half(self.scope).message_too_large = True
             self._cut_later()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Forget the socket."""
+        super().connection_lost(error)
+        release_transport(self.transport)
 
     def keepalive_timeout(self) -> None:
         """No pong came. It may be behind what we do not read: publishers are held back so, for as long as it takes."""

@@ -14,7 +14,7 @@ from mypy_extensions import mypyc_attr
 from annulet.broker.admission import EXPLANATION_SECONDS
 from annulet.broker.delivery_shares import DELIVERIES_TIMED
 from annulet.broker.input_shares import INPUT_BYTES_FIRST
-from annulet.broker.listening import PeerFacts
+from annulet.broker.listening import PeerFacts, release_transport
 from annulet.broker.spill_pace import SPILL_BEHIND, SPILL_FREE, SPILL_FULL, must_be_heard
 from annulet.broker.tls import peer_facts
 
@@ -209,7 +209,9 @@ class ClientConnection(Generic[EngineT, SessionT]):
         return False
 
     def connection_lost(self, error: BaseException | None) -> None:  # noqa: ARG002 - asyncio's; logged by no one
-        """The socket is gone: return what the sessions held."""
+        """The socket is gone: return what the sessions held, and take apart what holds itself in cycles."""
+        if self.lost:
+            return
         self.lost = True
         self.now = self.broker.clock()
         self.stop_timer()
@@ -222,6 +224,8 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self.engine.connection_lost()
         finally:  # else a defect would keep what is held, and exclusive queues, until a restart
             self.ended()
+            release_transport(self.transport)
+            self.transport = None
 
     def pause_writing(self) -> None:
         """The socket takes no more for now."""
