@@ -295,7 +295,7 @@ class Access:
             return self._existing(name, now, routing_type)
         except CoreError as error:
             parsed = parse_address_name(name)
-            if parsed.name:
+            if parsed.name and not names_management(parsed.name):  # that there is none is no secret
                 self.require(READ, parsed.name)
             if not (create and isinstance(error, NotFound) and _may_come(parsed)):
                 raise
@@ -313,7 +313,8 @@ class Access:
             comes = create and isinstance(error, NotFound) and _may_come(parsed)
             if comes:
                 self.require(CONFIGURE, parsed.name)
-            self.require(WRITE, _exchange_of(parsed, routing_type))
+            if not names_management(parsed.name):
+                self.require(WRITE, _exchange_of(parsed, routing_type))
             if not comes:
                 raise
             node = self._create(name, now, routing_type)
