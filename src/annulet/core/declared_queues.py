@@ -15,6 +15,7 @@ from annulet.core.address_settings import (
 )
 from annulet.core.address_settings.resolution import OPERATOR
 from annulet.core.arguments import Arguments, parse_queue_arguments
+from annulet.core.arguments.unknown import ACCEPT, WARN
 from annulet.core.automatic import NEVER, Lifetime, queue_due_at, sooner
 from annulet.core.equivalence import require_same, require_same_settings
 from annulet.core.errors import AccessRefused, NotFound, PreconditionFailed, ResourceLocked
@@ -55,6 +56,7 @@ class DeclaredQueues(Publishing):
         self.policies = PolicyRepository() if policies is None else policies
         self._lifetimes: dict[Queue, Lifetime] = {}
         self._declared: dict[Queue, ResolvedQueue] = {}
+        self.unknown_arguments = WARN  # what becomes of an argument that changes nothing here
         self._reaps_declared = self._some_reap_declared()
         self.address_settings.listeners.append(self.address_settings_changed)
         self.policies.listeners.append(self.policy_changed)
@@ -105,11 +107,7 @@ class DeclaredQueues(Publishing):
         if not server_named:
             self._refuse_name("queue", name)
         ring = is_ring_name(name)
-        resolved = (
-            resolve_queue(name, name, given, AddressSettingsRepository())  # settings for queues are not for rings
-            if ring or is_reply_name(name)
-            else resolve_queue(name, address or name, given, self.address_settings, self.policies)
-        )
+        resolved = self._resolve(name, address, given, queue_id)
         selector = compile_filter(resolved.settings.selector, SELECTOR_PLACE)
         queue = Queue(
             name,
@@ -130,7 +128,15 @@ class DeclaredQueues(Publishing):
         if selector is not None:
             self.filters[queue] = selector
         self._admit(queue, resolved)
+        if resolved.without_effect:
+            self.effects.arguments_without_effect(queue, resolved.without_effect)
         return queue
+
+    def _resolve(self, name: str, address: str, given: Arguments, queue_id: int) -> ResolvedQueue:
+        if is_ring_name(name) or is_reply_name(name):  # settings for queues are not for these
+            return resolve_queue(name, name, given, AddressSettingsRepository())
+        unknown = ACCEPT if queue_id else self.unknown_arguments  # with an id it is one that was declared once
+        return resolve_queue(name, address or name, given, self.address_settings, self.policies, unknown=unknown)
 
     def _admit(self, queue: Queue, resolved: ResolvedQueue) -> None:
         queue.origins = resolved.origins
@@ -152,7 +158,9 @@ class DeclaredQueues(Publishing):
         require_same("exclusive", what, exclusive, queue.owner is not None)
         declared = self._declared[queue].arguments
         require_same_settings(
-            what, parse_queue_arguments(given, queue.name), parse_queue_arguments(declared, queue.name)
+            what,
+            parse_queue_arguments(given, queue.name, unknown=self.unknown_arguments),
+            parse_queue_arguments(declared, queue.name, unknown=ACCEPT),
         )
 
     def update_queue(self, queue: Queue, settings: QueueSettings, now: int) -> None:

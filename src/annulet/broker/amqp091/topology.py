@@ -15,6 +15,7 @@ from annulet.broker.amqp091.publishing import destination_of
 from annulet.broker.client_session import give_up
 from annulet.broker.durable_declarations import DurableDeclarations
 from annulet.core.arguments import parse_consumer_arguments, parse_queue_arguments
+from annulet.core.arguments.unknown import ACCEPT
 from annulet.core.errors import InvalidArgument, NotFound
 from annulet.core.exchanges import EXCHANGE_TYPES
 from annulet.core.hidden import pending_count
@@ -184,7 +185,7 @@ class Topology:
 
     def _require_targets(self, name: str, arguments: Arguments) -> None:
         """Require that who has a queue send its messages on could read them and write there himself (RabbitMQ)."""
-        settings = parse_queue_arguments(arguments, name)
+        settings = parse_queue_arguments(arguments, name, unknown=ACCEPT)  # the declaration itself is stricter
         targets = [settings.dead_letter_address, settings.expiry_address, settings.dropped_address]
         targets = [target for target in targets if target]
         if settings.dead_letter_exchange is not None:
