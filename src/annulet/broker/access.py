@@ -209,7 +209,7 @@ class Access:
             self.require(then, name if then == READ else "")
         known = name in self.host.queues
         if not known:
-            self._require_targets(name, parse_queue_arguments(arguments, name))
+            self._require_targets(name, parse_queue_arguments(arguments, name, unknown=self.host.unknown_arguments))
         queue = self._declarations.queue(
             name,
             now=now,
@@ -363,7 +363,7 @@ class Access:
         self.require(READ, exchange)
         if named:
             self.require(CONFIGURE, name)
-        self._require_targets(name, parse_queue_arguments(arguments, name))
+        self._require_targets(name, parse_queue_arguments(arguments, name, unknown=self.host.unknown_arguments))
 
     def subscription_queue(
         self,
