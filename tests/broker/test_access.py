@@ -374,7 +374,7 @@ def test_generated_names_differ_and_say_whose_they_are() -> None:
 async def test_errors_of_the_core_come_after_the_permission(broker: Broker) -> None:
     access = access_of(broker, configure=".*", write=".*", read=".*")
     with pytest.raises(CoreError):
-        declare(access, arguments={"x-nothing-known": 1})
+        declare(access, arguments={"x-ring-size": "many"})
     with pytest.raises(NotFound):
         access.source("/exchanges/nowhere/k", 1)
     with pytest.raises(InvalidArgument):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 from pamqp import commands, header
@@ -19,14 +20,25 @@ BASIC, QUEUE = commands.Basic, commands.Queue
 async def broker() -> AsyncIterator[Broker]:
     async with testing.broker(http=False, clock=VirtualClock()) as running:
         yield running.broker
-        for connection in list(running.broker.connections):
-            connection.abort()  # its peer does not answer connection.close
+        leave(running.broker)
+
+
+def leave(broker: Broker) -> None:
+    """Cut what a test left open: its peers do not answer connection.close, and stopping would wait for them."""
+    for connection in list(broker.connections):
+        connection.abort()
 
 
 def advance(broker: Broker, milliseconds: int) -> None:
     """Let time pass, and do what has fallen due."""
     assert isinstance(broker.clock, VirtualClock)
     broker.hosts["/"].tick(broker.clock.advance(milliseconds))
+
+
+def without_effect(broker: Broker) -> tuple[str, ...]:
+    """Return the arguments of queue ``q`` that change nothing."""
+    host = broker.hosts["/"]
+    return host.resolved_for(host.queues["q"]).without_effect
 
 
 async def test_celery_with_more_tasks_for_later_than_its_prefetch_gets_the_next_task(broker: Broker) -> None:
@@ -109,3 +121,36 @@ async def test_an_answer_comes_back_by_direct_reply_to(broker: Broker) -> None:
     assert await server.take() == []
     answers = [item.properties for item in await client.take() if isinstance(item, header.ContentHeader)]
     assert [answer.correlation_id for answer in answers] == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize("name", ["x-max-in-memory-length", "x-max-in-memory-bytes", "x-internal-purpose", "x-my-team"])
+async def test_an_argument_that_changes_nothing_is_taken_and_listed(broker: Broker, name: str) -> None:
+    """B14: RabbitMQ takes it; so does a second declaration without it."""
+    peer = await Peer(broker).open(1)
+    arguments = {"x-queue-type": "quorum", name: 1000}
+    await peer.ask(1, QUEUE.Declare(queue="q", durable=True, arguments=arguments), QUEUE.DeclareOk)
+    await peer.ask(1, QUEUE.Declare(queue="q", durable=True), QUEUE.DeclareOk)
+    assert without_effect(broker) == (name,)
+
+
+@pytest.mark.parametrize("arguments", [{"x-max-lenght": 5}, {"x-ringsize": 5}, {"x-max-priority": -1}], ids=str)
+async def test_what_is_nearly_a_setting_is_refused(broker: Broker, arguments: dict[str, int]) -> None:
+    """B14: a limit that is ignored loses messages."""
+    peer = await Peer(broker).open(1)
+    closed = await peer.ask(1, QUEUE.Declare(queue="q", arguments=arguments), commands.Channel.Close)
+    assert closed.reply_code == 406
+    assert "q" not in broker.hosts["/"].queues
+
+
+async def test_arguments_without_effect_outlive_the_broker_that_took_them(tmp_path: Path) -> None:
+    """B14: a broker told to refuse them keeps the queues that have some, and takes no new ones."""
+    declare = QUEUE.Declare(queue="q", durable=True, arguments={"x-my-team": {"name": "payments", "size": [4, 5]}})
+    async with testing.broker(http=False, data_dir=tmp_path) as running:
+        await (await Peer(running.broker).open(1)).ask(1, declare, QUEUE.DeclareOk)
+        leave(running.broker)
+    async with testing.broker(http=False, data_dir=tmp_path, unknown_arguments="refuse") as running:
+        assert without_effect(running.broker) == ("x-my-team",)
+        peer = await Peer(running.broker).open(1)
+        closed = await peer.ask(1, QUEUE.Declare(queue="r", arguments={"x-my-team": 1}), commands.Channel.Close)
+        assert (closed.reply_code, "unknown queue argument 'x-my-team'" in closed.reply_text) == (406, True)
+        leave(running.broker)

@@ -50,7 +50,7 @@ async def list_queues(request: Request) -> Response:
     for host, name in page.take(chosen):
         queue = host.queues.get(name)
         if queue is not None:  # else it was deleted while other tasks had their turn
-            items.append(describe_queue(host.name, queue))
+            items.append(describe_queue(host, queue))
         if len(items) % SLICE == 0:
             await asyncio.sleep(0)
     return json_response(page.envelope(items, filtered_count=len(chosen), total_count=total))
@@ -69,7 +69,7 @@ async def get_queue(request: Request) -> Response:
         "lag_milliseconds": lag_of(queue, broker.clock()),
         "lease_statistics": broker.leases.of_queue(queue),
     }
-    return json_response({**describe_queue(host.name, queue), **more})
+    return json_response({**describe_queue(host, queue), **more})
 
 
 async def change_queue(request: Request) -> Response:
@@ -89,7 +89,7 @@ async def change_queue(request: Request) -> Response:
     now = broker.clock()
     durable = broker.operator_settings.change_queue(host, queue, changes, now)
     audit(host, user, "change-queue", queue.name, changes, now)
-    return json_response({**describe_queue(host.name, queue), "durable_change": durable})
+    return json_response({**describe_queue(host, queue), "durable_change": durable})
 
 
 def queue_to_read(request: Request, user: User) -> tuple[VirtualHost, Queue]:
@@ -118,17 +118,18 @@ def chosen_queue(request: Request, user: User) -> tuple[VirtualHost, Queue]:
     return host, queue
 
 
-def describe_queue(host_name: str, queue: Queue) -> dict[str, Any]:
+def describe_queue(host: VirtualHost, queue: Queue) -> dict[str, Any]:
     """Return a queue's JSON: what it is and where its settings came from, RabbitMQ's four counts, all our counters."""
     statistics = queue.statistics()
     return {
-        "vhost": host_name,
+        "vhost": host.name,
         "durable": queue.durable,
         "auto_delete": queue.auto_delete,
         "exclusive": queue.owner is not None,
         "arguments": describe(queue.settings),
         "settings": {name: getattr(queue.settings, name) for name in SETTING_NAMES},
         "settings_from": queue.origins,
+        "arguments_without_effect": list(host.resolved_for(queue).without_effect),
         "paused": queue.paused,
         "blocked": queue.blocked,
         "messages": statistics.message_count,

@@ -209,7 +209,7 @@ class Access:
             self.require(then, name if then == READ else "")
         known = name in self.host.queues
         if not known:
-            self._require_targets(name, parse_queue_arguments(arguments, name))
+            self._require_targets(name, parse_queue_arguments(arguments, name, unknown=self.host.unknown_arguments))
         queue = self._declarations.queue(
             name,
             now=now,
@@ -295,9 +295,7 @@ class Access:
             return self._existing(name, now, routing_type)
         except CoreError as error:
             parsed = parse_address_name(name)
-            if names_management(parsed.name):  # no definition, and not there for any user
-                raise
-            if parsed.name:
+            if parsed.name and not names_management(parsed.name):  # that there is none is no secret
                 self.require(READ, parsed.name)
             if not (create and isinstance(error, NotFound) and _may_come(parsed)):
                 raise
@@ -312,12 +310,11 @@ class Access:
         except ResourceLocked:  # only its owner may consume from it, but all may send there: replies go to such queues
             node = NodeReference("", name if parsed.address else parsed.name)
         except CoreError as error:
-            if names_management(parsed.name):
-                raise
             comes = create and isinstance(error, NotFound) and _may_come(parsed)
             if comes:
                 self.require(CONFIGURE, parsed.name)
-            self.require(WRITE, _exchange_of(parsed, routing_type))
+            if not names_management(parsed.name):  # as above
+                self.require(WRITE, _exchange_of(parsed, routing_type))
             if not comes:
                 raise
             node = self._create(name, now, routing_type)
@@ -366,7 +363,7 @@ class Access:
         self.require(READ, exchange)
         if named:
             self.require(CONFIGURE, name)
-        self._require_targets(name, parse_queue_arguments(arguments, name))
+        self._require_targets(name, parse_queue_arguments(arguments, name, unknown=self.host.unknown_arguments))
 
     def subscription_queue(
         self,

@@ -345,6 +345,7 @@ class Broker:
         blocked = BlockedTargets()
         effects = HostEffects(name, self.log, self.commit, self.catalogue, self.audit, blocked)
         host = VirtualHost(name, effects)
+        host.unknown_arguments = self.configuration.unknown_arguments
         effects.host = host
         if self.pager is not None:
             effects.use_pager(self.pager)

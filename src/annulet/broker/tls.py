@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import ssl
 import time
+import weakref
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -18,7 +19,7 @@ import structlog
 
 from annulet.broker.configuration import StartError
 from annulet.broker.limited_log import LimitedLog
-from annulet.broker.listening import PeerFacts, is_loopback
+from annulet.broker.listening import PeerFacts, is_loopback, release_transport
 from annulet.broker.validity import CertificateError, validity_of
 
 if TYPE_CHECKING:
@@ -328,6 +329,7 @@ class TlsAcceptor:
             )
         except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
             transport.abort()
+            release_transport(transport)
             self._note_failure(peer, error)
             return
         finally:
@@ -336,6 +338,8 @@ class TlsAcceptor:
             self._note_failure(peer, ConnectionResetError("the peer hung up"))
             return
         self._counters.completed += 1
+        # The protocol sees only the secured transport, which goes once its connection is lost.
+        weakref.finalize(secured, release_transport, transport).atexit = False
         protocol = self._make_protocol()
         if self._watched:
             loop.call_at(started + self._timeout, self._expired, secured, peer)

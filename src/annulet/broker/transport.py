@@ -17,7 +17,7 @@ from annulet.broker.admission import EXPLANATION_SECONDS
 from annulet.broker.delivery_shares import DELIVERIES_TIMED
 from annulet.broker.input_shares import INPUT_BYTES_FIRST
 from annulet.broker.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, STRANGER_BYTES_MAX
-from annulet.broker.listening import PeerFacts
+from annulet.broker.listening import PeerFacts, release_transport
 from annulet.broker.spill_pace import SPILL_BEHIND, SPILL_FREE, SPILL_FULL, must_be_heard
 from annulet.broker.tls import peer_facts
 
@@ -221,7 +221,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         return False
 
     def connection_lost(self, error: BaseException | None) -> None:  # noqa: ARG002 - asyncio's; logged by no one
-        """The socket is gone, or only read to the end: return what the sessions held."""
+        """The socket is gone, or only read to the end: return what the sessions held, and leave no reference cycle."""
         if self.lost:
             return
         self.lost = True
@@ -238,6 +238,8 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self.ended()
             if self.access is not None:
                 self.access.connection_ended()
+            release_transport(self.transport)
+            self.transport = None
 
     def pause_writing(self) -> None:
         """The socket takes no more for now."""
@@ -342,6 +344,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
             if self._counted and user:
                 admission.lingers(user)
             self._counted = False
+            self.transport = None  # it is the lingering socket's now
             self.connection_lost(None)
             return
         transport.close()

@@ -16,6 +16,7 @@ from annulet.core.address_settings import (
 from annulet.core.address_settings.resolution import OPERATOR
 from annulet.core.addresses import names_management
 from annulet.core.arguments import Arguments, parse_queue_arguments
+from annulet.core.arguments.unknown import ACCEPT, WARN
 from annulet.core.automatic import NEVER, Lifetime, queue_due_at, sooner
 from annulet.core.equivalence import require_same, require_same_settings
 from annulet.core.errors import AccessRefused, NotFound, PreconditionFailed, ResourceLocked
@@ -56,6 +57,7 @@ class DeclaredQueues(Publishing):
         self.policies = PolicyRepository() if policies is None else policies
         self._lifetimes: dict[Queue, Lifetime] = {}
         self._declared: dict[Queue, ResolvedQueue] = {}
+        self.unknown_arguments = WARN  # what becomes of an argument that changes nothing here
         self._reaps_declared = self._some_reap_declared()
         self.address_settings.listeners.append(self.address_settings_changed)
         self.policies.listeners.append(self.policy_changed)
@@ -114,11 +116,7 @@ class DeclaredQueues(Publishing):
             self._refuse_name("queue", name)
             self._refuse_management(name)
         ring = is_ring_name(name)
-        resolved = (
-            resolve_queue(name, name, given, AddressSettingsRepository())  # settings for queues are not for rings
-            if ring or is_reply_name(name)
-            else resolve_queue(name, address or name, given, self.address_settings, self.policies)
-        )
+        resolved = self._resolve(name, address, given, queue_id)
         selector = compile_filter(resolved.settings.selector, SELECTOR_PLACE)
         queue = Queue(
             name,
@@ -139,6 +137,8 @@ class DeclaredQueues(Publishing):
         if selector is not None:
             self.filters[queue] = selector
         self._admit(queue, resolved)
+        if resolved.without_effect:
+            self.effects.arguments_without_effect(queue, resolved.without_effect)
         return queue
 
     def _refuse_management(self, name: str) -> None:
@@ -146,6 +146,12 @@ class DeclaredQueues(Publishing):
             raise AccessRefused(
                 f"queue name '{name}' in vhost '{self.name}' is reserved for a management node; choose another name"
             )
+
+    def _resolve(self, name: str, address: str, given: Arguments, queue_id: int) -> ResolvedQueue:
+        if is_ring_name(name) or is_reply_name(name):  # settings for queues are not for these
+            return resolve_queue(name, name, given, AddressSettingsRepository())
+        unknown = ACCEPT if queue_id else self.unknown_arguments  # with an id it is one that was declared once
+        return resolve_queue(name, address or name, given, self.address_settings, self.policies, unknown=unknown)
 
     def _admit(self, queue: Queue, resolved: ResolvedQueue) -> None:
         queue.origins = resolved.origins
@@ -166,9 +172,13 @@ class DeclaredQueues(Publishing):
         require_same("auto_delete", what, auto_delete, queue.auto_delete)
         require_same("exclusive", what, exclusive, queue.owner is not None)
         resolved = self._declared[queue]
-        declared = parse_queue_arguments(resolved.arguments, queue.name)
+        declared = parse_queue_arguments(resolved.arguments, queue.name, unknown=ACCEPT)
         require_same_settings(
-            what, parse_queue_arguments(given, queue.name), declared, queue.settings, resolved.origins
+            what,
+            parse_queue_arguments(given, queue.name, unknown=self.unknown_arguments),
+            declared,
+            queue.settings,
+            resolved.origins,
         )
 
     def update_queue(self, queue: Queue, settings: QueueSettings, now: int) -> None:

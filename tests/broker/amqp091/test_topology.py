@@ -108,7 +108,7 @@ async def test_who_has_no_permission_does_not_learn_whether_the_queue_exists(
         (BASIC.Get(queue=""), 404),
         (QUEUE.Declare(queue="none", passive=True), 404),
         (QUEUE.Declare(queue="amq.mine"), 403),
-        (QUEUE.Declare(queue="new", arguments={"x-unheard-of": 1}), 406),
+        (QUEUE.Declare(queue="new", arguments={"x-max-lenght": 1}), 406),
         (EXCHANGE.Declare(exchange="amq.mine"), 403),
         (EXCHANGE.Declare(exchange="none", passive=True), 404),
         (EXCHANGE.Delete(exchange="amq.topic"), 403),

@@ -31,7 +31,7 @@ class Recorder(ConnectionHandler):
             return object.__getattribute__(self, name)
 
         if name in {"answer_due", "answered"}:
-            return lambda: self.answers_due.append(name == "answer_due")
+            return lambda channel: self.answers_due.append(name == "answer_due")
 
         def record(*arguments: Any) -> str | None:
             self.calls.append((name, *arguments))

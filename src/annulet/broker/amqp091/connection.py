@@ -29,6 +29,8 @@ logger = structlog.get_logger(__name__)
 class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
     """One client of AMQP 0-9-1, 0-9 or 0-8: login, virtual host, heartbeats; its methods are the handler's."""
 
+    __deletable__ = ("handler", "login")
+
     def __init__(self, broker: Broker) -> None:
         super().__init__(broker)
         configuration = broker.configuration
@@ -172,3 +174,4 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
         """The socket is gone."""
         self.login.cancel()
         self.handler.end(self.now)
+        del self.login, self.handler  # both hold the connection

@@ -64,11 +64,11 @@ class AmqpHandler(DeclaringHandler):
 
     # ------------------------------------------------------------------ channels
 
-    def answer_due(self) -> None:
+    def answer_due(self, channel: int) -> None:  # noqa: ARG002 - a client that waits reads all channels
         """A method is served that a client may wait for the answer of."""
         self.connection.notices.hold()
 
-    def answered(self) -> None:
+    def answered(self, channel: int) -> None:  # noqa: ARG002 - as above
         """Its answer is queued, or comes when the disk has it."""
         self.connection.notices.release()
 

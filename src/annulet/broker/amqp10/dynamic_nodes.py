@@ -17,6 +17,7 @@ from annulet.wire.amqp10 import terminus
 if TYPE_CHECKING:
     from annulet.broker.amqp10.connection import Amqp10Connection
     from annulet.broker.amqp10.session import Amqp10Session
+    from annulet.broker.broker import Broker
     from annulet.core.arguments import Arguments
     from annulet.core.queue import Queue
     from annulet.core.virtual_host import VirtualHost
@@ -60,10 +61,11 @@ class DynamicNode:
 
 
 class DynamicNodes:
-    """The dynamic nodes of one connection. Links of others to them are told by :meth:`of_host`."""
+    """The dynamic nodes of one connection, which they may outlive and so do not hold."""
 
-    def __init__(self, connection: Amqp10Connection) -> None:
-        self._connection = connection
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._host: VirtualHost | None = None  # of the connection; known with the first node
         self._nodes: dict[str, DynamicNode] = {}
         self._checking = False
 
@@ -71,8 +73,8 @@ class DynamicNodes:
 
     def create(self, session: Amqp10Session, link: Link, wanted: Source | Target) -> str:
         """Make a node and return its address. Raises what declaring a queue raises."""
-        connection = self._connection
-        host = connection.require_host()
+        connection = session.connection
+        self._host = host = session.host
         properties = wanted.dynamic_node_properties
         policy = _policy(properties.get(terminus.LIFETIME_POLICY))
         arguments = _arguments(properties)
@@ -108,9 +110,9 @@ class DynamicNodes:
 
     def _forget(self, name: str, _now: int) -> None:
         """The attach that made a node was refused; the node itself goes as all that it declared does."""
+        assert self._host is not None
         self._nodes.pop(name, None)
-        connection = self._connection
-        connection.broker.dynamic_nodes.get(connection.require_host().name, {}).pop(name, None)
+        self._broker.dynamic_nodes.get(self._host.name, {}).pop(name, None)
 
     # ------------------------------------------------------------------ links
 
@@ -160,11 +162,11 @@ class DynamicNodes:
     def _check_later(self) -> None:
         if not self._checking:
             self._checking = True
-            self._connection.broker.loop.call_later(CHECK_SECONDS, self._check)
+            self._broker.loop.call_later(CHECK_SECONDS, self._check)
 
     def _check(self) -> None:
         self._checking = False
-        if self._connection.broker.stopping:
+        if self._broker.stopping:
             return
         for node in list(self._nodes.values()):
             if node.policy in {terminus.DELETE_ON_NO_MESSAGES, terminus.DELETE_ON_NO_LINKS_OR_MESSAGES}:
@@ -176,10 +178,11 @@ class DynamicNodes:
             self._check_later()
 
     def _delete(self, node: DynamicNode) -> None:
-        host = self._connection.require_host()
+        host = self._host
+        assert host is not None
         del self._nodes[node.name]
-        self._connection.broker.dynamic_nodes.get(host.name, {}).pop(node.name, None)
-        now = self._connection.broker.clock()
+        self._broker.dynamic_nodes.get(host.name, {}).pop(node.name, None)
+        now = self._broker.clock()
         if node.queue is not None:
             end_queue(host, node.queue, now)
         elif node.name in host.addresses:
@@ -225,4 +228,4 @@ def plain(value: Any) -> Any:
         return [plain(item) for item in value]
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
-    return value
+    return str(value)

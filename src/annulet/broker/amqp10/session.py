@@ -37,6 +37,8 @@ ACCEPTED: Final = Accepted()
 class Amqp10Session(SendingSession):
     """A session of the core that speaks through its connection's engine."""
 
+    __deletable__ = ("outcomes", "transactions")
+
     def __init__(self, connection: Amqp10Connection, engine_session: EngineSession) -> None:
         super().__init__(f"{connection.name}#{engine_session.channel}", connection, VIEW)
         self.client = connection
@@ -263,3 +265,4 @@ class Amqp10Session(SendingSession):
             target.forget()
         self.sources.clear()
         self.targets.clear()
+        del self.outcomes, self.transactions  # both hold the session

@@ -90,11 +90,11 @@ class ChannelLifecycle(ConnectionLifecycle):
                 )
             if identifier == _RECOVER and method.flag("requeue"):
                 self.send_method(number, _RECOVER_OK)  # before what it has redelivered, as RabbitMQ
-            self.handler.answer_due()
+            self.handler.answer_due(number)
             try:
                 dispatcher(self.handler, number, method)
             finally:
-                self.handler.answered()
+                self.handler.answered(number)
 
     def _move_channel(self, number: int, channel: Channel | None, identifier: int) -> None:
         if channel is None:

@@ -136,7 +136,7 @@ AMQP_0_9_1: Final = ProtocolVersion(
 AMQP_0_9_EXTENDED: Final = ProtocolVersion(
     MethodTable("AMQP 0-9", METHODS, _UNSERVED_0_9), (), (0, 9), renumbered={}, field_types=b"SIDTFVAt", extended=True
 )
-"""0-9 as RabbitMQ serves it, with the methods of 0-9-1. AnyEvent::RabbitMQ (Perl) sends the header of 0-9 and means it.
+"""0-9 as RabbitMQ serves it, with the methods of 0-9-1: what Perl's AnyEvent::RabbitMQ means by the header of 0-9.
 
 No header asks for it, ``capabilities`` in the client's properties do: they are RabbitMQ's, as the extensions are. The
 types are those which that client reads: arrays and booleans beside the standard's, and no integer but ``I``.
