@@ -46,7 +46,7 @@ class Site:
         name, _, password = (user or "").partition(":")
         return httpx.AsyncClient(
             transport=httpx.ASGITransport(build_application(self.broker), client=peer),
-            base_url="http://broker",
+            base_url="http://localhost",
             auth=(name, password) if user else None,
         )
 

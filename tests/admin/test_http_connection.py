@@ -16,7 +16,7 @@ from annulet.broker.admission import LIMIT_HTTP
 from annulet.broker.broker import Broker
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-REQUEST = b"GET /health/live HTTP/1.1\r\nhost: x\r\n\r\n"
+REQUEST = b"GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -111,7 +111,7 @@ async def test_a_body_that_does_not_come_ends_its_connection(monkeypatch: pytest
     monkeypatch.setattr(http_connection, "BODY_SECONDS", 0.2)
     async with site() as here:
         head = (
-            b"PUT /api/v1/address-settings/%2F/a HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n"
+            b"PUT /api/v1/address-settings/%2F/a HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n"
             b"authorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n\r\n{"
         )
         reader, _ = await here.connect(head)
@@ -141,6 +141,6 @@ async def test_an_answer_that_nobody_reads_ends_its_connection(monkeypatch: pyte
             peer.setblocking(False)
             loop = asyncio.get_running_loop()
             await loop.sock_connect(peer, ("127.0.0.1", here.port))
-            await loop.sock_sendall(peer, b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n" * 400)
+            await loop.sock_sendall(peer, b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n" * 400)
             await until(lambda: here.broker.admission.handshakes_timed_out == 1)
             await here.until(0)

@@ -10,7 +10,7 @@ from wsproto import ConnectionType, WSConnection, events
 
 from annulet import testing
 from annulet.admin import web_socket
-from annulet.admin.web_socket import LIMIT_MESSAGE, SUBPROTOCOLS, WebSocketTransport, is_local_name
+from annulet.admin.web_socket import LIMIT_MESSAGE, SUBPROTOCOLS, WebSocketTransport
 from annulet.admin.web_socket_protocol import Lower
 from annulet.broker.admission import LIMIT_WEB_SOCKETS
 from annulet.testing.in_process import RunningBroker
@@ -334,9 +334,3 @@ async def test_a_slow_page_holds_its_writer_back_and_gets_everything_before_the_
     socket.may_send.set()
     await asyncio.wait_for(running, 10)
     assert ("".join(socket.sent), socket.closed, protocol.calls) == ("x" * 10 + "y", True, ["pause", "resume"])
-
-
-def test_names_of_this_machine() -> None:
-    assert [is_local_name(name) for name in ("localhost", "127.0.0.1", "::1", "example.org", "")] == [True] * 3 + [
-        False
-    ] * 2

@@ -322,6 +322,10 @@ async def test_anonymous_is_offered_while_the_guest_has_the_password_everybody_k
         made = Authenticator(catalogue, BrokerConfiguration(users=users))
         assert ("ANONYMOUS" in made.mechanisms(LOCAL, "amqp10")) is offered
         assert ("ANONYMOUS" in made.mechanisms(LOCAL, "stomp")) is offered
+        anonymous = made.login_anonymous(peer=LOCAL)
+        assert (anonymous is not None) is offered
+        assert anonymous is None or (anonymous.name, anonymous.tags) == ("guest", frozenset())
+        assert made.login_anonymous(peer=REMOTE) is None
         assert "ANONYMOUS" not in made.mechanisms(REMOTE, "amqp10")
     catalogue.set_user("guest", SECRET, ())
     made.reload()

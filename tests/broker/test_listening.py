@@ -38,7 +38,12 @@ def test_addresses_of_other_machines_and_unknown_hosts() -> None:
         ("::1", True),
         ("::ffff:127.0.0.1", True),
         ("10.0.0.1", False),
+        ("0:0:0:0:0:0:0:1", True),
         ("::ffff:10.0.0.1", False),
+        ("127.evil.example", False),
+        ("127.0.0.1.evil.example", False),
+        ("127.", False),
+        ("forwarded by 127.0.0.1", False),
         ("", False),
     ],
 )

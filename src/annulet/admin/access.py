@@ -1,11 +1,15 @@
 """Who may ask what over HTTP.
 
-Health answers everybody. Metrics answer anybody on this machine, others with credentials. The API asks for HTTP Basic
-credentials of a user with one of :data:`API_TAGS`. Users whose only tag is ``management`` see the virtual hosts they
-have permissions for; ``monitoring`` and ``administrator`` see all (RabbitMQ's meaning of the tags).
+Health answers everybody. Metrics answer anybody on this machine, others with credentials. A request is made on this
+machine when its peer and its ``Host`` are this machine's: see :mod:`annulet.admin.local_requests`.
 
-Who changes something is an ``administrator``, or has the tag ``management`` and the permissions that AMQP asks for: see
-:func:`require_permission`. A page of another site cannot make a browser change anything with its user's credentials.
+The API asks for HTTP Basic credentials of a user with one of :data:`API_TAGS`. Users whose only tag is ``management``
+see the virtual hosts they have permissions for; ``monitoring`` and ``administrator`` see all (RabbitMQ's meaning of the
+tags).
+
+To change something takes the tag ``administrator``, or ``management`` and the permissions that AMQP asks for: see
+:func:`access_of`. To read messages takes the tag ``administrator``, or the permission to read their queue. A page of
+another site cannot make a browser change anything with its user's credentials.
 """
 
 from __future__ import annotations
@@ -13,16 +17,16 @@ from __future__ import annotations
 import base64
 import binascii
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
+from annulet.admin.local_requests import came_over_loopback, is_local, origin_authority, peer_address, refused_origin
 from annulet.admin.responses import ResourceError
-from annulet.admin.web_socket import is_local_name
-from annulet.broker.listening import PeerFacts, is_loopback
+from annulet.broker.access import Access
+from annulet.broker.listening import PeerFacts
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from annulet.broker.authentication import PermissionKind, User
+    from annulet.broker.authentication import User
     from annulet.broker.broker import Broker
     from annulet.core.virtual_host import VirtualHost
 
@@ -30,6 +34,9 @@ API_TAGS: Final = frozenset({"administrator", "monitoring", "management"})
 ALL_HOSTS_TAGS: Final = frozenset({"administrator", "monitoring"})
 ADMINISTRATOR: Final = "administrator"
 WRITE_TAGS: Final = frozenset({ADMINISTRATOR, "management"})
+HOST_CHARACTERS_MAX: Final = 100
+"""Of a ``Host`` or ``Origin``, which the peer chooses, so many are repeated in an answer."""
+
 CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="Annulet", charset="UTF-8"'}
 
 
@@ -39,24 +46,19 @@ def broker_of(request: Request) -> Broker:
     return broker
 
 
-def peer_is_local(request: Request) -> bool:
-    """Whether the request was made on this machine.
-
-    A request that a proxy forwarded was not, whatever address the proxy has: such requests need credentials, and users
-    restricted to loopback are refused.
-    """
-    forwarded = "x-forwarded-for" in request.headers or "forwarded" in request.headers
-    return not forwarded and request.client is not None and is_loopback(request.client.host)
-
-
 async def require_user(request: Request, tags: frozenset[str] = API_TAGS) -> User:
     """Return the user of the request's credentials; 401 without valid ones, 403 without one of ``tags``."""
     name, password = read_credentials(request)
-    host, port = ("", 0) if request.client is None else (request.client.host, request.client.port)
-    peer = PeerFacts(host, port, peer_is_local(request), request.url.scheme == "https")
+    port = 0 if request.client is None else request.client.port
+    local = is_local(request)
+    peer = PeerFacts(peer_address(request), port, local, request.url.scheme == "https")
     user = await broker_of(request).authenticator.login(name, password, peer=peer, mechanism="HTTP Basic")
     if user is None:
-        raise ResourceError(401, "user name or password is wrong, or the user may not connect from there", CHALLENGE)
+        reason = "user name or password is wrong, or the user may not connect from there"
+        if came_over_loopback(request) and not local:
+            host = request.headers.get("host", "")[:HOST_CHARACTERS_MAX]
+            reason += f": Host {host!r} is no name of this machine; use localhost, or list it in 'local_host_names'"
+        raise ResourceError(401, reason, CHALLENGE)
     if not user.tags & tags:
         raise ResourceError(403, f"user {name!r} needs one of the tags {', '.join(sorted(tags))}")
     return user
@@ -67,25 +69,28 @@ async def require_writer(request: Request, tags: frozenset[str] = WRITE_TAGS) ->
 
     For browsers of this machine another site is also one whose name somebody has made to mean this machine.
     """
-    origin = request.headers.get("origin")
-    place = urlsplit(origin or "")
-    if origin is not None and (
-        place.netloc != request.headers.get("host")
-        or (peer_is_local(request) and not is_local_name(place.hostname or ""))
-    ):
-        raise ResourceError(403, f"requests from pages of {origin!r} may change nothing here")
+    origin = refused_origin(request) or _other_origin(request)
+    if origin:
+        raise ResourceError(403, f"requests from pages of {origin[:HOST_CHARACTERS_MAX]!r} may change nothing here")
     return await require_user(request, tags)
 
 
-def require_permission(request: Request, user: User, host: VirtualHost, kind: PermissionKind, *names: str) -> None:
-    """Refuse (403) who is no administrator and has no such permission on a queue or exchange."""
-    if ADMINISTRATOR in user.tags:
-        return
-    for name in names:
-        if not broker_of(request).authenticator.allowed(user.name, host.name, kind, name):
-            raise ResourceError(
-                403, f"user {user.name!r} needs the {kind} permission on {name!r} in virtual host {host.name!r}"
-            )
+def _other_origin(request: Request) -> str:
+    """Return the ``Origin`` of a page that is not the broker's own, not even on this machine."""
+    origin = request.headers.get("origin")
+    if origin is None or origin_authority(origin) == request.headers.get("host", "").lower():
+        return ""
+    return origin or "null"
+
+
+def access_of(request: Request, user: User, host: VirtualHost) -> Access:
+    """Return what a user may do in a virtual host: an administrator everything, but with exclusive queues of others.
+
+    Those are all exclusive queues: a request belongs to no connection that could own one.
+    """
+    broker = broker_of(request)
+    administrator = ADMINISTRATOR in user.tags
+    return Access(broker.authenticator, broker.catalogue, host, user.name, administrator=administrator)
 
 
 def read_credentials(request: Request) -> tuple[str, str]:
@@ -109,6 +114,13 @@ def visible_hosts(request: Request, user: User) -> list[VirtualHost]:
     if user.tags & ALL_HOSTS_TAGS:
         return hosts
     return [host for host in hosts if broker.authenticator.may_enter(user.name, host.name)]
+
+
+def hosts_without_credentials(request: Request) -> list[VirtualHost]:
+    """Return the virtual hosts that a request of this machine sees without credentials: those of the anonymous user."""
+    broker = broker_of(request)
+    name = broker.authenticator.anonymous_user
+    return [broker.hosts[host] for host in sorted(broker.hosts) if name and broker.authenticator.may_enter(name, host)]
 
 
 def chosen_hosts(request: Request, user: User, wanted: str | None) -> list[VirtualHost]:

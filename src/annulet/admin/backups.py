@@ -8,8 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from annulet.admin.access import ADMINISTRATOR, broker_of, peer_is_local, require_user, require_writer
+from annulet.admin.access import ADMINISTRATOR, broker_of, require_user, require_writer
 from annulet.admin.bodies import TEXT, read_fields, required
+from annulet.admin.local_requests import is_local
 from annulet.admin.parameters import PAGE_PARAMETERS, read_page, read_parameters
 from annulet.admin.responses import ResourceError, json_response
 from annulet.broker.broker import DEFAULT_HOST
@@ -38,7 +39,7 @@ async def start_backup(request: Request) -> Response:
     """
     user = await require_writer(request, ADMINISTRATORS)
     read_parameters(request, ())
-    if not peer_is_local(request):
+    if not is_local(request):
         raise ResourceError(403, "backups are taken from the broker's own machine; run annulet backup there")
     given = await read_fields(request, {"directory": TEXT})
     directory = required(given, "directory", "an absolute path of a directory that is empty or not there")

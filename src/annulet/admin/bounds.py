@@ -20,6 +20,19 @@ from annulet.broker.spill_pace import SPILL_BEHIND_BYTES, SPILL_GO_ON_BYTES
 from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS, SUBSCRIPTIONS_MAX, TRANSACTIONS_MAX
 from annulet.broker.stomp.destinations import LIMIT_TEMPORARY_QUEUES, TEMPORARY_QUEUES_MAX
 from annulet.broker.transport import ANSWER_BYTES_MAX, UNREAD_LIMIT
+from annulet.bulk.door import connections_max
+from annulet.bulk.message_meter import (
+    LIMIT_MESSAGE as LIMIT_BULK_MESSAGE,
+)
+from annulet.bulk.message_meter import (
+    LIMIT_REQUEST,
+    LIMIT_STREAMS,
+    LIMIT_UNFINISHED,
+    REQUEST_BYTES_MAX,
+    ROWS_BYTES_MORE,
+    STREAMS_MAX,
+    UNFINISHED_MESSAGES,
+)
 from annulet.core.audit import AUDIT_ENTRIES_MAX
 from annulet.core.duplicates import ID_CACHE_SIZE
 from annulet.core.groups import ASSIGNMENTS_MAX
@@ -36,6 +49,7 @@ from annulet.wire.stomp.constants import MAX_HEADERS
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
+    from annulet.broker.limits import Limits
 
 LISTED_QUEUES_MAX: Final = 1000
 """Queues with series of their own: about 15 000 lines, which a scrape every 15 s can afford."""
@@ -93,12 +107,30 @@ def bounds(broker: Broker) -> dict[str, float]:
         "search_rows_least": ROWS_LEAST,
         "search_stretches_max": STRETCHES_MAX,
         "search_doubts_per_stretch_max": DOUBTS_MAX,
+        **_bounds_of_groups(),
+        "heads_pending_bytes": PENDING_BYTES_MAX,
+        **_bounds_of_bulk_transfer(broker.admission.limits),
+        **_bounds_of_a_tick(),
+        "metrics_listed_queues_max": LISTED_QUEUES_MAX,
+    }
+
+
+def _bounds_of_bulk_transfer(limits: Limits) -> dict[str, float]:
+    message = limits.max_message_bytes + ROWS_BYTES_MORE
+    return {
+        "bulk_connections_max": min(limits.max_connections, connections_max()),
+        LIMIT_BULK_MESSAGE: message,
+        LIMIT_REQUEST: REQUEST_BYTES_MAX,
+        LIMIT_UNFINISHED: UNFINISHED_MESSAGES * message,
+        LIMIT_STREAMS: STREAMS_MAX,
+    }
+
+
+def _bounds_of_groups() -> dict[str, float]:
+    return {
         "groups_per_page_max": CODES_MAX - 1,
         "group_names_per_page_characters_max": NAMES_CHARACTERS_MAX,
         "group_names_per_queue_max": TEXTS_MAX,
-        "heads_pending_bytes": PENDING_BYTES_MAX,
-        **_bounds_of_a_tick(),
-        "metrics_listed_queues_max": LISTED_QUEUES_MAX,
     }
 
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from annulet.broker.listening import release_transport
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -53,6 +55,7 @@ class BoundedHttpProtocol(H11Protocol):
         if self._counted:
             self._leave()
             super().connection_lost(error)
+        release_transport(self.transport)
 
     def data_received(self, data: bytes) -> None:
         """Take a part of a request."""

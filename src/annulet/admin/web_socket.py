@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any, Final, cast
-from urllib.parse import urlsplit
 
 import structlog
 from starlette.websockets import WebSocketDisconnect, WebSocketState
 
+from annulet.admin.local_requests import peer_address, refused_origin, was_forwarded
 from annulet.admin.web_socket_protocol import lower_half
 from annulet.broker.admission import LIMIT_WEB_SOCKETS
-from annulet.broker.listening import is_loopback
 from annulet.broker.stomp.connection import StompConnection
 from annulet.broker.transport import CLOSE_GRACE_SECONDS
 
@@ -48,7 +47,6 @@ POLICY_VIOLATION: Final = 1008
 """RFC 6455 §7.4.1. Before the hand-shake is accepted it is answered 403."""
 
 ANY_ORIGIN: Final = "*"
-LOCAL_NAMES: Final = frozenset({"localhost", "ip6-localhost"})
 
 
 class WebSocketTransport:
@@ -72,11 +70,10 @@ class WebSocketTransport:
     # ------------------------------------------------------------------ asyncio.Transport
 
     def get_extra_info(self, name: str) -> Any:
-        """As the socket's. A peer behind a proxy is not local."""
+        """As the socket's. A peer behind a proxy is not local, nor is one that gives this machine another name."""
         web_socket = self._web_socket
         if name == "peername" and web_socket.client is not None:
-            address = web_socket.client.host
-            return (f"forwarded by {address}" if was_forwarded(web_socket) else address, web_socket.client.port)
+            return (peer_address(web_socket), web_socket.client.port)
         if name == "ssl_object" and was_forwarded(web_socket):  # its certificate is the proxy's
             return None
         return self._lower.transport.get_extra_info(name)
@@ -232,25 +229,8 @@ def refusal(web_socket: WebSocket, broker: Broker) -> tuple[str, str]:
     offered = web_socket.scope.get("subprotocols", [])
     if offered and not set(offered) & set(SUBPROTOCOLS):
         return "", f"subprotocols {', '.join(offered)[:100]} are not served; offer {', '.join(SUBPROTOCOLS)} or none"
-    origin = web_socket.headers.get("origin")
     allowed = broker.configuration.web_socket_origins
-    if origin is None or origin in allowed or ANY_ORIGIN in allowed:
-        return "", ""
-    place = urlsplit(origin)
-    if is_local_name(place.hostname or ""):
-        return "", ""
-    client = web_socket.client
-    local = client is not None and is_loopback(client.host) and not was_forwarded(web_socket)
-    if place.netloc and place.netloc == web_socket.headers.get("host") and not local:
-        return "", ""
-    return "", f"pages of {origin[:100]!r} may open no web socket here; list it in 'web_socket_origins'"
-
-
-def is_local_name(name: str) -> bool:
-    """Say whether a host name is one of this machine's own, whoever resolves it."""
-    return name in LOCAL_NAMES or is_loopback(name)
-
-
-def was_forwarded(web_socket: WebSocket) -> bool:
-    """Say whether a proxy passed the request on."""
-    return "x-forwarded-for" in web_socket.headers or "forwarded" in web_socket.headers
+    origin = "" if ANY_ORIGIN in allowed else refused_origin(web_socket, allowed)
+    if origin:
+        return "", f"pages of {origin[:100]!r} may open no web socket here; list it in 'web_socket_origins'"
+    return "", ""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
 
 from annulet.broker.lingering import LINGER_BYTES_MAX
+from annulet.broker.listening import release_transport
 from annulet.broker.transport import CLOSE_GRACE_SECONDS
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class LingeringTransport:
 
     def __init__(self, transport: asyncio.Transport, protocol: BoundedWebSocketProtocol, broker: Broker) -> None:
         self._transport = transport
-        self._protocol = protocol
+        self._protocol: BoundedWebSocketProtocol | None = protocol  # while it is connected
         self._broker = broker
         self._handed_over = False
 
@@ -62,10 +63,10 @@ class LingeringTransport:
 
     def close(self) -> None:
         """Close once the peer has; at once where it has said its last."""
-        if self._handed_over:
+        transport, protocol = self._transport, self._protocol
+        if protocol is None or self._handed_over:  # uvicorn closes what it is told was lost
             return
         lingering = self._broker.lingering
-        transport, protocol = self._transport, self._protocol
         waited = protocol.peer_closed or protocol.close_timer is not None  # that timer has fired, or ends now
         served = transport.get_protocol() is protocol  # not while the request that opens it is handled
         if transport.is_closing() or waited or not served or len(lingering) >= LINGERING_MAX:
@@ -78,6 +79,12 @@ class LingeringTransport:
             transport.close()
         elif not protocol.disconnected:
             protocol.connection_lost(None)
+
+    def release(self) -> None:
+        """Leave no reference cycle: the protocol has ended, and holds this."""
+        self._protocol = None
+        if not self._handed_over:
+            release_transport(self._transport)
 
 
 def _nothing() -> None:
@@ -113,6 +120,8 @@ class BoundedWebSocketProtocol(WSProtocol):
         """Forget it, once."""
         if not self.disconnected:
             super().connection_lost(error)
+            if isinstance(self.transport, LingeringTransport):
+                self.transport.release()
 
     def eof_received(self) -> None:
         """The peer will send nothing more."""

@@ -62,8 +62,15 @@ SETTINGS_OF_LIMITS: Final = {
 class Admission:
     """Counts connections against the limits. Belongs to the event loop."""
 
-    def __init__(self, limits: Limits, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        when_refused: Callable[[str], None] | None = None,
+    ) -> None:
         self.limits = limits
+        self._when_refused = when_refused  # told the limit's name, where another one counts for all
         self.connections = 0
         self.handshakes = 0  # of the connections, those not logged in; and TLS hand-shakes under way
         self.http_connections = 0
@@ -152,6 +159,10 @@ class Admission:
         """An HTTP connection has ended, or has become a WebSocket."""
         self.http_connections -= 1
 
+    def note_refused(self, limit: str) -> None:
+        """Count a connection that another admission refused, for listeners that count theirs apart."""
+        self.refused[limit] += 1
+
     def note_web_socket_refused(self, peer: str, limit: str, reason: str) -> None:
         """Log a WebSocket that was answered 403, and count it where it met a limit."""
         if limit:
@@ -193,6 +204,8 @@ class Admission:
 
     def _refuse(self, limit: str, reason: str, peer: PeerFacts | None) -> str:
         self.refused[limit] += 1
+        if self._when_refused is not None:
+            self._when_refused(limit)
         self._log.warning("connection refused", limit=limit, peer="" if peer is None else str(peer), reason=reason)
         return f"{reason}, which is the limit ({limit}); close some or have the limit raised"
 

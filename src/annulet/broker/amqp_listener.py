@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 from annulet.broker.amqp091.connection import AmqpConnection
 from annulet.broker.amqp10.connection import Amqp10Connection
 from annulet.broker.lingering import LINGER_SECONDS, STRANGER_BYTES_MAX
+from annulet.broker.listening import release_transport
 from annulet.wire.amqp091.versions import VERSIONS_BY_HEADER
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ class AmqpListenerProtocol:
     def connection_lost(self, error: BaseException | None) -> None:  # noqa: ARG002 - asyncio's; logged by no one
         """The peer is gone before it said what it speaks."""
         self._end()
+        release_transport(self._transport)
+        self._transport = None
 
     def pause_writing(self) -> None:
         """Nothing is written here but one header."""

@@ -244,6 +244,20 @@ class Authenticator:
         self._accepted += 1
         return user
 
+    def login_anonymous(self, *, peer: PeerFacts) -> User | None:
+        """Return the first user without its tags (RFC 4505), while its password is the one that everybody knows.
+
+        The permissions in virtual hosts are the first user's; what a tag allows asks for a password.
+        """
+        reason = self._refusal(FIRST_USER, right=self._anonymous, peer=peer)
+        if not reason and not peer.is_loopback:
+            reason = "anonymous peers may connect from this machine only"
+        if reason:
+            self._note_refused(FIRST_USER, peer, ANONYMOUS, reason)
+            return None
+        self._accepted += 1
+        return User(FIRST_USER)
+
     def scram_verifier(self, mechanism: str, name: str) -> ScramVerifier:
         """Return a user's verifier; for others a decoy that no password fits, with the same salt each time."""
         verifier = self._verifiers.get((mechanism, name))
@@ -289,6 +303,11 @@ class Authenticator:
         self._note_refused("", peer, mechanism, reason)
 
     # ------------------------------------------------------------------ authorisation
+
+    @property
+    def anonymous_user(self) -> str:
+        """The user that a peer of this machine is without credentials; empty when there is none."""
+        return FIRST_USER if self._anonymous else ""
 
     def may_enter(self, user: str, virtual_host: str) -> bool:
         """Whether the user has any permission entry for a virtual host (RabbitMQ's rule for connection.open)."""
@@ -443,7 +462,7 @@ def parse_response(mechanism: str, response: bytes) -> tuple[str, str]:
     """Return user name and password of a SASL response. Raises :class:`CredentialsError`.
 
     ``PLAIN`` is RFC 4616 (the authorisation identity is ignored, as RabbitMQ does); ``AMQPLAIN`` a field table with
-    LOGIN and PASSWORD (AMQP 0-8 and RabbitMQ); ``ANONYMOUS`` (RFC 4505) is the first user with its first password.
+    LOGIN and PASSWORD (AMQP 0-8 and RabbitMQ).
     """
     if mechanism == "PLAIN":
         parts = response.split(b"\x00")
@@ -459,8 +478,6 @@ def parse_response(mechanism: str, response: bytes) -> tuple[str, str]:
         if not isinstance(login, str) or not isinstance(password, str):
             raise CredentialsError("AMQPLAIN response needs the text fields LOGIN and PASSWORD")
         return login, password
-    if mechanism == "ANONYMOUS":
-        return FIRST_USER, FIRST_USER
     raise CredentialsError(f"SASL mechanism {mechanism!r} has no name and password")
 
 

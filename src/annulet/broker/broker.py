@@ -26,7 +26,7 @@ from annulet.broker.effects import DurableLosses, HostEffects
 from annulet.broker.event_log import EventLog
 from annulet.broker.history import CounterRounds, HistoryRecorder
 from annulet.broker.input_shares import InputShares
-from annulet.broker.leased import NoLeases
+from annulet.broker.leased import NoLeases, NoStages
 from annulet.broker.ledger_queue import LedgerQueue
 from annulet.broker.lingering import LingeringSockets
 from annulet.broker.loop_watch import LoopWatch
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
     from annulet.broker.amqp10.dynamic_nodes import DynamicNodes
     from annulet.broker.configuration import BrokerConfiguration
-    from annulet.broker.leased import LeaseFigures
+    from annulet.broker.leased import LeaseFigures, StageFigures
     from annulet.broker.transport import AnyConnection
     from annulet.core.message import PropertyValue
     from annulet.core.queue import Queue
@@ -115,6 +115,9 @@ class Service(Protocol):
 class Broker:
     """Everything of one running broker. All methods belong to its event loop."""
 
+    staged: StageFigures = NoStages()  # a service sets its own
+    leases: LeaseFigures = NoLeases()  # a service sets its own
+
     def __init__(self, configuration: BrokerConfiguration, *, clock: Clock = system_clock) -> None:
         self.configuration = configuration
         self.clock = clock
@@ -148,7 +151,6 @@ class Broker:
             "capabilities": dict(SERVER_CAPABILITIES),
         }
         self.services: list[Service] = []
-        self.leases: LeaseFigures = NoLeases()  # a service's
         self.admission = Admission(descriptors.fit(configuration.limits))
         self.tls: TlsListeners
         self.amqps_address: tuple[str, int] | None = None  # None: no AMQP over TLS
@@ -344,6 +346,7 @@ class Broker:
         blocked = BlockedTargets()
         effects = HostEffects(name, self.log, self.commit, self.catalogue, self.audit, blocked)
         host = VirtualHost(name, effects)
+        host.unknown_arguments = self.configuration.unknown_arguments
         effects.host = host
         if self.pager is not None:
             effects.use_pager(self.pager)

@@ -92,6 +92,7 @@ SASL_MECHANISMS: Final = ("EXTERNAL", "SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN",
 
 LogFormat = Literal["console", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
+UnknownArguments = Literal["warn", "refuse"]
 
 
 class PermissionDeclaration(msgspec.Struct, frozen=True):
@@ -126,6 +127,7 @@ class BrokerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     tls: dict[str, TlsSettings] = {}  # by the names of TLS listeners: amqps, stomps, https, bulks
     limits: Limits = Limits()
     sasl_mechanisms: tuple[str, ...] = SASL_MECHANISMS
+    local_host_names: tuple[str, ...] = ()  # names of this machine that HTTP takes for local, beside localhost
     web_socket_origins: tuple[str, ...] = ()  # whose pages may open one, beside those of this machine; "*": all
     bulk_required: bool = False  # bulk was asked for by name: without pyarrow the start fails
     heartbeat: int = HEARTBEAT  # seconds; 0 switches heartbeats off
@@ -136,6 +138,7 @@ class BrokerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     body_budget_bytes: int = BODY_BUDGET_BYTES
     spill_limit_bytes: int | None = None  # 0: nothing is spilled; None: half of the free disk, 10 GiB at most
     search_process: bool = True  # one looks ahead of selectors in deep queues
+    unknown_arguments: UnknownArguments = "warn"  # queue arguments that change nothing here
     log_format: LogFormat = "console"
     log_level: LogLevel = "info"
     users: dict[str, UserDeclaration] = {}
@@ -191,11 +194,13 @@ class ConfigurationFile(msgspec.Struct):
     body_budget: int | str | None = None
     spill_limit: int | str | None = None
     search_process: bool = True
+    unknown_arguments: UnknownArguments = "warn"
     heartbeat: int = HEARTBEAT
     frame_max: int = FRAME_MAX
     channel_max: int = CHANNEL_MAX
     handshake_timeout: float = HANDSHAKE_TIMEOUT
     loopback_users: list[str] = msgspec.field(default_factory=lambda: ["guest"])
+    local_host_names: list[str] = []
     web_socket_origins: list[str] = []
     ledger_queue: bool = False
     event_queues: list[str] = []
@@ -294,10 +299,12 @@ class _Reader:
             **self._memory(values.memory_limit, values.body_budget),
             spill_limit_bytes=None if values.spill_limit is None else self._bytes("spill_limit", values.spill_limit, 0),
             search_process=values.search_process,
+            unknown_arguments=values.unknown_arguments,
             log_format=values.log.format,
             log_level=values.log.level,
             users={name: self._user(name, section) for name, section in values.users.items()},
             loopback_users=tuple(values.loopback_users),
+            local_host_names=tuple(name.lower() for name in values.local_host_names),
             web_socket_origins=tuple(values.web_socket_origins),
             ledger_queue=values.ledger_queue,
             event_queues=parse_patterns(self._source("event_queues"), values.event_queues),

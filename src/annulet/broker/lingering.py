@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
+from annulet.broker.listening import release_transport
+
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
@@ -137,6 +139,7 @@ class Lingering:
             self._sockets.sockets.remove(self)
             self._release()
             self._sockets.ended()
+        release_transport(self._transport)
 
     def pause_writing(self) -> None:
         """Nothing more is written."""

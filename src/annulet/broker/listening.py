@@ -15,6 +15,15 @@ BACKLOG: Final = 1024
 """Connections the system accepts before the broker does: a restart of many clients at once fits."""
 
 
+def release_transport(transport: object) -> None:
+    """Break the cycle of one of asyncio's selector transports that is closed: it holds a bound method of itself.
+
+    Nothing else frees the transport and its socket object but a full garbage collection. There is no method for it.
+    """
+    if hasattr(transport, "_read_ready_cb"):
+        transport._read_ready_cb = None
+
+
 class PeerFacts(msgspec.Struct, frozen=True):
     """What a listener knows of a peer before it says who it is.
 
@@ -69,10 +78,16 @@ def bound_endpoint(listening: socket.socket) -> Endpoint:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether a peer's address belongs to this machine. An empty address (no IP transport) does not."""
-    if address.startswith("::ffff:"):
-        address = address.removeprefix("::ffff:")
-    return address.startswith("127.") or address == "::1"
+    """Whether a peer's address belongs to this machine. An empty address (no IP transport) does not.
+
+    The text is parsed: a name such as ``127.example`` is no address, whatever it begins with.
+    """
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
+    return parsed.is_loopback if mapped is None else mapped.is_loopback
 
 
 def site_of(address: str) -> str:

@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 
 from annulet.broker.authentication import (
+    ANONYMOUS,
     EXTERNAL,
     MECHANISM_CHARACTERS,
     PLAIN,
@@ -107,6 +108,8 @@ class SaslExchange:
         peer = self._peer
         if self._mechanism == EXTERNAL:
             user = self._authenticator.login_external(response, peer=peer)
+        elif self._mechanism == ANONYMOUS:
+            user = self._authenticator.login_anonymous(peer=peer)
         else:
             name, password = parse_response(self._mechanism, response)
             user = await self._authenticator.login(name, password, peer=peer, mechanism=self._mechanism)

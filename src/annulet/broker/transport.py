@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, Type
 import structlog
 from mypy_extensions import mypyc_attr
 
+from annulet.broker.access import Access
 from annulet.broker.admission import EXPLANATION_SECONDS
 from annulet.broker.delivery_shares import DELIVERIES_TIMED
 from annulet.broker.input_shares import INPUT_BYTES_FIRST
 from annulet.broker.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, STRANGER_BYTES_MAX
-from annulet.broker.listening import PeerFacts
+from annulet.broker.listening import PeerFacts, release_transport
 from annulet.broker.spill_pace import SPILL_BEHIND, SPILL_FREE, SPILL_FULL, must_be_heard
 from annulet.broker.tls import peer_facts
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from annulet.broker.authentication import PermissionKind
     from annulet.broker.broker import Broker
     from annulet.broker.client_session import ClientSession
     from annulet.core.virtual_host import VirtualHost
@@ -122,6 +122,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self.connected_at = 0
         self.now = broker.clock()
         self.host: VirtualHost | None = None
+        self.access: Access | None = None  # what the user may do there, and the way to do it
         self.writable = True  # there is room for deliveries
         self.opened = False  # the handshake is over
         self.publishes = False  # has ever published: such connections are not read during the memory alarm
@@ -220,7 +221,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         return False
 
     def connection_lost(self, error: BaseException | None) -> None:  # noqa: ARG002 - asyncio's; logged by no one
-        """The socket is gone, or only read to the end: return what the sessions held."""
+        """The socket is gone, or only read to the end: return what the sessions held, and leave no reference cycle."""
         if self.lost:
             return
         self.lost = True
@@ -235,6 +236,10 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self.engine.connection_lost()
         finally:  # else a defect would keep what is held, and exclusive queues, until a restart
             self.ended()
+            if self.access is not None:
+                self.access.connection_ended()
+            release_transport(self.transport)
+            self.transport = None
 
     def pause_writing(self) -> None:
         """The socket takes no more for now."""
@@ -339,6 +344,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
             if self._counted and user:
                 admission.lingers(user)
             self._counted = False
+            self.transport = None  # it is the lingering socket's now
             self.connection_lost(None)
             return
         transport.close()
@@ -467,9 +473,16 @@ class ClientConnection(Generic[EngineT, SessionT]):
         assert self.host is not None
         return self.host
 
-    def allowed(self, kind: PermissionKind, name: str) -> bool:
-        """Say whether the user may configure, write or read ``name``."""
-        return self.broker.authenticator.allowed(self.user_name, self.require_host().name, kind, name)
+    def enter_host(self, host: VirtualHost, *, records: bool) -> None:
+        """Open a virtual host that the user may enter. ``records``: see :class:`~annulet.broker.access.Access`."""
+        broker = self.broker
+        self.host = host
+        self.access = Access(broker.authenticator, broker.catalogue, host, self.user_name, owner=self, records=records)
+
+    def require_access(self) -> Access:
+        """Return what the user may do in the opened virtual host."""
+        assert self.access is not None
+        return self.access
 
     def accepts_durable(self, size: int, now: int) -> bool:
         """Say whether the message log takes another persistent message of ``size`` bytes."""

@@ -95,6 +95,7 @@ class Channel(PublishingSession):
         self._commits_waiting = 0  # commits whose commit-ok waits for the disk
         self.prefetch_count = UNLIMITED  # for consumers started from now on
         self.prefetch_bytes = UNLIMITED
+        self._prefetch_of_channel = False  # a client that means the standard's qos has changed it under its consumers
         self.last_queue = ""  # what an empty queue name means (§1.7.2.1)
 
     # ------------------------------------------------------------------ deliveries
@@ -241,15 +242,23 @@ class Channel(PublishingSession):
     def set_prefetch(self, size: int, count: int, shared: bool) -> None:
         """basic.qos as RabbitMQ reads ``global``: shared by the channel, or for each consumer started after it.
 
-        ``size`` is the byte window RabbitMQ does not have; 0 means no limit for both.
+        ``size`` is the byte window RabbitMQ does not have; 0 means no limit for both. A client that means the
+        standard's qos (``STANDARD_QOS_PRODUCTS``) and changes the limit under its consumers limits the channel at once.
         """
         messages = count or UNLIMITED
         octets = size or UNLIMITED
         if shared:
             self.set_window(messages, octets, self.connection.now)
-        else:
-            self.prefetch_count = messages
-            self.prefetch_bytes = octets
+            return
+        changed = messages != self.prefetch_count or octets != self.prefetch_bytes
+        self.prefetch_count = messages
+        self.prefetch_bytes = octets
+        if changed and self.client.standard_qos and (self.consumers or self._prefetch_of_channel):
+            self._prefetch_of_channel = True
+            for consumer in self.consumers.values():
+                consumer.window.messages_max = messages
+                consumer.window.bytes_max = octets
+            self.set_window(messages, octets, self.connection.now)
 
     # ------------------------------------------------------------------ transactions
 

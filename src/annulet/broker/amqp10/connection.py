@@ -12,7 +12,7 @@ from annulet.broker.amqp10.dynamic_nodes import DynamicNodes
 from annulet.broker.amqp10.remembered import LinkName
 from annulet.broker.amqp10.service import Amqp10Service
 from annulet.broker.amqp10.session import Amqp10Session
-from annulet.broker.authentication import ANONYMOUS, EXTERNAL, FIRST_USER, PLAIN
+from annulet.broker.authentication import ANONYMOUS, EXTERNAL, PLAIN
 from annulet.broker.sasl import Challenge, SaslExchange, Success
 from annulet.broker.tracing import frame_trace
 from annulet.broker.transport import CLOSE_ANSWER_SECONDS, ClientConnection
@@ -53,11 +53,10 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
         super().__init__(broker)
         self.obeys_flow = True  # link credit holds publishers back (§2.6.7)
         self.container_id = ""
-        self.service = Amqp10Service(self)
         configuration = broker.configuration
         limits = configuration.limits
         self.engine = Amqp10Engine(
-            self.service,
+            Amqp10Service(self),
             container_id=CONTAINER_ID,
             max_frame_size=configuration.frame_max,
             channel_max=limits.max_sessions_per_connection - 1,
@@ -71,7 +70,7 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
         )
         self.engine.trace = frame_trace(configuration, self)
         self.engine.error_sent = self.note_error
-        self.dynamic_nodes = DynamicNodes(self)
+        self.dynamic_nodes = DynamicNodes(broker)
         self._exchange: SaslExchange | None = None
         self._login: asyncio.Task[None] | None = None
         self._user = ""  # whom the login proved it to be
@@ -122,8 +121,9 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
         """Let a peer in that skips SASL, where ANONYMOUS is offered (§2.2)."""
         if ANONYMOUS not in self.mechanisms():
             return False
-        self._user = FIRST_USER
-        return True
+        user = self.broker.authenticator.login_anonymous(peer=self.peer)
+        self._user = "" if user is None else user.name
+        return user is not None
 
     # ------------------------------------------------------------------ open, §2.7.1
 
@@ -146,7 +146,7 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
             raise ConnectionFault(
                 conditions.UNAUTHORIZED_ACCESS, f"access to vhost '{name}' refused for user '{self.user_name}'"
             )
-        self.host = self.broker.hosts[name]
+        self.enter_host(self.broker.hosts[name], records=True)
         self.opened = True
         self.watch_silence()
         logger.info("connection opened", peer=self.name, user=self.user_name, vhost=name, protocol=self.protocol_name)

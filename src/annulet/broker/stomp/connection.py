@@ -43,11 +43,10 @@ class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
         self.session_id = secrets.token_hex(8)
         self.session: StompSession | None = None
         self.temporary = TemporaryQueues(self)
-        self.commands = StompCommands(self)
         limits = broker.configuration.limits
         self._trace_line = frame_trace(broker.configuration, self)
         self.engine = ConnectionEngine(
-            self.commands,
+            StompCommands(self),
             server=f"Annulet/{__version__}",
             least_heartbeat=LEAST_HEARTBEAT if broker.configuration.heartbeat else 0,
             max_header_bytes=limits.max_header_bytes,
@@ -116,7 +115,7 @@ class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
         refusal = self.log_in(user_name)
         if refusal:
             return refusal
-        self.host = self.broker.hosts[name]
+        self.enter_host(self.broker.hosts[name], records=True)
         self.session = StompSession(self)
         self.channels[1] = self.session
         return ""
@@ -215,3 +214,6 @@ class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
         if self._login is not None:
             self._login.cancel()
         self._end_session()
+        self.session = None
+        self.channels.clear()
+        del self.temporary  # it holds the connection
