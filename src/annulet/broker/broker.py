@@ -145,7 +145,7 @@ class Broker:
             "product": "Annulet",
             "version": __version__,
             "platform": "Python",
-            "copyright": "The Annulet authors",
+            "copyright": "The Annulet developers",
             "information": "Queues that are rings, tables and DataFrames",
             "cluster_name": "annulet",
             "capabilities": dict(SERVER_CAPABILITIES),
