@@ -102,6 +102,7 @@ class Snapshot:
     bounds: dict[str, float] = dataclasses.field(default_factory=dict)
     log: dict[str, float] = dataclasses.field(default_factory=dict)
     refused_connections: dict[str, int] = dataclasses.field(default_factory=dict)  # by the limit's name
+    protocol_errors: Counter[tuple[str, str]] = dataclasses.field(default_factory=Counter)  # by protocol and code
     limit_hits: Counter[tuple[str, str]] = dataclasses.field(default_factory=Counter)  # by protocol and limit
     lags: LagFigures = dataclasses.field(default_factory=LagFigures)
     stalls: list[int] = dataclasses.field(default_factory=list)  # looks at the loop, by class of lateness
@@ -204,6 +205,7 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
     snapshot.stalls, snapshot.held = list(broker.loop_watch.counts), list(broker.loop_watch.counts_held)
     snapshot.stalled_seconds, snapshot.held_seconds = broker.loop_watch.total, broker.loop_watch.total_held
     snapshot.refused_connections = dict(admission.refused)
+    snapshot.protocol_errors.update(broker.protocol_errors.counts)
     snapshot.limit_hits.update(admission.limit_hits)
     for connection in connections:
         for limit, count in connection.engine.limit_hits.items():
@@ -345,6 +347,14 @@ class BrokerCollector(Collector):
         for (protocol, limit), count in sorted(self._snapshot.limit_hits.items()):
             hits.add_metric([protocol, limit], count)
         yield hits
+        errors = CounterMetricFamily(
+            "annulet_protocol_errors",
+            "Errors with which the broker ended a connection, session, channel or link",
+            labels=["protocol", "code"],
+        )
+        for (protocol, code), count in sorted(self._snapshot.protocol_errors.items()):
+            errors.add_metric([protocol, code], count)
+        yield errors
         snapshot = self._snapshot
         text = "How late a timer of 50 ms fired: longer stalls are always seen, shorter ones by chance"
         yield _lateness("annulet_event_loop_stall_seconds", text, snapshot.stalls, snapshot.stalled_seconds)

@@ -64,7 +64,7 @@ class LingeringTransport:
     def close(self) -> None:
         """Close once the peer has; at once where it has said its last."""
         transport, protocol = self._transport, self._protocol
-        if protocol is None:
+        if protocol is None or self._handed_over:  # uvicorn closes what it is told was lost
             return
         lingering = self._broker.lingering
         waited = protocol.peer_closed or protocol.close_timer is not None  # that timer has fired, or ends now

@@ -65,6 +65,7 @@ class AmqpListenerProtocol:
         elif any(known.startswith(header) for known in (*VERSIONS_1_0, *VERSIONS_0_X)):
             self._received = received
         else:
+            self._broker.protocol_errors.count("AMQP", "header")
             self._broker.admission.note_never_open(self._peer(), 0, f"{header!r} is no protocol header that is served")
             transport.write(NEWEST)
             self._close(transport)

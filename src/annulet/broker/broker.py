@@ -34,6 +34,7 @@ from annulet.broker.management import ManagementOperations
 from annulet.broker.memory import MemoryAlarm
 from annulet.broker.operator_settings import OperatorSettings
 from annulet.broker.pager import Pager
+from annulet.broker.protocol_errors import ProtocolErrors
 from annulet.broker.recovery import (
     open_log,
     open_spill,
@@ -134,7 +135,7 @@ class Broker:
         self.limit_refusals = 0  # publishes that a full queue or address refused
         self.settled_losses = 0  # refused messages whose sender had settled them, so that nobody could be told
         self.undecided: set[AmqpListenerProtocol] = set()  # sockets whose protocol header has not come
-        self.lingering = LingeringSockets(self._look_drained)
+        self.lingering, self.protocol_errors = LingeringSockets(self._look_drained), ProtocolErrors()
         self.dynamic_nodes: dict[str, dict[str, DynamicNodes]] = {}  # of AMQP 1.0, by virtual host and name
         self.remembered_outcomes = RememberedOutcomes()
         self.deliveries_too_large = 0  # withheld: the header does not fit into a frame of the consumer's connection
@@ -144,7 +145,7 @@ class Broker:
             "product": "Annulet",
             "version": __version__,
             "platform": "Python",
-            "copyright": "The Annulet authors",
+            "copyright": "The Annulet developers",
             "information": "Queues that are rings, tables and DataFrames",
             "cluster_name": "annulet",
             "capabilities": dict(SERVER_CAPABILITIES),

@@ -460,6 +460,12 @@ class ClientConnection(Generic[EngineT, SessionT]):
         elif self.running:
             self.watch_silence()
 
+    # ------------------------------------------------------------------ errors
+
+    def note_error(self, where: str, code: str, reason: str) -> None:
+        """A channel, session or link was ended with an error."""
+        self.broker.protocol_errors.note(self, where, code, reason)
+
     # ------------------------------------------------------------------ questions of sessions
 
     def require_host(self) -> VirtualHost:
@@ -493,6 +499,11 @@ class ClientConnection(Generic[EngineT, SessionT]):
     def protocol_name(self) -> str:
         """For people and metrics: "AMQP 1.0", "STOMP 1.2"."""
         raise NotImplementedError
+
+    @property
+    def client_name(self) -> str:
+        """The name the client gave its connection, for people; empty when it gave none."""
+        return ""
 
     @property
     def running(self) -> bool:
