@@ -40,6 +40,7 @@ from annulet.broker.static_definitions import (
     StaticDefinitions,
 )
 from annulet.broker.tls_settings import TLS_LISTENERS, TlsSection, TlsSettings, TlsSettingsError, settings_of
+from annulet.core.uri_texts import why_no_path
 from annulet.residency.budget import BODY_BUDGET_BYTES, BODY_BUDGET_LEAST
 
 __all__ = [
@@ -278,6 +279,9 @@ class _Reader:
         self._check_range("frame_max", values.frame_max, FRAME_MAX_LEAST, FRAME_MAX_MOST, "bytes")
         self._check_range("channel_max", values.channel_max, 1, 65_535, "channels")
         self._check_range("handshake_timeout", values.handshake_timeout, 0.1, 3600, "seconds")
+        wrong = why_no_path(values.data or "")
+        if wrong:
+            raise ConfigurationError(f"{self._source('data')}: {wrong}")
         data = DATA_DIRECTORY if values.data is None else Path(values.data).expanduser()
         amqp = self._endpoint("listeners.amqp", values.listeners.amqp, Endpoint(LOOPBACK, AMQP_PORT))
         if amqp is None:
