@@ -93,6 +93,9 @@ class Session:
         self.deliver(consumer, entry, self.last_tag)
         return True
 
+    def nothing_more(self, consumer: Consumer) -> None:
+        """Nothing is there for a consumer that asked for it with ``Queue.drain``. Must not call back into the core."""
+
     # ------------------------------------------------------------------ consumers
 
     def attach(self, consumer: Consumer, now: int) -> None:

@@ -221,6 +221,12 @@ class Amqp10Session(SendingSession):
             for source in list(self.sources.values()):
                 source.finish_drain()
 
+    def nothing_more(self, consumer: Consumer) -> None:
+        """A queue has handed out all there is for a link that is drained."""
+        source = self.sources.get(consumer.tag)
+        if source is not None and source.consumer is consumer:
+            source.give_credit_back()
+
     # ------------------------------------------------------------------ answers to what came in
 
     def sends_accepted(self, answers: list[int]) -> None:

@@ -16,7 +16,6 @@ from annulet.broker.views import ConversionError, converted
 from annulet.core.arguments.values import MILLISECONDS_MAX
 from annulet.core.bodies import FOUND
 from annulet.core.consumer import Consumer, LinkCredit
-from annulet.core.delivery import wake_insisting
 from annulet.core.errors import InvalidArgument, NotFound
 from annulet.core.exchanges import Address
 from annulet.core.exchanges.address import ANYCAST, MULTICAST
@@ -192,6 +191,8 @@ class SourceLink:
         """Serve the queue with the credit there is now, after what is resumed."""
         self._resume()
         self.renew_window()
+        if not self.link.drain:
+            self.queue.stop_draining(self.consumer)
         if not self.consumer.cancelled:
             self.queue.wake(self.session.connection.now)
         if self.session.writable:
@@ -204,13 +205,18 @@ class SourceLink:
         window.grant(self.link.credit)
 
     def finish_drain(self) -> None:
-        """Give back what credit is left after everything there was went out."""
+        """Have what credit is left given back when everything there is for this link has gone out."""
         link = self.link
         if link.drain and link.attached:
-            if link.drain_due and link.credit > 0 and self.queue.order.count and not self.consumer.cancelled:
-                wake_insisting(self.queue, self.session.connection.now)
-                if not self.session.writable:
-                    return  # what has no room follows, and then this
+            if link.drain_due and link.credit > 0 and not self.consumer.cancelled:
+                self.queue.drain(self.consumer, self.session.connection.now)
+            else:
+                self.give_credit_back()
+
+    def give_credit_back(self) -> None:
+        """Tell the peer that there is nothing more for it now."""
+        link = self.link
+        if link.drain and link.attached:
             window = self.consumer.window
             assert isinstance(window, LinkCredit)
             window.grant(0)
