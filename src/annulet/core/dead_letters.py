@@ -434,9 +434,13 @@ def original_address_of(message: Message) -> str:
 
 
 def _died_before(message: Message) -> bool:
-    """Say whether a message carries the originals of a death; a divert's copy has an original address only."""
+    """Say whether a message carries the originals of a death here; a divert's copy has an original address only.
+
+    A publisher that sends a dead letter on sends its originals, too: they are of the message it was.
+    """
     view = message.origin.view
     return (
         view.application_property(message, ORIGINAL_QUEUE) is not None
         and view.application_property(message, ORIGINAL_ADDRESS) is not None
+        and bool(view.deaths(message))
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from annulet.broker.client_session import ClientSession
 from annulet.core.arguments.values import MILLISECONDS_MAX
 from annulet.core.cancelling import cancel_scheduled
+from annulet.core.death_records import GIVEN
 from annulet.core.message import DEFAULT_PRIORITY, Message, Origin
 from annulet.core.reply_queues import REPLY_QUEUE
 from annulet.core.settings import UNLIMITED
@@ -254,6 +255,8 @@ class PublishingSession(ClientSession):
             facts.further_keys = asks.cc + asks.bcc
             if asks.bcc:
                 facts.header = annotate(header, {}, without=("BCC",))
+            if asks.deaths_given:
+                facts.header = annotate(facts.header, {GIVEN: True})
         if _REPLY_QUEUE_OCTETS in header:
             facts.header = self._answered_here(facts.header)  # not remembered: the consumer may be cancelled
         elif len(header) <= HEADER_SIZE_MAX and not asks.duplicate_id:
