@@ -13,8 +13,8 @@ import structlog
 from wsproto import events
 
 from annulet import testing
-from annulet.broker.authentication import Authenticator
-from annulet.broker.configuration import BrokerConfiguration
+from annulet.broker.authentication import HASHER, Authenticator
+from annulet.broker.configuration import BrokerConfiguration, UserDeclaration
 from annulet.broker.limited_log import LINES_PER_SECOND
 from annulet.broker.limits import Limits
 from annulet.broker.listening import PeerFacts, is_loopback
@@ -232,7 +232,7 @@ async def test_tiny_frames_before_the_login_let_others_have_their_turns(frame: b
 async def test_one_address_leaves_handshakes_to_others() -> None:
     """A10: one address could take all hand-shake slots."""
     default = Limits()
-    assert 0 < default.max_handshakes_per_address <= default.max_handshakes / 2
+    assert 0 < default.max_handshakes_per_address < default.max_handshakes
     async with testing.broker(limits=Limits(max_handshakes=4, max_handshakes_per_address=2)) as running:
         host, port = running.broker.amqp_address
         greedy = [await asyncio.open_connection(host, port) for _ in range(6)]
@@ -285,3 +285,16 @@ async def test_a_peer_that_hangs_up_is_no_defect() -> None:
                     writer.transport.abort()
             await all_slots_free(running)
         assert [line for line in lines if line["log_level"] == "error"] == []
+
+
+async def test_logins_do_not_change_which_mechanisms_are_offered() -> None:
+    """A10: SCRAM was offered after the first login only, so that a second connection met what the first did not."""
+    peer = PeerFacts("127.0.0.1", 1, is_loopback=True)
+    users = {"alice": UserDeclaration(HASHER.hash("secret")), "bob": UserDeclaration(HASHER.hash("word"))}
+    for declared in ({}, users):
+        authenticator = Authenticator(Catalogue(":memory:"), BrokerConfiguration(users=declared))
+        before = [authenticator.mechanisms(peer, protocol) for protocol in ("amqp091", "amqp10")]
+        for name, password in (("guest", "guest"), ("alice", "secret"), ("bob", "word")):
+            await authenticator.login(name, password, peer=peer)
+        assert [authenticator.mechanisms(peer, protocol) for protocol in ("amqp091", "amqp10")] == before
+        assert any(name.startswith("SCRAM") for name in before[1]) is (not declared)

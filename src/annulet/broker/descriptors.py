@@ -59,5 +59,5 @@ def fit(limits: Limits) -> Limits:
         limits,
         max_connections=connections,
         max_handshakes=handshakes,
-        max_handshakes_per_address=min(limits.max_handshakes_per_address, max(handshakes // 2, 1)),
+        max_handshakes_per_address=min(limits.max_handshakes_per_address, max(handshakes * 3 // 4, 1)),
     )
