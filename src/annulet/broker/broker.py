@@ -26,6 +26,7 @@ from annulet.broker.effects import DurableLosses, HostEffects
 from annulet.broker.event_log import EventLog
 from annulet.broker.history import CounterRounds, HistoryRecorder
 from annulet.broker.input_shares import InputShares
+from annulet.broker.input_turns import InputTurns
 from annulet.broker.leased import NoLeases, NoStages
 from annulet.broker.ledger_queue import LedgerQueue
 from annulet.broker.lingering import LingeringSockets
@@ -151,7 +152,7 @@ class Broker:
             "capabilities": dict(SERVER_CAPABILITIES),
         }
         self.services: list[Service] = []
-        self.admission = Admission(descriptors.fit(configuration.limits))
+        self.admission, self.input_turns = Admission(descriptors.fit(configuration.limits)), InputTurns()
         self.tls: TlsListeners
         self.amqps_address: tuple[str, int] | None = None  # None: no AMQP over TLS
         self.audit = AuditTrail()
@@ -426,8 +427,8 @@ class Broker:
         began = time.thread_time() if charged else 0.0
         try:
             connection.flush()
-        except Exception:  # a defect that meets one connection must not silence all others
-            logger.exception("defect while writing to a connection", peer=connection.name)
+        except Exception as error:  # noqa: BLE001 - a defect that meets one connection must not silence all others
+            connection.note_defect(error)
             connection.abort()
         if charged and scanning is not None:
             scanning.charge(time.thread_time() - began)
