@@ -43,7 +43,13 @@ WINDOW: Final = "consumer-window-size"  # Artemis: bytes; 0 is one message at a 
 BROWSER: Final = "browser"
 SELECTOR: Final = "selector"
 ROUTING_TYPE: Final = "subscription-type"  # Artemis
-CONSUMER_ARGUMENTS: Final = ("x-browse", "x-auto-close", "x-replay-period", "x-qpid-replay-period")
+CONSUMER_ARGUMENTS: Final = (
+    "x-browse",
+    "x-auto-close",
+    "x-replay-period",
+    "x-qpid-replay-period",
+    "x-consumer-timeout",
+)
 
 COUNT_MAX: Final = 2**31 - 1
 PRIORITY_MAX: Final = 2**31 - 1
