@@ -236,3 +236,22 @@ async def test_a_retry_by_amqp_1_0_goes_through_the_same_queues(broker: Broker) 
         assert [death["queue"] for death in trail] == ["level-0", "level-1"]
         await peer.settle(ACCEPTED, delivery)
         await peer.publish(sender, message(b"task", annotations={"x-opt-deaths": trail}))
+
+
+async def test_a_consumer_that_does_not_settle_is_ended_and_can_ask_for_more_time(broker: Broker) -> None:
+    """B15: RabbitMQ's ``x-consumer-timeout``, with an extension that RabbitMQ does not have."""
+    peer = await Peer(broker).open(1)
+    await peer.send(1, QUEUE.Declare(queue="q", arguments={"x-consumer-timeout": 60_000}), publish(1, "q", b"task"))
+    await peer.send(1, BASIC.Consume(queue="q"))
+    assert bodies(await peer.take()) == [b"task"]
+    for _ in range(6):
+        for _ in range(10):
+            advance(broker, 4000)
+            broker.consumer_timeouts.tick(broker.clock())
+        await peer.send(1, publish(1, "", headers={"x-extend-delivery": 1}))
+    assert await peer.take() == []
+    for _ in range(20):
+        advance(broker, 5000)
+        broker.consumer_timeouts.tick(broker.clock())
+    assert (await peer.one(commands.Channel.Close)).reply_code == 406
+    assert broker.hosts["/"].queues["q"].order.count == 1

@@ -20,6 +20,7 @@ from annulet.broker.backup import Backups
 from annulet.broker.blocked import BlockedTargets
 from annulet.broker.clock import Clock, system_clock
 from annulet.broker.commit import CommitPipeline
+from annulet.broker.consumer_timeouts import ConsumerTimeouts
 from annulet.broker.declaring import configure_host, declare_all
 from annulet.broker.delivery_shares import DeliveryShares, only_browse
 from annulet.broker.effects import DurableLosses, HostEffects
@@ -97,6 +98,7 @@ SERVER_CAPABILITIES: Final[dict[str, PropertyValue]] = {
     "consumer_priorities": True,
     "authentication_failure_close": True,
     "per_consumer_qos": True,
+    "direct_reply_to": True,
 }
 
 
@@ -122,8 +124,7 @@ class Broker:
     def __init__(self, configuration: BrokerConfiguration, *, clock: Clock = system_clock) -> None:
         self.configuration = configuration
         self.clock = clock
-        self.ready = False  # clients may connect
-        self.stopping = False
+        self.ready = self.stopping = False  # ready: clients may connect
         self.started_at = 0
         self.hosts: dict[str, VirtualHost] = {}
         self.event_logs: dict[str, EventLog] = {}  # by virtual host; none unless configured
@@ -140,6 +141,7 @@ class Broker:
         self.dynamic_nodes: dict[str, dict[str, DynamicNodes]] = {}  # of AMQP 1.0, by virtual host and name
         self.remembered_outcomes = RememberedOutcomes()
         self.deliveries_too_large = 0  # withheld: the header does not fit into a frame of the consumer's connection
+        self.consumer_timeouts = ConsumerTimeouts(self.connections, configuration.consumer_timeout)
         self.memory_blocked = False
         self.amqp_address: tuple[str, int] = ("", 0)
         self.server_properties: dict[str, PropertyValue] = {
@@ -473,6 +475,7 @@ class Broker:
                 connection.mark_dirty()
         if self._upkeep is not None:
             self._upkeep.tick(now)
+        self.consumer_timeouts.tick(now)
         if self.pager is not None:  # last: it serves consumers, whose defects are not to stop what is above
             self.pager.tick(now)
             for host in self.hosts.values():

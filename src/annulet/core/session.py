@@ -60,6 +60,15 @@ class Session:
         """Say whether one of its consumers comes before others of its queue by priority."""
         return any(consumer.queue.consumers.outranks(consumer) for consumer in self.consumers.values())
 
+    @property
+    def pulls(self) -> bool:
+        """Say whether it may hold deliveries that no consumer got."""
+        return self._pulled
+
+    def delivery_holders(self) -> list[Consumer]:
+        """Return its consumers, and those of before that may still hold deliveries."""
+        return [*self.consumers.values(), *self._former]
+
     def deliver(self, consumer: Consumer, entry: QueueEntry, tag: int) -> None:
         """Send a message to the client. Must not call back into the core."""
         raise NotImplementedError

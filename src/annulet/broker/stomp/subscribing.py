@@ -46,7 +46,13 @@ WINDOW: Final = "consumer-window-size"  # Artemis: bytes; 0 is one message at a 
 BROWSER: Final = "browser"
 SELECTOR: Final = "selector"
 ROUTING_TYPE: Final = "subscription-type"  # Artemis
-CONSUMER_ARGUMENTS: Final = ("x-browse", "x-auto-close", "x-replay-period", "x-qpid-replay-period")
+CONSUMER_ARGUMENTS: Final = (
+    "x-browse",
+    "x-auto-close",
+    "x-replay-period",
+    "x-qpid-replay-period",
+    "x-consumer-timeout",
+)
 
 OF_THE_SUBSCRIPTION: Final = frozenset(
     {

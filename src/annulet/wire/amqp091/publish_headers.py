@@ -1,5 +1,5 @@
 """The headers that tell the broker something: delay, schedule id and its end, duplicate id, further routing keys, group
-sequence, and that there is a trail of deaths.
+sequence, the delivery whose time begins anew, and that there is a trail of deaths.
 
 One pass over the header table finds all of them; nothing else in it is decoded. Names: RabbitMQ (``x-delay``, ``CC``,
 ``BCC``), Artemis (``_AMQ_SCHED_DELIVERY``, ``_AMQ_DUPL_ID``, ``JMSXGroupSeq``), Broker-J (``x-qpid-not-valid-before``).
@@ -30,6 +30,7 @@ _BLIND_COPIES: Final = 6
 _GROUP_SEQUENCE: Final = 7
 _SCHEDULE_CANCEL: Final = 8
 _DEATHS: Final = 9
+_EXTEND_DELIVERY: Final = 10
 
 _NAMES: Final[dict[bytes, int]] = {
     b"x-delay": _DELAY,
@@ -45,6 +46,7 @@ _NAMES: Final[dict[bytes, int]] = {
     b"JMSXGroupSeq": _GROUP_SEQUENCE,
     b"x-group-sequence": _GROUP_SEQUENCE,
     b"x-death": _DEATHS,
+    b"x-extend-delivery": _EXTEND_DELIVERY,
 }
 _FIRST_OCTETS: Final = frozenset(name[0] for name in _NAMES)
 
@@ -70,6 +72,7 @@ class PublishHeaders:
         "delay",
         "deliver_at",
         "duplicate_id",
+        "extends",
         "group_sequence",
         "schedule_id",
     )
@@ -83,6 +86,7 @@ class PublishHeaders:
         self.cc: tuple[str, ...] = ()  # further routing keys
         self.bcc: tuple[str, ...] = ()  # further routing keys; the header is not for consumers
         self.group_sequence = 0  # -1 closes the group
+        self.extends = 0  # the delivery tag whose time begins anew; it goes nowhere itself
         self.deaths_given = False  # it comes with a trail of deaths, which is its publisher's word
 
     def due_at(self, accepted_at: int) -> int:
@@ -169,6 +173,8 @@ def _put(found: PublishHeaders, what: int, name: str, value: PropertyValue) -> N
         found.cc = _routing_keys(name, value)
     elif what == _BLIND_COPIES:
         found.bcc = _routing_keys(name, value)
+    elif what == _EXTEND_DELIVERY:
+        found.extends = _number(name, value, "the tag of a delivery", 1, TIME_MAX)
     else:
         found.group_sequence = _number(
             name, value, "the place in the group, -1 to close it", GROUP_SEQUENCE_MIN, GROUP_SEQUENCE_MAX
