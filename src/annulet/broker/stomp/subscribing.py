@@ -170,7 +170,8 @@ def declare_if_asked(
     Raises :class:`PreconditionFailed` when there is one that was declared otherwise.
     """
     name = plain_queue_name(destination) if arguments or auto_delete else None
-    if not name or (name not in session.host.queues and name in session.host.exchanges):
+    bare = name == destination  # else it is spelt as a queue, beside which there may be a topic
+    if not name or (bare and name not in session.host.queues and name in session.host.exchanges):
         return None
     session.require("configure", name)
     connection = session.connection
