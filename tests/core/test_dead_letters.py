@@ -335,6 +335,21 @@ def test_a_target_can_be_made_on_demand() -> None:
     assert pending(bench.host.queues["EXP.q"]) == ["m"]
 
 
+@pytest.mark.parametrize("declared", [False, True])
+def test_a_topic_that_came_beside_a_queue_takes_no_letters_from_it(declared: bool) -> None:
+    """An address that was declared is meant; one that a subscriber had made must not rob the queue."""
+    bench = Bench()
+    dead = bench.target("dead")
+    address = bench.host.declare_address("dead", ("multicast",), auto_created=not declared)
+    subscriber = bench.host.declare_queue("subscriber", now=NOW)
+    bench.host.attach_queue(subscriber, address.name)
+    bench.drop(bench.source(expiry_address="dead"), letter(), reason=EXPIRED)
+    assert (pending(dead), pending(subscriber)) == (([], ["m"]) if declared else (["m"], []))
+    bench.host.attach_queue(dead, address.name)  # one of the address's own: then the address is meant
+    bench.drop(bench.source("r", expiry_address="dead"), letter(), reason=EXPIRED)
+    assert len(pending(dead)) + len(pending(subscriber)) == 3
+
+
 # ------------------------------------------------------------------ cycles
 
 

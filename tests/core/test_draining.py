@@ -1,4 +1,4 @@
-"""Who asks whether there is anything is answered when nothing looks for it any more, and not before."""
+"""A drained consumer is answered when nothing looks for messages for it any more, and not before."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
 """A consumer that asks whether there is anything for it now, and waits for the answer (AMQP 1.0 drain, §2.6.7).
 
-What a queue hands out in the call that asks is not all there may be: walks over a deep backlog go on in turns of their
-own (:mod:`annulet.core.match_classes`, :mod:`annulet.core.group_walk`, :mod:`annulet.core.browsing`), a thread reads
+The call that asks hands out only a part of what may be there: walks over a deep backlog go on in turns of their own
+(:mod:`annulet.core.match_classes`, :mod:`annulet.core.group_walk`, :mod:`annulet.core.browsing`), a thread reads
 rows, and some work is done in slices before anything is dispatched. The consumer waits in ``Queue.draining`` until
 nothing of that can bring it anything that was in the queue when it asked. Then its session is told.
 
 The invariant: **while a consumer with room for a message waits, the queue has work under way that ends with a call of**
 :func:`settle`: a turn was asked for, a slice follows, a thread reads, or the disk refused and the tick asks it again.
-So no answer comes too early, and none is forgotten. What a consumer is not allowed to have now, as the queue is paused,
-its gate is shut, or another consumer is served alone, it does not wait for.
+So no answer comes too early, and none is forgotten. A consumer does not wait for messages that it may not have now: the
+queue is paused, its gate is shut, or another consumer is served alone.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 
 def begin(queue: Queue, consumer: Consumer, now: int) -> None:
-    """Have a consumer's session told when all that is there for it now was handed out, which may be at once."""
+    """Have a consumer's session told when everything that is there for it now was handed out, perhaps at once."""
     queue.draining[consumer] = queue.next_sequence
     delivery.wake_insisting(queue, now)
     settle(queue)
 
 
 def settle(queue: Queue) -> None:
-    """Tell the sessions of those for whom nothing is looked for any more. Call it when dispatch has done its work."""
+    """Tell the sessions of consumers that nothing under way can serve any more. Call it behind dispatch."""
     for consumer, upto in list(queue.draining.items()):
-        if not consumer.session.writable:  # what has no room goes out first
+        if not consumer.session.writable:  # messages that wait for room in the output go first
             continue
         if not may_find(queue, consumer, upto):
             del queue.draining[consumer]
@@ -45,7 +45,7 @@ def settle(queue: Queue) -> None:
 def may_find(queue: Queue, consumer: Consumer, upto: int) -> bool:
     """Say whether what is under way may still bring a consumer a message whose sequence is below ``upto``.
 
-    Asked behind dispatch: what could be handed out at once has been.
+    Call it behind dispatch, when everything that could be handed out at once has been.
     """
     if not consumer.ready:
         return False

@@ -58,7 +58,7 @@ def scan(queue: Queue, lanes: GroupedLanes, messages: int) -> tuple[bool, bool]:
 def may_find(queue: Queue, lanes: GroupedLanes, consumer: Consumer, upto: int) -> bool:
     """Say whether the walk, or a disk that refused, may bring a consumer a message whose sequence is below ``upto``.
 
-    Asked behind :func:`serve`: what it does not bring at once it has asked a turn for.
+    Call it behind :func:`serve`, which has asked for a turn where it could not bring everything at once.
     """
     place = _waiting(queue, lanes).get(consumer)
     if place is None:

@@ -101,7 +101,7 @@ class Holdings:
         self.ring_debt: RingDebt | None = None  # a ring is too long as the disk did not give what had to go
         self.accounts: AddressAccounts | None = None  # told of what leaves, where addresses have limits
         self.origins: Mapping[str, str] = {}  # where each setting came from, by field
-        self.draining: dict[Consumer, int] = {}  # who waits for an answer, and up to which sequence; see core.draining
+        self.draining: dict[Consumer, int] = {}  # consumers that wait for an answer, and up to which sequence
         self.arriving: QueueEntry | None = None  # tried once before its time to live of 0 ends it
         self.pins: list[int] = []  # up to these sequences somebody holds entries, see core.pins
         self.leases: set[tuple[str, str]] = set()  # leases over the queue: users of it that are no consumers

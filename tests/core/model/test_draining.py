@@ -1,8 +1,8 @@
 """A consumer that drains a queue is told that there is nothing more neither too early nor never.
 
 Everything runs as in :mod:`tests.core.model.test_paged`, and after each command every consumer drains the queue before
-those who look for something on disk take their turns. The oracle knows no turns: what it hands over with the command
-has to be there before the answer.
+the turns of walks and browsers are taken. The oracle knows no turns: everything that it hands over with a command has
+to be there before the answer.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from annulet.core.consumer import Consumer
-from annulet.core.settings import QueueSettings
+from annulet.core.settings import BROWSE_FOLLOW, QueueSettings
 from annulet.residency import pages as pages_module
 from tests.core.model.compositions import Composition
 from tests.core.model.doubles import ModelSession
 from tests.core.model.drawing import run_programs
 from tests.core.model.programs import Interpreter
-from tests.core.model.test_paged import PAGING, PagedRunner, runner_of
+from tests.core.model.runner import ConsumerShape, MessageShape
+from tests.core.model.test_paged import LEVELS, PAGING, PLAIN, PagedRunner, runner_of, with_policy
 
 EXAMPLES = 4
 """Programs of each composition in ``make test``."""
@@ -53,7 +54,7 @@ class DrainingRunner(PagedRunner):
         for consumer in consumers:
             self.session_of(consumer).told.pop(consumer.tag, None)
             self.queue.drain(consumer, self.now)
-        self.waited += len(self.queue.draining)
+        self.waited += sum(consumer.session.writable for consumer in self.queue.draining)
         super().walk()
         for consumer in consumers:
             session = self.session_of(consumer)
@@ -77,9 +78,6 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages_module, "LOAD_MESSAGES", 2)
 
 
-WAITED: dict[str, int] = {}
-
-
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("composition", PAGING, ids=lambda one: one.identifier)
 def test_the_answer_to_a_drain_comes_with_the_last_turn(composition: Composition, tiny: None) -> None:
@@ -88,6 +86,20 @@ def test_the_answer_to_a_drain_comes_with_the_last_turn(composition: Composition
         paged = runner_of(composition)
         interpreter.runner = DrainingRunner(composition.settings, copies=paged.copies)
         interpreter.run()
-        WAITED[composition.identifier] = WAITED.get(composition.identifier, 0) + interpreter.runner.waited
 
     run_programs(run, f"draining {composition.identifier}", EXAMPLES)
+
+
+@pytest.mark.parametrize("base", [PLAIN, LEVELS], ids=["FIFO", "levels"])
+def test_some_have_to_wait_for_turns(base: Composition, tiny: None) -> None:
+    runner = DrainingRunner(with_policy(base, "browsers").settings, copies=True)
+    runner.open_session(-1)
+    for _ in range(8):
+        runner.publish(MessageShape())
+        runner.compare()
+    assert (runner.paged > 0, runner.waited) == (True, 0)
+    (pair,) = runner.sessions
+    runner.attach(pair, ConsumerShape(browse=BROWSE_FOLLOW))
+    runner.compare()
+    assert runner.waited == 1
+    assert len(pair.real.received) == 8

@@ -207,7 +207,8 @@ def declare_if_asked(
     :class:`PreconditionFailed` when there is one that was declared otherwise.
     """
     name = plain_queue_name(destination) if arguments or auto_delete else None
-    if not name or (name not in session.host.queues and name in session.host.exchanges):
+    bare = name == destination  # else it is spelt as a queue, beside which there may be a topic
+    if not name or (bare and name not in session.host.queues and name in session.host.exchanges):
         return None
     return session.access.declare_queue(
         name,
