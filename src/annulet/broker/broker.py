@@ -51,6 +51,7 @@ from annulet.broker.spill_pace import SpillPace
 from annulet.broker.tls_listeners import TlsListeners
 from annulet.broker.upkeep import LogUpkeep
 from annulet.broker.wake import WakeTimer
+from annulet.core.arguments.values import refuse_line_breaks
 from annulet.core.audit import AuditTrail
 from annulet.core.virtual_host import VirtualHost
 from annulet.store.backup import remove_staging
@@ -269,10 +270,8 @@ class Broker:
         if self.stopping:
             return
         self.stopping = True
-        self.ready = False
-        for listener in (self._listener, self._tls_listener):
-            if listener is not None:
-                listener.close()
+        started, self.ready = self.ready, False
+        self._stop_listening()
         if self._tick is not None:
             self._tick.cancel()
         self.loop_watch.stop()
@@ -296,7 +295,13 @@ class Broker:
                 self.history.history.close()
             if self._lock is not None:
                 self._lock.release()
-        logger.info("stopped")
+        if started:  # of a start that failed its error is the last line
+            logger.info("stopped")
+
+    def _stop_listening(self) -> None:
+        for listener in (self._listener, self._tls_listener):
+            if listener is not None:
+                listener.close()
 
     async def _close_log(self) -> None:
         """Write everything down. A disk that refuses is logged: the next start recovers as after a crash."""
@@ -369,7 +374,8 @@ class Broker:
         return host
 
     def create_host(self, name: str) -> VirtualHost:
-        """Create a durable virtual host."""
+        """Create a durable virtual host. Raises :class:`~annulet.core.errors.InvalidArgument` for a line break."""
+        refuse_line_breaks("virtual host", name)
         self.catalogue.add_virtual_host(name)
         host = self.add_host(name)
         if name in self.event_logs:

@@ -72,14 +72,17 @@ class TlsListener:
         self._looked_at = time.monotonic()
         self.warn_of_expiry()
 
-    def renew(self) -> None:
-        """Load the files again when they have changed since. What cannot be loaded leaves the old ones in place."""
+    def renew(self, *, anew: bool = False) -> None:
+        """Load the files again when they have changed since, or ``anew``.
+
+        What cannot be loaded leaves the old ones in place.
+        """
         now = time.monotonic()
-        if now - self._looked_at < RENEWAL_SECONDS:
+        if now - self._looked_at < RENEWAL_SECONDS and not anew:
             return
         self._looked_at = now
         stamps = self._stamps()
-        if stamps == self._seen:
+        if stamps == self._seen and not anew:
             return
         self._seen = stamps
         try:
