@@ -29,11 +29,30 @@ ANSWER_SECONDS: Final = 30.0
 """How long a peer may read nothing of an answer that does not fit into the socket's buffers."""
 
 
+PARSER: Final = "conn"
+"""Name of uvicorn's field for it."""
+
+
+class HttpParser(h11.Connection):
+    """h11's connection, whose errors hold no frames: one that raises itself anew is held by the frame that does."""
+
+    def next_event(self) -> Any:
+        """Return the next event. Raises h11.RemoteProtocolError."""
+        try:
+            return super().next_event()
+        except h11.RemoteProtocolError as error:
+            error.__traceback__ = None
+            raise
+
+
 class BoundedHttpProtocol(H11Protocol):
     """uvicorn's protocol of one connection, with the bounds above."""
 
     def __init__(self, broker: Broker, **uvicorn: Any) -> None:
         super().__init__(**uvicorn)
+        head_bytes_max = self.config.h11_max_incomplete_event_size
+        assert head_bytes_max is not None
+        setattr(self, PARSER, HttpParser(h11.SERVER, head_bytes_max))
         self._broker = broker
         self._counted = False
         self._arriving: Any = None  # their state of h11 while a request is on its way, None when none is

@@ -139,6 +139,7 @@ class WebSocketTransport:
             for ending in await asyncio.gather(*self._tasks, return_exceptions=True):
                 if isinstance(ending, Exception) and not isinstance(ending, WebSocketDisconnect):
                     logger.error("defect while serving a web socket", peer=self._protocol.name, exc_info=ending)
+            self._tasks = []  # the frames of a task that was cancelled hold this object
 
     async def finish(self) -> None:
         """Close what is still open, without waiting for a peer that reads nothing."""

@@ -339,6 +339,7 @@ class TlsAcceptor:
             transport.abort()
             release_transport(transport)
             self._note_failure(peer, error)
+            error.__traceback__ = None  # its frames hold asyncio's future, which holds the error
             return
         finally:
             self._admission.handshake_ended()
