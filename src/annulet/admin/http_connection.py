@@ -35,11 +35,30 @@ BAD_REQUEST: Final = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-
 """The answer to a request that no parser could make anything of."""
 
 
+PARSER: Final = "conn"
+"""Name of uvicorn's field for it."""
+
+
+class HttpParser(h11.Connection):
+    """h11's connection, whose errors hold no frames: one that raises itself anew is held by the frame that does."""
+
+    def next_event(self) -> Any:
+        """Return the next event. Raises h11.RemoteProtocolError."""
+        try:
+            return super().next_event()
+        except h11.RemoteProtocolError as error:
+            error.__traceback__ = None
+            raise
+
+
 class BoundedHttpProtocol(H11Protocol):
     """uvicorn's protocol of one connection, with the bounds above."""
 
     def __init__(self, front: HttpFront, **uvicorn: Any) -> None:
         super().__init__(**uvicorn)
+        head_bytes_max = self.config.h11_max_incomplete_event_size
+        assert head_bytes_max is not None
+        setattr(self, PARSER, HttpParser(h11.SERVER, head_bytes_max))
         self.logger = front.library_log
         self._front = front
         self._slot: HttpSlot | None = None

@@ -146,6 +146,7 @@ class WebSocketTransport:
             for ending in await asyncio.gather(*self._tasks, return_exceptions=True):
                 if isinstance(ending, Exception) and not self._is_end(ending):
                     _defects.defect("defect while serving a web socket", ending, peer=self._protocol.name)
+            self._tasks = []  # the frames of a task that was cancelled hold this object
 
     def _is_end(self, error: Exception) -> bool:
         """Say whether it only tells that the peer is gone, or has closed while something was on its way to it."""

@@ -334,6 +334,7 @@ class TlsAcceptor:
             transport.abort()
             release_transport(transport)
             self._note_failure(peer, error)
+            error.__traceback__ = None  # its frames hold asyncio's future, which holds the error
             return
         except Exception as error:  # noqa: BLE001 - a defect: the socket must not stay, and no caller hears of it
             transport.abort()

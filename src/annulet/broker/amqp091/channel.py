@@ -342,6 +342,7 @@ class Channel(PublishingSession):
             return
         if self.transaction is not None:
             self.transaction.rollback()
+            self.transaction = None  # it holds the channel
         super().close(now)
 
 

@@ -206,6 +206,7 @@ class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
         if session is not None and not session.closed:
             session.writable = False
             session.close(self.now)
+            session.holders.clear()  # the consumers hold the session
             self.temporary.delete_all(self.now)
             self.require_host().connection_closed(self, self.now)
 
