@@ -23,6 +23,7 @@ from annulet.store.data_format import (
     FORMAT_FILE,
     FORMAT_VERSION,
     LOG_DIRECTORY,
+    MARK_FILE,
     STAGE_DIRECTORY,
     STAGING_DIRECTORY,
     UNFINISHED_BACKUP,
@@ -31,6 +32,7 @@ from annulet.store.errors import BackupError
 from annulet.store.files import OsFileSystem
 from annulet.store.head_blocks import HEADS_SUFFIX
 from annulet.store.segment import segment_number
+from annulet.store.written_mark import WRITTEN_FILE
 
 if TYPE_CHECKING:
     import threading
@@ -46,6 +48,9 @@ DIRECTORY_MODE: Final = 0o700
 """Messages and password hashes are nobody else's business."""
 
 FILE_MODE: Final = 0o600
+
+NOT_COPIED: Final = frozenset({BALLAST_FILE, OPEN_MARKER, WRITTEN_FILE, MARK_FILE})
+"""Of the log's files. Marks are written in place, and would tell of what came after the instant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +86,7 @@ class Staging:
         (self.directory / LOG_DIRECTORY).mkdir()
         for name in sorted(path.name for path in log.iterdir()):
             number = segment_number(name)
-            if name in (BALLAST_FILE, OPEN_MARKER) or name.endswith((UNFINISHED_SUFFIX, HEADS_SUFFIX)):
+            if name in NOT_COPIED or name.endswith((UNFINISHED_SUFFIX, HEADS_SUFFIX)):
                 continue
             staged = f"{LOG_DIRECTORY}/{name}"
             try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-SCHEMA_VERSION: Final = 5
+SCHEMA_VERSION: Final = 6
 """Written into the file. A file of an older version is migrated at open, a newer one is refused."""
 
 CHECKS: Final = """
@@ -26,6 +26,16 @@ CREATE INDEX secrets_check ON secrets (value);
 index having its table's key as well, and the integrity check of a start compares the two. Nothing is looked up by them.
 """
 
+DELETIONS: Final = """
+CREATE TABLE deleted_queues (queue_id INTEGER PRIMARY KEY) WITHOUT ROWID;
+CREATE INDEX deleted_queues_check ON deleted_queues (queue_id);
+CREATE TABLE generations (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX generations_check ON generations (value);
+INSERT INTO generations VALUES ('catalogue', 0);
+"""
+"""Which queues were deleted while the message log may still hold something of them, so that a queue that is missing for
+another reason can be told from these; and how many changes the file has seen."""
+
 MIGRATIONS: Final[dict[int, str]] = {
     1: """
 ALTER TABLE exchanges ADD COLUMN auto_created INTEGER NOT NULL DEFAULT 0;
@@ -42,6 +52,7 @@ ALTER TABLE users ADD COLUMN scram TEXT NOT NULL DEFAULT '';
 CREATE TABLE secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 """,
     4: CHECKS,
+    5: DELETIONS,
 }
 """Statements that lead from a version to the next one."""
 
@@ -80,4 +91,4 @@ CREATE TABLE operator_settings (
 CREATE TABLE secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 """
 
-SCHEMA: Final = TABLES + CHECKS
+SCHEMA: Final = TABLES + CHECKS + DELETIONS
