@@ -53,9 +53,9 @@ from annulet.core.virtual_host import VirtualHost
 from annulet.store.backup import remove_staging
 from annulet.store.catalogue import Catalogue
 from annulet.store.catalogue_mark import open_catalogue, refuse_new_catalogue, start_mark
-from annulet.store.data_format import CATALOGUE_FILE, HISTORY_FILE, open_format
+from annulet.store.data_format import CATALOGUE_FILE, HISTORY_FILE, KNOWN_NAMES, open_format
 from annulet.store.errors import StoreError
-from annulet.store.files import OsFileSystem
+from annulet.store.files import OsFileSystem, tighten
 from annulet.store.history import History
 from annulet.store.lock import DirectoryLock
 
@@ -211,6 +211,7 @@ class Broker:
             OsFileSystem().make_directory(directory)
             self._lock = DirectoryLock(directory)
             self._lock.acquire()
+            tighten(directory, KNOWN_NAMES)
             open_format(directory)
             remove_staging(directory)
             new = not (directory / CATALOGUE_FILE).exists()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from annulet.store.argument_json import dump_arguments, load_arguments
@@ -27,11 +28,11 @@ from annulet.store.definitions import (
     UserRecord,
 )
 from annulet.store.errors import CatalogueError
+from annulet.store.full_disk import FULL_DISK
 from annulet.store.marks import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from annulet.core.message import PropertyValue
     from annulet.store.marks import MarkFile
@@ -144,7 +145,13 @@ class Catalogue:
         try:
             return self._connection.execute(statement, values)
         except sqlite3.DatabaseError as error:
-            raise CatalogueError(f"catalogue {self.path} refuses a statement: {error}; check the disk") from error
+            raise self._refusal(error, "a statement") from error
+
+    def _refusal(self, error: sqlite3.DatabaseError, what: str) -> CatalogueError:
+        """Return what is to be raised; a full disk is logged as one."""
+        full = FULL_DISK.note(error, Path(self.path).parent, "definitions")
+        remedy = "free space on that disk" if full else "check the disk"
+        return CatalogueError(f"catalogue {self.path} refuses {what}: {error}; {remedy}")
 
     # ------------------------------------------------------------------ virtual hosts, users, permissions
 
@@ -292,9 +299,7 @@ class Catalogue:
                     (virtual_host, name, auto_delete, dump_arguments(arguments), address, auto_created),
                 )
             except sqlite3.DatabaseError as error:
-                raise CatalogueError(
-                    f"catalogue {self.path} refuses queue {name!r} of {virtual_host!r}: {error}"
-                ) from error
+                raise self._refusal(error, f"queue {name!r} of {virtual_host!r}") from error
         assert cursor.lastrowid is not None
         if self.on_queue is not None:
             self.on_queue(self.queue_name(cursor.lastrowid))

@@ -7,7 +7,6 @@ findings call removable, which are files that hold no message and that a start w
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import sqlite3
@@ -21,14 +20,11 @@ from annulet.store import catalogue, history
 from annulet.store.catalogue_mark import REMEDY, mark_path
 from annulet.store.checkpoint import UNFINISHED_SUFFIX
 from annulet.store.data_format import (
-    BACKUP_FILE,
     CATALOGUE_FILE,
-    FORMAT_FILE,
     HISTORY_FILE,
+    KNOWN_NAMES,
     LOG_DIRECTORY,
     QUARANTINE_DIRECTORY,
-    SPILL_DIRECTORY,
-    STAGE_DIRECTORY,
     STAGING_DIRECTORY,
     UNFINISHED_BACKUP,
     UNVERSIONED,
@@ -36,6 +32,7 @@ from annulet.store.data_format import (
 )
 from annulet.store.database import READ_ERRORS, SURROUNDINGS_REMEDY
 from annulet.store.errors import DirectoryInUseError, FormatError, StoreError
+from annulet.store.full_disk import NO_SPACE
 from annulet.store.lock import LOCK_FILE, DirectoryLock
 from annulet.store.log_inspection import LogInspection, ReadOnlyFiles, inspect_log
 from annulet.store.marks import load_mark
@@ -57,8 +54,6 @@ NOTE: Final = "note"
 NOT_CHECKED: Final = "not-checked"
 """Code of a finding: a file could not be looked at, and nothing is known of it."""
 
-NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-
 FREE_BYTES_WANTED: Final = 16 * SEGMENT_BYTES
 """256 MiB: below this a broker under load is some seconds away from refusing publishes."""
 
@@ -69,15 +64,6 @@ WORLD_WRITABLE: Final = 0o002
 
 DAMAGE_TEXT_MAX: Final = 300
 """Characters of what SQLite says about a damaged file."""
-
-KNOWN_NAMES: Final = frozenset(
-    {
-        *(FORMAT_FILE, LOCK_FILE, CATALOGUE_FILE, HISTORY_FILE, LOG_DIRECTORY, QUARANTINE_DIRECTORY),
-        *(STAGING_DIRECTORY, BACKUP_FILE, UNFINISHED_BACKUP, STAGE_DIRECTORY, SPILL_DIRECTORY, "lost+found"),
-        *(f"{name}{end}" for name in (CATALOGUE_FILE, HISTORY_FILE) for end in ("-wal", "-shm")),
-    }
-)
-
 
 UNKNOWN_SHOWN: Final = 10
 """Queues that a finding names; all of them are among the figures."""
@@ -298,7 +284,7 @@ def _copy(found: Inspection, path: Path, stack: ExitStack) -> Path | None:
             if part.exists():
                 shutil.copyfile(part, copy.with_name(copy.name + end))
         except OSError as error:
-            if error.errno not in NO_ROOM:
+            if error.errno not in NO_SPACE:
                 raise
             _not_checked(found, path, str(error.strerror))
             return None
