@@ -20,8 +20,10 @@ from annulet.broker.pager import CHUNK
 from annulet.broker.recovery import REDELIVERED_UPTO, SPILL_LIMIT_MOST, open_spill
 from annulet.core.reasons import RemovalReason
 from annulet.store.catalogue import Catalogue
-from annulet.store.errors import LogFailedError
+from annulet.store.errors import CatalogueError, LogFailedError
+from annulet.store.rebuilding import rebuild
 from annulet.store.segment import segment_name
+from annulet.store.written_mark import WRITTEN_FILE
 from tests.broker.amqp091.peer import Peer, persistent, publish
 from tests.broker.restarts import contents, crash, leave, publish_all, queue_of
 from tests.residency.acceptance.deep import deep_broker
@@ -112,6 +114,7 @@ async def test_a_ring_whose_last_window_was_torn_is_no_larger_than_its_size(tmp_
         await publish_all(broker, peer, *(persistent(1, "q", b"%d" % number) for number in range(3, 5)))
         shutil.copytree(tmp_path / "data", tmp_path / "killed")
         await leave(peer)
+    (tmp_path / "killed" / "messages" / WRITTEN_FILE).unlink()  # the power failed before anything of it was written
     segment = tmp_path / "killed" / "messages" / segment_name(1)
     content = segment.read_bytes()
     segment.write_bytes(content.rstrip(b"\0")[:-1].ljust(len(content), b"\0"))
@@ -257,7 +260,7 @@ async def test_queue_deleted_just_before_a_crash_takes_its_messages_along(tmp_pa
 
 
 async def test_messages_of_a_lost_catalogue_never_show_up_in_new_queues(tmp_path: Path) -> None:
-    """A new catalogue gives the same ids again, so what they name in the log must be gone before anybody declares."""
+    """A start refuses a catalogue that is missing; one made anew gives no id that the log knows of another queue."""
     data = tmp_path / "live"
     async with testing.broker(http=False, data_dir=data) as running:
         peer = await Peer(running.broker).open(1)
@@ -267,7 +270,12 @@ async def test_messages_of_a_lost_catalogue_never_show_up_in_new_queues(tmp_path
         await leave(peer)
     for file in (tmp_path / "copy").glob("catalogue.sqlite*"):
         file.unlink()
+    with pytest.raises(CatalogueError, match="missing beside a message log"):
+        async with testing.broker(http=False, data_dir=tmp_path / "copy"):
+            pass
+    assert [(queue.name, queue.messages) for queue in rebuild(tmp_path / "copy")] == [("secret", 1)]
     async with testing.broker(http=False, data_dir=tmp_path / "copy") as running:
+        assert len(contents(queue_of(running.broker, "secret"))) == 1
         peer = await Peer(running.broker).open(1)
         await peer.send(1, QUEUE.Declare(queue="q", durable=True))
         shutil.copytree(tmp_path / "copy", tmp_path / "again")  # killed here, with nothing else written

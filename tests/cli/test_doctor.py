@@ -75,3 +75,23 @@ def test_progress_is_for_terminals(capsys: pytest.CaptureFixture[str]) -> None:
     progress._last = 0.0
     progress(1, 2)
     assert capsys.readouterr().err == ""
+
+
+async def test_a_lost_catalogue_is_rebuilt_and_messages_are_discarded(tmp_path: Path) -> None:
+    await fill(tmp_path / "data")
+    data = str(tmp_path / "data")
+    (tmp_path / "data" / "catalogue.sqlite").unlink()
+    result = run(data)
+    assert result.exit_code == EXIT_UNSOUND
+    assert "error    catalogue-missing" in result.output
+    result = run(data, "--rebuild")
+    assert result.exit_code == 0, result.output
+    assert f"rebuilt queue work (id 1) of virtual host / with {COUNT} messages" in result.output
+    assert "annulet doctor" not in result.output
+    result = run(data, "--discard", "1")
+    assert result.exit_code == EXIT_UNSOUND
+    assert "queue 1 is 'work' in the catalogue" in result.output
+    (tmp_path / "data" / "catalogue.sqlite").unlink()
+    document = json.loads(run(data, "--discard", "1", "--json").stdout)
+    assert document["changes"] == [f"discarded {COUNT} messages of queue 1"]
+    assert document["figures"]["log"]["live_messages"] == 0

@@ -31,13 +31,15 @@ def test_a_queue_of_an_address_goes_by_the_addresss_settings():
     assert host.settings_address_of(queue) == "news"
 
 
-def test_declaring_again_compares_what_was_declared_not_what_came_of_it():
+def test_declaring_again_takes_what_was_declared_and_what_is_in_force():
     host = make_host({"q": {"default-ring-size": 5}})
     (queue,) = declare(host, "q")
     host.address_settings.set("q", {"default-ring-size": 6, "message-ttl": 100})
     assert declare(host, "q") == [queue]
-    with pytest.raises(PreconditionFailed, match=r"arg 'x-ring-size' for queue 'q'.*received '5' but current is none"):
-        declare(host, "q", arguments={"x-ring-size": 5})
+    assert declare(host, "q", arguments={"x-ring-size": 5}) == [queue]
+    text = r"arg 'x-ring-size' for queue 'q'.*received '6' but current is '5', by .*, and it was declared with none"
+    with pytest.raises(PreconditionFailed, match=text):
+        declare(host, "q", arguments={"x-ring-size": 6})
 
 
 def test_live_settings_follow_at_once_and_copied_ones_stay():

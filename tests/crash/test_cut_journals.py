@@ -13,7 +13,9 @@ import pytest
 
 from annulet.broker.durable_declarations import DurableDeclarations
 from annulet.store.catalogue import Catalogue
+from annulet.store.catalogue_mark import mark_path
 from annulet.store.data_format import CATALOGUE_FILE
+from annulet.store.errors import CatalogueError
 from annulet.store.journal import FRAME_HEADER_BYTES, HEADER_BYTES
 from tests.bulk.helpers import bench, crash_image
 from tests.store.data_directories import shrink
@@ -58,6 +60,7 @@ async def written(tmp_path: Path) -> Written:
 def cut(written: Written, target: Path, length: int) -> Answered:
     """Copy what was left with so much of the journal; return what must be there."""
     shutil.copytree(written.data, target)
+    mark_path(target).unlink()  # not synced: what a power loss leaves of it is another matter, see below
     os.truncate(target / f"{CATALOGUE_FILE}-wal", length)
     return [done for size, done in written.answers if size <= length][-1]
 
@@ -89,3 +92,21 @@ async def test_a_broker_starts_with_what_was_answered(written: Written, tmp_path
             keys = [f"key.{each}" for each in range(QUEUES)]
             found = {(queue.name, key) for key in keys for queue in here.host.route("amq.topic", key).queues}
             assert found | {(name, "") for name in here.host.queues} == answered
+
+
+async def test_a_cut_behind_which_something_was_answered_is_noticed(
+    written: Written, tmp_path: Path, moments: random.Random
+) -> None:
+    """The mark beside the messages tells how many changes the catalogue had seen: no power loss takes one of them."""
+    *cut_at, whole = [size for size, _ in written.answers]
+    for number, length in enumerate([moments.choice(cut_at), whole]):
+        data = tmp_path / str(number)
+        shutil.copytree(written.data, data)
+        os.truncate(data / f"{CATALOGUE_FILE}-wal", length)
+        if length == whole:
+            async with bench(data) as here:
+                assert len(here.host.queues) == QUEUES
+            continue
+        with pytest.raises(CatalogueError, match="lacks its last"):
+            async with bench(data):
+                pass

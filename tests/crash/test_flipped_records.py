@@ -25,6 +25,7 @@ from annulet.store.inspection import Inspection, inspect
 from annulet.store.quarantine import REASON_READ, REASON_RECOVERY
 from annulet.store.records import SEGMENT_HEADER_SIZE
 from annulet.store.segment import segment_name
+from annulet.store.written_mark import WRITTEN_FILE
 from tests.bulk.helpers import Bench, bench, crash_image
 from tests.crash.record_life import KEYS, RING, Left, contents, leave, lighten, number_of, removed
 from tests.crash.record_model import Logged, LogModel, places_of
@@ -148,13 +149,19 @@ class Killed:
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
-    return Killed(asyncio.run(leave(tmp_path_factory.mktemp("killed"))))
+    return Killed(unmarked(asyncio.run(leave(tmp_path_factory.mktemp("killed")))))
 
 
 @pytest.fixture(scope="module")
 def indexed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
     """The same in several segments."""
-    return Killed(asyncio.run(leave(tmp_path_factory.mktemp("indexed"), segments=True)))
+    return Killed(unmarked(asyncio.run(leave(tmp_path_factory.mktemp("indexed"), segments=True))))
+
+
+def unmarked(left: Left) -> Left:
+    """Take away the mark of what was synced, as a power loss may: with it damage in the last window is not torn."""
+    (left.data / LOG_DIRECTORY / WRITTEN_FILE).unlink()
+    return left
 
 
 def flip_of(moments: random.Random, hit: Logged, part: str = "") -> Flip:

@@ -29,7 +29,7 @@ except LookupError as unreachable:  # nothing can be put below SQLite
 STEPS = len(POWER_ROUND)
 DEATHS = 60
 TWIN = (
-    ("write catalogue journal", 225),
+    ("write catalogue journal", 340),
     ("sync catalogue journal", 30),
     ("write history journal", 30),
     ("sync segment", 12),

@@ -68,7 +68,7 @@ def test_reading_ahead_is_a_hint(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [Catalogue, History])
 def test_databases_are_for_their_user_alone(tmp_path: Path, kind: type[Catalogue | History]) -> None:
-    """With their journals, whatever the umask; one that is there already keeps the mode its operator gave it."""
+    """With their journals, whatever the umask."""
     path = tmp_path / "file.sqlite"
     former = os.umask(0)
     try:
@@ -81,4 +81,4 @@ def test_databases_are_for_their_user_alone(tmp_path: Path, kind: type[Catalogue
     assert "file.sqlite-wal" in modes
     path.chmod(0o640)
     create_private(str(path))
-    assert path.stat().st_mode & 0o777 == 0o640
+    assert path.stat().st_mode & 0o777 == 0o600

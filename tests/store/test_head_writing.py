@@ -165,6 +165,7 @@ def test_a_torn_end_that_is_cut_off_takes_the_heads_along() -> None:
     records = coloured(log, MIXED * 9)
     last = records[-1] >> ORDINAL_BITS
     after = files.copied()
+    del after.names_now["written"]  # a power loss may leave an older mark; with this one it would be no torn end
     name = f"{last:012d}.segment"
     after.names_now[name].data[:64] = bytes(64)
     before = f"{last - 1:012d}.segment"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from annulet.admin.access import broker_of
 from annulet.admin.responses import json_response
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from annulet.broker.broker import Broker
+
+ORPHANS_SHOWN: Final = 5
+"""Ids of unknown queues in a warning; the log names all of them."""
 
 
 async def live(request: Request) -> Response:
@@ -23,13 +26,16 @@ async def live(request: Request) -> Response:
 async def ready(request: Request) -> Response:
     """200 when clients may connect, 503 with the reason when not.
 
-    ``alarms`` names what holds publishers back, ``warnings`` says what somebody should look at.
+    ``alarms`` names what holds publishers back, ``warnings`` says what an operator should look at; with one of these
+    the status is ``degraded``.
     """
     broker = broker_of(request)
     reason = unready_reason(broker)
     if reason:
         return json_response({"status": "unavailable", "reason": reason}, 503)
-    return json_response({"status": "ok", "alarms": alarms(broker), "warnings": warnings(broker)})
+    found = warnings(broker)
+    status = "degraded" if found else "ok"
+    return json_response({"status": status, "alarms": alarms(broker), "warnings": found})
 
 
 def death_reason(broker: Broker) -> str:
@@ -60,6 +66,12 @@ def warnings(broker: Broker) -> list[str]:
     """Say what is wrong although everything works: damage on the disk, notes that cannot be written down."""
     found = []
     log = broker.log.statistics()
+    if broker.orphans:
+        queues = ", ".join(map(str, sorted(broker.orphans)[:ORPHANS_SHOWN]))
+        found.append(
+            f"{sum(broker.orphans.values())} messages of {len(broker.orphans)} queues that the catalogue does not know "
+            f"are kept and cannot be consumed (queue ids {queues}); stop the broker, run annulet doctor --rebuild"
+        )
     if log.corrupt_records or log.lost_records or log.quarantined_records:
         doubtful = f", perhaps some of {log.doubtful_places} places written since the last checkpoint"
         found.append(

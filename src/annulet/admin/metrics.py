@@ -285,6 +285,10 @@ def _gauges(broker: Broker) -> dict[str, tuple[str, float]]:
     return {
         "bulk_stages": ("Stages of bulk writes that wait for their commit", stages),
         "bulk_stage_bytes": ("Bytes of these and of stages being written", stage_bytes),
+        "orphaned_messages": (
+            "Messages of queues that the catalogue does not know: kept, and not to be consumed",
+            sum(broker.orphans.values()),
+        ),
         "ready": ("1 when clients may connect", broker.ready),
         "uptime_seconds": ("Seconds since start", max(0, broker.clock() - broker.started_at) / 1000),
         "http_connections": ("Open HTTP connections, WebSockets not counted", admission.http_connections),

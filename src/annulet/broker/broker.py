@@ -22,6 +22,7 @@ from annulet.broker.clock import Clock, system_clock
 from annulet.broker.commit import CommitPipeline
 from annulet.broker.consumer_timeouts import ConsumerTimeouts
 from annulet.broker.declaring import configure_host, declare_all
+from annulet.broker.deleted_queues import DeletedQueues
 from annulet.broker.delivery_shares import DeliveryShares, only_browse
 from annulet.broker.effects import DurableLosses, HostEffects
 from annulet.broker.event_log import EventLog
@@ -56,9 +57,10 @@ from annulet.core.audit import AuditTrail
 from annulet.core.virtual_host import VirtualHost
 from annulet.store.backup import remove_staging
 from annulet.store.catalogue import Catalogue
-from annulet.store.data_format import CATALOGUE_FILE, HISTORY_FILE, open_format
+from annulet.store.catalogue_mark import open_catalogue, refuse_new_catalogue, start_mark
+from annulet.store.data_format import CATALOGUE_FILE, HISTORY_FILE, KNOWN_NAMES, open_format
 from annulet.store.errors import StoreError
-from annulet.store.files import OsFileSystem
+from annulet.store.files import OsFileSystem, tighten
 from annulet.store.history import History
 from annulet.store.lock import DirectoryLock
 
@@ -121,6 +123,8 @@ class Broker:
 
     staged: StageFigures = NoStages()  # a service sets its own
     leases: LeaseFigures = NoLeases()  # a service sets its own
+    orphans: dict[int, int]  # since recovery: messages of queues that the catalogue does not know, by queue id
+    _deleted: DeletedQueues  # since it listens
 
     def __init__(self, configuration: BrokerConfiguration, *, clock: Clock = system_clock) -> None:
         self.configuration = configuration
@@ -209,13 +213,16 @@ class Broker:
     async def _recover(self) -> None:
         self.tls = TlsListeners(self.configuration, self.admission)
         directory = self.configuration.data_directory
+        new = False  # the catalogue
         if directory is not None:
             OsFileSystem().make_directory(directory)
             self._lock = DirectoryLock(directory)
             self._lock.acquire()
+            tighten(directory, KNOWN_NAMES)
             open_format(directory)
             remove_staging(directory)
-            self.catalogue = Catalogue(directory / CATALOGUE_FILE)
+            new = not (directory / CATALOGUE_FILE).exists()
+            self.catalogue = open_catalogue(directory)
             self.history = HistoryRecorder(History(directory / HISTORY_FILE))
             self._counter_rounds = CounterRounds(self.history)
         else:
@@ -224,6 +231,8 @@ class Broker:
         self.log: Log = await open_log(directory, self.loop, heads=self.configuration.search_process)
         self.commit = CommitPipeline(self.log, self.loop, self.history)
         self.commit.on_failure = self._log_failed
+        if new and self.log.report.live_records:
+            raise refuse_new_catalogue(self.catalogue)
         self.worker = SlicedWorker(self.loop, self.clock, self.log)
         if directory is not None:
             budget = self.configuration.body_budget_bytes
@@ -240,6 +249,9 @@ class Broker:
         restore_definitions(self)
         restore_history(self)
         await restore_messages(self)
+        self.catalogue.on_queue = self.log.name_queue
+        if directory is not None:
+            start_mark(self.catalogue, directory)
         self._restored = True
         for name, event_log in self.event_logs.items():
             event_log.open(self.hosts[name], self.catalogue)
@@ -258,6 +270,7 @@ class Broker:
             self._tls_listener, bound = await self.tls.listen("amqps", self.configuration.amqps, self._accept)
             self.amqps_address = (bound.host, bound.port)
         self._upkeep = LogUpkeep(self.commit, self.loop, self.clock())
+        self._deleted = DeletedQueues(self.catalogue, self.commit, self.loop)
         self._on_tick()
         self.loop_watch.start(self.loop)
         if self.pager is not None:
@@ -281,6 +294,7 @@ class Broker:
         await self.backups.stop()
         if self._upkeep is not None:
             await self._upkeep.stop()
+            await self._deleted.stop()
         await self._close_connections()
         for service in reversed(self.services):
             await service.stop()
@@ -312,6 +326,7 @@ class Broker:
             if self.commit.failed:
                 return  # counters know of what the log does not hold, and came no further than a death leaves them
             if self._restored:
+                DeletedQueues(self.catalogue, self.commit, self.loop).drop(self.catalogue.deleted_queues())
                 save_counters(self)
             self.log.close()
             if self._restored and self.history is not None:  # losses that waited for room with their settlements
@@ -481,6 +496,7 @@ class Broker:
                 connection.mark_dirty()
         if self._upkeep is not None:
             self._upkeep.tick(now)
+            self._deleted.tick()
         self.consumer_timeouts.tick(now)
         if self.pager is not None:  # last: it serves consumers, whose defects are not to stop what is above
             self.pager.tick(now)

@@ -7,10 +7,12 @@ counted and tried again with the next window: it never makes a publish fail.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from annulet.store.full_disk import FULL_DISK
 from annulet.store.history import WRITE_ERRORS
 from annulet.store.history_batch import HistoryBatch
 
@@ -105,6 +107,7 @@ class HistoryRecorder:
             self.failed = False
             return
         self.failures += 1
+        FULL_DISK.note(error, Path(self.history.path).parent, "losses, duplicate ids and delivery counts")
         if not self.failed:
             self.failed = True
             logger.error(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from annulet.broker.deleted_queues import DeletedQueues
 from annulet.broker.leased import expect_leased
 from annulet.broker.recovery_progress import ProgressLines
 from annulet.broker.row_recovery import Remembered, RowRestorer
@@ -24,10 +26,12 @@ from annulet.store.history_batch import EntryState
 from annulet.store.interface import RecoveredRows
 from annulet.store.log import MessageLog
 from annulet.store.memory import MemoryLog
+from annulet.store.queue_names import highest_id
 from annulet.store.spill import SpillStore
 from annulet.wire.amqp091.errors import RemoteProtocolError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from annulet.broker.broker import Broker
@@ -185,10 +189,7 @@ async def restore_messages(broker: Broker) -> None:
                 broker.pager.window_written()  # what is left to page goes on by itself
             await asyncio.sleep(0)
             lines.say(log.report.restored_records / live, restored=count)
-    if restorer.orphans:
-        # Durably, before anybody declares: a catalogue that was lost gives the same ids to other queues.
-        await broker.commit.durable()
-        logger.warning("messages of unknown queues dropped", count=restorer.orphans)
+    await agree(broker, restorer)
     restorer.finish()
     if restorer.unreadable:
         logger.warning("messages with malformed headers, nothing in them counts", count=restorer.unreadable)
@@ -196,11 +197,40 @@ async def restore_messages(broker: Broker) -> None:
         logger.info("messages restored", count=count, clean=log.clean)
 
 
+async def agree(broker: Broker, restorer: MessageRestorer) -> None:
+    """Let catalogue and log know the same queues. Before anybody declares one.
+
+    What queues held that were deleted goes for good. What is of queues that the catalogue does not know, and that
+    nobody deleted, stays in the log: their ids are given to no other queue.
+    """
+    catalogue, log = broker.catalogue, broker.log
+    deleted = catalogue.deleted_queues()
+    if restorer.deleted:
+        await broker.commit.durable()
+        logger.info("messages of deleted queues dropped", count=restorer.deleted)
+    DeletedQueues(catalogue, broker.commit, broker.loop).drop(deleted)
+    broker.orphans = dict(restorer.orphans)
+    known = log.known_queues
+    catalogue.reserve_queue_ids(max(highest_id(known, log.next_sequences), max(broker.orphans, default=0)))
+    log.name_queues([*catalogue.queue_names(), *[known.queues[i] for i in broker.orphans if i in known.queues]])
+    for queue_id, count in sorted(broker.orphans.items()):
+        name = known.queues.get(queue_id)
+        logger.error(
+            "messages of a queue that the catalogue does not know are kept and cannot be consumed",
+            queue_id=queue_id,
+            queue=None if name is None else name.name,
+            virtual_host=None if name is None else name.virtual_host,
+            messages=count,
+            remedy="stop the broker and run annulet doctor --rebuild",
+        )
+
+
 class MessageRestorer:
     """Makes messages of what the log recovered, and entries of them with what the history remembers."""
 
     def __init__(self, broker: Broker) -> None:
-        self.orphans = 0  # (queue, message) pairs whose queue is gone
+        self.orphans: Counter[int] = Counter()  # messages by id of a queue that the catalogue does not know
+        self.deleted = 0  # (queue, message) pairs whose queue was deleted
         self.unreadable = 0  # messages whose headers are malformed
         self._broker = broker
         self._queues: dict[int, Queue] = {}
@@ -210,6 +240,7 @@ class MessageRestorer:
                 if queue.queue_id:
                     self._queues[queue.queue_id] = queue
                     self._hosts[queue.queue_id] = host
+        self._deleted = broker.catalogue.deleted_queues()
         expect_leased(broker.catalogue, self._queues)
         self._redelivered = {queue_id: _redelivered(broker, queue_id) for queue_id in self._queues}
         # All that is read of the history is read now: from the first turn on it belongs to the disk thread.
@@ -228,10 +259,10 @@ class MessageRestorer:
             pager,
             self._queues,
             restore=self.restore,
+            pass_over=self.pass_over,
             origin_of=self._origin,
-            remembered=Remembered(self._remembered_sequences, self._counts),
+            remembered=Remembered(self._remembered_sequences, self._counts, self._redelivered),
             uncovered=self._uncovered,
-            redelivered=self._redelivered,
         )
 
     def _remembered_sequences(self, queue_id: int) -> list[int]:
@@ -244,9 +275,8 @@ class MessageRestorer:
         message = self._message(recovered)
         for queue_id, sequence in recovered.targets:
             queue = self._queues.get(queue_id)
-            if queue is None:  # deleted, but the crash came before the log knew
-                log.settle(recovered.record, queue_id)
-                self.orphans += 1
+            if queue is None:
+                self.pass_over(queue_id, [recovered.record])
                 continue
             seen = not log.clean or sequence in self._redelivered[queue_id]
             states = self._states.get(queue_id)
@@ -264,6 +294,14 @@ class MessageRestorer:
             if self._broker.pager is not None:
                 self._broker.pager.notes.stored(entry)
 
+    def pass_over(self, queue_id: int, records: Sequence[int]) -> None:
+        """Settle messages of a queue that was deleted; the crash came before the log knew. Keep those of another."""
+        if queue_id in self._deleted:
+            self._broker.log.settle_all(list(records), queue_id)
+            self.deleted += len(records)
+        else:
+            self.orphans[queue_id] += len(records)
+
     def finish(self) -> None:
         """End the recovery of all queues, and drop what the history holds of what did not come back."""
         broker = self._broker
@@ -276,13 +314,17 @@ class MessageRestorer:
             return
         for queue_id in self._paused & self._queues.keys():
             self._queues[queue_id].pause(broker.clock())
-        for queue_id in self._remembered - self._queues.keys():  # deleted, but the crash came before the history knew
+        for queue_id in self._remembered - self._queues.keys() - self.orphans.keys():  # deleted before it knew
             broker.history.pending.forget_queue(queue_id)
         pending = broker.history.pending
         for queue_id, states in self._states.items():
+            if queue_id in self.orphans:
+                continue
             for sequence in states:
                 pending.entries[queue_id, sequence] = None
         for queue_id, sequence in self._counts.left():
+            if queue_id in self.orphans:
+                continue
             pending.counts.note(queue_id, sequence, 0)
 
     def _message(self, recovered: RecoveredMessage) -> Message:

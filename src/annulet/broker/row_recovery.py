@@ -50,13 +50,16 @@ class Remembered(NamedTuple):
 
     sequences_of: Callable[[int], Iterable[int]]  # by queue id those of which more is known than a count
     counts: KnownCounts
+    redelivered: dict[int, RedeliveredRanges]  # by queue id what came back before a clean stop
 
 
 class RowRestorer:
     """Restores messages of the queues in ``queues``. ``restore`` puts back a message that was read.
 
+    ``pass_over`` is told of records of other queues.
+
     ``remembered``: how often messages came back, and which have to be read. Of records from ``uncovered`` on those that
-    may have a duplicate id have to. ``redelivered``: by queue id what came back before a clean stop.
+    may have a duplicate id have to.
     """
 
     def __init__(
@@ -66,20 +69,21 @@ class RowRestorer:
         queues: dict[int, Queue],
         *,
         restore: Callable[[RecoveredMessage], None],
+        pass_over: Callable[[int, Sequence[int]], None],
         origin_of: Callable[[tuple[str, str, str, str]], Origin],
         remembered: Remembered,
         uncovered: int,
-        redelivered: dict[int, RedeliveredRanges],
     ) -> None:
         self._log = log
         self._pager = pager
         self._queues = queues
         self._restore = restore
+        self._pass_over = pass_over
         self._origin_of = origin_of
         self._remembered_of = remembered.sequences_of
         self._counts = remembered.counts
         self._uncovered = uncovered
-        self._redelivered = redelivered
+        self._redelivered = remembered.redelivered
         self._remembered: dict[int, list[int]] = {}  # ascending, by queue id
         pager.small.expect()
 
@@ -94,7 +98,10 @@ class RowRestorer:
         """Put messages back. Returns how much work it was, as a number of messages read."""
         queue = self._queues.get(rows.queue_id)
         length = len(rows.records)
-        if queue is None or not self._are_next(queue, rows):
+        if queue is None:
+            self._pass_over(rows.queue_id, rows.records)
+            return length // ROWS_PER_READ
+        if not self._are_next(queue, rows):
             return self._read(rows, 0, length)
         end = bisect_left(rows.records, self._uncovered) if rows.duplicate_ids else length
         start = min(front_room(queue, rows.sizes, self._pager.budget.front_of(queue, rows.sizes)), end)

@@ -21,11 +21,12 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from annulet.broker.limits import Limits
-from annulet.bulk.errors import InvalidRequestError, NotFoundError, RefusedError
+from annulet.bulk.errors import InvalidRequestError, NotFoundError, RefusedError, UnavailableError
 from annulet.bulk.protocol import owner_of
 from annulet.bulk.stage_account import Place, StageAccount, StageEntry
 from annulet.store.data_format import STAGE_DIRECTORY
-from annulet.store.files import OsFileSystem
+from annulet.store.files import OsFileSystem, make_private_directory, open_private
+from annulet.store.full_disk import FULL_DISK
 
 STAGE_AGE_MAX: Final = 24 * 3600
 """Seconds a stage waits for its commit. A query that was down for longer computes its batch again anyway."""
@@ -100,15 +101,20 @@ class StageStore:
             self._memory[self._place(key)] = (time.monotonic(), sink.getvalue().to_pybytes())
             return counts
         folder = self._directory / _folder_name(key.query)
-        folder.mkdir(exist_ok=True)
+        make_private_directory(folder)
         path = folder / (key.stage + _SUFFIX)
         part = folder / f"{key.stage}.{secrets.token_hex(4)}{_PART}"  # the stage may be sent again while this one hangs
         try:
-            with part.open("wb") as file:
+            with os.fdopen(open_private(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
                 counts = _write_stream(pa.PythonFile(file, mode="w"), schema, batches, entry)
                 file.flush()
                 os.fsync(file.fileno())
             part.rename(path)
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            if FULL_DISK.note(error, self._directory, "rows of a staged publish"):
+                raise UnavailableError(f"the broker's disk is full: {error.strerror}; free space there") from error
+            raise
         except BaseException:
             part.unlink(missing_ok=True)
             raise

@@ -17,6 +17,7 @@ import click
 from annulet.cli.local_path import LocalPath
 from annulet.store.errors import StoreError
 from annulet.store.inspection import ERROR, NOT_CHECKED, NOTE, WARNING, inspect, repair
+from annulet.store.rebuilding import discard, rebuild
 
 if TYPE_CHECKING:
     from annulet.store.inspection import Inspection
@@ -37,27 +38,62 @@ COLOURS: Final = {ERROR: "red", WARNING: "yellow", NOTE: "cyan"}
 @click.argument("data", type=LocalPath(), default=Path("annulet-data"))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: sound, findings, figures.")
 @click.option("--repair", "wanted", is_flag=True, help="Remove temporary and orphaned files. Never a message.")
-def doctor(data: Path, *, as_json: bool, wanted: bool) -> None:
+@click.option(
+    "--rebuild",
+    "rebuilding",
+    is_flag=True,
+    help="Put queues back that the message log knows and the catalogue lacks; accept the catalogue as it is otherwise.",
+)
+@click.option(
+    "--discard",
+    "discarded",
+    type=click.IntRange(min=1),
+    multiple=True,
+    metavar="ID",
+    help="Drop for good the messages of a queue that the catalogue does not know.",
+)
+def doctor(data: Path, *, as_json: bool, wanted: bool, rebuilding: bool, discarded: tuple[int, ...]) -> None:
     """Look at the data directory DATA of a stopped broker.  [default: ./annulet-data]
 
     Exit code 0: nobody has to do anything; 1: there is an error or a warning; 3: nothing but that there was no room to
     look at all of it.
     """
+    changes: list[str] = []
+    failure = ""
     with quiet_log():
+        try:
+            changes = change(data, rebuilding=rebuilding, discarded=discarded)
+        except (StoreError, OSError) as error:
+            failure = str(error)
         found = inspect(data, int(time.time() * 1000), None if as_json else Progress())
     removed: list[Path] = []
-    failure = ""
     if wanted:
         try:
             removed = repair(found)
         except (StoreError, OSError) as error:
             failure = str(error)
     if as_json:
-        click.echo(json.dumps(document(found, removed, failure), indent=2))
+        click.echo(json.dumps(document(found, removed, failure) | {"changes": changes}, indent=2))
     else:
-        for line in lines(found, removed, failure):
+        for line in (*changes, *lines(found, removed, failure)):
             click.echo(line)
     sys.exit(EXIT_UNSOUND if failure else exit_code(found))
+
+
+def change(data: Path, *, rebuilding: bool, discarded: tuple[int, ...]) -> list[str]:
+    """Do what was asked for before the directory is looked at; return what was done. Raises ``StoreError``."""
+    done = []
+    if discarded:
+        counts = discard(data, discarded)
+        done += [f"discarded {count} messages of queue {queue_id}" for queue_id, count in counts.items()]
+    if rebuilding:
+        done += [
+            f"rebuilt queue {queue.name} (id {queue.queue_id}) of virtual host {queue.virtual_host} with "
+            f"{queue.messages} messages"
+            for queue in rebuild(data)
+        ]
+        done.append("the catalogue is accepted beside this message log")
+    return done
 
 
 def exit_code(found: Inspection) -> int:

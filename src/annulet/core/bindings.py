@@ -95,6 +95,13 @@ class Binding:
         return any(consumer.session.connection_identity is connection for consumer in self.queue.consumers)
 
     @property
+    def leads_nowhere(self) -> bool:
+        """Its destination is gone, and it will be taken away in a slice of work."""
+        if self.queue is not None:
+            return self.queue.deleted
+        return self.exchange is not None and self.exchange.dropped
+
+    @property
     def destination_kind(self) -> str:
         """``queue`` or ``exchange``."""
         return TO_EXCHANGE if self.queue is None else TO_QUEUE

@@ -18,6 +18,7 @@ from annulet.core.addresses import names_management
 from annulet.core.arguments import Arguments, parse_queue_arguments
 from annulet.core.arguments.unknown import ACCEPT, WARN
 from annulet.core.automatic import NEVER, Lifetime, queue_due_at, sooner
+from annulet.core.dropped_edges import QUEUES_AT_ONCE, OwnedQueues
 from annulet.core.equivalence import require_same, require_same_settings
 from annulet.core.errors import AccessRefused, NotFound, PreconditionFailed, ResourceLocked
 from annulet.core.filters import compile_filter
@@ -58,6 +59,7 @@ class DeclaredQueues(Publishing):
         self._lifetimes: dict[Queue, Lifetime] = {}
         self._declared: dict[Queue, ResolvedQueue] = {}
         self.unknown_arguments = WARN  # what becomes of an argument that changes nothing here
+        self._owned: dict[object, dict[Queue, None]] = {}  # exclusive queues, by their connection
         self._reaps_declared = self._some_reap_declared()
         self.address_settings.listeners.append(self.address_settings_changed)
         self.policies.listeners.append(self.policy_changed)
@@ -161,6 +163,8 @@ class DeclaredQueues(Publishing):
         self.queues[queue.name] = queue
         queue.events = self.effects.events_of(queue)
         self._bindings_to_queue[queue] = {}
+        if queue.owner is not None:
+            self._owned.setdefault(queue.owner, {})[queue] = None
         self.graph_changed()
 
     def _require_same(
@@ -249,10 +253,14 @@ class DeclaredQueues(Publishing):
         held = queue.order.count + queue.schedule.count
         if if_empty and held:
             raise PreconditionFailed(f"{what} not empty: it holds {held} messages; purge it or delete without if-empty")
-        for binding in self.bindings_of_queue(queue):
-            self._unbind(binding)
+        edges = self.bindings_of_queue(queue)
         del self.queues[queue.name]
         del self._bindings_to_queue[queue]
+        owned = self._owned.get(queue.owner) if queue.owner is not None else None
+        if owned is not None:
+            owned.pop(queue, None)
+            if not owned:
+                del self._owned[queue.owner]
         del self._lifetimes[queue]
         del self._declared[queue]
         self.filters.pop(queue, None)
@@ -260,6 +268,7 @@ class DeclaredQueues(Publishing):
         if queue.name not in self.exchanges:  # an address of this name keeps its ids for its other queues
             self.forget_duplicates(queue.name)
         pending = queue.delete(now)
+        self.drop_edges(edges)
         self.accounts.queue_gone(queue)
         self.effects.queue_deleted(queue)
         return pending
@@ -351,10 +360,12 @@ class DeclaredQueues(Publishing):
         return False
 
     def connection_closed(self, owner: object, now: int) -> list[Queue]:
-        """Delete the exclusive queues of a connection that ended, and return them."""
-        owned = [queue for queue in self.queues.values() if queue.owner is owner]
-        for queue in owned:
+        """Delete the exclusive queues of a connection that ended, and return them; very many go in slices of work."""
+        owned = list(self._owned.get(owner, ()))
+        for queue in owned[:QUEUES_AT_ONCE]:
             self.delete_queue(queue, now)
+        if len(owned) > QUEUES_AT_ONCE:
+            self.effects.later(OwnedQueues(self, owned[QUEUES_AT_ONCE:]), now)
         return owned
 
     def _abandoned(self, queue: Queue, now: int) -> bool:

@@ -416,7 +416,7 @@ class Publishing(RoutingGraph):
     def binding_removed(self, binding: Binding) -> None:
         """Drop the ids of a node that lost its last queue (Artemis)."""
         source = binding.source
-        if binding.queue is not None and not any(edge.queue is not None for edge in source.bindings.values()):
+        if binding.queue is not None and (source.dropped or not source.queue_bindings):
             self.forget_duplicates(source.name)
 
     def exchange_dropped(self, exchange: Exchange) -> None:

@@ -128,7 +128,7 @@ class Walk:
                 continue
             if binding.queue is not None:
                 taken = self._reach(binding.queue) or taken
-            elif binding.exchange is not None:
+            elif binding.exchange is not None and not binding.exchange.dropped:
                 replaced = binding.replacement_key
                 following.append((binding.exchange, routing_key if replaced is None else replaced))
         if not taken and not following and exchange.alternate is not None:
@@ -204,6 +204,8 @@ class Walk:
 
     def _reach(self, queue: Queue) -> bool:
         """Note a queue unless its own filter keeps the message out; say whether it takes it."""
+        if queue.deleted:  # what led to it is being taken away
+            return False
         filters = self.graph.filters
         if filters:
             selector = filters.get(queue)

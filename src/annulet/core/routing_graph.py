@@ -9,6 +9,7 @@ from annulet.core.arguments import Arguments, parse_alternate_exchange
 from annulet.core.arguments.values import NAME_BYTES_MAX, refuse_line_breaks, shown
 from annulet.core.bindings import Binding, BindingKey
 from annulet.core.diverts import DivertTable
+from annulet.core.dropped_edges import EDGES_AT_ONCE, DroppedEdges
 from annulet.core.equivalence import require_same
 from annulet.core.errors import AccessRefused, InvalidArgument, NotFound, PreconditionFailed
 from annulet.core.exchanges import EXCHANGE_TYPES, Address, DirectExchange, Exchange
@@ -150,7 +151,7 @@ class RoutingGraph:
         exchange = self.exchanges.get(name)
         if exchange is None:
             return
-        if if_unused and exchange.bindings:
+        if if_unused and any(not edge.leads_nowhere for edge in exchange.bindings.values()):
             raise PreconditionFailed(
                 f"exchange '{name}' in vhost '{self.name}' in use: it has {len(exchange.bindings)} bindings; "
                 "unbind them or delete without if-unused"
@@ -222,11 +223,11 @@ class RoutingGraph:
     def bindings(self) -> Iterator[Binding]:
         """Iterate all bindings, by source. Those of the default exchange are implied by the queues' names."""
         for exchange in self.exchanges.values():
-            yield from exchange.bindings.values()
+            yield from [edge for edge in exchange.bindings.values() if not edge.leads_nowhere]
 
     def bindings_of_queue(self, queue: Queue) -> list[Binding]:
         """Return the bindings that lead to a queue, oldest first."""
-        return list(self._bindings_to_queue.get(queue, {}).values())
+        return [edge for edge in self._bindings_to_queue.get(queue, {}).values() if not edge.source.dropped]
 
     # ------------------------------------------------------------------ routes
 
@@ -327,12 +328,17 @@ class RoutingGraph:
 
     def _bind(self, binding: Binding) -> Binding:
         existing = binding.source.bindings.get(binding.key)
-        if existing is not None:
+        if existing is not None and not existing.leads_nowhere:
             return existing
+        if existing is not None:  # to something of the same name that is gone
+            binding.source.remove(existing)
+            self._unlink(existing)
         kept = self.kept_for(binding.source, binding) if isinstance(binding.source, Address) else []
         binding.source.add(binding)
         if binding.queue is not None:
             self._bindings_to_queue[binding.queue][(binding.source.name, binding.key)] = binding
+        elif binding.exchange is not None:
+            binding.exchange.incoming[binding] = None
         self.graph_changed()
         if isinstance(binding.source, Address):
             self.queue_joined(binding.source, binding, kept)
@@ -343,14 +349,40 @@ class RoutingGraph:
         binding = source.bindings.get(wanted.key)
         if binding is None:
             return None
-        source.remove(binding)
-        if binding.queue is not None:
-            del self._bindings_to_queue[binding.queue][(source.name, binding.key)]
+        self.drop_edge(binding)
         self.graph_changed()
-        self.binding_removed(binding)
-        if source.auto_delete and not source.bindings and self.exchanges.get(source.name) is source:
-            self._drop_exchange(source)
         return binding
+
+    def drop_edges(self, edges: list[Binding]) -> None:
+        """Take away bindings of which one end is gone: at once, or very many in slices of work."""
+        if len(edges) > EDGES_AT_ONCE:
+            self.effects.later(DroppedEdges(self, edges), self.latest)
+            return
+        for binding in edges:
+            self.drop_edge(binding)
+
+    def drop_edge(self, binding: Binding) -> None:
+        """Take a binding away, unless it is already. A source that goes with its last binding goes too."""
+        source = binding.source
+        if source.bindings.get(binding.key) is not binding:
+            return
+        source.remove(binding)
+        self._unlink(binding)
+        if source.dropped:
+            return  # what was kept for all of its bindings went with it
+        self.binding_removed(binding)
+        if source.auto_delete and not source.bindings:
+            self._drop_exchange(source)
+
+    def _unlink(self, binding: Binding) -> None:
+        """Take a binding from what its destination knows."""
+        if binding.exchange is not None:
+            binding.exchange.incoming.pop(binding, None)
+        elif binding.queue is not None:
+            known = self._bindings_to_queue.get(binding.queue)
+            place = (binding.source.name, binding.key)
+            if known is not None and known.get(place) is binding:
+                del known[place]
 
     def _drop_exchange(self, exchange: Exchange) -> None:
         """Take an exchange out of the graph. Sources it was bound to may lose their last binding and go too."""
@@ -359,11 +391,14 @@ class RoutingGraph:
         if address is not None:
             self._wildcards.remove(exchange.name)
             self.address_dropped(address)
-        for binding in list(exchange.bindings.values()):
-            self._unbind(binding)
-        for source in list(self.exchanges.values()):
-            for binding in [edge for edge in source.bindings.values() if edge.exchange is exchange]:
-                self._unbind(binding)
+        exchange.dropped = True
+        edges = list(exchange.bindings.values())
+        for binding in edges:
+            if binding.queue is not None:
+                self.binding_removed(binding)
+                break
+        edges += exchange.incoming
+        self.drop_edges(edges)
         self.graph_changed()
         self.exchange_dropped(exchange)
         self.effects.exchange_deleted(exchange.name)

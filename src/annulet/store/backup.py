@@ -23,14 +23,16 @@ from annulet.store.data_format import (
     FORMAT_FILE,
     FORMAT_VERSION,
     LOG_DIRECTORY,
+    MARK_FILE,
     STAGE_DIRECTORY,
     STAGING_DIRECTORY,
     UNFINISHED_BACKUP,
 )
 from annulet.store.errors import BackupError
-from annulet.store.files import OsFileSystem
+from annulet.store.files import OsFileSystem, create_private, make_private_directory, open_private
 from annulet.store.head_blocks import HEADS_SUFFIX
 from annulet.store.segment import segment_number
+from annulet.store.written_mark import WRITTEN_FILE
 
 if TYPE_CHECKING:
     import threading
@@ -42,10 +44,8 @@ COPY_BYTES: Final = 4 << 20
 SPACE_KEPT: Final = 64 << 20
 """Bytes that stay free on the target's disk: a broker is to be able to start on the backup."""
 
-DIRECTORY_MODE: Final = 0o700
-"""Messages and password hashes are nobody else's business."""
-
-FILE_MODE: Final = 0o600
+NOT_COPIED: Final = frozenset({BALLAST_FILE, OPEN_MARKER, WRITTEN_FILE, MARK_FILE})
+"""Of the log's files. Marks are written in place, and would tell of what came after the instant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +78,10 @@ class Staging:
         Nobody may write, replace or remove files of the log meanwhile. Raises :class:`BackupError` where the file
         system has no hard links.
         """
-        (self.directory / LOG_DIRECTORY).mkdir()
+        make_private_directory(self.directory / LOG_DIRECTORY)
         for name in sorted(path.name for path in log.iterdir()):
             number = segment_number(name)
-            if name in (BALLAST_FILE, OPEN_MARKER) or name.endswith((UNFINISHED_SUFFIX, HEADS_SUFFIX)):
+            if name in NOT_COPIED or name.endswith((UNFINISHED_SUFFIX, HEADS_SUFFIX)):
                 continue
             staged = f"{LOG_DIRECTORY}/{name}"
             try:
@@ -95,7 +95,7 @@ class Staging:
                 self.files.append(StagedFile(staged, ends[number]))
             else:
                 self.add(staged)
-        (self.directory / LOG_DIRECTORY / OPEN_MARKER).touch()
+        create_private(str(self.directory / LOG_DIRECTORY / OPEN_MARKER))
         self.add(f"{LOG_DIRECTORY}/{OPEN_MARKER}")  # a start on the backup recovers, as after a crash
 
     def link_stages(self, stages: Path) -> None:
@@ -106,7 +106,8 @@ class Staging:
         """
         for path in sorted(stages.glob("*/*.arrow")):
             place = self.directory / STAGE_DIRECTORY / path.parent.name
-            place.mkdir(parents=True, exist_ok=True)
+            make_private_directory(place.parent)
+            make_private_directory(place)
             try:
                 os.link(path, place / path.name)
             except FileNotFoundError:
@@ -122,7 +123,7 @@ def open_staging(data: Path) -> Staging:
     """Make the staging directory of a data directory, empty."""
     remove_staging(data)
     directory = data / STAGING_DIRECTORY
-    directory.mkdir(mode=DIRECTORY_MODE)
+    make_private_directory(directory)
     return Staging(directory)
 
 
@@ -135,6 +136,8 @@ def remove_staging(data: Path) -> None:
 
 def check_target(target: Path, data: Path) -> None:
     """Refuse what cannot take a backup of the data directory ``data``: :class:`BackupError` with the remedy."""
+    if "\0" in str(target):
+        raise BackupError(f"directory {str(target)!r} has a NUL character; give a path without it")
     if not target.is_absolute():
         raise BackupError(f"directory {str(target)!r} is relative; give an absolute path on the broker's machine")
     place = target.resolve()
@@ -178,7 +181,7 @@ class BackupCopy:
     def _copy_all(self) -> None:
         target = self._target
         self._make_directory(target)
-        (target / UNFINISHED_BACKUP).touch(mode=FILE_MODE)
+        create_private(str(target / UNFINISHED_BACKUP))
         self._made.append(target / UNFINISHED_BACKUP)
         for file in self._staging.files:
             self._copy(file)
@@ -204,7 +207,7 @@ class BackupCopy:
 
     def _make_directory(self, path: Path) -> None:
         if not path.exists():
-            path.mkdir(mode=DIRECTORY_MODE)
+            make_private_directory(path)
             self._made.append(path)
 
     def _copy(self, file: StagedFile) -> None:
@@ -212,7 +215,7 @@ class BackupCopy:
         for directory in reversed(Path(file.name).parents[:-1]):
             self._make_directory(self._target / directory)
         with source.open("rb") as reader:
-            descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+            descriptor = open_private(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
             self._made.append(target)
             with os.fdopen(descriptor, "wb", buffering=0) as writer:
                 left = file.bytes

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from annulet.store.argument_json import dump_arguments, load_arguments
@@ -22,17 +23,20 @@ from annulet.store.definitions import (
     LeaseRange,
     LeaseRecord,
     PermissionRecord,
+    QueueName,
     QueueRecord,
     SubscriptionRecord,
     UserRecord,
 )
 from annulet.store.errors import CatalogueError
+from annulet.store.full_disk import FULL_DISK
+from annulet.store.marks import Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
     from annulet.core.message import PropertyValue
+    from annulet.store.marks import MarkFile
 
     Arguments = dict[str, PropertyValue]
 
@@ -43,9 +47,12 @@ KIND: Final = DatabaseKind(
     MIGRATIONS,
     synced=True,
     error=CatalogueError,
-    remedy="restore it from a backup, or move it away to start with no definitions (messages of queues it named are "
-    "then dropped)",
+    remedy="restore it from a backup, or move it away and have annulet doctor --rebuild make one of the queues that "
+    "the message log knows",
 )
+
+IDENTITY: Final = "identity"
+"""Name of the secret that tells one catalogue from all others."""
 
 REDELIVERED: Final = "redelivered"
 """Among the counters of a queue as they are written: a list, where the counters are numbers."""
@@ -65,11 +72,28 @@ class Catalogue:
     def __init__(self, path: Path | str) -> None:
         self.path = str(path)
         self._depth = 0  # open transaction() brackets
+        self._mark: MarkFile | None = None
+        self.on_queue: Callable[[QueueName], None] | None = None  # told of each queue that was added
+        self.deletions = 0  # of queues since the file was opened or ids of deleted ones were last dropped
+        self._secrets: dict[str, bytes] = {}  # as they are in the file
         self._connection = open_database(self.path, KIND)
+        self.generation: int = self._rows("SELECT value FROM generations WHERE name = 'catalogue'")[0][0]
+
+    def mark_with(self, mark: MarkFile) -> None:
+        """Tell a mark beside the message log of every change from now on: see :mod:`annulet.store.catalogue_mark`."""
+        self.secret(IDENTITY)
+        self._mark = mark
+        mark.begin(self._present())
+
+    def _present(self) -> Mark:
+        return Mark(self.generation, self.secret(IDENTITY))
 
     def close(self) -> None:
         """Close the file. Idempotent."""
         self._connection.close()
+        if self._mark is not None:
+            self._mark.close()
+            self._mark = None
 
     def copy_to(self, path: Path) -> None:
         """Write all of it to a new file, as it is now. The file is not synced. Raises :class:`BackupError`."""
@@ -82,23 +106,38 @@ class Catalogue:
         Raises :class:`CatalogueError` when the file refuses; nothing was changed then.
         """
         outermost = self._depth == 0
+        changes = self._connection.total_changes
         if outermost:
-            self._change("BEGIN IMMEDIATE")
+            self._execute("BEGIN IMMEDIATE", ())
         self._depth += 1
         try:
             yield
             if outermost:
-                self._change("COMMIT")
+                self._commit(changed=self._connection.total_changes != changes)
         except BaseException:
             if outermost and self._connection.in_transaction:  # SQLite may have rolled back by itself
-                self._change("ROLLBACK")
+                self._execute("ROLLBACK", ())
             raise
         finally:
             self._depth -= 1
 
+    def _commit(self, *, changed: bool) -> None:
+        """End the transaction. The mark follows what is durable: an older mark says less, never something wrong."""
+        if not changed:
+            self._execute("COMMIT", ())
+            return
+        self._execute("UPDATE generations SET value = value + 1 WHERE name = 'catalogue'", ())
+        self._execute("COMMIT", ())
+        self.generation += 1
+        if self._mark is not None:
+            self._mark.write(self._present())
+
     def _change(self, statement: str, *values: object) -> int:
         """Run one statement, durable on return unless inside a transaction. Returns the rows changed."""
-        return self._execute(statement, values).rowcount
+        if self._depth:
+            return self._execute(statement, values).rowcount
+        with self.transaction():
+            return self._execute(statement, values).rowcount
 
     def _rows(self, statement: str, *values: object) -> list[Any]:
         return self._execute(statement, values).fetchall()
@@ -107,7 +146,13 @@ class Catalogue:
         try:
             return self._connection.execute(statement, values)
         except sqlite3.DatabaseError as error:
-            raise CatalogueError(f"catalogue {self.path} refuses a statement: {error}; check the disk") from error
+            raise self._refusal(error, "a statement") from error
+
+    def _refusal(self, error: sqlite3.DatabaseError, what: str) -> CatalogueError:
+        """Return what is to be raised; a full disk is logged as one."""
+        full = FULL_DISK.note(error, Path(self.path).parent, "definitions")
+        remedy = "free space on that disk" if full else "check the disk"
+        return CatalogueError(f"catalogue {self.path} refuses {what}: {error}; {remedy}")
 
     # ------------------------------------------------------------------ virtual hosts, users, permissions
 
@@ -139,9 +184,11 @@ class Catalogue:
 
     def secret(self, name: str) -> bytes:
         """Return 32 random octets that stay the same as long as the catalogue."""
-        self._change("INSERT OR IGNORE INTO secrets VALUES (?, randomblob(32))", name)
-        value: bytes = self._rows("SELECT value FROM secrets WHERE name = ?", name)[0][0]
-        return value
+        known = self._secrets.get(name)
+        if known is None:
+            self._change("INSERT OR IGNORE INTO secrets VALUES (?, randomblob(32))", name)
+            known = self._secrets[name] = self._rows("SELECT value FROM secrets WHERE name = ?", name)[0][0]
+        return known
 
     def delete_user(self, name: str) -> None:
         """Delete a user with its permissions; one that is not there is fine."""
@@ -245,24 +292,84 @@ class Catalogue:
         ``address``: whose settings it takes, empty for its own name; ``auto_created``: the broker made it because
         somebody named it.
         """
-        try:
-            cursor = self._connection.execute(
-                "INSERT INTO queues (virtual_host, name, auto_delete, arguments, address, auto_created) "
-                "VALUES (?, ?, ?, ?, ?, ?)",
-                (virtual_host, name, auto_delete, dump_arguments(arguments), address, auto_created),
-            )
-        except sqlite3.DatabaseError as error:
-            raise CatalogueError(
-                f"catalogue {self.path} refuses queue {name!r} of {virtual_host!r}: {error}"
-            ) from error
+        with self.transaction():
+            try:
+                cursor = self._connection.execute(
+                    "INSERT INTO queues (virtual_host, name, auto_delete, arguments, address, auto_created) "
+                    "VALUES (?, ?, ?, ?, ?, ?)",
+                    (virtual_host, name, auto_delete, dump_arguments(arguments), address, auto_created),
+                )
+            except sqlite3.DatabaseError as error:
+                raise self._refusal(error, f"queue {name!r} of {virtual_host!r}") from error
         assert cursor.lastrowid is not None
+        if self.on_queue is not None:
+            self.on_queue(self.queue_name(cursor.lastrowid))
         return cursor.lastrowid
+
+    def queue_names(self) -> list[QueueName]:
+        """Return the durable queues of all virtual hosts, as the message log keeps them a second time."""
+        rows = self._rows("SELECT id, virtual_host, name, auto_delete, arguments, address, auto_created FROM queues")
+        return [_named(row) for row in rows]
+
+    def queue_name(self, queue_id: int) -> QueueName:
+        """Return one of them. Raises ``LookupError`` for an id that no queue has."""
+        rows = self._rows(
+            "SELECT id, virtual_host, name, auto_delete, arguments, address, auto_created FROM queues WHERE id = ?",
+            queue_id,
+        )
+        if not rows:
+            raise LookupError(f"no queue of the catalogue has the id {queue_id}")
+        return _named(rows[0])
+
+    def restore_queue(self, name: QueueName) -> str:
+        """Put a queue back under its id. Returns its name, another one where a queue of its name is there by now."""
+        given = name.name
+        with self.transaction():
+            if self._rows("SELECT id FROM queues WHERE virtual_host = ? AND name = ?", name.virtual_host, given):
+                given = f"{given}.recovered-{name.queue_id}"
+            self._change("INSERT OR IGNORE INTO virtual_hosts VALUES (?)", name.virtual_host)
+            self._change("DELETE FROM deleted_queues WHERE queue_id = ?", name.queue_id)
+            self._change(
+                "INSERT INTO queues (id, virtual_host, name, auto_delete, arguments, address, auto_created) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                name.queue_id,
+                name.virtual_host,
+                given,
+                name.auto_delete,
+                name.arguments,
+                name.address,
+                name.auto_created,
+            )
+        return given
+
+    def reserve_queue_ids(self, upto: int) -> None:
+        """Give no queue to come an id up to this one: the message log knows it for another queue."""
+        rows = self._rows("SELECT seq FROM sqlite_sequence WHERE name = 'queues'")
+        if rows and rows[0][0] >= upto:
+            return
+        if rows:
+            self._change("UPDATE sqlite_sequence SET seq = ? WHERE name = 'queues'", upto)
+        else:
+            self._change("INSERT INTO sqlite_sequence VALUES ('queues', ?)", upto)
+
+    def deleted_queues(self) -> set[int]:
+        """Return the ids of queues that were deleted while the message log may hold something of them."""
+        return {queue_id for (queue_id,) in self._rows("SELECT queue_id FROM deleted_queues")}
+
+    def forget_deleted_queues(self, queue_ids: set[int]) -> None:
+        """Drop ids of deleted queues: the message log holds nothing of them any more, durably."""
+        with self.transaction():
+            for queue_id in queue_ids:
+                self._change("DELETE FROM deleted_queues WHERE queue_id = ?", queue_id)
+        self.deletions = 0
 
     def delete_queue(self, virtual_host: str, name: str) -> None:
         """Delete a queue with its bindings, counters and leases; one that is not there is fine."""
         with self.transaction():
             rows = self._rows("SELECT id FROM queues WHERE virtual_host = ? AND name = ?", virtual_host, name)
             for (queue_id,) in rows:
+                self._change("INSERT OR IGNORE INTO deleted_queues VALUES (?)", queue_id)
+                self.deletions += 1
                 self._change("DELETE FROM queue_counters WHERE queue_id = ?", queue_id)
                 leases = self._rows("SELECT name FROM leases WHERE queue_id = ?", queue_id)
                 for (lease,) in leases:
@@ -466,3 +573,8 @@ class Catalogue:
     def delete_publish_mark(self, query: str) -> None:
         """Forget a query; one that is not there is fine."""
         self._change("DELETE FROM publish_marks WHERE query = ?", query)
+
+
+def _named(row: tuple[int, str, str, int, str, str, int]) -> QueueName:
+    queue_id, virtual_host, name, auto_delete, arguments, address, automatic = row
+    return QueueName(queue_id, virtual_host, name, bool(auto_delete), arguments, address, bool(automatic))

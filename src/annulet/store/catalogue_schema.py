@@ -42,6 +42,16 @@ INSERT INTO subscriptions SELECT virtual_host, name, '', '', '' FROM queues WHER
 """
 """Queues of an older version that may be subscriptions: those that are bound. Their clients are not known."""
 
+DELETIONS: Final = """
+CREATE TABLE deleted_queues (queue_id INTEGER PRIMARY KEY) WITHOUT ROWID;
+CREATE INDEX deleted_queues_check ON deleted_queues (queue_id);
+CREATE TABLE generations (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX generations_check ON generations (value);
+INSERT INTO generations VALUES ('catalogue', 0);
+"""
+"""Which queues were deleted while the message log may still hold something of them, so that a queue that is missing for
+another reason can be told from these; and how many changes the file has seen."""
+
 MIGRATIONS: Final[dict[int, str]] = {
     1: """
 ALTER TABLE exchanges ADD COLUMN auto_created INTEGER NOT NULL DEFAULT 0;
@@ -58,7 +68,7 @@ ALTER TABLE users ADD COLUMN scram TEXT NOT NULL DEFAULT '';
 CREATE TABLE secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 """,
     4: CHECKS,
-    5: SUBSCRIPTIONS + SUBSCRIPTIONS_CHECK + FIND_SUBSCRIPTIONS,
+    5: SUBSCRIPTIONS + SUBSCRIPTIONS_CHECK + FIND_SUBSCRIPTIONS + DELETIONS,
 }
 """Statements that lead from a version to the next one."""
 
@@ -97,4 +107,4 @@ CREATE TABLE operator_settings (
 CREATE TABLE secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 """
 
-SCHEMA: Final = TABLES + SUBSCRIPTIONS + CHECKS + SUBSCRIPTIONS_CHECK
+SCHEMA: Final = TABLES + SUBSCRIPTIONS + CHECKS + SUBSCRIPTIONS_CHECK + DELETIONS

@@ -7,7 +7,6 @@ by rename when it is durable.
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ from zlib import error as compression_error
 from isal.isal_zlib import crc32
 
 from annulet.store.files import FileSystem
+from annulet.store.full_disk import NO_SPACE
 from annulet.store.interface import MaintenanceTask
 from annulet.store.records import pack_numbers, unpack_numbers
 from annulet.store.segment import Segment
@@ -26,7 +26,6 @@ from annulet.store.segment import Segment
 CHECKPOINT_PREFIX: Final = "checkpoint-"
 UNFINISHED_SUFFIX: Final = ".unfinished"
 CHECKPOINTS_KEPT: Final = 2
-NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 BALLAST_FILE: Final = "ballast"
 """Reserved space, given up when the disk is full: the checkpoint that lets dead segments go must still fit."""
 

@@ -26,6 +26,7 @@ FORMAT_FILE: Final = "format.json"
 CATALOGUE_FILE: Final = "catalogue.sqlite"
 HISTORY_FILE: Final = "history.sqlite"
 LOG_DIRECTORY: Final = "messages"
+MARK_FILE: Final = "catalogue-mark"
 STAGE_DIRECTORY: Final = "stages"
 SPILL_DIRECTORY: Final = "spill"
 QUARANTINE_DIRECTORY: Final = "quarantine"
@@ -41,6 +42,15 @@ OLDEST_READ: Final = UNVERSIONED
 
 UNFINISHED_BACKUP: Final = "backup.unfinished"
 """There while a backup is copied into a directory; what is there by then is no whole broker."""
+
+KNOWN_NAMES: Final = frozenset(
+    {
+        *(FORMAT_FILE, "lock", CATALOGUE_FILE, HISTORY_FILE, LOG_DIRECTORY, QUARANTINE_DIRECTORY),
+        *(STAGING_DIRECTORY, BACKUP_FILE, UNFINISHED_BACKUP, STAGE_DIRECTORY, SPILL_DIRECTORY, "lost+found"),
+        *(f"{name}{end}" for name in (CATALOGUE_FILE, HISTORY_FILE) for end in ("-wal", "-shm")),
+    }
+)
+"""All that may be in a data directory. ``lost+found`` is the file system's."""
 
 FORMAT_BYTES_MAX: Final = 4096
 """The file is some 60 bytes; more is not ours and is not read."""

@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from annulet.store.errors import BackupError
+from annulet.store.files import create_private
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,8 +19,9 @@ def copy_database(connection: sqlite3.Connection, path: Path) -> None:
     Holds the thread for all pages, so that nothing can change between two of them. Raises :class:`BackupError`.
     """
     try:
+        create_private(str(path))
         with closing(sqlite3.connect(path)) as copy:
             copy.execute("PRAGMA synchronous=OFF")
             connection.backup(copy)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, OSError) as error:
         raise BackupError(f"the database cannot be copied to {path}: {error}; look at the disk") from error

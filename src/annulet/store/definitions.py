@@ -101,3 +101,25 @@ class LeaseRange:
     first: int
     last: int
     sequences: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class QueueName:
+    """A durable queue as the catalogue had it. ``arguments``: JSON, as :mod:`annulet.store.argument_json` writes it."""
+
+    queue_id: int
+    virtual_host: str
+    name: str
+    auto_delete: bool
+    arguments: str
+    address: str = ""
+    auto_created: bool = False
+
+
+@dataclass(slots=True)
+class KnownQueues:
+    """What the message log knows of queues: by id, the ids of deleted ones, and how many lines cannot be understood."""
+
+    queues: dict[int, QueueName] = field(default_factory=dict)
+    deleted: set[int] = field(default_factory=set)
+    damaged: int = 0

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
-from collections.abc import Sequence
+import stat
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, Protocol
+
+logger = logging.getLogger(__name__)
 
 BUFFERS_PER_CALL: Final = 1024
 """IOV_MAX of Linux: how many buffers one ``pwritev`` takes."""
@@ -69,7 +73,12 @@ class FileSystem(Protocol):
 
 
 PRIVATE_MODE: Final = 0o600
-"""Of databases, which hold password hashes, keys of messages and what operators did: for the broker's user alone."""
+PRIVATE_DIRECTORY_MODE: Final = 0o700
+"""Of all files of a data directory, which hold messages, password hashes and what operators did: for the broker's user
+alone. They are set on what is made, as the umask could take more away, and at a start on what is there."""
+
+OTHERS: Final = 0o077
+"""Permissions of group and world."""
 
 
 def create_private(path: str) -> None:
@@ -78,7 +87,55 @@ def create_private(path: str) -> None:
     Its journals get the mode of their database. Raises ``OSError``; ``:memory:`` is no file.
     """
     if path != ":memory:":
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_MODE))
+        os.close(open_private(Path(path), os.O_RDWR | os.O_CREAT))
+
+
+def open_private(path: Path, flags: int) -> int:
+    """Open a file that is for this user alone, whatever the umask. Returns the descriptor. Raises ``OSError``."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC, PRIVATE_MODE)
+    try:
+        os.fchmod(descriptor, PRIVATE_MODE)
+    except PermissionError:  # it is another user's, who lets this one use it: his to change
+        logger.debug("mode of %s is its owner's", path)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def make_private_directory(path: Path) -> None:
+    """Make a directory for this user alone, whatever the umask; one that is there is left as it is."""
+    try:
+        path.mkdir(mode=PRIVATE_DIRECTORY_MODE)
+    except FileExistsError:
+        return
+    path.chmod(PRIVATE_DIRECTORY_MODE)
+
+
+def tighten(directory: Path, names: Iterable[str]) -> int:
+    """Take from others what older versions gave them: of a directory, and of all below these names in it.
+
+    Returns how many files and directories were changed. What belongs to another user is logged and left.
+    """
+    changed = 0
+    places = [directory, *[directory / name for name in names]]
+    for place in places[1:]:
+        if place.is_dir() and not place.is_symlink():
+            places += place.rglob("*")
+    for place in places:
+        try:
+            mode = place.lstat().st_mode
+            if not mode & OTHERS or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                continue
+            place.chmod(stat.S_IMODE(mode) & ~OTHERS)
+            changed += 1
+        except FileNotFoundError:
+            continue
+        except PermissionError as error:
+            logger.warning("others may use %s, and it belongs to another user: %s; change its mode", place, error)
+    if changed:
+        logger.info("%d files and directories in %s are for their user alone now", changed, directory)
+    return changed
 
 
 class OsFile:
@@ -151,11 +208,11 @@ class OsFileSystem:
     """The operating system's files."""
 
     def make_directory(self, path: Path) -> None:
-        """Create the directory and make its name durable in its parent."""
+        """Create the directory, for this user alone, and make its name durable in its parent."""
         if path.is_dir():
             return
         self.make_directory(path.parent)
-        path.mkdir(exist_ok=True)
+        make_private_directory(path)
         self.sync_directory(path.parent)
 
     def names(self, directory: Path) -> list[str]:
@@ -163,9 +220,10 @@ class OsFileSystem:
         return [path.name for path in directory.iterdir()]
 
     def open(self, path: Path, *, create: bool = False) -> OsFile:
-        """Open with ``O_RDWR``; mode 0640, as messages are nobody else's business."""
-        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_TRUNC if create else 0)
-        return OsFile(os.open(path, flags, 0o640))
+        """Open with ``O_RDWR``; a new file is for this user alone."""
+        if create:
+            return OsFile(open_private(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC))
+        return OsFile(os.open(path, os.O_RDWR | os.O_CLOEXEC))
 
     def rename(self, source: Path, target: Path) -> None:
         """Use ``rename(2)``."""

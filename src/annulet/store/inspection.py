@@ -7,7 +7,6 @@ findings call removable, which are files that hold no message and that a start w
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import sqlite3
@@ -15,19 +14,17 @@ import tempfile
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from annulet.store import catalogue, history
+from annulet.store.catalogue_mark import REMEDY, mark_path
 from annulet.store.checkpoint import UNFINISHED_SUFFIX
 from annulet.store.data_format import (
-    BACKUP_FILE,
     CATALOGUE_FILE,
-    FORMAT_FILE,
     HISTORY_FILE,
+    KNOWN_NAMES,
     LOG_DIRECTORY,
     QUARANTINE_DIRECTORY,
-    SPILL_DIRECTORY,
-    STAGE_DIRECTORY,
     STAGING_DIRECTORY,
     UNFINISHED_BACKUP,
     UNVERSIONED,
@@ -35,8 +32,11 @@ from annulet.store.data_format import (
 )
 from annulet.store.database import READ_ERRORS, SURROUNDINGS_REMEDY
 from annulet.store.errors import DirectoryInUseError, FormatError, StoreError
+from annulet.store.full_disk import NO_SPACE
 from annulet.store.lock import LOCK_FILE, DirectoryLock
-from annulet.store.log_inspection import LogInspection, inspect_log
+from annulet.store.log_inspection import LogInspection, ReadOnlyFiles, inspect_log
+from annulet.store.marks import load_mark
+from annulet.store.segment import SEGMENT_SUFFIX
 from annulet.store.space import SEGMENT_BYTES
 
 if TYPE_CHECKING:
@@ -54,8 +54,6 @@ NOTE: Final = "note"
 NOT_CHECKED: Final = "not-checked"
 """Code of a finding: a file could not be looked at, and nothing is known of it."""
 
-NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-
 FREE_BYTES_WANTED: Final = 16 * SEGMENT_BYTES
 """256 MiB: below this a broker under load is some seconds away from refusing publishes."""
 
@@ -67,13 +65,18 @@ WORLD_WRITABLE: Final = 0o002
 DAMAGE_TEXT_MAX: Final = 300
 """Characters of what SQLite says about a damaged file."""
 
-KNOWN_NAMES: Final = frozenset(
-    {
-        *(FORMAT_FILE, LOCK_FILE, CATALOGUE_FILE, HISTORY_FILE, LOG_DIRECTORY, QUARANTINE_DIRECTORY),
-        *(STAGING_DIRECTORY, BACKUP_FILE, UNFINISHED_BACKUP, STAGE_DIRECTORY, SPILL_DIRECTORY, "lost+found"),
-        *(f"{name}{end}" for name in (CATALOGUE_FILE, HISTORY_FILE) for end in ("-wal", "-shm")),
-    }
-)
+UNKNOWN_SHOWN: Final = 10
+"""Queues that a finding names; all of them are among the figures."""
+
+DELETIONS_SINCE: Final = 6
+"""Schema of the catalogue from which on it remembers deleted queues and its generation."""
+
+
+class CatalogueQueues(NamedTuple):
+    """Ids of the queues that the catalogue has, and of those that were deleted."""
+
+    present: set[int]
+    deleted: set[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,11 +184,9 @@ def _check_format(found: Inspection) -> bool:
 # ---------------------------------------------------------------------- SQLite
 
 
-def _check_catalogue(found: Inspection) -> set[int] | None:
-    """Check the catalogue; return the ids of its queues, ``None`` when it cannot be read."""
-    remedy = (
-        "restore it from a backup; moved away, the broker starts without definitions and drops all messages of queues"
-    )
+def _check_catalogue(found: Inspection) -> CatalogueQueues | None:
+    """Check the catalogue; return its queues, ``None`` when it cannot be read."""
+    remedy = "restore it from a backup; or move it away, and annulet doctor --rebuild makes one of what the log knows"
     with _checked_copy(found, CATALOGUE_FILE, catalogue.KIND, _read_catalogue, remedy) as connection:
         if connection is None:
             return None
@@ -195,13 +196,32 @@ def _check_catalogue(found: Inspection) -> set[int] | None:
         }
         found.figures["catalogue"].update(counts)
         queues = {queue_id for (queue_id,) in connection.execute("SELECT id FROM queues")}
+        deleted: set[int] = set()
+        if found.figures["catalogue"]["schema"] >= DELETIONS_SINCE:
+            deleted = {queue_id for (queue_id,) in connection.execute("SELECT queue_id FROM deleted_queues")}
+            _check_mark(found, connection)
         stray = connection.execute(
             "SELECT COUNT(*) FROM leases WHERE queue_id NOT IN (SELECT id FROM queues)"
         ).fetchone()[0]
         if stray:
             text = f"{stray} leases are of queues that are not in the catalogue"
             found.add(WARNING, "leases-of-unknown-queues", text, "drop them: their queries have nothing left to read")
-        return queues
+        return CatalogueQueues(queues, deleted)
+
+
+def _check_mark(found: Inspection, connection: sqlite3.Connection) -> None:
+    """Say what a start would refuse the catalogue for beside this log."""
+    mark = load_mark(mark_path(found.directory), ReadOnlyFiles())
+    if mark is None:
+        return
+    (generation,) = connection.execute("SELECT value FROM generations WHERE name = 'catalogue'").fetchone()
+    identity = connection.execute("SELECT value FROM secrets WHERE name = ?", (catalogue.IDENTITY,)).fetchone()
+    if identity is None or identity[0] != mark.payload:
+        text = "catalogue.sqlite is not the one that the messages were written with"
+        found.add(ERROR, "catalogue-foreign", text, REMEDY)
+    elif mark.generation > generation:
+        text = f"catalogue.sqlite lacks its last {mark.generation - generation} changes: they were durable before"
+        found.add(ERROR, "catalogue-older", text, REMEDY)
 
 
 def _check_history(found: Inspection) -> None:
@@ -232,8 +252,12 @@ def _checked_copy(
     """
     path = found.directory / name
     if not path.exists():
-        text = f"there is no {path.name}: the next start makes an empty one"
-        found.add(WARNING, f"{kind.name}-missing", text, remedy)
+        if kind is catalogue.KIND and any((found.directory / LOG_DIRECTORY).glob(f"*{SEGMENT_SUFFIX}")):
+            text = f"there is no {path.name} beside a message log: a broker does not start where there are messages"
+            found.add(ERROR, f"{kind.name}-missing", text, REMEDY)
+        else:
+            text = f"there is no {path.name}: the next start makes an empty one"
+            found.add(WARNING, f"{kind.name}-missing", text, remedy)
         yield None
         return
     with ExitStack() as stack:
@@ -260,7 +284,7 @@ def _copy(found: Inspection, path: Path, stack: ExitStack) -> Path | None:
             if part.exists():
                 shutil.copyfile(part, copy.with_name(copy.name + end))
         except OSError as error:
-            if error.errno not in NO_ROOM:
+            if error.errno not in NO_SPACE:
                 raise
             _not_checked(found, path, str(error.strerror))
             return None
@@ -308,7 +332,7 @@ def _is_sound(
 
 
 def _check_log(
-    found: Inspection, queues: set[int] | None, now: int, progress: Callable[[int, int], None] | None
+    found: Inspection, queues: CatalogueQueues | None, now: int, progress: Callable[[int, int], None] | None
 ) -> None:
     directory = found.directory / LOG_DIRECTORY
     if not directory.is_dir():
@@ -377,15 +401,30 @@ def _judge_damages(found: Inspection, log: LogInspection) -> None:
         found.add(NOTE, "torn", text)
 
 
-def _judge_queues(found: Inspection, log: LogInspection, queues: set[int] | None) -> None:
+def _judge_queues(found: Inspection, log: LogInspection, queues: CatalogueQueues | None) -> None:
     if queues is None:
         return
-    unknown = {queue_id: count for queue_id, count in log.live_by_queue.items() if queue_id not in queues}
+    missing = {queue_id: count for queue_id, count in log.live_by_queue.items() if queue_id not in queues.present}
+    deleted = {queue_id: count for queue_id, count in missing.items() if queue_id in queues.deleted}
+    unknown = {queue_id: count for queue_id, count in missing.items() if queue_id not in queues.deleted}
+    if deleted:
+        text = f"{sum(deleted.values())} messages are of {len(deleted)} queues that were deleted"
+        found.add(NOTE, "messages-of-deleted-queues", f"{text}: the next start drops them")
     if unknown:
-        total = sum(unknown.values())
-        text = f"{total} messages are of {len(unknown)} queues that are not in the catalogue"
-        remedy = "restore the catalogue of before, or start: they are dropped"
+        names = {queue_id: name.name for queue_id, name in log.known.queues.items()}
+        shown = [
+            f"{queue_id} ({names.get(queue_id, 'name unknown')}): {count}"
+            for queue_id, count in sorted(unknown.items())[:UNKNOWN_SHOWN]
+        ]
+        text = (
+            f"{sum(unknown.values())} messages are of {len(unknown)} queues that are not in the catalogue, by id "
+            f"{', '.join(shown)}{', ...' if len(unknown) > UNKNOWN_SHOWN else ''}"
+        )
+        remedy = (
+            "annulet doctor --rebuild puts the queues back, --discard ID drops the messages of one; a start keeps them"
+        )
         found.add(WARNING, "messages-of-unknown-queues", text, remedy)
+        found.figures["unknown_queues"] = {str(queue_id): count for queue_id, count in sorted(unknown.items())}
     found.figures["log"]["live_by_queue"] = {str(queue): count for queue, count in sorted(log.live_by_queue.items())}
 
 

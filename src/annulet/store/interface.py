@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Final, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
 from annulet.core.message import Message, Origin
+from annulet.store.definitions import KnownQueues, QueueName
 from annulet.store.read_ahead import AheadStretch
 from annulet.store.search import Search
 
@@ -87,18 +88,25 @@ class Damage:
     """Bytes of a segment that are no valid record.
 
     ``kind`` is ``torn`` (a write the crash interrupted: nothing confirmed is lost), ``corrupt`` (content changed after
-    it was written), ``header`` (a segment header, its copy was used) or ``missing`` (a segment with ``length`` live
-    records is gone).
+    it was written), ``header`` (a segment header, its copy was used), ``missing`` (a segment with ``length`` live
+    records is gone) or ``short`` (the log ends ``length`` bytes before what was synced, and ``messages`` are gone; some
+    of them may have been settled).
     """
 
     kind: str
     segment: int
     offset: int
     length: int
+    messages: int = 0
 
     def __str__(self) -> str:
         if self.kind == "missing":
             return f"segment {self.segment} is missing with {self.length} live records"
+        if self.kind == "short":
+            return (
+                f"segment {self.segment} ends at byte {self.offset}, {self.length} bytes before what was synced: "
+                f"{self.messages} messages that were written there are gone, and those not settled by then are lost"
+            )
         return f"{self.length} {self.kind} bytes at offset {self.offset} of segment {self.segment}"
 
 
@@ -211,6 +219,9 @@ class Log(ABC):
     of messages that were settled before they were written, too."""
 
     report: RecoveryReport
+
+    known_queues: KnownQueues
+    """At open: what the log knows of the queues that its records name."""
 
     search: Search | None = None
     """What a search process finds out about stored messages; ``None``: the log keeps nothing that it could read."""
@@ -385,6 +396,17 @@ class Log(ABC):
     @abstractmethod
     def forget_queue(self, queue_id: int) -> None:
         """Settle everything of a deleted queue, with one small record."""
+
+    def name_queue(self, name: QueueName) -> None:
+        """Remember what a durable queue is that was declared, for when the catalogue is lost.
+
+        It is durable before the queue's first message. A log that keeps nothing on disk has nothing to remember.
+        """
+        del name
+
+    def name_queues(self, names: Iterable[QueueName]) -> None:
+        """Remember these and no others, at once: all durable queues there are after the start."""
+        del names
 
     @abstractmethod
     def maintenance(self, *, checkpoint: bool = False) -> MaintenanceTask | None:

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Final
 
 from annulet.store.errors import DirectoryInUseError
+from annulet.store.files import OsFileSystem, open_private
 
 LOCK_FILE: Final = "lock"
 
@@ -26,7 +27,7 @@ class DirectoryLock:
     def acquire(self) -> None:
         """Take the lock, creating the directory when needed. Raises :class:`DirectoryInUseError` at once if held."""
         if self._descriptor < 0:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            OsFileSystem().make_directory(self.directory)
             self._take(os.O_RDWR | os.O_CREAT)
             try:
                 os.ftruncate(self._descriptor, 0)
@@ -44,7 +45,8 @@ class DirectoryLock:
             self._take(os.O_RDONLY)
 
     def _take(self, flags: int) -> None:
-        descriptor = os.open(self.directory / LOCK_FILE, flags | os.O_CLOEXEC, 0o644)
+        path = self.directory / LOCK_FILE
+        descriptor = open_private(path, flags) if flags & os.O_CREAT else os.open(path, flags | os.O_CLOEXEC)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

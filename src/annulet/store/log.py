@@ -8,13 +8,16 @@ promises and ``recovery`` for what a crash leaves.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 from mypy_extensions import mypyc_attr
 
 from annulet.core.message import Message, Origin
 from annulet.store.checkpoint import BALLAST_FILE, OPEN_MARKER
+from annulet.store.data_format import MARK_FILE
+from annulet.store.definitions import QueueName
 from annulet.store.errors import DiskFullError, LogFailedError, StoreError
 from annulet.store.files import FileSystem, OsFileSystem
 from annulet.store.index_filling import HeaderCheck
@@ -31,6 +34,7 @@ from annulet.store.interface import (
     sequences_as_next,
 )
 from annulet.store.maintenance import Maintenance
+from annulet.store.queue_names import NAMES_FILE, QueueNames, deleted_line, name_line
 from annulet.store.read_ahead import AheadStretch
 from annulet.store.reading import RecordReader
 from annulet.store.records import (
@@ -50,8 +54,12 @@ from annulet.store.recovery import Recovery, note_outcome
 from annulet.store.sealing import PAIRS_PER_RECORD, Sealer
 from annulet.store.space import ROOM_OVERHEAD, SEGMENT_BYTES, SEGMENT_BYTES_MIN, LogSpace
 from annulet.store.window import PREPARED_BEHIND, LogBatch, LogTransaction, OriginCodes, WindowPart
+from annulet.store.written_mark import WRITTEN_FILE, Written, written_mark
 
 logger = logging.getLogger(__name__)
+
+NO_RECORDS: Final = (BALLAST_FILE, OPEN_MARKER, NAMES_FILE, WRITTEN_FILE, MARK_FILE)
+"""Files of a log's directory that say nothing of whether it was ever written to."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -85,6 +93,11 @@ class MessageLog(Log):
         self._open_window()
         self._written_below = self._window_first
         self._bounds: list[tuple[int, int]] = []  # of batches that are not complete: number, ``next_record`` behind it
+        self.known_queues = recovery.names
+        self._names = QueueNames(directory, files)
+        self._named = False  # somebody said what the queues are
+        self._names_due: list[bytes] = []  # for the next batch
+        self._written_mark = written_mark(directory, files)
 
     @classmethod
     def open(
@@ -115,7 +128,7 @@ class MessageLog(Log):
             recovery = Recovery(path, files, progress)
             recovery.run()
             log = cls(path, files, segment_bytes, recovery, asks_for)
-            unused = not any(name not in (BALLAST_FILE, OPEN_MARKER) for name in names)
+            unused = not any(name not in NO_RECORDS for name in names)
             log.clean = OPEN_MARKER not in names and not recovery.advanced and (recovery.base.closed or unused)
             log._space.heads.active = heads
             log._start(recovery)
@@ -136,6 +149,8 @@ class MessageLog(Log):
             self._part.controls += [(TYPE_VOID, payload, 0)] * 2  # else one damaged record had what was torn count
             self._part.segment.voided.append(recovery.batch.number)
             self._flush()
+        last, (segment, offset) = self._sealer.batch - 1, self._sealer.end
+        self._written_mark.begin(Written(last, segment, offset, self._space.tail.kept).mark())
 
     @property
     def deferring(self) -> bool:
@@ -273,10 +288,22 @@ class MessageLog(Log):
                 if any(queue_id == target for target, _ in targets):
                     self._settle_in_window(part.base + entry, queue_id)
         self.sequences.pop(queue_id, None)
+        if self._named:
+            self._names_due.append(deleted_line(queue_id))
         held = [number for number, segment in self._segments.items() if segment.may_hold(queue_id)]
         if held:
             self._sealer.forget(queue_id)
             self._maintenance.sweep(queue_id, held)
+
+    def name_queue(self, name: QueueName) -> None:
+        """Note the line for the next batch: no message of the queue is durable before."""
+        self._named = True
+        self._names_due.append(name_line(name))
+
+    def name_queues(self, names: Iterable[QueueName]) -> None:
+        """Write the file of names anew where it says something else."""
+        self._named = True
+        self._names.begin(names)
 
     def discard(self, queue_id: int, ranges: Sequence[tuple[int, int]]) -> None:
         """Note the ranges for the next window; sweep the segments in slices of upkeep."""
@@ -398,6 +425,7 @@ class MessageLog(Log):
         batch = self._sealer.seal(self._parts)
         self._open_window()
         if batch is not None:
+            batch.names, self._names_due = self._names_due, []
             self._bounds.append((batch.number, self._window_first))
             self._maintenance.sealed(batch, self._next_transaction, self.outcomes)
         return batch
@@ -407,6 +435,8 @@ class MessageLog(Log):
         assert isinstance(batch, LogBatch)
         if failed := self._space.failed:
             raise LogFailedError(f"batch {batch.number} was not written, an earlier write failed: {failed}")
+        if batch.names:
+            self._names.append(batch.names)
         try:
             for part in batch.parts:
                 part.write()
@@ -419,6 +449,7 @@ class MessageLog(Log):
             raise LogFailedError(
                 f"cannot write batch {batch.number} to {self.directory}: {error}; repair the disk, restart the broker"
             ) from error
+        self._written_mark.write(batch.written.mark())
 
     def complete(self, batch: Batch) -> None:
         """Close files that were written for the last time."""
@@ -497,3 +528,5 @@ class MessageLog(Log):
             self._free = -1  # append looks no further than this
             self._space.close()
             self._reader.close()
+            self._names.close()
+            self._written_mark.close()

@@ -7,9 +7,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from annulet.store.checkpoint import BALLAST_FILE, OPEN_MARKER, UNFINISHED_SUFFIX, checkpoint_number
+from annulet.store.checkpoint import OPEN_MARKER, UNFINISHED_SUFFIX, checkpoint_number
+from annulet.store.definitions import KnownQueues
 from annulet.store.files import File, OsFile
 from annulet.store.head_blocks import HEADS_SUFFIX
+from annulet.store.log import NO_RECORDS
 from annulet.store.records import MESSAGE_FIXED, TYPE_MESSAGE, checksum_seed, segment_identity
 from annulet.store.recovery import Recovery
 from annulet.store.scanning import Gap, scan
@@ -101,6 +103,8 @@ class LogInspection:
     closed: bool = True  # the last stop was clean, or nobody ever started
     torn: bool = False  # the crash interrupted a write
     live_by_queue: dict[int, int] = field(default_factory=dict)  # live messages by queue id
+    known: KnownQueues = field(default_factory=KnownQueues)  # what the log knows of its queues
+    sequences: dict[int, int] = field(default_factory=dict)  # highest sequence by queue id
     future: int = 0
     ahead: int = 0  # milliseconds
     temporary: list[str] = field(default_factory=list)  # names of unfinished files
@@ -126,6 +130,8 @@ def inspect_log(directory: Path, now: int, progress: Callable[[int, int], None] 
     found.torn = recovery.torn
     found.checkpoints = len(recovery.checkpoint_numbers)
     found.dead_segments = len(recovery.dead)
+    found.known = recovery.names
+    found.sequences = recovery.sequences
     _sort_names(names, found)
     numbers = sorted(recovery.segments)
     counts: Counter[int] = Counter()
@@ -173,5 +179,5 @@ def _sort_names(names: list[str], found: LogInspection) -> None:
             stem = name.rpartition(".")[0]
             if stem not in segments and not (stem.isdecimal() and segment_name(int(stem)) in segments):
                 found.orphan_indexes.append(name)
-        elif name not in segments and checkpoint_number(name) is None and name not in (BALLAST_FILE, OPEN_MARKER):
+        elif name not in segments and checkpoint_number(name) is None and name not in NO_RECORDS:
             found.unknown.append(name)

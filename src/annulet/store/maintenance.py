@@ -7,13 +7,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
-from annulet.store.checkpoint import (
-    NO_SPACE,
-    Checkpoint,
-    CheckpointTask,
-    SegmentPicture,
-    take_picture,
-)
+from annulet.store.checkpoint import Checkpoint, CheckpointTask, SegmentPicture, take_picture
+from annulet.store.full_disk import FULL_DISK, NO_SPACE
 from annulet.store.head_writing import HeadTask
 from annulet.store.index_building import IndexTask
 from annulet.store.index_filling import HeaderCheck
@@ -378,7 +373,8 @@ class Maintenance:
             self.errors += 1
             if task.error.errno in NO_SPACE and not isinstance(task, IndexTask):
                 self._space.disk_full = True
-            logger.warning("message log: upkeep %s failed: %s", type(task).__name__, task.error)
+            if not FULL_DISK.note(task.error, self._space.directory, "upkeep of the message log"):
+                logger.warning("message log: upkeep %s failed: %s", type(task).__name__, task.error)
         if isinstance(task, CheckpointTask):
             self._finish_checkpoint(task)
         elif isinstance(task, RemoveTask):

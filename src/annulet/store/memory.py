@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from annulet.core.message import Message
+from annulet.store.definitions import KnownQueues
 from annulet.store.errors import StoreError
 from annulet.store.interface import Batch, Log, LogStatistics, MaintenanceTask, RecoveredMessage, RecoveryReport
 from annulet.store.records import check_message
@@ -20,6 +21,7 @@ class MemoryLog(Log):
         self.next_sequences: dict[int, int] = {}
         self.sequences: dict[int, int] = {}
         self.report = RecoveryReport()
+        self.known_queues = KnownQueues()
         self._record = 0
         self._queues: dict[int, set[int]] = {}  # queue id -> its live records
         self._shared: dict[int, int] = {}  # records of several queues -> queues that need them

@@ -26,10 +26,12 @@ from annulet.store.checkpoint import (
     checkpoint_number,
     load,
 )
+from annulet.store.definitions import KnownQueues
 from annulet.store.files import FileSystem
 from annulet.store.head_blocks import heads_path, stray_heads
 from annulet.store.index_recovery import segment_from
 from annulet.store.interface import Damage, RecoveryProgress, RecoveryReport
+from annulet.store.queue_names import load_names
 from annulet.store.records import (
     ORDINAL_BITS,
     ORDINAL_MASK,
@@ -55,6 +57,7 @@ from annulet.store.segment import Segment, segment_name, segment_number
 from annulet.store.segment_index import index_number, stray
 from annulet.store.segment_index import load as load_index
 from annulet.store.sweeping import SWEEP_ORDINALS, Sweep, segments_of
+from annulet.store.written_mark import Written, load_written
 
 logger = logging.getLogger(__name__)
 
@@ -117,15 +120,19 @@ class Recovery:
         self.forgotten: dict[int, int] = {}  # deleted queue -> record id below which its records go
         self.discarded: list[tuple[int, int, int]] = []  # of queues that were purged: queue, first and last record
         self.batch = BatchRecords()
+        self.written = Written()  # what was synced, as the mark says
+        self.names = KnownQueues()
         self._progress = progress
         self._uncertain = False
         self._voided: set[int] = set()
         self._gaps: list[tuple[int, Gap, int]] = []  # (segment, gap, batch before it)
+        self._ends: dict[int, int] = {}  # of the last sound record of segments that were read, by number
         self._pictures: dict[int, SegmentPicture] = {}
 
     def run(self) -> None:
         """Read everything."""
         names = self.files.names(self.directory)
+        self._load_marks()
         for name in names:
             if name.endswith(UNFINISHED_SUFFIX):
                 self.files.remove(self.directory / name)
@@ -153,6 +160,7 @@ class Recovery:
         self._finish_transactions()
         self._sweep_forgotten()
         self._find_missing()
+        self._find_cut()
         self._judge_gaps()
         read = sum(number < self.base.segment and not segment.indexed for number, segment in self.segments.items())
         if read:
@@ -160,6 +168,19 @@ class Recovery:
         self.report.live_records = sum(segment.live_count for segment in self.segments.values())
         for damage in self.report.damages:
             logger.warning("message log: %s", damage)
+
+    def _load_marks(self) -> None:
+        """Read what stands beside the segments: what was synced, and the names of queues."""
+        try:
+            self.written = load_written(self.directory, self.files)
+            names = load_names(self.directory, self.files)
+        except OSError as error:
+            logger.warning("message log: cannot read what stands beside the segments: %s", error)
+            return
+        if names is not None:
+            self.names = names
+            if names.damaged:
+                logger.warning("message log: %d damaged lines in the names of queues", names.damaged)
 
     # ------------------------------------------------------------------ checkpoint
 
@@ -231,17 +252,21 @@ class Recovery:
         if number == self.base.segment:
             covered = self.base.offset
         before = 0 if covered else self.batch.number
+        damaged_to = 0
         for found in scan(data, segment.seed):
             if isinstance(found, Gap):
                 self._gaps.append((number, found, before))
+                if not found.batch and number == self.written.segment and found.offset < self.written.offset:
+                    damaged_to = found.end  # no crash tore it: it stays where it is until it is set aside
                 continue
             self.report.records += 1
-            segment.size = found.end
+            segment.size = self._ends[number] = found.end
             before = found.batch
             if found.offset < covered:
                 self._restore(segment, data, found, picture)
             else:
                 self._replay(segment, data, found)
+        segment.size = max(segment.size, damaged_to)
         self._settle_end(segment, picture)
 
     def _settle_end(self, segment: Segment, picture: SegmentPicture | None) -> None:
@@ -331,7 +356,8 @@ class Recovery:
     def _finish_batch(self, *, last: bool) -> None:
         """Let the control records of the batch that is over take effect."""
         batch = self.batch
-        torn = batch.number in self._voided or (last and self.advanced and not batch.whole)
+        unsynced = last and self.advanced and not batch.whole and batch.number > self.written.batch
+        torn = batch.number in self._voided or unsynced
         self.torn = last and torn
         if torn:
             self._voided.add(batch.number)
@@ -451,20 +477,50 @@ class Recovery:
                     self.report.damages.append(Damage("missing", number, 0, count))
                     self.report.lost_records += count
                 continue
-            if segment.kept == len(segment.offsets):
-                continue
-            for ordinal in range(min(picture.ordinals, len(picture.live) * 8)):
-                if segment.offsets[ordinal] == 0 and picture.live[ordinal >> 3] & (1 << (ordinal & 7)):
-                    self.report.lost_records += 1
+            self.report.lost_records += self._unreadable_of(number)
         for number in range(min(self.segments, default=0), max(self.segments, default=0)):
             if number not in self.segments and number >= self.base.segment:
                 self.report.damages.append(Damage("missing", number, 0, 0))
 
+    def _unreadable_of(self, number: int) -> int:
+        """Count the records of a segment that the checkpoint calls live and that cannot be read."""
+        segment, picture = self.segments[number], self._pictures.get(number)
+        if picture is None or segment.kept == len(segment.offsets):
+            return 0
+        return sum(
+            segment.offsets[ordinal] == 0 and bool(picture.live[ordinal >> 3] & (1 << (ordinal & 7)))
+            for ordinal in range(min(picture.ordinals, len(picture.live) * 8))
+        )
+
+    def _find_cut(self) -> None:
+        """Report what was synced behind the checkpoint and is not there: a crash tears only what was not."""
+        batch, number, offset, messages = self.written
+        if not batch or (number, offset) <= (self.base.segment, self.base.offset):
+            return
+        segment = self.segments.get(number)
+        if segment is None:
+            self.report.damages.append(Damage("short", number, 0, offset, messages))
+            self.report.lost_records += messages
+            return
+        covered = self.base.offset if number == self.base.segment else 0
+        end = max(self._ends.get(number, 0), covered)
+        if end >= offset and not any(
+            place == number and covered <= gap.offset < offset for place, gap, _ in self._gaps
+        ):
+            return
+        found = sum(1 for place in segment.offsets if 0 < place < offset)
+        lost = max(0, messages - found - self._unreadable_of(number))
+        self.report.lost_records += lost
+        if end < offset:
+            self.report.damages.append(Damage("short", number, end, offset - end, lost))
+
     def _judge_gaps(self) -> None:
         """Tell what a crash tore from what changed later."""
+        written = (self.written.segment, self.written.offset)
         for number, gap, before in self._gaps:
             covered = number < self.base.segment or (number == self.base.segment and gap.offset < self.base.offset)
             at_end = not gap.batch and not covered and before >= self._last_whole_batch()
+            at_end = at_end and (number, gap.offset) >= written
             kind = "torn" if at_end or gap.batch in self._voided else "corrupt"
             if kind == "torn":
                 self.report.torn_tails += 1

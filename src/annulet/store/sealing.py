@@ -24,6 +24,7 @@ from annulet.store.records import (
 from annulet.store.segment import Segment
 from annulet.store.space import LogSpace
 from annulet.store.window import HeadRun, LogBatch, OriginCodes, WindowPart, WritePart
+from annulet.store.written_mark import Written
 
 PAIRS_PER_RECORD: Final = 4096
 """Settlements in one record: 64 KiB, so that one damaged record takes few of them with it."""
@@ -182,4 +183,5 @@ class Sealer:
         self._writes = {}
         self.batch += 1
         self.end = (space.tail.number, space.tail.size)
+        batch.written = Written(batch.number, *self.end, space.tail.kept)
         return batch

@@ -10,6 +10,7 @@ from typing import Final
 from annulet.store.checkpoint import UNFINISHED_SUFFIX
 from annulet.store.errors import DiskFullError, LogFailedError
 from annulet.store.files import File, FileSystem
+from annulet.store.full_disk import FULL_DISK
 from annulet.store.head_blocks import heads_path
 from annulet.store.head_writing import PendingHeads
 from annulet.store.records import ORDINAL_MASK, RECORD_BYTES_MAX, SEGMENT_HEADER_SIZE, checksum_seed
@@ -111,12 +112,17 @@ class LogSpace:
                 path = self.spare_path()
                 self.adopt_spare(path, allocate_file(path, wanted, self.files), wanted)
         except OSError as error:
-            if not self.disk_full:
-                logger.warning("message log: no disk space in %s: %s; publishes are refused", self.directory, error)
-            self.disk_full = True
+            self._refuse(error)
             return False
         self.space_found()
         return True
+
+    def _refuse(self, error: OSError) -> None:
+        """Note that the disk gives no segment: publishes are refused."""
+        full = FULL_DISK.note(error, self.directory, "a segment of the message log (publishes are refused)")
+        if not full and not self.disk_full:
+            logger.warning("message log: no segment in %s: %s; publishes are refused", self.directory, error)
+        self.disk_full = True
 
     def spare_path(self) -> Path:
         """Return a name for a spare, used once; recovery removes what a crash leaves of it."""
@@ -197,8 +203,7 @@ class LogSpace:
         try:
             file.allocate(wanted)
         except OSError as error:
-            logger.warning("message log: no disk space in %s: %s; publishes are refused", self.directory, error)
-            self.disk_full = True
+            self._refuse(error)
         last.capacity = max(last.size, file.size())
 
     def end_tail(self) -> None:

@@ -20,6 +20,7 @@ from annulet.store.head_blocks import RUN_BYTES_MAX
 from annulet.store.interface import Batch
 from annulet.store.records import ORDINAL_BITS, encode_message, encode_origin, segment_header
 from annulet.store.segment import Segment
+from annulet.store.written_mark import Written
 
 logger = logging.getLogger(__name__)
 
@@ -254,7 +255,7 @@ class WritePart:
 class LogBatch(Batch):
     """A sealed window as buffers."""
 
-    __slots__ = ("closing", "parts", "runs", "settles_all", "sync_directory")
+    __slots__ = ("closing", "names", "parts", "runs", "settles_all", "sync_directory", "written")
 
     def __init__(self, number: int) -> None:
         super().__init__(number, 0)
@@ -263,3 +264,5 @@ class LogBatch(Batch):
         self.sync_directory = False
         self.settles_all = True  # no settlement was left waiting in memory for disk space
         self.closing: list[Segment] = []  # written for the last time
+        self.names: list[bytes] = []  # of queues that were declared or deleted since the batch before
+        self.written = Written(number)  # what is to be marked when it is durable

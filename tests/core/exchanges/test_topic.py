@@ -43,7 +43,7 @@ def test_matches_are_those_of_the_definition_and_unbinding_leaves_no_trace(patte
     for pattern in set(patterns) - set(removed):
         exchange.remove(bindings[pattern])
     assert exchange._root.children == {}
-    assert exchange._root.bindings == []
+    assert exchange._root.bindings == {}
 
 
 def test_words():

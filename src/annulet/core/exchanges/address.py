@@ -116,8 +116,8 @@ class Address(Exchange):
 
     def queues(self) -> list[Queue]:
         """Return the address's queues, each once, without the rings of a retroactive address."""
-        found: dict[Queue, None] = dict.fromkeys(self.anycast_queues)
+        found: dict[Queue, None] = dict.fromkeys([queue for queue in self.anycast_queues if not queue.deleted])
         for binding in self.multicast.values():
-            if binding.queue is not None:
+            if binding.queue is not None and not binding.queue.deleted:
                 found[binding.queue] = None
         return list(found)

@@ -14,20 +14,20 @@ class DirectExchange(Exchange):
 
     def prepare(self) -> None:
         """Start without keys."""
-        self._by_key: dict[str, list[Binding]] = {}  # in the order the bindings were made
+        self._by_key: dict[str, dict[Binding, None]] = {}  # in the order the bindings were made
 
     def index(self, binding: Binding) -> None:
         """File the binding under its routing key."""
-        self._by_key.setdefault(binding.routing_key, []).append(binding)
+        self._by_key.setdefault(binding.routing_key, {})[binding] = None
 
     def unindex(self, binding: Binding) -> None:
         """Take the binding out; its routing key goes with the last one."""
         bindings = self._by_key[binding.routing_key]
-        bindings.remove(binding)
+        del bindings[binding]
         if not bindings:
             del self._by_key[binding.routing_key]
 
     def match(self, routing_key: str, headers: dict[str, PropertyValue]) -> list[Binding]:
         """Return the bindings of exactly this key."""
         del headers
-        return self._by_key.get(routing_key, [])
+        return list(self._by_key.get(routing_key, ()))

@@ -32,6 +32,9 @@ class Exchange:
         self.alternate = alternate  # where messages go that match no binding; None = nowhere
         self.arguments: dict[str, PropertyValue] = {} if arguments is None else arguments
         self.bindings: dict[BindingKey, Binding] = {}
+        self.queue_bindings = 0  # of these, how many lead to queues
+        self.incoming: dict[Binding, None] = {}  # bindings of other exchanges that lead here
+        self.dropped = False  # it is out of the graph; its bindings may go in slices
         self.prepare()
 
     def prepare(self) -> None:
@@ -41,10 +44,12 @@ class Exchange:
         """Admit a binding that is not there yet. Raises :class:`InvalidArgument` for arguments it cannot match by."""
         self.index(binding)
         self.bindings[binding.key] = binding
+        self.queue_bindings += binding.queue is not None
 
     def remove(self, binding: Binding) -> None:
         """Forget a binding that is there."""
         del self.bindings[binding.key]
+        self.queue_bindings -= binding.queue is not None
         self.unindex(binding)
 
     def index(self, binding: Binding) -> None:

@@ -24,7 +24,7 @@ class TopicNode:
         self.parent = parent
         self.word = word
         self.children: dict[str, TopicNode] = {}
-        self.bindings: list[Binding] = []  # whose pattern ends here
+        self.bindings: dict[Binding, None] = {}  # whose pattern ends here
 
 
 class TopicExchange(Exchange):
@@ -45,14 +45,14 @@ class TopicExchange(Exchange):
                 child = TopicNode(node, word)
                 node.children[word] = child
             node = child
-        node.bindings.append(binding)
+        node.bindings[binding] = None
 
     def unindex(self, binding: Binding) -> None:
         """Take the pattern out and prune what only it needed."""
         node = self._root
         for word in words_of(binding.routing_key):
             node = node.children[word]
-        node.bindings.remove(binding)
+        del node.bindings[binding]
         while node.parent is not None and not node.bindings and not node.children:
             del node.parent.children[node.word]
             node = node.parent
