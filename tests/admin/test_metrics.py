@@ -223,7 +223,7 @@ async def test_admission_and_logins(site: Site) -> None:
 async def test_limits_that_peers_met_are_counted_while_they_are_connected_and_after(site: Site) -> None:
     name = key("annulet_limit_hits_total", protocol="AMQP 0-9-1", limit="channel_max")
     assert name not in await scrape(site)
-    peer = await Peer(site.broker).open()
+    peer = await Peer(site.broker).open(*range(1, 101))
     await peer.send(3000, commands.Channel.Open())
     assert (await scrape(site))[name] == 1
     for connection in list(site.broker.connections):

@@ -123,3 +123,9 @@ async def test_a_manager_sends_messages_on_only_to_where_he_may_write(site: Site
         body = {"settings": {"dead-letter-address": target}}
         assert (await site.send("PATCH", path, body, user="shop:pass"))[0] == status
     assert (await site.send("PATCH", "/api/v1/queues/%2F/till", {"settings": {}}, user="shop:pass"))[0] == 403
+
+
+async def test_arguments_without_effect_are_listed(site: Site) -> None:
+    site.queue("shop", **{"my-team": "payments", "ring_size": 5})
+    described = (await site.get("/api/v1/queues/%2F/shop")).json()
+    assert (described["arguments"], described["arguments_without_effect"]) == ({"x-ring-size": 5}, ["x-my-team"])

@@ -43,4 +43,4 @@ async def test_unknown_consumers_and_who_may_ask(site: Site) -> None:
     assert (await site.refused("GET", f"{PATH}?consumer=rad"))[1].endswith("did you mean 'red'?")
     status, reason = await site.refused("GET", "/api/v1/queues/%2F/till/why-not", user="shop:pass")
     assert status == 403
-    assert "read permission on 'till'" in reason
+    assert "read access to 'till'" in reason

@@ -67,7 +67,7 @@ class EchoConnection(ClientConnection[EchoEngine, "EchoSession"]):
 
     def open(self) -> EchoConnection:
         assert self.log_in("guest") == ""
-        self.host = self.broker.hosts["/"]
+        self.enter_host(self.broker.hosts["/"], records=True)
         self.opened = True
         return self
 

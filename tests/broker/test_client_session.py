@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import pytest
+
 from annulet.broker.blocked import BlockedTarget
 from annulet.broker.broker import Broker
+from annulet.core.consumer import Consumer
+from annulet.core.errors import ResourceLocked
 from tests.broker.amqp10.peer import queue_of
 from tests.broker.echo import EchoSession, connected
 from tests.broker.test_sending import session_on
@@ -58,3 +62,16 @@ async def test_a_session_that_ends_no_longer_blocks_its_connection(broker: Broke
     session.close(connection.now)
     connection.flush()
     assert (connection.told, target.publishers) == (["queue 'a' full", ""], {})
+
+
+async def test_the_exclusive_queue_of_another_connection_is_locked_for_consumers(broker: Broker) -> None:
+    session = session_on(broker)
+    for owner, locked in ((object(), True), (session.connection, False)):
+        queue = broker.hosts["/"].declare_queue(f"private-{locked}", now=0, owner=owner)
+        consumer = Consumer(session, queue, f"tag-{locked}")
+        if locked:
+            with pytest.raises(ResourceLocked, match="'private-True'"):
+                session.attach(consumer, 0)
+        else:
+            session.attach(consumer, 0)
+        assert (queue.users, consumer.tag in session.consumers) == (not locked, not locked)

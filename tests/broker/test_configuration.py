@@ -37,6 +37,7 @@ def test_defaults_are_those_of_the_command_page() -> None:
     assert configuration.body_budget_bytes == min(256 * 1024 * 1024, configuration.memory_limit_bytes // 2)
     assert configuration.spill_limit_bytes is None
     assert configuration.search_process
+    assert configuration.unknown_arguments == "warn"
 
 
 def test_the_body_budget_leaves_half_of_a_small_memory_limit_to_others() -> None:
@@ -55,6 +56,7 @@ def test_file_sets_everything(tmp_path: Path) -> None:
         body_budget = "64MiB"
         spill_limit = "1GB"
         search_process = false
+        unknown_arguments = "refuse"
         heartbeat = 0
         frame_max = 65536
         channel_max = 10
@@ -83,6 +85,7 @@ def test_file_sets_everything(tmp_path: Path) -> None:
     assert configuration.body_budget_bytes == 64 * 1024 * 1024
     assert configuration.spill_limit_bytes == 10**9
     assert not configuration.search_process
+    assert configuration.unknown_arguments == "refuse"
     assert (configuration.heartbeat, configuration.frame_max, configuration.channel_max) == (0, 65536, 10)
     assert configuration.handshake_timeout == 3
     assert configuration.loopback_users == ()

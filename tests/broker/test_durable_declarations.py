@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from annulet.broker.durable_declarations import DurableDeclarations
+from annulet.core.automatic import SubscriptionMark
 from annulet.core.effects import Effects
 from annulet.core.errors import PreconditionFailed
 from annulet.core.virtual_host import VirtualHost
 from annulet.store.catalogue import Catalogue
+from annulet.store.definitions import SubscriptionRecord
 from annulet.store.errors import CatalogueError
 
 
@@ -79,3 +81,25 @@ def test_what_cannot_be_written_down_does_not_exist(
         declare(declarations)
     assert "new" not in declarations.host.queues
     assert "new" not in declarations.host.exchanges
+
+
+def test_a_subscription_is_written_down_with_its_queue_or_not_at_all(
+    declarations: DurableDeclarations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = SubscriptionMark("client", "s", "guest")
+    options = {"now": 1, "durable": True, "auto_delete": False, "arguments": {}, "subscription": mark}
+    queue = declarations.queue("client.s", **options)  # type: ignore[arg-type]
+    assert declarations.host.lifetime_of(queue).subscription == mark
+    assert declarations.catalogue.subscriptions("/") == [SubscriptionRecord("client.s", "client", "s", "guest")]
+    ordinary = declarations.queue("q", **{**options, "subscription": None})  # type: ignore[arg-type]
+    declarations.queue("q", **options)  # type: ignore[arg-type]
+    assert declarations.host.lifetime_of(ordinary).subscription is None  # a queue that is there gets no mark
+
+    def fail(*_: object) -> None:
+        raise CatalogueError("no")
+
+    monkeypatch.setattr(Catalogue, "set_subscription", fail)
+    with pytest.raises(CatalogueError):
+        declarations.queue("client.t", **options)  # type: ignore[arg-type]
+    assert "client.t" not in declarations.host.queues
+    assert [record.name for record in declarations.catalogue.queues("/")] == ["client.s", "q"]

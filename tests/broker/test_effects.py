@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from annulet.broker.commit import CommitPipeline
-from annulet.broker.effects import DISCARD_LEAST, DurableLosses, HostEffects
+from annulet.broker.effects import ARGUMENTS_TOLD_MAX, DISCARD_LEAST, DurableLosses, HostEffects
 from annulet.broker.history import HistoryRecorder
 from annulet.broker.pager import Pager
 from annulet.core.audit import AuditEntry
@@ -493,3 +493,14 @@ async def test_turns_are_those_of_deep_queues_where_there_is_a_disk(house: House
     await asyncio.sleep(0)
     assert pager.scanning.turns == 1
     await pager.close()
+
+
+async def test_an_argument_without_effect_is_logged_once_up_to_a_bound() -> None:
+    house = House()
+    with structlog.testing.capture_logs() as logs:
+        for number in range(2):
+            house.declare(f"first-{number}", durable=False, **{"x-one": 1, "x-two": 2})
+        house.declare("many", durable=False, **{f"x-of-mine-{number:04}": 3 for number in range(ARGUMENTS_TOLD_MAX)})
+    told = [line["argument"] for line in logs if line["event"] == "queue argument without effect"]
+    assert told[:3] == ["x-one", "x-two", "x-of-mine-0000"]
+    assert len(told) == ARGUMENTS_TOLD_MAX

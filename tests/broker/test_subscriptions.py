@@ -1,13 +1,20 @@
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import pytest
+from structlog.testing import capture_logs
+
+from annulet import testing
 from annulet.broker.broker import Broker
-from annulet.broker.subscriptions import Subscription, find_subscription, subscribe, unsubscribe
+from annulet.broker.durable_declarations import DurableDeclarations
+from annulet.broker.subscriptions import Subscription, end_subscription, find_subscription, subscribe
+from annulet.core.automatic import SubscriptionMark
 from annulet.core.consumer import Consumer
-from annulet.core.errors import AccessRefused, InvalidArgument, ResourceLocked
+from annulet.core.errors import AccessRefused, InvalidArgument, PreconditionFailed, ResourceLocked
 from annulet.core.queue import Queue
 from tests.broker.amqp10.peer import message, permit, queue_of
+from tests.broker.conftest import leave
 from tests.broker.test_sending import Session, session_on
 
 
@@ -55,7 +62,7 @@ async def test_a_durable_one_is_found_again(broker: Broker) -> None:
     assert queue.order.count == 1
     assert find_subscription(session, "s", "client") is queue
     assert find_subscription(session, "s", "other") is None
-    unsubscribe(session, queue)
+    assert end_subscription(session, queue)
     assert find_subscription(session, "s", "client") is None
 
 
@@ -156,7 +163,75 @@ async def test_a_queue_that_cannot_be_bound_does_not_stay(broker: Broker, monkey
     def fail(*_: object) -> None:
         raise InvalidArgument("no")
 
-    monkeypatch.setattr("annulet.broker.subscriptions.DurableDeclarations.bind_queue", fail)
+    monkeypatch.setattr("annulet.broker.access.DurableDeclarations.bind_queue", fail)
     with pytest.raises(InvalidArgument):
         subscribed(session, "news", Subscription())
     assert broker.hosts["/"].queues == {}
+
+
+async def test_a_subscription_is_known_after_a_restart(tmp_path: Path) -> None:
+    async with testing.broker(http=False, data_dir=tmp_path) as running:
+        DurableDeclarations(running.broker.hosts["/"], running.broker.catalogue).exchange(
+            "news", "address", durable=True, auto_delete=False, internal=False, arguments={}
+        )
+        subscribed(session_on(running.broker), "news", Subscription("s", "client", durable=True))
+        leave(running.broker)
+    async with testing.broker(http=False, data_dir=tmp_path) as running:
+        session = session_on(running.broker)
+        queue = find_subscription(session, "s", "client")
+        assert queue is not None
+        assert subscribed(session, "news", Subscription("s", "client", durable=True)) is queue
+        assert end_subscription(session, queue)
+        assert running.broker.catalogue.subscriptions("/") == []
+        leave(running.broker)
+
+
+async def test_a_queue_older_than_the_marks_becomes_a_subscription_at_its_next_use(broker: Broker) -> None:
+    topic(broker)
+    host = broker.hosts["/"]
+    session = session_on(broker)
+    queue = queue_of(broker, "client.s")
+    host.bind_queue(queue, "news", "", {})
+    host.lifetime_of(queue).subscription = SubscriptionMark("", "", "")  # as the migration has it
+    assert find_subscription(session, "s", "client") is None
+    assert not end_subscription(session, queue)
+    with pytest.raises(PreconditionFailed, match="was not made as subscription 's'"):  # it is not replaced
+        subscribed(session, "news", Subscription("s", "client", durable=True, selector="a = 1"))
+    permit(broker, read="^news$")
+    with pytest.raises(AccessRefused, match=r"read access to 'client\.s'"):
+        subscribed(session, "news", Subscription("s", "client", durable=True))
+    permit(broker)
+    assert subscribed(session, "news", Subscription("s", "client", durable=True)) is queue
+    assert find_subscription(session, "s", "client") is queue
+    assert [record.user for record in broker.catalogue.subscriptions("/")] == ["guest"]
+
+
+async def test_points_in_a_global_name_do_not_reach_the_subscription_of_a_client(broker: Broker) -> None:
+    topic(broker)
+    session = session_on(broker)
+    queue = subscribed(session, "news", Subscription("s", "client", durable=True))
+    with pytest.raises(PreconditionFailed, match=r"subscription 'client\.s' of client ''"):
+        subscribed(session, "news", Subscription("client.s", "", durable=True, shared=True))
+    assert find_subscription(session, "client.s", "") is None
+    assert not queue.deleted
+
+
+async def test_one_that_is_in_use_or_lasts_no_longer_than_its_consumers_is_not_ended(broker: Broker) -> None:
+    topic(broker)
+    session = session_on(broker)
+    volatile = subscribed(session, "news", Subscription("v", "client", shared=True))
+    assert find_subscription(session, "v", "client") is None
+    assert not end_subscription(session, volatile)
+    queue = subscribed(session, "news", Subscription("s", "client", durable=True))
+    consumer = Consumer(session, queue, "1")
+    session.attach(consumer, 0)
+    assert not end_subscription(session, queue)
+    session.detach("1", 0)
+    with capture_logs() as logs:
+        assert end_subscription(session, queue)
+    assert [(line["event"], line["queue"], line["user"]) for line in logs] == [
+        ("durable subscription ended", "client.s", "guest")
+    ]
+    assert [(entry.operation, entry.arguments) for entry in broker.audit.query()] == [
+        ("unsubscribe", '{"client":"client","name":"s"}')
+    ]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime as dt
 import os
 import ssl
@@ -113,8 +114,6 @@ def test_files_that_go_away_while_they_are_read_leave_the_old_ones(
     monkeypatch.setattr(tls, "_check_readable", lambda *_: None)  # it was there a moment before
     certificate, key = certificates.issue("fleeting", "localhost")
     listener = TlsListener("bulks", certificates.settings(certificate=certificate, key=key))
-    told: list[int] = []
-    listener.when_renewed = lambda: told.append(listener.renewals)
     first = listener.context
     certificate.unlink()
     with structlog.testing.capture_logs() as logs:
@@ -123,7 +122,7 @@ def test_files_that_go_away_while_they_are_read_leave_the_old_ones(
     assert "a file went away while it was read" in logs[0]["error"]
     certificates.issue("fleeting", "localhost")
     listener.renew()
-    assert told == [1]
+    assert listener.renewals == 1
 
 
 def test_files_are_not_looked_at_on_every_tick(certificates: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,12 +132,22 @@ def test_files_are_not_looked_at_on_every_tick(certificates: Certificates, monke
     assert listener.renewals == 0
 
 
-def test_files_for_grpc(certificates: Certificates) -> None:
-    read = TlsListener("bulks", certificates.settings()).read_files()
-    assert read == tuple(
-        path.read_bytes() for path in (certificates.certificate, certificates.key, certificates.authority_file)
-    )
-    assert TlsListener("bulks", certificates.settings(client_ca=None)).read_files()[2] == b""
+def test_only_bulk_transfer_speaks_http2(certificates: Certificates) -> None:
+    """Clients of Arrow Flight end a hand-shake that does not agree on ``h2``; others offer no such choice."""
+    for name, agreed in (("bulks", "h2"), ("amqps", None)):
+        context = TlsListener(name, certificates.settings()).context
+        client = certificates.client_context()
+        client.set_alpn_protocols(["h2"])
+        to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+        ends = [
+            context.wrap_bio(to_server, to_client, server_side=True),
+            client.wrap_bio(to_client, to_server, server_hostname="localhost"),
+        ]
+        for _ in range(4):
+            for end in ends:
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    end.do_handshake()
+        assert ends[1].selected_alpn_protocol() == agreed
 
 
 # ---------------------------------------------------------------------- names

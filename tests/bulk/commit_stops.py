@@ -26,7 +26,7 @@ def staged(here: Bench, rows: dict[str, list[bytes]], query: str = "query") -> C
     addresses = [queue for queue, listed in rows.items() for _ in listed]
     data = pa.record_batch({"body": pa.array(bodies, pa.binary()), "address": pa.array(addresses, pa.string())})
     here.service.stages.write(StageKey(query, name), data.schema, [data])
-    return CommitRequest("/", query, 0, (name,), WriteDefaults(), True, "tester@here")
+    return CommitRequest("/", query, "", 0, (name,), WriteDefaults(), True, "tester@here")
 
 
 def committing(here: Bench, request: CommitRequest) -> asyncio.Task[dict[str, int]]:

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from annulet.broker.limits import Limits
 from annulet.bulk import client as client_module
 from annulet.bulk import protocol
 from annulet.bulk.client import BulkClient, connect
@@ -18,7 +19,7 @@ from annulet.bulk.errors import (
     UnavailableError,
 )
 from annulet.bulk.url import parse_url
-from tests.bulk.helpers import away, bench, free_ports, stage_name
+from tests.bulk.helpers import away, bench, bulk_client, free_ports, stage_name
 
 
 async def test_a_client_waits_for_a_broker_that_restarts(tmp_path: Path) -> None:
@@ -142,3 +143,29 @@ async def test_rows_that_take_long_to_compute_do_not_use_up_the_patience(
         request = protocol.PutStage(query="x", stage=stage_name())
         assert (await away(lambda: client.put(request, rows.schema, slow())))["rows"] == 3
         assert failures == []
+
+
+def test_batches_are_sent_in_messages_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark counts rows of a batch, whatever their size; the broker takes messages of a bounded size only."""
+    monkeypatch.setattr(client_module, "MESSAGE_BYTES_MAX", 1000)
+    small = pa.record_batch({"body": [b"x" * 100] * 3})
+    assert list(client_module.split(small)) == [small]
+    bodies = [b"x" * length for length in (900, 10, 10, 5000, 300, 300, 300, 300)]
+    parts = list(client_module.split(pa.record_batch({"body": bodies})))
+    assert [body for part in parts for body in part.column("body").to_pylist()] == bodies
+    assert all(part.nbytes <= 1000 or part.num_rows == 1 for part in parts)
+    assert len(parts) < len(bodies)
+
+
+async def test_a_batch_larger_than_a_message_may_be_arrives_whole(tmp_path: Path) -> None:
+    async with bench(tmp_path, limits=Limits(max_message_bytes=2**20)) as here:
+        here.declare("q")
+        rows = pa.record_batch({"body": [bytes([number]) * 2**20 for number in range(80)]})
+
+        def work() -> None:
+            sender, name = bulk_client(here), stage_name()
+            assert sender.put(protocol.PutStage(query="x", stage=name), rows.schema, [rows])["rows"] == 80
+            sender.act(protocol.CommitPublish(query="x", batch=0, stages=[name], address="q", persistent=False))
+
+        await away(work)
+        assert [body[:1] for body in here.bodies("q")] == [bytes([number]) for number in range(80)]

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 from annulet.bulk.encoding import (
-    EXPIRATION_MAX,
     HEADER_BYTES_MAX,
     Destination,
     PendingMessage,
@@ -18,6 +17,7 @@ from annulet.bulk.encoding import (
     encode_rows,
 )
 from annulet.bulk.errors import InvalidRequestError, OverLimitError
+from annulet.core.arguments.values import MILLISECONDS_MAX
 from annulet.wire.amqp091.properties import VIEW, decode_properties
 
 HERE = WriteDefaults(address="q")
@@ -99,7 +99,7 @@ def test_options_win_over_columns(defaults: WriteDefaults, columns: dict[str, st
         ({"priority": [256]}, "row 10, column priority: 256"),
         ({"priority": [-1]}, "row 10, column priority: -1"),
         ({"expiration": [-5]}, "give milliseconds to live"),
-        ({"expiration": [EXPIRATION_MAX + 1]}, "give milliseconds to live"),
+        ({"expiration": [MILLISECONDS_MAX + 1]}, "give milliseconds to live"),
         ({"expiration": [2**63 - 1]}, "give milliseconds to live"),
         ({"properties": pa.array([[("n", "v" * HEADER_BYTES_MAX)]], pa.map_(pa.string(), pa.string()))}, "are allowed"),
         ({"message_id": ["x" * 256]}, "longer than 255 octets"),

@@ -30,3 +30,17 @@ def test_every_action_comes_back() -> None:
 def test_malformed_requests(text: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         msgspec.json.decode(text, type=protocol.Action)
+
+
+def test_ids_belong_to_a_user_and_a_virtual_host() -> None:
+    names = [
+        protocol.scoped(host, user, query)
+        for host in ("/", "a", "a/b", "a@b")
+        for user in ("ann", "ann@a", "ann/a", "")
+        for query in ("q", "ann@a/q", "/q")
+    ]
+    assert len(set(names)) == len(names)
+    assert protocol.scoped("/", "ann", "") == protocol.scoped_before("/", "") == ""
+    assert protocol.owner_of(protocol.scoped("/", "ann@a", "q@r")) == "ann%40a"
+    assert protocol.owner_of(protocol.scoped_before("a@b", "q@r")) == "a%40b/q"
+    assert protocol.owner_of("plain") == ""

@@ -46,7 +46,8 @@ async def commit(
     mandatory: bool = True,
     may_write: Callable[[str], bool] = anyone,
 ) -> dict[str, int]:
-    request = CommitRequest("/", query, batch, stages, defaults or WriteDefaults(address="q"), mandatory, "tester@here")
+    places = defaults or WriteDefaults(address="q")
+    request = CommitRequest("/", query, f"before:{query}", batch, stages, places, mandatory, "tester@here")
     return await here.service.publisher.commit(request, may_write)
 
 
@@ -277,8 +278,40 @@ async def test_abort_and_forget(tmp_path: Path) -> None:
         with pytest.raises(NotFoundError, match="Restart the query"):
             await commit(here, 0, first)
         await commit(here, 0, stage(here, 0, [b"a"]))
-        here.service.publisher.forget("query")
+        here.service.publisher.forget("query", "before:query")
         assert here.broker.catalogue.publish_mark("query") is None
+
+
+async def test_a_mark_without_a_user_counts_until_its_id_is_forgotten(tmp_path: Path) -> None:
+    """Before version 0.4.0 marks named no user: an upgrade must not publish such a batch again."""
+    async with bench(tmp_path) as here:
+        here.declare("q")
+        here.broker.catalogue.set_publish_mark("before:query", 3, 0)
+        assert (await commit(here, 3, stage(here, 3, [b"a"])))["repeated"] == 1
+        here.service.publisher.forget("query", "before:query")
+        assert here.broker.catalogue.publish_mark("before:query") == 3, "another user may go on from it"
+        assert (await commit(here, 3, stage(here, 3, [b"b"])))["messages"] == 1
+        assert (await commit(here, 3, stage(here, 3, [b"b"])))["repeated"] == 1
+        here.service.publisher.forget("query", "before:query")
+        assert (await commit(here, 0, stage(here, 0, [b"c"])))["messages"] == 1
+        assert here.bodies("q") == [b"b", b"c"]
+
+
+async def test_a_commit_without_rows_marks_nothing(tmp_path: Path) -> None:
+    async with bench(tmp_path) as here:
+        here.declare("q")
+        empty = stage(here, 5, [])
+        for _ in range(2):  # the answer may be lost, so it can be asked for again
+            assert await commit(here, 5, empty, may_write=lambda _: False) == {
+                "messages": 0,
+                "unroutable": 0,
+                "repeated": 0,
+            }
+        assert here.broker.catalogue.publish_mark("query") is None
+        assert (await commit(here, 4, stage(here, 4, [b"a"])))["messages"] == 1
+        assert here.service.stages.count() == 1
+        assert (await commit(here, 5, stage(here, 5, [b"b"])))["messages"] == 1
+        assert here.service.stages.count() == 0
 
 
 async def test_a_batch_that_fails_half_way_leaves_no_transaction_open(

@@ -11,8 +11,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from annulet.broker.limits import Limits
 from annulet.bulk import stages
-from annulet.bulk.errors import InvalidRequestError, NotFoundError, RefusedError
+from annulet.bulk.errors import InvalidRequestError, NotFoundError, OverLimitError, RefusedError
 from annulet.bulk.stages import StageKey, StageStore
 from annulet.store.files import OsFileSystem
 
@@ -132,3 +133,36 @@ def test_a_stage_sent_twice_at_a_time_is_whole(store: StageStore) -> None:
     with pytest.raises(ConnectionResetError):
         store.write(stage, BATCH.schema, hanging())
     assert rows(store, stage) == [b"a", b"b", b"a", b"b"]
+
+
+def test_bytes_of_a_user_and_of_all_are_limited(tmp_path: Path) -> None:
+    size = BATCH.nbytes
+    limits = Limits(max_stage_bytes_per_user=2 * size, max_stage_bytes=3 * size)
+    store = StageStore(tmp_path, limits)
+    mine = [key(number, "ann@/q") for number in range(2)]
+    for stage in mine:
+        store.write(stage, BATCH.schema, [BATCH])
+    with pytest.raises(OverLimitError, match="max_stage_bytes_per_user"):
+        store.write(key(3, "ann@/other"), BATCH.schema, [BATCH])
+    store.write(key(3, "bob@/q"), BATCH.schema, [BATCH])
+    with pytest.raises(OverLimitError, match="all users"):
+        store.write(key(4, "bob@/q"), BATCH.schema, [BATCH])
+    assert store.figures() == (3, 3 * size)
+    for stage in mine:
+        store.drop(stage)
+    assert store.figures() == (1, size), "what was refused left nothing"
+    store.write(key(4, "bob@/q"), BATCH.schema, [BATCH])
+    assert store.drop_batches("bob@/q", 4) == 2
+    assert store.figures() == (0, 0)
+
+
+def test_stages_left_by_a_former_run_count_for_their_user(tmp_path: Path) -> None:
+    StageStore(tmp_path).write(key(1, "ann@/q"), BATCH.schema, [BATCH])
+    size = next(tmp_path.rglob("*.arrow")).stat().st_size
+    store = StageStore(tmp_path, Limits(max_stage_bytes_per_user=size))
+    assert store.figures() == (1, size)
+    with pytest.raises(OverLimitError):
+        store.write(key(2, "ann@/q"), BATCH.schema, [BATCH])
+    store.write(key(2, "bob@/q"), BATCH.schema, [BATCH])
+    store.drop_old(-1)
+    assert store.figures() == (0, 0)

@@ -127,7 +127,7 @@ def test_streams_are_refused_with_a_reason(scene: Scene, ours: Peer) -> None:
     ("arguments", "words"),
     [
         ({"x-sort-key": "a", "x-max-priority": 3}, ["x-sort-key", "x-max-priority"]),
-        ({"x-overflow": "reject"}, ["x-overflow", "x-max-length"]),
+        ({"x-overflow": "block"}, ["x-overflow", "x-max-length"]),
         ({"x-dead-letter-routing-key": "dead"}, ["x-dead-letter-routing-key", "x-dead-letter-exchange"]),
         ({"x-max-length": 5, "max-length": 6}, ["x-max-length", "5", "6"]),
     ],

@@ -230,11 +230,11 @@ def test_a_connection_method_on_another_channel_is_refused(client: RawClient) ->
     client.expect_close(503, 504)
 
 
-def test_a_channel_number_above_the_maximum_is_refused(client: RawClient) -> None:
+def test_a_channel_more_than_the_maximum_is_refused(client: RawClient) -> None:
     client.open(channel_max=5)
     for number in range(1, 6):
         client.open_channel(number)
-    client.send(method(6, spec.Channel.Open()))
+    client.send(method(65_535, spec.Channel.Open()))
     client.expect_close(504, 530)
 
 

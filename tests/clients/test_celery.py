@@ -89,3 +89,29 @@ def test_the_worker_answers_remote_control(application: Celery) -> None:
 def test_a_task_whose_process_dies_runs_again(application: Celery, tmp_path: Path) -> None:
     """acks_late: the message of a lost child goes back to the queue and is delivered again."""
     assert once_then_die.delay(str(tmp_path / "marker")).get(timeout=PATIENCE_SECONDS) == "survived"
+
+
+def test_more_tasks_for_later_than_the_prefetch_do_not_stop_the_worker(application: Celery) -> None:
+    """B11: the worker holds them unacknowledged, and raises its prefetch by ``basic.qos`` for each."""
+    waiting = [add.apply_async((1, 1), countdown=3600) for _ in range(10)]
+    try:
+        assert add.delay(40, 2).get(timeout=PATIENCE_SECONDS) == 42
+    finally:
+        application.control.revoke([result.id for result in waiting])
+        for result in waiting:
+            result.forget()
+
+
+def test_a_pool_that_grows_takes_more_tasks(application: Celery) -> None:
+    """B11: ``pool_grow`` raises the prefetch of a consumer that is there."""
+    before = _prefetch(application)
+    application.control.pool_grow(2, reply=True, timeout=PATIENCE_SECONDS, limit=1)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while _prefetch(application) < before + 2:
+        assert time.monotonic() < deadline
+    assert add.delay(1, 2).get(timeout=PATIENCE_SECONDS) == 3
+
+
+def _prefetch(application: Celery) -> int:
+    (answer,) = application.control.inspect(timeout=PATIENCE_SECONDS, limit=1).stats().values()
+    return int(answer["prefetch_count"])

@@ -60,6 +60,7 @@ def test_the_broker_says_what_it_is(scene: Scene, ours: Peer) -> None:
         "consumer_priorities",
         "authentication_failure_close",
         "per_consumer_qos",
+        "direct_reply_to",
     ):
         assert capabilities[name] is True, name
 

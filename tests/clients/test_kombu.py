@@ -9,7 +9,7 @@ import pytest
 from kombu import Connection, Consumer, Exchange, Producer, Queue
 from kombu.pidbox import Mailbox
 
-from tests.clients.support import PATIENCE_SECONDS, Scene
+from tests.clients.support import PATIENCE_SECONDS, Peer, Scene
 
 
 def drain(connection: Connection, received: list[Any], count: int) -> None:
@@ -108,6 +108,25 @@ def test_broadcast_and_replies(scene: Scene) -> None:
         assert sorted(replies, key=str) == [{f"worker{number}@host": {"doubled": 42}} for number in range(3)]
         for consumer in consumers:
             consumer.cancel()
+
+
+def test_a_raised_prefetch_counts_for_the_consumer_that_is_there(scene: Scene, ours: Peer) -> None:
+    """B11: kombu asks without ``global`` of every broker that is not RabbitMQ, and means the channel."""
+    received: list[Any] = []
+    with Connection(ours.url) as connection:
+        assert connection.qos_semantics_matches_spec
+        queue = Queue(scene.name(), durable=True)
+        producer = connection.Producer()
+        for number in range(5):
+            producer.publish(number, routing_key=queue.name, declare=[queue])
+        with Consumer(connection.channel(), [queue], prefetch_count=2) as consumer:
+            consumer.register_callback(lambda body, _: received.append(body))
+            drain(connection, received, 2)
+            consumer.qos(prefetch_count=4)
+            drain(connection, received, 4)
+            with pytest.raises(socket.timeout):
+                connection.drain_events(timeout=0.2)
+    assert received == [0, 1, 2, 3]
 
 
 def test_a_heartbeat_of_py_amqp_keeps_the_connection(scene: Scene) -> None:

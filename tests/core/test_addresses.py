@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.addresses import AddressPatterns, is_wildcard, parse_address_name, split_qualified
+from annulet.core.addresses import AddressPatterns, is_wildcard, names_management, parse_address_name, split_qualified
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,20 @@ def test_patterns_are_found_by_the_names_that_fit():
     patterns.remove("news.#")
     assert patterns.fitting("news") == []
     assert patterns.fitting("news.a.b") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "reserved"),
+    [
+        ("$cbs", True),
+        ("$management", True),
+        ("/management", True),
+        ("q/$management", True),
+        ("management", False),
+        ("$managements", False),
+        ("q$management", False),
+        ("", False),
+    ],
+)
+def test_management_nodes_are_known_by_their_names(name, reserved):
+    assert names_management(name) is reserved

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from annulet.core.errors import AccessRefused, InvalidArgument, PreconditionFailed
+from annulet.core.errors import AccessRefused, InvalidArgument, NotFound, PreconditionFailed, ResourceLocked
 from tests.core.helpers import NOW, RecordingSession
 from tests.core.node_helpers import declare, held, make_host, note, send
 
@@ -151,3 +151,23 @@ def test_a_queue_whose_messages_are_scheduled_is_not_empty():
         host.delete_queue(queue, NOW, if_empty=True)
     queue.purge(NOW)
     assert host.delete_queue(queue, NOW, if_empty=True) == 0
+
+
+def test_the_name_of_a_management_node_is_refused_unless_it_was_accepted_once():
+    host = make_host()
+    with pytest.raises(AccessRefused, match=r"'\$cbs'.*is reserved for a management node"):
+        host.declare_queue("$cbs", now=NOW)
+    with pytest.raises(NotFound, match=r"no management node '\$cbs'"):
+        host.resolve_node("/queues/%24cbs", NOW)
+    old = host.declare_queue("$cbs", now=NOW, server_named=True)  # as recovery does
+    assert host.resolve_node("$cbs", NOW).queue is old
+
+
+def test_an_exclusive_queue_is_locked_for_all_but_its_owner():
+    host = make_host()
+    owner = object()
+    queue = host.declare_queue("mine", now=NOW, owner=owner)
+    host.check_owner(queue, owner)
+    for other in (None, object()):
+        with pytest.raises(ResourceLocked, match="locked queue 'mine'"):
+            host.check_owner(queue, other)

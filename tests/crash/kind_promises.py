@@ -330,7 +330,7 @@ class KindPromises(Promises):
             if not refused:
                 self._verify_counts(name, {**seen, **scheduled}, clean=here.broker.log.clean)
                 self._verify_losses(here, name, queue)
-            after = describe_queue("/", queue)
+            after = describe_queue(here.broker.hosts["/"], queue)
             assert after["messages"] == before.message_count, f"{name}: {after['messages']} after it was looked at"
             assert after["unaccounted"] == 0, name
             check_invariants(queue)

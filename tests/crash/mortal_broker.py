@@ -126,7 +126,7 @@ def lease_request(*, fresh: bool, position: int = 0) -> LeaseRequest:
 
 
 async def commit_stage(here: Bench, batch: int, name: str) -> dict[str, int]:
-    request = CommitRequest("/", "query", batch, (name,), WriteDefaults(address="staged"), True, "tester@here")
+    request = CommitRequest("/", "query", "", batch, (name,), WriteDefaults(address="staged"), True, "tester@here")
     return await here.service.publisher.commit(request, lambda _: True)
 
 

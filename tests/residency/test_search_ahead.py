@@ -316,7 +316,7 @@ FEW = ROWS_LEAST // PAGE_ITEMS_MAX
 @pytest.mark.parametrize(("pages", "asked"), [(FEW, 0), (FEW + 1, FEW + 1)])
 def test_for_a_few_rows_no_process_is_asked(pages: int, asked: int) -> None:
     search = Everything()
-    ahead = SearchAhead(search, PagingFigures(), lambda: None)
+    ahead = SearchAhead(search, PagingFigures())
     some = deque(page_of(1 + number * PAGE_ITEMS_MAX) for number in range(pages))
     needles = [[b"red"]]
     for _ in range(pages):
@@ -333,7 +333,7 @@ def search_ahead_ask(ahead: SearchAhead, pages: deque[Page], index: int, needles
 
 def test_what_there_was_no_room_for_is_asked_for_later() -> None:
     search = Everything(room=11)
-    ahead = SearchAhead(search, PagingFigures(), lambda: None)
+    ahead = SearchAhead(search, PagingFigures())
     some = deque(page_of(1 + number * PAGE_ITEMS_MAX) for number in range(40))
     for room in (11, 11, 25):
         search.room = room
@@ -344,7 +344,7 @@ def test_what_there_was_no_room_for_is_asked_for_later() -> None:
 
 def test_pages_without_rows_are_not_asked_about_and_hold_nobody_up() -> None:
     search = Everything()
-    ahead = SearchAhead(search, PagingFigures(), lambda: None)
+    ahead = SearchAhead(search, PagingFigures())
     some = deque(page_of(1 + number * PAGE_ITEMS_MAX) for number in range(96))
     empty = range(20, 20 + 2 * search_ahead.PAGES_ASKED)
     for number in empty:
@@ -356,7 +356,7 @@ def test_pages_without_rows_are_not_asked_about_and_hold_nobody_up() -> None:
 
 def test_how_far_the_process_was_asked_is_known_of_a_few_walks() -> None:
     search = Everything()
-    ahead = SearchAhead(search, PagingFigures(), lambda: None)
+    ahead = SearchAhead(search, PagingFigures())
     some = deque(page_of(1 + number * PAGE_ITEMS_MAX) for number in range(200))
     for index, expected in ((0, 96), (0, 96), (10, 106), (150, 200 - 150 + 106), (0, 96 + 50 + 106)):
         for _ in range(96 // search_ahead.PAGES_ASKED):

@@ -15,6 +15,7 @@ from annulet.store.definitions import (
     LeaseRecord,
     PermissionRecord,
     QueueRecord,
+    SubscriptionRecord,
     UserRecord,
 )
 from annulet.store.errors import CatalogueError
@@ -368,3 +369,14 @@ def test_closing_twice_is_closing_once_and_memory_is_forgotten():
     again = Catalogue(":memory:")
     assert again.virtual_hosts() == []
     again.close()
+
+
+def test_a_subscription_is_forgotten_with_its_queue(catalogue, reopen):
+    for name in ("c.s", "other"):
+        catalogue.add_queue("/", name, False, {})
+        catalogue.set_subscription("/", SubscriptionRecord(name, "c", "s", ""))
+    catalogue.set_subscription("/", SubscriptionRecord("c.s", "c", "s", "alice"))
+    catalogue.delete_queue("/", "other")
+    again = reopen()
+    assert again.subscriptions("/") == [SubscriptionRecord("c.s", "c", "s", "alice")]
+    assert again.subscriptions("elsewhere") == []

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from annulet.store.catalogue import Catalogue
-from annulet.store.catalogue_schema import MIGRATIONS, SCHEMA, SCHEMA_VERSION, TABLES
-from annulet.store.definitions import QueueRecord
+from annulet.store.catalogue_schema import CHECKS, MIGRATIONS, SCHEMA, SCHEMA_VERSION, TABLES
+from annulet.store.definitions import QueueRecord, SubscriptionRecord
 
 
 @pytest.fixture
@@ -55,3 +55,16 @@ def test_a_file_of_the_version_before_gets_the_doubles(tmp_path: Path) -> None:
 
 def test_there_is_a_way_from_each_version() -> None:
     assert set(MIGRATIONS) == set(range(1, SCHEMA_VERSION))
+
+
+def test_queues_that_may_be_subscriptions_of_an_older_version_are_noted(tmp_path: Path) -> None:
+    path = tmp_path / "catalogue.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(f"{TABLES}{CHECKS}PRAGMA user_version=5;")
+        for number, name in enumerate(("client.s", "unbound"), 1):
+            connection.execute("INSERT INTO queues VALUES (?, '/', ?, 0, '{}', '', 0)", (number, name))
+        connection.execute("INSERT INTO bindings VALUES ('/', 'news', 'queue', 'client.s', '', '{}')")
+        connection.execute("INSERT INTO bindings VALUES ('/', 'news', 'exchange', 'unbound', '', '{}')")
+        connection.commit()
+    with closing(Catalogue(path)) as catalogue:
+        assert catalogue.subscriptions("/") == [SubscriptionRecord("client.s", "", "", "")]

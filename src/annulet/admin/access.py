@@ -7,8 +7,9 @@ The API asks for HTTP Basic credentials of a user with one of :data:`API_TAGS`. 
 see the virtual hosts they have permissions for; ``monitoring`` and ``administrator`` see all (RabbitMQ's meaning of the
 tags).
 
-Who changes something is an ``administrator``, or has the tag ``management`` and the permissions that AMQP asks for: see
-:func:`require_permission`. A page of another site cannot make a browser change anything with its user's credentials.
+To change something takes the tag ``administrator``, or ``management`` and the permissions that AMQP asks for: see
+:func:`access_of`. To read messages takes the tag ``administrator``, or the permission to read their queue. A page of
+another site cannot make a browser change anything with its user's credentials.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.admin.local_requests import came_over_loopback, is_local, origin_authority, peer_address, refused_origin
 from annulet.admin.responses import ResourceError
+from annulet.broker.access import Access
 from annulet.broker.listening import PeerFacts
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from annulet.broker.authentication import PermissionKind, User
+    from annulet.broker.authentication import User
     from annulet.broker.broker import Broker
     from annulet.core.virtual_host import VirtualHost
 
@@ -80,15 +82,14 @@ def _other_origin(request: Request) -> str:
     return origin or "null"
 
 
-def require_permission(request: Request, user: User, host: VirtualHost, kind: PermissionKind, *names: str) -> None:
-    """Refuse (403) who is no administrator and has no such permission on a queue or exchange."""
-    if ADMINISTRATOR in user.tags:
-        return
-    for name in names:
-        if not broker_of(request).authenticator.allowed(user.name, host.name, kind, name):
-            raise ResourceError(
-                403, f"user {user.name!r} needs the {kind} permission on {name!r} in virtual host {host.name!r}"
-            )
+def access_of(request: Request, user: User, host: VirtualHost) -> Access:
+    """Return what a user may do in a virtual host: an administrator everything, but with exclusive queues of others.
+
+    Those are all exclusive queues: a request belongs to no connection that could own one.
+    """
+    broker = broker_of(request)
+    administrator = ADMINISTRATOR in user.tags
+    return Access(broker.authenticator, broker.catalogue, host, user.name, administrator=administrator)
 
 
 def read_credentials(request: Request) -> tuple[str, str]:
@@ -112,6 +113,13 @@ def visible_hosts(request: Request, user: User) -> list[VirtualHost]:
     if user.tags & ALL_HOSTS_TAGS:
         return hosts
     return [host for host in hosts if broker.authenticator.may_enter(user.name, host.name)]
+
+
+def hosts_without_credentials(request: Request) -> list[VirtualHost]:
+    """Return the virtual hosts that a request of this machine sees without credentials: those of the anonymous user."""
+    broker = broker_of(request)
+    name = broker.authenticator.anonymous_user
+    return [broker.hosts[host] for host in sorted(broker.hosts) if name and broker.authenticator.may_enter(name, host)]
 
 
 def chosen_hosts(request: Request, user: User, wanted: str | None) -> list[VirtualHost]:

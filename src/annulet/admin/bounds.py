@@ -20,12 +20,26 @@ from annulet.broker.history import COUNTERS_MILLISECONDS
 from annulet.broker.input_shares import INPUT_BYTES_FIRST, INPUT_BYTES_LEAST, INPUT_BYTES_MAX, INPUT_SECONDS
 from annulet.broker.input_turns import PIECE_BYTES
 from annulet.broker.input_turns import TURN_SECONDS as STRANGER_SECONDS
+from annulet.broker.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, STRANGER_BYTES_MAX
 from annulet.broker.lost_wakes import CONSUMERS_LOOKED_AT
 from annulet.broker.scanning import BROWSER_SHARE, CHARGED_MAX, SHARE, TURN_SECONDS
 from annulet.broker.spill_pace import SPILL_BEHIND_BYTES, SPILL_GO_ON_BYTES
 from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS, SUBSCRIPTIONS_MAX, TRANSACTIONS_MAX
 from annulet.broker.stomp.destinations import LIMIT_TEMPORARY_QUEUES, TEMPORARY_QUEUES_MAX
 from annulet.broker.transport import ANSWER_BYTES_MAX, UNREAD_LIMIT
+from annulet.bulk.door import connections_max
+from annulet.bulk.message_meter import (
+    LIMIT_MESSAGE as LIMIT_BULK_MESSAGE,
+)
+from annulet.bulk.message_meter import (
+    LIMIT_REQUEST,
+    LIMIT_STREAMS,
+    LIMIT_UNFINISHED,
+    REQUEST_BYTES_MAX,
+    ROWS_BYTES_MORE,
+    STREAMS_MAX,
+    UNFINISHED_MESSAGES,
+)
 from annulet.core.audit import AUDIT_ENTRIES_MAX
 from annulet.core.duplicates import ID_CACHE_SIZE
 from annulet.core.groups import ASSIGNMENTS_MAX
@@ -42,6 +56,7 @@ from annulet.wire.stomp.constants import MAX_HEADERS
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
+    from annulet.broker.limits import Limits
 
 LISTED_QUEUES_MAX: Final = 1000
 """Queues with series of their own: about 15 000 lines, which a scrape every 15 s can afford."""
@@ -59,8 +74,7 @@ def bounds(broker: Broker) -> dict[str, float]:
         "spill_go_on_bytes": SPILL_GO_ON_BYTES,
         "frame_max_bytes": configuration.frame_max,
         "channel_max": configuration.channel_max,
-        "heartbeat_seconds": configuration.heartbeat,
-        "handshake_timeout_seconds": configuration.handshake_timeout,
+        **_bounds_of_times(broker),
         **msgspec.structs.asdict(broker.admission.limits),
         "ledger_records_max": LEDGER_RECORDS_MAX,
         "audit_entries_max": AUDIT_ENTRIES_MAX,
@@ -98,12 +112,41 @@ def bounds(broker: Broker) -> dict[str, float]:
         "search_rows_least": ROWS_LEAST,
         "search_stretches_max": STRETCHES_MAX,
         "search_doubts_per_stretch_max": DOUBTS_MAX,
+        **_bounds_of_groups(),
+        "heads_pending_bytes": PENDING_BYTES_MAX,
+        **_bounds_of_bulk_transfer(broker.admission.limits),
+        **_bounds_of_a_tick(),
+        "metrics_listed_queues_max": LISTED_QUEUES_MAX,
+    }
+
+
+def _bounds_of_bulk_transfer(limits: Limits) -> dict[str, float]:
+    message = limits.max_message_bytes + ROWS_BYTES_MORE
+    return {
+        "bulk_connections_max": min(limits.max_connections, connections_max()),
+        LIMIT_BULK_MESSAGE: message,
+        LIMIT_REQUEST: REQUEST_BYTES_MAX,
+        LIMIT_UNFINISHED: UNFINISHED_MESSAGES * message,
+        LIMIT_STREAMS: STREAMS_MAX,
+    }
+
+
+def _bounds_of_groups() -> dict[str, float]:
+    return {
         "groups_per_page_max": CODES_MAX - 1,
         "group_names_per_page_characters_max": NAMES_CHARACTERS_MAX,
         "group_names_per_queue_max": TEXTS_MAX,
-        "heads_pending_bytes": PENDING_BYTES_MAX,
-        **_bounds_of_a_tick(),
-        "metrics_listed_queues_max": LISTED_QUEUES_MAX,
+    }
+
+
+def _bounds_of_times(broker: Broker) -> dict[str, float]:
+    """Return how long a connection's beginning, silence and end may last, and what its end may take."""
+    return {
+        "heartbeat_seconds": broker.configuration.heartbeat,
+        "handshake_timeout_seconds": broker.configuration.handshake_timeout,
+        "linger_seconds": LINGER_SECONDS,
+        "linger_bytes_max": LINGER_BYTES_MAX,
+        "linger_stranger_bytes_max": STRANGER_BYTES_MAX,
     }
 
 

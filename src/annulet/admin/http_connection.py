@@ -14,6 +14,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from annulet.broker.input_turns import PacedInput
+from annulet.broker.listening import release_transport
 
 if TYPE_CHECKING:
     import asyncio
@@ -69,6 +70,7 @@ class BoundedHttpProtocol(H11Protocol):
         if self._input is not None:
             self._leave()
             super().connection_lost(error)
+        release_transport(self.transport)
 
     def data_received(self, data: bytes) -> None:
         """Take a part of a request, as far as there is time for it."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.admin.access import chosen_hosts, require_user
+from annulet.admin.access import access_of, chosen_hosts, require_user
 from annulet.admin.parameters import INTEGER_MAX, PAGE_PARAMETERS, read_integer, read_page, read_parameters
 from annulet.admin.responses import ResourceError, json_response
 from annulet.broker.configuration import nearest_name
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from annulet.broker.access import Access
     from annulet.core.ledger import LossRecord
     from annulet.core.virtual_host import VirtualHost
 
@@ -29,7 +30,9 @@ FILTERS: Final = ("vhost", "queue", "reason", "key", "publisher", "since", "unti
 
 
 async def list_losses(request: Request) -> Response:
-    """A page of losses. Filters: ``vhost``, ``queue``, ``reason``, ``key``, ``publisher``, and ``since`` and ``until``.
+    """A page of losses of queues that the user may read.
+
+    Filters: ``vhost``, ``queue``, ``reason``, ``key``, ``publisher``, and ``since`` and ``until``.
 
     Times are milliseconds since 1970, both included. ``forgotten`` counts losses of these virtual hosts whose record
     has fallen out of the ledger's bound.
@@ -38,7 +41,11 @@ async def list_losses(request: Request) -> Response:
     parameters = read_parameters(request, (*PAGE_PARAMETERS, *FILTERS))
     page = read_page(parameters)
     hosts = chosen_hosts(request, user, parameters.get("vhost"))
-    found = [(record.at, host.name, record) for host, records in _query(hosts, parameters) for record in records]
+    found = [
+        (record.at, host.name, record)
+        for host, records in _query(hosts, parameters)
+        for record in _readable(host, access_of(request, user, host), records)
+    ]
     found.reverse()
     if len(hosts) > 1:
         found.sort(key=lambda item: item[0], reverse=True)
@@ -71,6 +78,18 @@ async def count_losses_by_queue(request: Request) -> Response:
     envelope = page.envelope(items, filtered_count=len(found), total_count=len(found))
     envelope["forgotten"] = sum(host.ledger.forgotten for host in hosts)
     return json_response(envelope)
+
+
+def _readable(host: VirtualHost, access: Access, records: Iterator[LossRecord]) -> Iterator[LossRecord]:
+    """Yield the losses of queues that the user may read: keys and publishers are of messages. No exclusive queue is."""
+    verdicts: dict[str, bool] = {}
+    for record in records:
+        name = record.queue
+        if name not in verdicts:
+            queue = host.queues.get(name)
+            verdicts[name] = access.allowed("read", name) and (queue is None or queue.owner is None)
+        if verdicts[name]:
+            yield record
 
 
 def _query(hosts: list[VirtualHost], parameters: dict[str, str]) -> Iterator[tuple[VirtualHost, Iterator[LossRecord]]]:

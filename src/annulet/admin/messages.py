@@ -6,9 +6,9 @@ import asyncio
 import base64
 from typing import TYPE_CHECKING, Any, Final
 
-from annulet.admin.access import broker_of, require_permission, require_user
+from annulet.admin.access import broker_of, require_user
 from annulet.admin.parameters import read_integer, read_parameters
-from annulet.admin.queues import chosen_queue
+from annulet.admin.queues import queue_to_read
 from annulet.admin.responses import ResourceError, json_response
 from annulet.broker.configuration import nearest_name
 from annulet.broker.management import REFUSED_PAUSE_SECONDS
@@ -61,8 +61,7 @@ async def list_messages(request: Request) -> Response:
     state = parameters.get("state", "")
     if state and state not in STATES:
         raise ResourceError(400, f"unknown state {state!r}{nearest_name(state, STATES)}")
-    host, queue = chosen_queue(request, user)
-    require_permission(request, user, host, "read", queue.name)
+    _, queue = queue_to_read(request, user)
     text = parameters.get("selector", "")
     selection = select(selector=text, everything=not text)
     sample = Sample(queue, selection, STATES.get(state), limit, body_bytes)

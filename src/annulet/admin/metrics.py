@@ -24,7 +24,7 @@ from prometheus_client.registry import Collector
 from starlette.responses import Response
 
 from annulet import __version__
-from annulet.admin.access import broker_of, require_user
+from annulet.admin.access import broker_of, hosts_without_credentials, require_user, visible_hosts
 from annulet.admin.bounds import LISTED_QUEUES_MAX, bounds
 from annulet.admin.host_figures import HOST_COUNTERS, HOST_GAUGES, host_figures
 from annulet.admin.lag_figures import LagFigures, lag_families, lag_figures
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from annulet.broker.broker import Broker
     from annulet.core.counters import QueueStatistics
+    from annulet.core.virtual_host import VirtualHost
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -87,6 +88,7 @@ class Snapshot:
     """What one scrape saw. Made on the event loop, read by the rendering thread, never changed in between."""
 
     listed: list[tuple[str, QueueStatistics]] = dataclasses.field(default_factory=list)
+    hosts_omitted: int = 0  # virtual hosts that the user does not see
     queues: Counter[str] = dataclasses.field(default_factory=Counter)  # by virtual host
     totals: Counter[tuple[str, str]] = dataclasses.field(default_factory=Counter)  # by virtual host and field
     removed: Counter[tuple[str, str]] = dataclasses.field(default_factory=Counter)  # by virtual host and reason
@@ -109,20 +111,27 @@ class Snapshot:
 
 
 async def metrics(request: Request) -> Response:
-    """Everything measurable, for Prometheus. Without credentials on this machine only."""
-    if not is_local(request):
-        await require_user(request)
-    snapshot = await gather(broker_of(request))
+    """Everything measurable, for Prometheus, with series of the virtual hosts that the user sees.
+
+    Without credentials on this machine only: then the virtual hosts are those of the anonymous user.
+    """
+    if "authorization" in request.headers or not is_local(request):
+        hosts = visible_hosts(request, await require_user(request))
+    else:
+        hosts = hosts_without_credentials(request)
+    snapshot = await gather(broker_of(request), hosts)
     return Response(await asyncio.to_thread(render, BrokerCollector(snapshot)), media_type=CONTENT_TYPE)
 
 
-async def gather(broker: Broker) -> Snapshot:
-    """Look at everything, queues in slices."""
+async def gather(broker: Broker, hosts: list[VirtualHost] | None = None) -> Snapshot:
+    """Look at everything, queues in slices; of virtual hosts only at ``hosts``, all unless given."""
     snapshot = Snapshot()
-    for host in broker.hosts.values():
+    hosts = list(broker.hosts.values()) if hosts is None else hosts
+    snapshot.hosts_omitted = len(broker.hosts) - len(hosts)
+    for host in hosts:
         snapshot.queues[host.name] = 0
         snapshot.unaccounted[host.name] = 0
-    async for host_name, statistics in survey(broker.hosts.values()):
+    async for host_name, statistics in survey(hosts):
         if len(snapshot.listed) < LISTED_QUEUES_MAX:
             snapshot.listed.append((host_name, statistics))
         snapshot.queues[host_name] += 1
@@ -131,7 +140,7 @@ async def gather(broker: Broker) -> Snapshot:
             snapshot.totals[host_name, field] += getattr(statistics, field)
         for reason, count in statistics.removed.items():
             snapshot.removed[host_name, reason] += count
-    for host in broker.hosts.values():
+    for host in hosts:
         snapshot.figures[host.name] = host_figures(host, broker.blocked[host.name])
         ledger = host.ledger
         snapshot.ledgers.append((host.name, len(ledger), ledger.total, ledger.forgotten))
@@ -164,6 +173,7 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
             "Batches of these that could not be written and are tried again",
             0 if broker.history is None else broker.history.failures,
         ),
+        **_connection_ends(broker),
         **paging_counters(broker),
         **_turns(broker),
         **_fed(broker),
@@ -181,9 +191,6 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
             "Messages refused after their sender had settled them (AMQP 1.0), so that nobody could be told",
             broker.settled_losses,
         ),
-        "handshakes_timed_out": ("Connections cut because they were not open in time", admission.handshakes_timed_out),
-        "connections_idle_closed": ("Connections closed because they were idle", admission.idle_closed),
-        "connections_silent_closed": ("Connections cut because the peer missed heartbeats", admission.silent_closed),
         "backups_finished": ("Backups taken", broker.backups.finished),
         "backups_failed": ("Backups that began and failed", broker.backups.failures),
         "tls_handshakes_completed": ("TLS hand-shakes done; bulk transfer's are not counted", tls.completed),
@@ -205,6 +212,19 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         name: float(value)
         for name, value in dataclasses.asdict(broker.log.statistics()).items()
         if isinstance(value, (int, float))
+    }
+
+
+def _connection_ends(broker: Broker) -> dict[str, tuple[str, float]]:
+    admission = broker.admission
+    return {
+        "handshakes_timed_out": ("Connections cut because they were not open in time", admission.handshakes_timed_out),
+        "connections_idle_closed": ("Connections closed because they were idle", admission.idle_closed),
+        "connections_silent_closed": ("Connections cut because the peer missed heartbeats", admission.silent_closed),
+        "connections_lingering_cut": (
+            "Ended connections whose peers did not close in time, or sent too much",
+            broker.lingering.cut,
+        ),
     }
 
 
@@ -251,13 +271,20 @@ def _turns(broker: Broker) -> dict[str, tuple[str, float]]:
 
 def _gauges(broker: Broker) -> dict[str, tuple[str, float]]:
     connections, admission = broker.connections, broker.admission
+    stages, stage_bytes = broker.staged.figures()
     return {
+        "bulk_stages": ("Stages of bulk writes that wait for their commit", stages),
+        "bulk_stage_bytes": ("Bytes of these and of stages being written", stage_bytes),
         "ready": ("1 when clients may connect", broker.ready),
         "uptime_seconds": ("Seconds since start", max(0, broker.clock() - broker.started_at) / 1000),
         "http_connections": ("Open HTTP connections, WebSockets not counted", admission.http_connections),
         "web_sockets": ("STOMP connections over WebSocket", broker.web_sockets),
         "handshakes": ("Connections that are not logged in yet", admission.handshakes),
         "connections": ("Open AMQP connections", len(connections)),
+        "connections_lingering": (
+            "Ended connections that are read until the peer has closed",
+            len(broker.lingering),
+        ),
         "channels": ("Open AMQP channels", sum(len(connection.channels) for connection in connections)),
         "memory_resident_bytes": ("Resident set of the process at the last look", broker.memory.resident),
         **paging_gauges(broker),
@@ -339,6 +366,9 @@ class BrokerCollector(Collector):
         yield self._labelled("annulet_queues", "Queues", "vhost", dict(snapshot.queues))
         omitted = sum(snapshot.queues.values()) - len(snapshot.listed)
         yield GaugeMetricFamily("annulet_metrics_queues_omitted", "Queues without series of their own", omitted)
+        yield GaugeMetricFamily(
+            "annulet_metrics_vhosts_omitted", "Virtual hosts that the user does not see", snapshot.hosts_omitted
+        )
         yield self._labelled(
             "annulet_messages_unaccounted",
             "Messages neither there nor removed for a reason: anything but 0 is a defect of the broker",

@@ -6,10 +6,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from annulet.admin.access import ADMINISTRATOR, broker_of, require_permission, require_user, require_writer
+from annulet.admin.access import access_of, broker_of, require_user, require_writer
 from annulet.admin.bodies import INTEGER, INTEGERS, SWITCH, TEXT, read_fields, required
 from annulet.admin.parameters import PAGE_PARAMETERS, path_segments, read_page, read_parameters
-from annulet.admin.queues import chosen_queue
+from annulet.admin.queues import chosen_queue, queue_to_configure
 from annulet.admin.responses import ResourceError, json_response
 from annulet.broker.configuration import nearest_name
 from annulet.core.errors import NotFound
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from annulet.broker.access import Access
     from annulet.broker.authentication import User
     from annulet.core.queue import Queue
     from annulet.core.virtual_host import VirtualHost
@@ -83,7 +84,7 @@ async def start_operation(request: Request) -> Response:
     """
     user = await require_writer(request)
     read_parameters(request, ())
-    host, queue = chosen_queue(request, user)
+    host, queue = queue_to_configure(request, user)
     given = await read_fields(request, FIELDS)
     name = required(given, "operation", f"one of {', '.join(TAKES)}")
     if name not in TAKES:
@@ -92,7 +93,7 @@ async def start_operation(request: Request) -> Response:
         if field not in {"operation", "preview", *TAKES[name]}:
             takes = ", ".join(TAKES[name]) or "no further fields"
             raise ResourceError(400, f"field {field!r} does not belong to operation {name!r}, which takes {takes}")
-    _require_permissions(request, user, host, queue, name, given)
+    _require_permissions(access_of(request, user, host), queue, name, given)
     operation = _operation(host, queue, name, given, user=user.name, now=broker_of(request).clock())
     management = broker_of(request).management
     if given.get("preview", False):
@@ -127,8 +128,7 @@ async def cancel_operation(request: Request) -> Response:
     """End an operation where it is; what it did stays done. One that has ended stays as it is."""
     user = await require_writer(request)
     read_parameters(request, ())
-    host, queue = chosen_queue(request, user)
-    require_permission(request, user, host, "configure", queue.name)
+    host, queue = queue_to_configure(request, user)
     number = _number(request)
     operation = broker_of(request).management.cancel(number, host.name, queue.name)
     return json_response(describe_operation(number, operation))
@@ -176,21 +176,17 @@ def describe_operation(number: int, operation: Operation) -> dict[str, Any]:
 async def _command(request: Request, fields: dict[str, str]) -> tuple[VirtualHost, Queue, User, dict[str, Any]]:
     user = await require_writer(request)
     read_parameters(request, ())
-    host, queue = chosen_queue(request, user)
-    require_permission(request, user, host, "configure", queue.name)
+    host, queue = queue_to_configure(request, user)
     return host, queue, user, await read_fields(request, fields)
 
 
-def _require_permissions(
-    request: Request, user: User, host: VirtualHost, queue: Queue, name: str, given: dict[str, Any]
-) -> None:
-    """Require what the user would need to do the same as a client, and to configure the queue."""
-    require_permission(request, user, host, "configure", queue.name)
+def _require_permissions(access: Access, queue: Queue, name: str, given: dict[str, Any]) -> None:
+    """Require what the user would need to do the same as a client, beside to configure the queue."""
     if name in TRANSFERS:
-        require_permission(request, user, host, "read", queue.name)
-        require_permission(request, user, host, "write", given.get("destination", ""))
-    if name == "retry" and ADMINISTRATOR not in user.tags:  # each message says where it goes
-        require_permission(request, user, host, "write", *host.queues)
+        access.require("read", queue.name)
+        access.require("write", given.get("destination", ""))
+    if name == "retry":  # each message says where it goes
+        access.require("write", *access.host.queues)
 
 
 def _operation(host: VirtualHost, queue: Queue, name: str, given: dict[str, Any], *, user: str, now: int) -> Operation:

@@ -37,6 +37,7 @@ async def overview(request: Request) -> Response:
     read_parameters(request, ())
     broker = broker_of(request)
     hosts = visible_hosts(request, user)
+    connections = [connection for connection in broker.connections if connection.host in hosts]
     memory = broker.memory
     return json_response(
         {
@@ -55,8 +56,8 @@ async def overview(request: Request) -> Response:
                 "vhosts": len(hosts),
                 "exchanges": sum(len(host.exchanges) for host in hosts),
                 "queues": sum(len(host.queues) for host in hosts),
-                "connections": len(broker.connections),
-                "channels": sum(len(connection.channels) for connection in broker.connections),
+                "connections": len(connections),
+                "channels": sum(len(connection.channels) for connection in connections),
             },
             "totals": await totals(hosts),
             "figures": figures(broker, hosts),

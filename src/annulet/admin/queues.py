@@ -6,12 +6,12 @@ import asyncio
 import dataclasses
 from typing import TYPE_CHECKING, Any, Final
 
-from annulet.admin.access import broker_of, chosen_hosts, require_permission, require_user, require_writer
+from annulet.admin.access import access_of, broker_of, chosen_hosts, require_user, require_writer
 from annulet.admin.audit import audit
 from annulet.admin.bodies import OBJECT, arguments_of, read_fields, required
 from annulet.admin.parameters import PAGE_PARAMETERS, path_segments, read_page, read_parameters
 from annulet.admin.responses import ResourceError, json_response
-from annulet.core.arguments import describe, read_declaration
+from annulet.core.arguments import describe
 from annulet.core.counters import QueueStatistics, lag_of
 from annulet.core.reasons import LOSSES
 from annulet.core.settings import QueueSettings
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from annulet.broker.authentication import User
-    from annulet.core.arguments import Arguments
     from annulet.core.queue import Queue
     from annulet.core.virtual_host import VirtualHost
 
@@ -51,7 +50,7 @@ async def list_queues(request: Request) -> Response:
     for host, name in page.take(chosen):
         queue = host.queues.get(name)
         if queue is not None:  # else it was deleted while other tasks had their turn
-            items.append(describe_queue(host.name, queue))
+            items.append(describe_queue(host, queue))
         if len(items) % SLICE == 0:
             await asyncio.sleep(0)
     return json_response(page.envelope(items, filtered_count=len(chosen), total_count=total))
@@ -70,7 +69,7 @@ async def get_queue(request: Request) -> Response:
         "lag_milliseconds": lag_of(queue, broker.clock()),
         "lease_statistics": broker.leases.of_queue(queue),
     }
-    return json_response({**describe_queue(host.name, queue), **more})
+    return json_response({**describe_queue(host, queue), **more})
 
 
 async def change_queue(request: Request) -> Response:
@@ -81,27 +80,31 @@ async def change_queue(request: Request) -> Response:
     user = await require_writer(request)
     read_parameters(request, ())
     host, queue = chosen_queue(request, user)
-    require_permission(request, user, host, "configure", queue.name)
+    access = access_of(request, user, host)
+    access.queue_to_configure(queue.name)
     given = await read_fields(request, {"settings": OBJECT})
     changes = arguments_of("setting", required(given, "settings", "an object of arguments such as {'ring-size': 100}"))
-    _require_targets(request, user, host, queue, changes)
+    access.require_change(queue, changes)
     broker = broker_of(request)
     now = broker.clock()
     durable = broker.operator_settings.change_queue(host, queue, changes, now)
     audit(host, user, "change-queue", queue.name, changes, now)
-    return json_response({**describe_queue(host.name, queue), "durable_change": durable})
+    return json_response({**describe_queue(host, queue), "durable_change": durable})
 
 
-def _require_targets(request: Request, user: User, host: VirtualHost, queue: Queue, changes: Arguments) -> None:
-    """Require that who has a queue send its messages on could read them and write there himself, as in AMQP."""
-    wanted = read_declaration(changes, queue.name)
-    targets = [wanted.dead_letter_address, wanted.expiry_address, wanted.dropped_address]
-    targets = [target for target in targets if target]
-    if wanted.dead_letter_exchange is not None:
-        targets.append(wanted.dead_letter_exchange)
-    if targets:
-        require_permission(request, user, host, "read", queue.name)
-        require_permission(request, user, host, "write", *targets)
+def queue_to_read(request: Request, user: User) -> tuple[VirtualHost, Queue]:
+    """As :func:`chosen_queue`, of a queue whose messages the user may read, which an exclusive queue's owner alone may.
+
+    Raises :class:`~annulet.core.errors.AccessRefused` (403), :class:`~annulet.core.errors.ResourceLocked` (409).
+    """
+    host, queue = chosen_queue(request, user)
+    return host, access_of(request, user, host).queue_to_read(queue.name)
+
+
+def queue_to_configure(request: Request, user: User) -> tuple[VirtualHost, Queue]:
+    """As :func:`chosen_queue`, of a queue that the user may change; see :func:`queue_to_read`."""
+    host, queue = chosen_queue(request, user)
+    return host, access_of(request, user, host).queue_to_configure(queue.name)
 
 
 def chosen_queue(request: Request, user: User) -> tuple[VirtualHost, Queue]:
@@ -115,17 +118,18 @@ def chosen_queue(request: Request, user: User) -> tuple[VirtualHost, Queue]:
     return host, queue
 
 
-def describe_queue(host_name: str, queue: Queue) -> dict[str, Any]:
+def describe_queue(host: VirtualHost, queue: Queue) -> dict[str, Any]:
     """Return a queue's JSON: what it is and where its settings came from, RabbitMQ's four counts, all our counters."""
     statistics = queue.statistics()
     return {
-        "vhost": host_name,
+        "vhost": host.name,
         "durable": queue.durable,
         "auto_delete": queue.auto_delete,
         "exclusive": queue.owner is not None,
         "arguments": describe(queue.settings),
         "settings": {name: getattr(queue.settings, name) for name in SETTING_NAMES},
         "settings_from": queue.origins,
+        "arguments_without_effect": list(host.resolved_for(queue).without_effect),
         "paused": queue.paused,
         "blocked": queue.blocked,
         "messages": statistics.message_count,

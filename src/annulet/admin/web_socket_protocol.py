@@ -21,6 +21,8 @@ from wsproto import events
 from annulet.admin.http_connection import BAD_REQUEST
 from annulet.admin.http_front import REASON_CHARACTERS_MAX
 from annulet.broker.input_turns import PacedInput
+from annulet.broker.lingering import LINGER_BYTES_MAX
+from annulet.broker.listening import release_transport
 from annulet.broker.transport import CLOSE_GRACE_SECONDS
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from annulet.admin.http_front import HttpFront
     from annulet.admin.http_slots import HttpSlot
+    from annulet.broker.broker import Broker
 
 EXTENSION: Final = "annulet.lower"
 """Where :func:`lower_half` finds a WebSocket's :class:`Lower` in its ASGI scope."""
@@ -62,19 +65,74 @@ class Lower:
             self.known()
 
 
+LINGERING_MAX: Final = 256
+"""Closed WebSockets whose peers may still write, with other lingering sockets: as many as there may be open ones. Their
+connections are counted to no limit any more, so further ones are closed at once."""
+
+
+class LingeringTransport:
+    """A socket that, once closed, is read to its end; all else is the transport's.
+
+    uvicorn waits for the answer when the application closes. It closes a socket right behind the close frame for a
+    message that is too large, for missing pongs and for a stop: a peer that still writes would be reset and never see
+    the frame (RFC 6455 §7.1.1 has the server wait for the peer's).
+    """
+
+    def __init__(self, transport: asyncio.Transport, protocol: BoundedWebSocketProtocol, broker: Broker) -> None:
+        self._transport = transport
+        self._protocol: BoundedWebSocketProtocol | None = protocol  # while it is connected
+        self._broker = broker
+        self._handed_over = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def is_closing(self) -> bool:
+        """Say whether the socket was closed."""
+        return self._handed_over or self._transport.is_closing()
+
+    def close(self) -> None:
+        """Close once the peer has; at once where it has said its last."""
+        transport, protocol = self._transport, self._protocol
+        if protocol is None or self._handed_over:  # uvicorn closes once more when it hears of the end
+            return
+        lingering = self._broker.lingering
+        waited = protocol.peer_closed or protocol.close_timer is not None  # that timer has fired, or ends now
+        served = transport.get_protocol() is protocol  # not while the request that opens it is handled
+        if transport.is_closing() or waited or not served or len(lingering) >= LINGERING_MAX:
+            transport.close()
+            return
+        self._handed_over = lingering.begin(
+            transport, protocol.loop, seconds=CLOSE_GRACE_SECONDS, most=LINGER_BYTES_MAX, release=_nothing
+        )
+        if not self._handed_over:
+            transport.close()
+        elif not protocol.disconnected:
+            protocol.connection_lost(None)
+
+    def release(self) -> None:
+        """Leave no reference cycle: the protocol has ended, and holds this."""
+        self._protocol = None
+        if not self._handed_over:
+            release_transport(self._transport)
+
+
 class BoundedWebSocketProtocol(WSProtocol):
-    """uvicorn's protocol of one WebSocket, for ``uvicorn.Config(ws=...)``."""
+    """uvicorn's protocol of one WebSocket, with bounds."""
 
     _unanswered: events.Ping | None = None  # the latest ping that has no answer yet
+    peer_closed = False  # the peer's close frame has come, or its end of input
 
     def __init__(self, front: HttpFront, **uvicorn: Any) -> None:
         super().__init__(**uvicorn)
         self.logger = front.library_log
+        self.close_timeout = CLOSE_GRACE_SECONDS
         self.slot: HttpSlot | None = None  # of the HTTP connection that it was, until the application counts it
         self._front = front
         self._input: PacedInput | None = None
         self._lower: Lower | None = None
         self._message_size = 0  # of the message that is not whole
+        self._discarded = 0  # bytes that came behind our close frame
         self._raw_size = 0  # octets on the line since the hand-shake
         self._raw_most = STRANGER_OCTETS * front.broker.configuration.limits.max_unauthenticated_bytes
 
@@ -95,23 +153,42 @@ class BoundedWebSocketProtocol(WSProtocol):
         self.transport.close()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to be read in pieces."""
-        super().connection_made(transport)
+        """Begin to be read in pieces, on a socket that lingers when it is closed."""
+        lingering = LingeringTransport(transport, self, self._front.broker)
+        super().connection_made(cast("asyncio.Transport", lingering))
         self._input = PacedInput(
             self._front.broker.input_turns, transport, self._take, lambda: not self.read_paused, self._may_take
         )
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Give the slot back, whatever else happens."""
+        """Give the slot back, whatever else happens, and leave no reference cycle."""
+        if self.disconnected:
+            return
         self._leave_slot()
         if self._input is not None:
             self._input.end()
+            self._input = None
         if self._lower is not None:
             self._lower.go_on = self._lower.leave_slot = _nothing
         super().connection_lost(error)
+        if isinstance(self.transport, LingeringTransport):
+            self.transport.release()
+
+    def eof_received(self) -> None:
+        """The peer will send nothing more."""
+        self.peer_closed = True
+        super().eof_received()
 
     def data_received(self, data: bytes) -> None:
-        """Take what was read, as far as there is time for it; of a peer that is not logged in not for ever."""
+        """Take what was read, as far as there is time for it.
+
+        Of a peer that is not logged in, and behind our close frame, only so much, while the peer's is awaited.
+        """
+        if self.close_sent:
+            self._discarded += len(data)
+            if self._discarded > LINGER_BYTES_MAX:
+                self.transport.abort()
+                return
         self._raw_size += len(data)
         lower = self._lower
         if lower is not None and lower.stranger and self._raw_size > self._raw_most:
@@ -141,6 +218,11 @@ class BoundedWebSocketProtocol(WSProtocol):
     def _may_take(self) -> bool:
         lower = self._lower
         return self.close_sent or (lower is not None and lower.receiver is not None and not lower.held)
+
+    def handle_close(self, event: events.CloseConnection) -> None:
+        """The peer closes, or answers our close: nothing follows its close frame (RFC 6455 §5.5.1)."""
+        self.peer_closed = True
+        super().handle_close(event)
 
     def handle_connect(self, event: events.Request) -> None:
         """Begin, and show the application the socket."""

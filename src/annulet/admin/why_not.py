@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from annulet.admin.access import broker_of, require_permission, require_user
+from annulet.admin.access import broker_of, require_user
 from annulet.admin.parameters import PAGE_PARAMETERS, read_page, read_parameters
-from annulet.admin.queues import chosen_queue
+from annulet.admin.queues import queue_to_read
 from annulet.admin.responses import ResourceError, json_response
 from annulet.broker.configuration import nearest_name
 from annulet.core.why_not import why_not
@@ -29,8 +29,7 @@ async def explain_consumers(request: Request) -> Response:
     user = await require_user(request)
     parameters = read_parameters(request, (*PAGE_PARAMETERS, "consumer"))
     page = read_page(parameters)
-    host, queue = chosen_queue(request, user)
-    require_permission(request, user, host, "read", queue.name)
+    host, queue = queue_to_read(request, user)
     consumers = list(queue.consumers)
     tag = parameters.get("consumer")
     found = consumers if tag is None else [consumer for consumer in consumers if consumer.tag == tag]

@@ -3,7 +3,7 @@
 Used by the listeners of all messaging protocols, in this order for each connection::
 
     reason = admission.may_connect(peer)     # counts the connection when it answers ""
-    reason = admission.may_open(user)        # after the login; counts it to the user when it answers ""
+    reason = admission.may_open(user, peer)  # after the login; counts it to the user when it answers ""
     admission.closed(peer, user)             # once, when the socket is gone; user "" when may_open never answered ""
 
 A connection that ``may_connect`` refused is not counted, and ``closed`` is not called for it. So that it can learn why
@@ -66,8 +66,15 @@ SETTINGS_OF_LIMITS: Final = {
 class Admission:
     """Counts connections against the limits. Belongs to the event loop."""
 
-    def __init__(self, limits: Limits, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        when_refused: Callable[[str], None] | None = None,
+    ) -> None:
         self.limits = limits
+        self._when_refused = when_refused  # told the limit's name, where another one counts for all
         self.connections = 0
         self.handshakes = 0  # of the connections, those not logged in; and TLS hand-shakes under way
         self.http_connections = 0  # counted by the slots of the HTTP listeners
@@ -120,6 +127,18 @@ class Admission:
         else:
             self.handshake_ended(peer)
 
+    def lingers(self, user: str) -> None:
+        """Count a connection to its user no longer: it has ended, and only its socket is still read.
+
+        Then :meth:`lingering_ended` is called in the place of :meth:`closed`.
+        """
+        _decrease(self.by_user, user)
+
+    def lingering_ended(self, peer: PeerFacts) -> None:
+        """Forget the socket of a connection of a user, which was counted all the while: it takes a descriptor."""
+        self.connections -= 1
+        _decrease(self.by_address, site_of(peer.address))
+
     def handshake_began(self, peer: PeerFacts) -> bool:
         """Count a socket that no protocol serves yet: a TLS hand-shake, or one whose first octets are awaited.
 
@@ -146,6 +165,10 @@ class Admission:
             f"the one of {victim} that kept the broker waiting longest is cut" if victim else "all are being answered"
         )
         self._log.warning("http connection cut", limit=LIMIT_HTTP, peer=peer, reason=reason)
+
+    def note_refused(self, limit: str) -> None:
+        """Count a connection that another admission refused, for listeners that count theirs apart."""
+        self.refused[limit] += 1
 
     def note_web_socket_refused(self, peer: str, limit: str, reason: str) -> None:
         """Log a WebSocket that was answered 403, and count it where it met a limit."""
@@ -207,6 +230,8 @@ class Admission:
 
     def _refuse(self, limit: str, reason: str, peer: PeerFacts | None) -> str:
         self.refused[limit] += 1
+        if self._when_refused is not None:
+            self._when_refused(limit)
         self._log.warning("connection refused", limit=limit, peer="" if peer is None else str(peer), reason=reason)
         return f"{reason}, which is the limit ({limit}); close some or have the limit raised"
 

@@ -6,12 +6,13 @@ that is, and the connection closes.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from annulet.broker.amqp091.connection import AmqpConnection
 from annulet.broker.amqp10.connection import Amqp10Connection
-from annulet.broker.listening import PeerFacts
-from annulet.broker.transport import CLOSE_GRACE_SECONDS
+from annulet.broker.lingering import LINGER_SECONDS, STRANGER_BYTES_MAX
+from annulet.broker.listening import PeerFacts, release_transport
 from annulet.wire.amqp091.versions import VERSIONS_BY_HEADER
 
 if TYPE_CHECKING:
@@ -70,9 +71,7 @@ class AmqpListenerProtocol:
         else:
             self._broker.admission.note_never_open(self._peer(), 0, f"{header!r} is no protocol header that is served")
             transport.write(NEWEST)
-            transport.close()
-            self._stop_timer()  # counted until the socket is gone: over TLS the peer has to agree to that
-            self._timer = self._broker.loop.call_later(CLOSE_GRACE_SECONDS, self.abort)
+            self._close(transport)
 
     def eof_received(self) -> bool:
         """The peer gave up."""
@@ -81,6 +80,8 @@ class AmqpListenerProtocol:
     def connection_lost(self, error: BaseException | None) -> None:  # noqa: ARG002 - asyncio's; logged by no one
         """The peer is gone before it said what it speaks."""
         self._end()
+        release_transport(self._transport)
+        self._transport = None
 
     def pause_writing(self) -> None:
         """Nothing is written here but one header."""
@@ -100,6 +101,23 @@ class AmqpListenerProtocol:
         transport.set_protocol(cast("asyncio.BaseProtocol", connection))
         connection.connection_made(transport)
         connection.data_received(received)
+
+    def _close(self, transport: asyncio.Transport) -> None:
+        """Close once the peer has; it is counted until then, and no longer than its hand-shake may take."""
+        broker = self._broker
+        self._stop_timer()
+        elapsed = broker.loop.time() - self._began
+        if broker.lingering.begin(
+            transport,
+            broker.loop,
+            seconds=max(0.0, broker.configuration.handshake_timeout - elapsed),
+            most=STRANGER_BYTES_MAX,
+            release=partial(broker.admission.handshake_ended, self._facts),
+        ):
+            broker.undecided.remove(self)
+            return
+        transport.close()
+        self._timer = broker.loop.call_later(LINGER_SECONDS, self.abort)
 
     def _end(self) -> None:
         if self in self._broker.undecided:

@@ -301,6 +301,11 @@ class Authenticator:
 
     # ------------------------------------------------------------------ authorisation
 
+    @property
+    def anonymous_user(self) -> str:
+        """The user that a peer of this machine is without credentials; empty when there is none."""
+        return FIRST_USER if self._anonymous else ""
+
     def may_enter(self, user: str, virtual_host: str) -> bool:
         """Whether the user has any permission entry for a virtual host (RabbitMQ's rule for connection.open)."""
         return (user, virtual_host) in self._permissions

@@ -27,8 +27,9 @@ from annulet.broker.event_log import EventLog
 from annulet.broker.history import CounterRounds, HistoryRecorder
 from annulet.broker.input_shares import InputShares
 from annulet.broker.input_turns import InputTurns
-from annulet.broker.leased import NoLeases
+from annulet.broker.leased import NoLeases, NoStages
 from annulet.broker.ledger_queue import LedgerQueue
+from annulet.broker.lingering import LingeringSockets
 from annulet.broker.loop_watch import LoopWatch
 from annulet.broker.management import ManagementOperations
 from annulet.broker.memory import MemoryAlarm
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
 
     from annulet.broker.amqp10.dynamic_nodes import DynamicNodes
     from annulet.broker.configuration import BrokerConfiguration
-    from annulet.broker.leased import LeaseFigures
+    from annulet.broker.leased import LeaseFigures, StageFigures
     from annulet.broker.transport import AnyConnection
     from annulet.core.message import PropertyValue
     from annulet.core.queue import Queue
@@ -114,6 +115,9 @@ class Service(Protocol):
 class Broker:
     """Everything of one running broker. All methods belong to its event loop."""
 
+    staged: StageFigures = NoStages()  # a service sets its own
+    leases: LeaseFigures = NoLeases()  # a service sets its own
+
     def __init__(self, configuration: BrokerConfiguration, *, clock: Clock = system_clock) -> None:
         self.configuration = configuration
         self.clock = clock
@@ -125,13 +129,13 @@ class Broker:
         self.fed_losses: Counter[str] = Counter()  # by name of the queue the broker could not put them into
         self.blocked: dict[str, BlockedTargets] = {}  # by virtual host
         self.connections: set[AnyConnection] = set()
-        self.connections_accepted = 0
-        self.web_sockets = 0  # STOMP connections over WebSocket
+        self.connections_accepted, self.web_sockets = 0, 0  # all of them; open STOMP connections over WebSocket
         self.unroutable = 0  # publishes that reached no queue
         self.refused_publishes = 0  # persistent publishes refused because the disk takes no more
         self.limit_refusals = 0  # publishes that a full queue or address refused
         self.settled_losses = 0  # refused messages whose sender had settled them, so that nobody could be told
         self.undecided: set[AmqpListenerProtocol] = set()  # sockets whose protocol header has not come
+        self.lingering = LingeringSockets(self._look_drained)
         self.dynamic_nodes: dict[str, dict[str, DynamicNodes]] = {}  # of AMQP 1.0, by virtual host and name
         self.remembered_outcomes = RememberedOutcomes()
         self.deliveries_too_large = 0  # withheld: the header does not fit into a frame of the consumer's connection
@@ -147,7 +151,6 @@ class Broker:
             "capabilities": dict(SERVER_CAPABILITIES),
         }
         self.services: list[Service] = []
-        self.leases: LeaseFigures = NoLeases()  # a service's
         self.admission, self.input_turns = Admission(descriptors.fit(configuration.limits)), InputTurns()
         self.tls: TlsListeners
         self.amqps_address: tuple[str, int] | None = None  # None: no AMQP over TLS
@@ -171,7 +174,7 @@ class Broker:
         self.pager: Pager | None = None  # None: a broker in memory
         self.worker: SlicedWorker
         self._upkeep: LogUpkeep | None = None  # None: not recovered yet
-        self._drained: asyncio.Event | None = None  # while stopping: the last connection has ended
+        self._drained: asyncio.Event | None = None  # while stopping: the last socket is closed
         self._failure: asyncio.Future[BaseException] | None = None
 
     def add_service(self, service: Service) -> None:
@@ -318,13 +321,14 @@ class Broker:
             undecided.abort()
         for connection in list(self.connections):
             connection.force_close("broker shut down")
-        if self.connections:
+        if self.connections or self.lingering:
             self._drained = asyncio.Event()
             with contextlib.suppress(TimeoutError):  # who has not answered by then is cut
                 async with asyncio.timeout(DRAIN_SECONDS):
                     await self._drained.wait()
         for connection in list(self.connections):
             connection.abort()
+        self.lingering.stop()
         await asyncio.sleep(0)  # the turn in which aborted connections return what they hold
 
     def _log_failed(self, error: BaseException) -> None:
@@ -342,6 +346,7 @@ class Broker:
         blocked = BlockedTargets()
         effects = HostEffects(name, self.log, self.commit, self.catalogue, self.audit, blocked)
         host = VirtualHost(name, effects)
+        host.unknown_arguments = self.configuration.unknown_arguments
         effects.host = host
         if self.pager is not None:
             effects.use_pager(self.pager)
@@ -379,7 +384,10 @@ class Broker:
         if connection in self.connections:
             self.connections.remove(connection)
             self.admission.note_limits(connection.protocol_name, connection.engine.limit_hits)
-        if self._drained is not None and not self.connections:
+        self._look_drained()
+
+    def _look_drained(self) -> None:
+        if self._drained is not None and not self.connections and not self.lingering:
             self._drained.set()
 
     def flush_later(self, connection: AnyConnection) -> None:

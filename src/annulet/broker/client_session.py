@@ -49,10 +49,21 @@ class ClientSession(Session):
         self.connection = connection
         self.connection_identity = connection.identity
         self.host = connection.require_host()
+        self.access = connection.require_access()
         self.blocked = connection.broker.blocked[self.host.name]
         self.writable = connection.writable
         self.held_by: dict[BlockedTarget, None] = {}  # blocked queues and addresses it has published into
         self._unconvertible: list[tuple[Consumer, QueueEntry]] = []  # to be given up after this loop turn
+
+    # ------------------------------------------------------------------ consumers
+
+    def attach(self, consumer: Consumer, now: int) -> None:
+        """Register a consumer and start it, whatever way its protocol found the queue.
+
+        Raises :class:`~annulet.core.errors.ResourceLocked` for the exclusive queue of another connection.
+        """
+        self.host.check_owner(consumer.queue, self.connection)
+        super().attach(consumer, now)
 
     # ------------------------------------------------------------------ being held back
 

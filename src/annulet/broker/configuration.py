@@ -92,6 +92,7 @@ SASL_MECHANISMS: Final = ("EXTERNAL", "SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN",
 
 LogFormat = Literal["console", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
+UnknownArguments = Literal["warn", "refuse"]
 
 
 class PermissionDeclaration(msgspec.Struct, frozen=True):
@@ -137,6 +138,7 @@ class BrokerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     body_budget_bytes: int = BODY_BUDGET_BYTES
     spill_limit_bytes: int | None = None  # 0: nothing is spilled; None: half of the free disk, 10 GiB at most
     search_process: bool = True  # one looks ahead of selectors in deep queues
+    unknown_arguments: UnknownArguments = "warn"  # queue arguments that change nothing here
     log_format: LogFormat = "console"
     log_level: LogLevel = "info"
     users: dict[str, UserDeclaration] = {}
@@ -192,6 +194,7 @@ class ConfigurationFile(msgspec.Struct):
     body_budget: int | str | None = None
     spill_limit: int | str | None = None
     search_process: bool = True
+    unknown_arguments: UnknownArguments = "warn"
     heartbeat: int = HEARTBEAT
     frame_max: int = FRAME_MAX
     channel_max: int = CHANNEL_MAX
@@ -296,6 +299,7 @@ class _Reader:
             **self._memory(values.memory_limit, values.body_budget),
             spill_limit_bytes=None if values.spill_limit is None else self._bytes("spill_limit", values.spill_limit, 0),
             search_process=values.search_process,
+            unknown_arguments=values.unknown_arguments,
             log_format=values.log.format,
             log_level=values.log.level,
             users={name: self._user(name, section) for name, section in values.users.items()},

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from annulet.store.definitions import SubscriptionRecord
 from annulet.store.errors import CatalogueError
 
 if TYPE_CHECKING:
     from annulet.core.arguments import Arguments
+    from annulet.core.automatic import SubscriptionMark
     from annulet.core.exchanges import Exchange
     from annulet.core.queue import Queue
     from annulet.core.virtual_host import VirtualHost
@@ -56,8 +58,12 @@ class DurableDeclarations:
         arguments: Arguments,
         owner: object | None = None,
         server_named: bool = False,
+        subscription: SubscriptionMark | None = None,
     ) -> Queue:
-        """Create a queue, or check that it is the same. One with an ``owner`` dies with it: it is not written down."""
+        """Create a queue, or check that it is the same. One with an ``owner`` dies with it: it is not written down.
+
+        ``subscription`` marks a new queue as one; the mark of a queue that exists does not change.
+        """
         host = self.host
         known = name in host.queues
         queue = host.declare_queue(
@@ -69,13 +75,28 @@ class DurableDeclarations:
             now=now,
             server_named=server_named,
         )
+        if not known:
+            host.lifetime_of(queue).subscription = subscription
         if durable and owner is None and not known:
             try:
-                queue.queue_id = self.catalogue.add_queue(host.name, name, auto_delete, arguments)
+                with self.catalogue.transaction():
+                    queue.queue_id = self.catalogue.add_queue(host.name, name, auto_delete, arguments)
+                    if subscription is not None:
+                        self._write_mark(name, subscription)
             except CatalogueError:
+                queue.queue_id = 0
                 host.delete_queue(queue, now)
                 raise
         return queue
+
+    def mark_subscription(self, queue: Queue, subscription: SubscriptionMark) -> None:
+        """Say of a queue that is older than such marks that it is a subscription."""
+        if queue.queue_id:
+            self._write_mark(queue.name, subscription)
+        self.host.lifetime_of(queue).subscription = subscription
+
+    def _write_mark(self, name: str, mark: SubscriptionMark) -> None:
+        self.catalogue.set_subscription(self.host.name, SubscriptionRecord(name, mark.client, mark.name, mark.user))
 
     def bind_queue(self, queue: Queue, source: str, routing_key: str, arguments: Arguments) -> None:
         """Bind a queue to an exchange; twice is once."""

@@ -50,6 +50,9 @@ DISCARD_LEAST: Final = 1024
 """Records of a range from which on it is written as one record: each takes a slice of upkeep, too, and its place in
 checkpoints until then, so ten million rows are 10,000 ranges at most."""
 
+ARGUMENTS_TOLD_MAX: Final = 1000
+"""Names of arguments without effect that the log tells of, for each virtual host: a client may make up any number."""
+
 
 class DurableLosses(LossListener):
     """Hands the losses of a virtual host that are to outlive the broker to its effects.
@@ -102,6 +105,7 @@ class HostEffects(Effects):
         self.host: VirtualHost | None = None  # set when it is made
         self.timer: WakeTimer | None = None  # as above; wakes it
         self._transaction = 0  # the log's id of the open transaction; 0 = none
+        self._arguments_told: dict[str, None] = {}  # arguments without effect that the log has told of
         self._stored: dict[int, list[Message]] = {}  # by open transaction
         self._notes: dict[int, HistoryBatch] = {}  # for the history, by open transaction
 
@@ -361,6 +365,20 @@ class HostEffects(Effects):
         if self.history is not None and queue.queue_id:
             self.history.pending.paused[queue.queue_id] = queue.paused
             self.pipeline.request()
+
+    def arguments_without_effect(self, queue: Queue, names: tuple[str, ...]) -> None:
+        """Log each name once: clients declare the same queues again and again."""
+        told = self._arguments_told
+        for name in names:
+            if name not in told and len(told) < ARGUMENTS_TOLD_MAX:
+                told[name] = None
+                logger.warning(
+                    "queue argument without effect",
+                    argument=name,
+                    queue=queue.name,
+                    vhost=self.host_name,
+                    remedy='leave it out, or set unknown_arguments = "refuse" to have such declarations refused',
+                )
 
     def audited(self, entry: AuditEntry) -> None:
         """Keep an operation in the audit trail, over restarts too."""

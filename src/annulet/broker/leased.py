@@ -56,6 +56,21 @@ class NoLeases:
         return {}
 
 
+class StageFigures(Protocol):
+    """The stages of bulk writes that wait for their commit."""
+
+    def figures(self) -> tuple[int, int]:
+        """Return how many stages wait, and the bytes of all, with those being written."""
+
+
+class NoStages:
+    """A broker without bulk transfer."""
+
+    def figures(self) -> tuple[int, int]:
+        """Return none."""
+        return 0, 0
+
+
 def unpack_positions(packed: bytes) -> array[int]:
     """Return the numbers of consecutive positions."""
     return array("Q", packed)

@@ -28,6 +28,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     login_delay_first: float = 0.1  # seconds; doubles with each further failure of a peer address or user; 0: none
     login_delay_most: float = 4.0  # seconds; below the hand-shake time-out, so that the answer still arrives
     max_login_attempts_waiting: int = 64  # of one peer address; more are refused unchecked
+    max_stage_bytes_per_user: int = 8_589_934_592  # 8 GiB of rows before their commit: four of the largest stages
+    max_stage_bytes: int = 34_359_738_368  # 32 GiB, of all users: what four users with the most may have
 
 
 class LimitRange(msgspec.Struct, frozen=True):
@@ -53,5 +55,7 @@ RANGES: Final[dict[str, LimitRange]] = {
     "login_delay_first": LimitRange(0, 60, "seconds"),
     "login_delay_most": LimitRange(0, 60, "seconds"),
     "max_login_attempts_waiting": LimitRange(1, 10_000, "attempts"),
+    "max_stage_bytes_per_user": LimitRange(1_048_576, 1 << 50, "bytes"),
+    "max_stage_bytes": LimitRange(1_048_576, 1 << 50, "bytes"),
 }
 """By the name of the setting."""

@@ -12,6 +12,7 @@ from annulet.broker.leased import expect_leased
 from annulet.broker.recovery_progress import ProgressLines
 from annulet.broker.row_recovery import Remembered, RowRestorer
 from annulet.broker.views import VIEWS, may_ask_for
+from annulet.core.automatic import SubscriptionMark
 from annulet.core.dead_letters import ORIGINAL_ADDRESS
 from annulet.core.exchanges import Address
 from annulet.core.message import Message, Origin, logged_message
@@ -110,6 +111,7 @@ def restore_definitions(broker: Broker) -> None:
             )
             if isinstance(declared, Address):
                 declared.auto_created = exchange.auto_created
+        marks = {record.queue: record for record in catalogue.subscriptions(name)}
         for record in catalogue.queues(name):
             queue = host.declare_queue(
                 record.name,
@@ -123,6 +125,9 @@ def restore_definitions(broker: Broker) -> None:
                 address=record.address,
                 auto_created=record.auto_created,
             )
+            mark = marks.get(record.name)
+            if mark is not None:
+                host.lifetime_of(queue).subscription = SubscriptionMark(mark.client, mark.name, mark.user)
             counters = latest.get(record.id) or catalogue.queue_counters(record.id)
             if counters is not None:
                 queue.counters.restore(counters)

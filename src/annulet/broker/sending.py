@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
-from annulet.broker.authentication import DEFAULT_EXCHANGE_IN_PERMISSIONS
 from annulet.broker.client_session import ClientSession
-from annulet.core.addresses import parse_address_name
-from annulet.core.errors import AccessRefused, CoreError, NotFound, ResourceLocked
+from annulet.core.errors import CoreError
 from annulet.core.exchanges import Address
 from annulet.core.message import ContentView, Message, Origin
-from annulet.core.nodes import NodeReference
 from annulet.store.errors import StoreError
 
 if TYPE_CHECKING:
     from annulet.broker.authentication import PermissionKind
     from annulet.broker.transport import AnyConnection
+    from annulet.core.nodes import NodeReference
     from annulet.core.routing import Route
     from annulet.core.transaction import Transaction
 
@@ -75,50 +73,33 @@ class SendingSession(ClientSession):
 
     def require(self, kind: PermissionKind, name: str) -> None:
         """Raise :class:`AccessRefused` unless the user may configure, write or read ``name``."""
-        connection = self.connection
-        if not connection.allowed(kind, name):
-            raise AccessRefused(
-                f"{kind} access to '{name or DEFAULT_EXCHANGE_IN_PERMISSIONS}' in vhost '{self.host.name}' refused for "
-                f"user '{connection.user_name}'"
-            )
+        self.access.require(kind, name)
 
     def resolve(self, name: str, routing_type: str = "", *, create: bool = True) -> NodeReference:
-        """Return what a name leads to, see ``VirtualHost.resolve_node``. Making it takes permission to configure it."""
-        connection = self.connection
-        try:
-            return self.host.resolve_node(
-                name, connection.now, owner=connection, routing_type=routing_type, create=False
-            )
-        except NotFound:
-            if not create:
-                raise
-        self.require("configure", parse_address_name(name).name)
-        return self.host.resolve_node(name, connection.now, owner=connection, routing_type=routing_type)
+        """Return what a name leads to for a consumer, see :meth:`annulet.broker.access.Access.source`."""
+        return self.access.source(name, self.connection.now, routing_type, create=create)
 
-    def destination(self, name: str, routing_type: str = "", routing_key: str = "") -> Destination:
+    def destination(
+        self, name: str, routing_type: str = "", routing_key: str = "", *, create: bool = True
+    ) -> Destination:
         """Return where messages to a name go; an unknown name is created as the address settings allow.
 
         ``routing_type``: anycast or multicast, what the client asked for; ``routing_key``: the message's own (subject),
-        to be given only where a first answer says ``key_from_message``. Raises what :meth:`resolve` and
-        :meth:`require` raise.
+        to be given only where a first answer says ``key_from_message``. Raises what
+        :meth:`annulet.broker.access.Access.target` raises.
         """
         key = (name, routing_type, routing_key)
         known = self._destinations.get(key)
         if known is not None and known.generation == self.host.generation:
             return known
-        try:
-            node = self.resolve(name, routing_type)
-        except ResourceLocked:  # only its owner may consume from it, but anybody may send there: replies go to such
-            parsed = parse_address_name(name)
-            node = NodeReference("", name if parsed.address else parsed.name)
-        self.require("write", node.exchange)
+        connection = self.connection
+        node = self.access.target(name, connection.now, routing_type, create=create)
         route_key = node.routing_key
         key_from_message = False
         if node.node is not None and not isinstance(node.node, Address) and route_key in {"", node.exchange}:
             key_from_message = True
             route_key = routing_key
         route = self.host.route(node.exchange, route_key, node.routing_type)
-        connection = self.connection
         origin = Origin(node.exchange, route_key, connection.publisher, self.view, connection.identity)
         queues_max = len(route.queues) if route.static else len(self.host.queues)
         found = Destination(origin, route, self.host.generation, queues_max, key_from_message=key_from_message)

@@ -1,7 +1,6 @@
 """TLS for every listener: contexts made of the files of the configuration, renewed when the files change.
 
-Connections of AMQP, STOMP and HTTP come in through :class:`TlsAcceptor`, which does the hand-shake before the protocol
-sees anything. Bulk transfer has a TLS of its own (gRPC) and takes only the files, see :meth:`TlsListener.read_files`.
+Connections come in through :class:`TlsAcceptor`, which does the hand-shake before the protocol sees anything.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ import asyncio
 import contextlib
 import ssl
 import time
+import weakref
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -19,7 +19,7 @@ import structlog
 
 from annulet.broker.configuration import StartError
 from annulet.broker.limited_log import LimitedLog
-from annulet.broker.listening import PeerFacts, is_loopback
+from annulet.broker.listening import PeerFacts, is_loopback, release_transport
 from annulet.broker.validity import CertificateError, validity_of
 
 if TYPE_CHECKING:
@@ -67,7 +67,6 @@ class TlsListener:
         self.name = name  # in the configuration: amqps, stomps, https, bulks
         self.settings = settings
         self.renewals = 0
-        self.when_renewed: Callable[[], None] | None = None  # for who has a TLS of its own and takes the files
         self._seen = self._stamps()  # before the files are read: what changes meanwhile is read again
         self.context = make_context(name, settings)
         self._looked_at = time.monotonic()
@@ -90,8 +89,6 @@ class TlsListener:
             return
         self.renewals += 1
         logger.info("certificates renewed", listener=self.name, certificate=str(self.settings.certificate))
-        if self.when_renewed is not None:
-            self.when_renewed()
         self.warn_of_expiry()
 
     def warn_of_expiry(self) -> None:
@@ -112,12 +109,6 @@ class TlsListener:
         elif (ends - now).days < EXPIRY_WARNING_DAYS:
             logger.warning("the certificate expires soon", **values, ends=ends.isoformat(), remedy=remedy)
 
-    def read_files(self) -> tuple[bytes, bytes, bytes]:
-        """Return certificate, key and client CA (empty without one) as PEM."""
-        settings = self.settings
-        authority = b"" if settings.client_ca is None else settings.client_ca.read_bytes()
-        return settings.certificate.read_bytes(), settings.key.read_bytes(), authority
-
     def _stamps(self) -> list[tuple[int, int, int]]:
         found = []
         for path in (self.settings.certificate, self.settings.key, self.settings.client_ca):
@@ -132,6 +123,8 @@ def make_context(listener: str, settings: TlsSettings) -> ssl.SSLContext:
     """Return a server's context. Raises :class:`TlsError`."""
     where = f"tls of listener {listener}"
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    if listener == "bulks":
+        context.set_alpn_protocols(["h2"])  # clients of Arrow Flight insist on it
     context.minimum_version = VERSIONS[settings.minimum_version]
     for field, path in (
         ("certificate", settings.certificate),
@@ -336,10 +329,12 @@ class TlsAcceptor:
             )
         except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
             transport.abort()
+            release_transport(transport)
             self._note_failure(peer, error)
             return
         except Exception as error:  # noqa: BLE001 - a defect: the socket must not stay, and no caller hears of it
             transport.abort()
+            release_transport(transport)
             self._log.defect("defect in a TLS handshake", error, listener=self._listener.name, peer=str(peer))
             return
         finally:
@@ -348,6 +343,8 @@ class TlsAcceptor:
             self._note_failure(peer, ConnectionResetError("the peer hung up"))
             return
         self._counters.completed += 1
+        # The protocol sees only the secured transport, which goes once its connection is lost.
+        weakref.finalize(secured, release_transport, transport).atexit = False
         if self._watched:
             loop.call_at(started + self._timeout, self._expired, secured, peer)
         try:

@@ -6,16 +6,19 @@ read is handled whole; output of one loop turn leaves in one write, but for many
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 import structlog
 from mypy_extensions import mypyc_attr
 
+from annulet.broker.access import Access
 from annulet.broker.admission import EXPLANATION_SECONDS
 from annulet.broker.delivery_shares import DELIVERIES_TIMED
 from annulet.broker.input_shares import INPUT_BYTES_FIRST
 from annulet.broker.input_turns import PacedInput
-from annulet.broker.listening import PeerFacts
+from annulet.broker.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, STRANGER_BYTES_MAX
+from annulet.broker.listening import PeerFacts, release_transport
 from annulet.broker.spill_pace import SPILL_BEHIND, SPILL_FREE, SPILL_FULL, must_be_heard
 from annulet.broker.tls import peer_facts
 
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from annulet.broker.authentication import PermissionKind
     from annulet.broker.broker import Broker
     from annulet.broker.client_session import ClientSession
     from annulet.core.virtual_host import VirtualHost
@@ -97,6 +99,10 @@ def bound_transport(transport: asyncio.Transport) -> None:
         transport.max_size = INPUT_BYTES_FIRST
 
 
+def _nothing() -> None:
+    """Give nothing back: the admission refused the connection, and did not count it."""
+
+
 AnyConnection: TypeAlias = "ClientConnection[Any, Any]"
 """For those to whom it is all one what a client speaks."""
 
@@ -117,6 +123,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self.connected_at = 0
         self.now = broker.clock()
         self.host: VirtualHost | None = None
+        self.access: Access | None = None  # what the user may do there, and the way to do it
         self.writable = True  # there is room for deliveries
         self.opened = False  # the handshake is over
         self.publishes = False  # has ever published: such connections are not read during the memory alarm
@@ -147,6 +154,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self._blocked_told = False
         self._held: dict[SessionT, None] = {}  # sessions that published into what is blocked
         self._timer: asyncio.TimerHandle | None = None
+        self._handshake_until = 0.0  # time of the loop at which the hand-shake has taken too long
         self._silent_checks = 0
         self._bytes_checked = 0  # what had gone either way at the last check for idleness
         self._flushing: dict[SessionT, None] = {}  # sessions with answers to give at the end of this turn
@@ -173,7 +181,10 @@ class ClientConnection(Generic[EngineT, SessionT]):
             transport.abort()
             return
         seconds = max(0.0, broker.configuration.handshake_timeout - self.waited)
-        self.restart_timer(min(EXPLANATION_SECONDS, seconds) if self.refusal else seconds, self._handshake_expired)
+        if self.refusal:
+            seconds = min(EXPLANATION_SECONDS, seconds)
+        self._handshake_until = broker.loop.time() + seconds
+        self.restart_timer(seconds, self._handshake_expired)
 
     def _may_be_read(self) -> bool:
         return not self._reading_paused
@@ -232,11 +243,14 @@ class ClientConnection(Generic[EngineT, SessionT]):
         """The peer will send nothing more: let asyncio close the transport, soon even if the peer reads nothing."""
         if self._dirty:
             self.flush()  # who still waits for his turn: asyncio closes the transport now, and drops what comes later
-        self.restart_timer(CLOSE_GRACE_SECONDS, self.abort)
+        if not self.lost:  # else the flush was the last, and others have the socket
+            self.restart_timer(CLOSE_GRACE_SECONDS, self.abort)
         return False
 
     def connection_lost(self, error: BaseException | None) -> None:  # noqa: ARG002 - asyncio's; logged by no one
-        """The socket is gone: return what the sessions held."""
+        """The socket is gone, or only read to the end: return what the sessions held, and leave no reference cycle."""
+        if self.lost:
+            return
         self.lost = True
         self.now = self.broker.clock()
         self.stop_timer()
@@ -252,6 +266,10 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self.engine.connection_lost()
         finally:  # else a defect would keep what is held, and exclusive queues, until a restart
             self.ended()
+            if self.access is not None:
+                self.access.connection_ended()
+            release_transport(self.transport)
+            self.transport = None
 
     def pause_writing(self) -> None:
         """The socket takes no more for now."""
@@ -343,9 +361,24 @@ class ClientConnection(Generic[EngineT, SessionT]):
                 session.wake(self.now)
 
     def _close_transport(self, transport: asyncio.Transport) -> None:
-        if not transport.is_closing():
-            transport.close()
-            self.restart_timer(CLOSE_GRACE_SECONDS, self.abort)
+        """End our half, and have the rest of the input discarded: see ``lingering``. The connection itself ends now."""
+        if transport.is_closing():
+            return
+        loop, admission, user = self.broker.loop, self.broker.admission, self._counted_user
+        release: Callable[[], None] = _nothing
+        if self._counted:
+            release = partial(admission.lingering_ended if user else admission.closed, self.peer)
+        seconds = LINGER_SECONDS if user else max(0.0, self._handshake_until - loop.time())
+        most = LINGER_BYTES_MAX if user else STRANGER_BYTES_MAX
+        if self.broker.lingering.begin(transport, loop, seconds=seconds, most=most, release=release):
+            if self._counted and user:
+                admission.lingers(user)
+            self._counted = False
+            self.transport = None  # it is the lingering socket's now
+            self.connection_lost(None)
+            return
+        transport.close()
+        self.restart_timer(CLOSE_GRACE_SECONDS, self.abort)
 
     # ------------------------------------------------------------------ holding the peer back
 
@@ -464,9 +497,16 @@ class ClientConnection(Generic[EngineT, SessionT]):
         assert self.host is not None
         return self.host
 
-    def allowed(self, kind: PermissionKind, name: str) -> bool:
-        """Say whether the user may configure, write or read ``name``."""
-        return self.broker.authenticator.allowed(self.user_name, self.require_host().name, kind, name)
+    def enter_host(self, host: VirtualHost, *, records: bool) -> None:
+        """Open a virtual host that the user may enter. ``records``: see :class:`~annulet.broker.access.Access`."""
+        broker = self.broker
+        self.host = host
+        self.access = Access(broker.authenticator, broker.catalogue, host, self.user_name, owner=self, records=records)
+
+    def require_access(self) -> Access:
+        """Return what the user may do in the opened virtual host."""
+        assert self.access is not None
+        return self.access
 
     def accepts_durable(self, size: int, now: int) -> bool:
         """Say whether the message log takes another persistent message of ``size`` bytes."""

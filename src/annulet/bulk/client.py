@@ -54,6 +54,10 @@ REPEATABLE_PUT_BYTES_MAX: Final = 64 * 1024 * 1024
 """Bytes of a stage kept in the worker so that it can be sent again to a restarted broker. A larger stage that is
 interrupted fails its task, which Spark repeats."""
 
+MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Bytes of one message of rows, unless a single row has more: batches of Spark are counted in rows, and the broker
+takes messages of a bounded size only (``bulk_message_bytes_max``)."""
+
 
 class BulkClient:
     """One connection to one broker as one user. Safe to use from several threads of its process."""
@@ -112,7 +116,7 @@ class BulkClient:
         """
         self._repeat(self._log_in_if_needed)
         kept: list[pa.RecordBatch] = []
-        source = iter(batches)
+        source = (part for batch in batches for part in split(batch))
         size = 0
         repeatable = True
         deadline = None  # from the first failure since the source last gave rows: computing them takes its time
@@ -272,6 +276,16 @@ class BulkClient:
             ) from error
         self.close()
         self._sleep(pause)
+
+
+def split(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a batch in parts of at most :data:`MESSAGE_BYTES_MAX`, or of one row."""
+    if batch.nbytes <= MESSAGE_BYTES_MAX or batch.num_rows <= 1:
+        yield batch
+        return
+    half = batch.num_rows // 2
+    yield from split(batch.slice(0, half))
+    yield from split(batch.slice(half))
 
 
 def _behind(ticket: protocol.Ticket, batch: pa.RecordBatch, place: int | None) -> protocol.Ticket:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from annulet.bulk.errors import InvalidRequestError, OverLimitError
 from annulet.bulk.schema import READ_ONLY_COLUMNS, WRITE_COLUMNS
+from annulet.core.arguments.values import MILLISECONDS_MAX
 from annulet.core.message import DEFAULT_PRIORITY, Message, Origin, PropertyValue
 from annulet.wire.amqp091.constants import DEFAULT_FRAME_MAX, FRAME_OVERHEAD
 from annulet.wire.amqp091.errors import ChannelError, LocalProtocolError
@@ -24,8 +25,6 @@ PRIORITY_MAX: Final = 255
 """AMQP 0-9-1 §1.8: priority is one octet."""
 SHORT_STRING_MAX: Final = 255
 """Octets of a name or property, AMQP 0-9-1 §4.2.5.3."""
-EXPIRATION_MAX: Final = 0xFFFFFFFF
-"""Milliseconds, 49 days: RabbitMQ's bound of the expiration property, as for publishes over AMQP."""
 HEADER_BYTES_MAX: Final = DEFAULT_FRAME_MAX - FRAME_OVERHEAD - 12
 """Encoded properties of a message. A content header is one frame (AMQP 0-9-1 §4.2.6.1), of which 12 bytes are fixed: a
 larger one could be given to no consumer."""
@@ -221,8 +220,8 @@ def _priority(properties: BasicProperties, value: Any) -> None:
 
 
 def _expiration(properties: BasicProperties, value: Any) -> None:
-    if not 0 <= value <= EXPIRATION_MAX:
-        raise ValueError(f"{value} is not within 0 to {EXPIRATION_MAX}; give milliseconds to live, or null for ever")
+    if not 0 <= value <= MILLISECONDS_MAX:
+        raise ValueError(f"{value} is not within 0 to {MILLISECONDS_MAX}; give milliseconds to live, or null for ever")
     properties.expiration = str(value)
 
 

@@ -249,12 +249,28 @@ class PutStage(Request, tag="stage"):
     stage: str
 
 
-def scoped(virtual_host: str, query: str) -> str:
-    """Return the name under which stages and marks of a query are kept: query ids belong to a virtual host.
+def scoped(virtual_host: str, user: str, query: str) -> str:
+    """Return the name under which stages and marks of a query are kept: query ids belong to a user and a virtual host.
 
-    A ``writeId`` is the user's text; the same one in another virtual host is another write. Empty stays empty.
+    A ``writeId`` is the user's text; the same one of another user, or in another virtual host, is another write. Empty
+    stays empty. The quoted parts contain neither ``@`` nor ``/``, so no two triples share a name.
+    """
+    return f"{quote(user, safe='')}@{quote(virtual_host, safe='')}/{query}" if query else ""
+
+
+def scoped_before(virtual_host: str, query: str) -> str:
+    """Return the name that versions before 0.4.0 kept marks under, without a user.
+
+    Such marks are read, so that a batch published before an upgrade is not published again after it. They are not
+    written any more.
     """
     return f"{quote(virtual_host, safe='')}/{query}" if query else ""
+
+
+def owner_of(scoped_query: str) -> str:
+    """Return the user part of a name made by :func:`scoped`; empty when it has none."""
+    user, mark, _ = scoped_query.partition("@")
+    return user if mark else ""
 
 
 def tag_of(request: Request) -> str:

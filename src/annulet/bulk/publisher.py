@@ -46,12 +46,20 @@ RECORD_OVERHEAD: Final = 256
 it replaces. Rather too much than a batch that meets a full disk half-way."""
 
 
+NO_BATCH: Final = -1
+"""Mark of a query id of which no batch counts as published."""
+
+
 @dataclass(frozen=True, slots=True)
 class CommitRequest:
-    """What a sink asks for at the end of a batch. ``stages`` in partition order."""
+    """What a sink asks for at the end of a batch. ``stages`` in partition order.
+
+    ``query`` is the id with its user and virtual host, ``former`` the name its marks had before ids belonged to a user.
+    """
 
     host: str
     query: str
+    former: str
     batch: int
     stages: tuple[str, ...]
     defaults: WriteDefaults
@@ -99,13 +107,15 @@ class Publisher:
 
     async def _commit(self, request: CommitRequest, may_write: Callable[[str], bool]) -> dict[str, int]:
         broker = self._broker
-        if await self._published(request.query, request.batch):
+        if await self._published(request):
             await asyncio.to_thread(self._stages.drop_batches, request.query, request.batch)
             return {"messages": 0, "unroutable": 0, "repeated": 1}
         host = broker.hosts.get(request.host)
         if host is None:
             raise NotFoundError(f"no virtual host {request.host!r}")
         pending, size = await asyncio.to_thread(self._read, request)
+        if not pending:  # a mark without a row would have needed no permission to write
+            return {"messages": 0, "unroutable": 0, "repeated": 0}
         routes = _Routes(host, may_write, request)
         outcome = request.query, request.batch
         messages, unroutable = await self._resolve(routes, pending)
@@ -126,13 +136,16 @@ class Publisher:
         broker.unroutable += unroutable
         return {"messages": len(messages), "unroutable": unroutable, "repeated": 0}
 
-    async def _published(self, query: str, batch: int) -> bool:
+    async def _published(self, request: CommitRequest) -> bool:
         """Whether the batch was published. The log knows it before the catalogue, which may have refused the mark."""
         broker = self._broker
+        query, batch = request.query, request.batch
         mark = broker.catalogue.publish_mark(query)
         if mark is not None and batch <= mark:
             return True
         logged = broker.log.outcomes.get(query)
+        if mark is None and logged is None:
+            return batch <= self._former_mark(request.former)
         if logged is None or batch > logged:
             return False
         await broker.commit.durable()
@@ -229,10 +242,23 @@ class Publisher:
         for stage in stages:
             await asyncio.to_thread(self._stages.drop, StageKey(query, stage))
 
-    def forget(self, query: str) -> None:
-        """Drop the mark of a query id that will not be used again."""
-        self._broker.catalogue.delete_publish_mark(query)
+    def forget(self, query: str, former: str) -> None:
+        """Drop the mark of a query id that will not be used again.
+
+        A mark under ``former`` has no known user, so it stays; the user's own mark says that it counts no more for it.
+        """
         self._broker.log.outcomes.pop(query, None)
+        if self._former_mark(former) == NO_BATCH:
+            self._broker.catalogue.delete_publish_mark(query)
+            return
+        with self._broker.catalogue.transaction():
+            self._broker.catalogue.delete_publish_mark(query)  # marks are only ever raised
+            self._broker.catalogue.set_publish_mark(query, NO_BATCH, self._broker.clock())
+
+    def _former_mark(self, former: str) -> int:
+        """Return the highest batch that was published before ids belonged to a user; :data:`NO_BATCH` without one."""
+        mark = self._broker.catalogue.publish_mark(former)
+        return max(NO_BATCH if mark is None else mark, self._broker.log.outcomes.get(former, NO_BATCH))
 
 
 def _promise(host: VirtualHost, messages: list[tuple[PendingMessage, Route]], claims: Claims) -> None:
@@ -357,23 +383,30 @@ class _Routes:
             elif destination.address and destination.address in host.exchanges:
                 exchange = destination.address
             else:
+                self._require_one("", destination.address)
                 raise NotFoundError(
                     f"nothing was published: no queue or exchange {destination.address!r} in virtual host "
                     f"{host.name!r}; "
                     "declare it first, or correct the address"
                 )
         elif exchange == "" and routing_key not in host.queues:
+            self._require_one("")
             raise NotFoundError(
                 f"nothing was published: no queue {routing_key!r} in virtual host {host.name!r}, which the "
                 "default exchange "
                 "would reach by this routing key; declare it first, or name an exchange"
             )
-        if not self._may_write(exchange):
-            raise PermissionDeniedError(
-                f"nothing was published: the user may not write to exchange {exchange or '(default)'!r}"
-            )
+        self._require_one(exchange)
         try:
             route = host.route(exchange, routing_key)
         except CoreError as error:
             raise NotFoundError(f"nothing was published: {error}") from error
         return Origin(exchange, routing_key, self._request.publisher, VIEW), route
+
+    def _require_one(self, *exchanges: str) -> None:
+        """Require that the user may write to one of these: others do not learn what there is."""
+        if not any(self._may_write(exchange) for exchange in exchanges):
+            exchange = exchanges[-1]
+            raise PermissionDeniedError(
+                f"nothing was published: the user may not write to exchange {exchange or '(default)'!r}"
+            )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from annulet.broker.access import Access
 from annulet.broker.listening import PeerFacts
 from annulet.bulk import protocol
 from annulet.bulk.adoption import LeaseRequest
@@ -209,12 +210,13 @@ class RequestHandler:
     async def _publish(
         self, request: protocol.CommitPublish | protocol.AbortPublish | protocol.ForgetPublish, caller: Caller
     ) -> dict[str, Any]:
-        query = protocol.scoped(request.virtual_host, request.query)
+        query = protocol.scoped(request.virtual_host, caller.user, request.query)
+        former = protocol.scoped_before(request.virtual_host, request.query)
         if isinstance(request, protocol.AbortPublish):
             await self._publisher.abort(query, request.stages)
             return {}
         if isinstance(request, protocol.ForgetPublish):
-            self._publisher.forget(query)
+            self._publisher.forget(query, former)
             return {}
         if not 0 <= request.batch <= protocol.BATCH_MAX:
             raise InvalidRequestError(f"batch {request.batch} is not a batch id")
@@ -224,33 +226,31 @@ class RequestHandler:
         commit = CommitRequest(
             host=host,
             query=query,
+            former=former,
             batch=request.batch,
             stages=tuple(request.stages),
             defaults=WriteDefaults(request.address, request.exchange, request.routing_key, request.persistent),
             mandatory=request.mandatory,
             publisher=f"{caller.user}@{caller.peer}",
         )
-        authenticator = self._broker.authenticator
-        return dict(
-            await self._publisher.commit(
-                commit, lambda exchange: authenticator.allowed(caller.user, host, "write", exchange)
-            )
-        )
+        access = self._enter(host, caller)
+        return dict(await self._publisher.commit(commit, lambda exchange: access.allowed("write", exchange)))
 
     def _list(self, host: str, caller: Caller) -> list[dict[str, object]]:
-        allowed = self._broker.authenticator.allowed
-        return [
-            lease for lease in self._leases.statistics(host) if allowed(caller.user, host, "read", str(lease["queue"]))
-        ]
+        access = self._enter(host, caller)
+        return [lease for lease in self._leases.statistics(host) if access.allowed("read", str(lease["queue"]))]
 
     # ------------------------------------------------------------------ permissions
 
-    def _enter(self, host: str, caller: Caller) -> None:
-        if not self._broker.authenticator.may_enter(caller.user, host):
+    def _enter(self, host: str, caller: Caller) -> Access:
+        """Return what the caller may do in a virtual host. A call belongs to no connection that could own queues."""
+        broker = self._broker
+        if host not in broker.hosts or not broker.authenticator.may_enter(caller.user, host):
             raise PermissionDeniedError(f"user {caller.user!r} may not use virtual host {host!r}, or it does not exist")
+        return Access(broker.authenticator, broker.catalogue, broker.hosts[host], caller.user)
 
     def _require(self, kind: Literal["read", "write"], host: str, queue: str, caller: Caller) -> None:
-        if not self._broker.authenticator.allowed(caller.user, host, kind, queue):
+        if not self._enter(host, caller).allowed(kind, queue):
             raise PermissionDeniedError(f"user {caller.user!r} may not {kind} queue {queue!r} in virtual host {host!r}")
 
 

@@ -7,22 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 import threading
 from collections.abc import Callable, Coroutine, Iterator
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-from urllib.parse import unquote
 
 import msgspec
 import pyarrow as pa
 import structlog
 from pyarrow import flight
 
-from annulet.broker.configuration import Endpoint, StartError
-from annulet.broker.listening import is_loopback
+from annulet.broker.configuration import Endpoint
+from annulet.broker.listening import PeerFacts
 from annulet.broker.payloads import payload_of
+from annulet.broker.tls_listeners import TITLES
 from annulet.bulk import protocol
+from annulet.bulk.door import Door, Watcher
 from annulet.bulk.encoding import check_write_schema
 from annulet.bulk.errors import (
     AuthenticationError,
@@ -36,7 +35,7 @@ from annulet.bulk.errors import (
 )
 from annulet.bulk.leases import LeaseManager
 from annulet.bulk.publisher import Publisher
-from annulet.bulk.requests import Caller, RequestHandler
+from annulet.bulk.requests import PROTOCOL, Caller, RequestHandler
 from annulet.bulk.schema import positioned_batches, schema_of, select_columns
 from annulet.bulk.sequences import SequenceStore
 from annulet.bulk.snapshots import SnapshotStore
@@ -46,7 +45,6 @@ from annulet.store.errors import StoreError
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
-    from annulet.broker.tls import TlsListener
     from annulet.bulk.deep_snapshots import ViewRead
     from annulet.bulk.schema import Row
 
@@ -62,17 +60,8 @@ Longer than any disk pause; a call that takes longer is answered as unavailable.
 STOP_SECONDS: Final = 5.0
 """How long a clean stop waits for streams under way. They can be read again after the restart."""
 
-RENEWAL_PAUSE_SECONDS: Final = 0.02
-"""Between two attempts to listen with new certificates: gRPC closes the old socket at once, but in its own thread."""
-
-RENEWAL_SECONDS_MAX: Final = 10.0
-"""How long is tried to listen with new certificates."""
-
 UPKEEP_SECONDS: Final = 60.0
 """Between two looks at idle leases, old stages and old snapshots: their limits are an hour and more."""
-
-REQUEST_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Bytes of a request's JSON. The longest is a commit that names its stages: about 60 bytes each."""
 
 AUTHORIZATION: Final = "authorization"
 
@@ -88,11 +77,9 @@ class BulkService:
         self.snapshots: SnapshotStore
         self.sequences: SequenceStore
         self.stages: StageStore
-        self._servers: list[_FlightServer] = []
-        self._tokens = TokenStore()  # outlives a server that makes room for one with other certificates
+        self._door: Door | None = None
+        self._server: _FlightServer | None = None
         self._upkeep: asyncio.Task[None] | None = None
-        self._renewing = asyncio.Lock()
-        self._renewals: set[asyncio.Task[None]] = set()
 
     @property
     def urls(self) -> dict[str, str]:
@@ -109,7 +96,8 @@ class BulkService:
 
     def restore(self, broker: Broker) -> None:
         """Put the messages of leases back into delivery, and learn which batches were published."""
-        self.stages = StageStore(broker.configuration.data_directory)
+        self.stages = StageStore(broker.configuration.data_directory, broker.configuration.limits)
+        broker.staged = self.stages
         self.leases = LeaseManager(broker)
         self.publisher = Publisher(broker, self.stages)
         self.snapshots = SnapshotStore(broker.clock)
@@ -120,98 +108,49 @@ class BulkService:
 
     async def start(self, broker: Broker) -> None:
         """Listen. Raises :class:`StartError` when the address cannot be had."""
-        for option, endpoint in (("--bulk", self.endpoint), ("--bulks", self.tls_endpoint)):
-            if endpoint is not None:
-                _check_address(endpoint, option)
-        handler = RequestHandler(broker, self.leases, self.publisher, self.snapshots, self.sequences)
-        if self.endpoint is not None:
-            self.endpoint = self._listen(broker, handler, self.endpoint, None)
-        if self.tls_endpoint is not None:
-            tls = broker.tls.listeners["bulks"]
-            self.tls_endpoint = self._listen(broker, handler, self.tls_endpoint, tls)
-            tls.when_renewed = partial(self._renew, broker, handler, tls)
+        door = self._door = Door(broker.configuration.limits, broker.configuration.handshake_timeout, _watcher(broker))
+        try:
+            handler = RequestHandler(broker, self.leases, self.publisher, self.snapshots, self.sequences)
+            self._server = _FlightServer(door, broker.loop, handler, self.stages)
+            if self.endpoint is not None:
+                port = await door.listen(self.endpoint, "bulk", "--bulk", None)
+                self.endpoint = Endpoint(self.endpoint.host, port)
+            if self.tls_endpoint is not None:
+                tls = broker.tls.listeners["bulks"]
+                port = await door.listen(self.tls_endpoint, TITLES["bulks"], "--bulks", tls)
+                self.tls_endpoint = Endpoint(self.tls_endpoint.host, port)
+        except BaseException:
+            await self.stop()
+            raise
         self._upkeep = broker.loop.create_task(self._maintain())
         logger.info("bulk listener", **self.urls)
 
-    def _listen(self, broker: Broker, handler: RequestHandler, endpoint: Endpoint, tls: TlsListener | None) -> Endpoint:
-        """Open one listener and return its real address."""
-        try:
-            server = self._make(broker, handler, endpoint, tls)
-        except (pa.ArrowException, OSError) as error:
-            raise StartError(f"cannot listen for bulk transfer on {endpoint}: {error}") from error
-        self._servers.append(server)
-        return Endpoint(endpoint.host, server.port)
-
-    def _make(
-        self, broker: Broker, handler: RequestHandler, endpoint: Endpoint, tls: TlsListener | None
-    ) -> _FlightServer:
-        location = f"{'grpc' if tls is None else 'grpc+tls'}://{endpoint}"
-        return _FlightServer(location, broker.loop, handler, self.stages, self._tokens, tls)
-
-    def _renew(self, broker: Broker, handler: RequestHandler, tls: TlsListener) -> None:
-        """Have new connections get the new certificates; on the loop."""
-        task = broker.loop.create_task(self._replace(broker, handler, tls))
-        self._renewals.add(task)
-        task.add_done_callback(self._renewals.discard)
-
-    async def _replace(self, broker: Broker, handler: RequestHandler, tls: TlsListener) -> None:
-        """Have the server end when its streams have, and open one with the new certificates on its port.
-
-        gRPC takes no other certificates while a server runs, and Flight lets no two share a port. Clients whose
-        connection ends, or that connect in the moment between, connect anew by themselves.
-        """
-        endpoint = self.tls_endpoint
-        assert endpoint is not None
-
-        def listen() -> _FlightServer:
-            _check_address(endpoint, "--bulks")
-            return self._make(broker, handler, endpoint, tls)
-
-        async with self._renewing:
-            old = [server for server in self._servers if server.tls is tls and server.ended is None]
-            endings = [self._shut_down(server).wait() for server in old]
-            deadline = broker.loop.time() + RENEWAL_SECONDS_MAX
-            while True:
-                try:
-                    self._servers.append(await asyncio.to_thread(listen))
-                    break
-                except (StartError, pa.ArrowException, OSError) as error:
-                    if broker.loop.time() > deadline:
-                        remedy = "it is tried again when the certificates change; or start the broker anew"
-                        logger.error("bulk transfer over TLS is not served", error=str(error), remedy=remedy)  # noqa: TRY400
-                        break
-                await asyncio.sleep(RENEWAL_PAUSE_SECONDS)
-        await asyncio.gather(*endings)
-        for server in old:
-            self._servers.remove(server)
-
     async def stop(self) -> None:
         """Refuse new calls, let running ones finish for a while, close."""
-        tasks = [*self._renewals] if self._upkeep is None else [self._upkeep, *self._renewals]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        self._upkeep = None
-        servers, self._servers = self._servers, []
-        if not servers:
+        upkeep, self._upkeep = self._upkeep, None
+        if upkeep is not None:
+            upkeep.cancel()
+            await asyncio.gather(upkeep, return_exceptions=True)
+        door, self._door = self._door, None
+        server, self._server = self._server, None
+        if door is None:
             return
-        for server in servers:
+        await door.close_listeners()
+        if server is not None:
             server.stopping = True
-        endings = [self._shut_down(server).wait() for server in servers]
-        try:
-            await asyncio.wait_for(asyncio.gather(*endings), STOP_SECONDS)
-        except TimeoutError:
-            logger.warning("bulk transfer: streams cut off", waited_seconds=STOP_SECONDS)
+            try:
+                await asyncio.wait_for(self._shut_down(server).wait(), STOP_SECONDS)
+            except TimeoutError:
+                logger.warning("bulk transfer: streams cut off", waited_seconds=STOP_SECONDS)
+        await door.close()
 
     @staticmethod
     def _shut_down(server: _FlightServer) -> asyncio.Event:
-        """Have a server take no more connections and end when its streams have. The event is set then.
+        """Have the server end when its streams have. The event is set then.
 
         A stream whose client does not read would hold that for ever, so it happens in a thread that may be left behind.
         """
-        if server.ended is not None:
-            return server.ended
-        server.ended = ended = asyncio.Event()
+        ended = asyncio.Event()
         loop = asyncio.get_running_loop()
 
         def shut_down() -> None:
@@ -234,20 +173,19 @@ class BulkService:
             await asyncio.sleep(UPKEEP_SECONDS)
 
 
-def _check_address(endpoint: Endpoint, option: str) -> None:
-    """Refuse an address that is taken, in our words: Flight says "Server did not start properly"."""
-    if endpoint.port == 0:
-        return
-    family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((endpoint.host, endpoint.port))
-        except OSError as error:
-            raise StartError(
-                f"cannot listen for bulk transfer on {endpoint}: {error.strerror}; "
-                f"choose another address with {option} HOST:PORT, or {option} off"
-            ) from error
+def _watcher(broker: Broker) -> Watcher:
+    """Return what tells the broker, on its loop, what the door met."""
+    admission, say = broker.admission, broker.loop.call_soon_threadsafe
+    return Watcher(
+        limit=lambda limit: _say(say, admission.note_limits, PROTOCOL, {limit: 1}),
+        refused=lambda limit: _say(say, admission.note_refused, limit),
+        timed_out=lambda peer, seconds: _say(say, admission.note_timed_out, peer, seconds),
+    )
+
+
+def _say(say: Callable[..., object], note: Callable[..., None], *values: object) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nothing is counted any more
+        say(note, *values)
 
 
 class _Headers(flight.ServerMiddleware):  # type: ignore[misc] # pyarrow ships no types
@@ -268,29 +206,16 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
     """Runs on gRPC's threads."""
 
     def __init__(
-        self,
-        location: str,
-        loop: asyncio.AbstractEventLoop,
-        handler: RequestHandler,
-        stages: StageStore,
-        tokens: TokenStore,
-        tls: TlsListener | None,
+        self, door: Door, loop: asyncio.AbstractEventLoop, handler: RequestHandler, stages: StageStore
     ) -> None:
         self.stopping = False  # the broker is
-        self.ended: asyncio.Event | None = None  # None: it takes calls; set once the last stream has ended
-        self.tls = tls
+        self._door = door
         self._loop = loop
         self._handler = handler
         self._stages = stages
-        self._tokens = tokens
+        self._tokens = TokenStore()
         self._actions = msgspec.json.Decoder(protocol.Action)
-        options: dict[str, Any] = {}
-        if tls is not None:
-            certificate, key, authority = tls.read_files()
-            options["tls_certificates"] = [(certificate, key)]
-            if tls.settings.verify == "required":  # gRPC knows no optional: who may come without is not asked
-                options |= {"verify_client": True, "root_certificates": authority}
-        super().__init__(location, middleware={AUTHORIZATION: _HeadersFactory()}, **options)
+        super().__init__(door.location, middleware={AUTHORIZATION: _HeadersFactory()})
 
     def do_action(self, context: Any, action: Any) -> Iterator[Any]:
         """Carry out one request and answer with one JSON result."""
@@ -312,14 +237,14 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         writer.write(msgspec.json.encode(counts))
 
     def _act(self, context: Any, action: Any) -> dict[str, Any]:
-        request = self._decode(action.type, action.body.to_pybytes(), self._actions)
+        request = self._decode(action.type, action.body, self._actions)
         if isinstance(request, protocol.Login):
             return self._login(context)
         return self._call(self._handler.act(request, self._caller(context)))
 
     def _get(self, context: Any, ticket_bytes: bytes) -> Any:
         caller = self._caller(context)
-        ticket = self._decode("ticket", ticket_bytes, _TICKETS)
+        ticket = self._decode("ticket", pa.py_buffer(ticket_bytes), _TICKETS)
         columns = select_columns(ticket.columns)
         queue, rows = self._call(self._handler.rows(ticket, caller))
 
@@ -341,8 +266,8 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
 
     def _put(self, context: Any, descriptor: Any, reader: Any) -> dict[str, int]:
         caller = self._caller(context)
-        request = self._decode("stage", descriptor.command or b"", _STAGES)
-        key = StageKey(protocol.scoped(request.virtual_host, request.query), request.stage)
+        request = self._decode("stage", pa.py_buffer(descriptor.command or b""), _STAGES)
+        key = StageKey(protocol.scoped(request.virtual_host, caller.user, request.query), request.stage)
         self._call(self._handler.check_stage(request, caller))
         schema = reader.schema
         check_write_schema(schema)
@@ -353,6 +278,7 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
                 if self.stopping:
                     raise UnavailableError("the broker is stopping")
                 if chunk.data is not None:
+                    _check_batch(chunk.data)
                     yield chunk.data
                 elif chunk.app_metadata is not None:
                     complete = chunk.app_metadata.to_pybytes() == protocol.END_OF_STAGE
@@ -369,27 +295,34 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
 
     def _login(self, context: Any) -> dict[str, Any]:
         user, password = parse_basic(self._authorization(context))
-        peer, loopback = _peer(context)
-        name = self._call(self._handler.authenticate(user, password, Caller(user, peer, loopback=loopback)))
-        return {"token": self._tokens.issue(name, from_loopback=loopback)}
+        peer = self._peer(context)
+        caller = Caller(user, str(peer), loopback=peer.is_loopback)
+        name = self._call(self._handler.authenticate(user, password, caller))
+        self._door.logged_in(context.peer(), name)
+        return {"token": self._tokens.issue(name, from_loopback=peer.is_loopback)}
 
     def _caller(self, context: Any) -> Caller:
         scheme, _, token = self._authorization(context).partition(" ")
-        peer, loopback = _peer(context)
+        peer = self._peer(context)
         if scheme.lower() != "bearer":
             raise AuthenticationError("no bearer token: call the action login with Authorization: Basic first")
-        return Caller(self._tokens.user_of(token, from_loopback=loopback), peer, loopback=loopback)
+        user = self._tokens.user_of(token, from_loopback=peer.is_loopback)
+        self._door.logged_in(context.peer(), user)
+        return Caller(user, str(peer), loopback=peer.is_loopback)
+
+    def _peer(self, context: Any) -> PeerFacts:
+        """Return the client's address, which Flight does not know: its peer is the door."""
+        peer = self._door.peer_of(context.peer())
+        if peer is None:
+            raise UnavailableError("the connection of this call has ended")
+        return peer
 
     @staticmethod
     def _authorization(context: Any) -> str:
         headers = context.get_middleware(AUTHORIZATION)
         return headers.authorization if headers is not None else ""
 
-    def _decode(self, what: str, body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
-        if len(body) > REQUEST_BYTES_MAX:
-            raise OverLimitError(
-                f"{what}: the request has {len(body)} bytes, {REQUEST_BYTES_MAX} are allowed", "request_bytes_max"
-            )
+    def _decode(self, what: str, body: pa.Buffer, decoder: msgspec.json.Decoder[T]) -> T:
         try:
             return decoder.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -425,18 +358,16 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
             raise UnavailableError(f"the broker did not answer within {CALL_SECONDS_MAX:.0f} seconds") from error
 
 
+def _check_batch(batch: pa.RecordBatch) -> None:
+    """Refuse buffers that do not fit together: reading them would read memory beyond them."""
+    try:
+        batch.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise InvalidRequestError(f"a record batch is malformed: {error}") from error
+
+
 _TICKETS: Final = msgspec.json.Decoder(protocol.Ticket)
 _STAGES: Final = msgspec.json.Decoder(protocol.PutStage)
-
-
-def _peer(context: Any) -> tuple[str, bool]:
-    """Return the peer's address and whether it is this machine.
-
-    GRPC writes ``ipv4:1.2.3.4:5``, ``ipv6:%5B::1%5D:5``.
-    """
-    kind, _, address = unquote(context.peer()).partition(":")
-    host = address.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else ""
-    return address, is_loopback(host)
 
 
 def _flight_error(error: BulkError) -> Exception:

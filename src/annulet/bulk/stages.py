@@ -20,7 +20,10 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.ipc
 
+from annulet.broker.limits import Limits
 from annulet.bulk.errors import InvalidRequestError, NotFoundError, RefusedError
+from annulet.bulk.protocol import owner_of
+from annulet.bulk.stage_account import Place, StageAccount, StageEntry
 from annulet.store.data_format import STAGE_DIRECTORY
 from annulet.store.files import OsFileSystem
 
@@ -29,6 +32,8 @@ STAGE_AGE_MAX: Final = 24 * 3600
 
 STAGE_BYTES_MAX: Final = 2 * 1024**3
 """Bytes of one stage, that is of one partition of one batch: a commit holds its stages in memory."""
+
+DEFAULT_LIMITS: Final = Limits()
 
 _STAGE: Final = re.compile(r"(?P<batch>[0-9]{1,19})-(?P<partition>[0-9]{1,10})-(?P<attempt>[0-9]{1,19})-[0-9a-f]{32}")
 _SUFFIX: Final = ".arrow"
@@ -55,20 +60,44 @@ class StageKey:
 
 
 class StageStore:
-    """All stages. Safe to use from several threads: each stage is written once, by one, and read after that."""
+    """All stages. Safe to use from several threads: each stage is written once, by one, and read after that.
 
-    def __init__(self, data_directory: Path | None) -> None:
+    ``limits`` names how many bytes of them may wait.
+    """
+
+    def __init__(self, data_directory: Path | None, limits: Limits = DEFAULT_LIMITS) -> None:
         self._directory = None if data_directory is None else data_directory / STAGE_DIRECTORY
+        self._account = StageAccount(limits.max_stage_bytes_per_user, limits.max_stage_bytes)
         self._memory: dict[tuple[str, str], tuple[float, bytes]] = {}
         if self._directory is not None:
             OsFileSystem().make_directory(self._directory)
+            self._count_left(self._directory)
+
+    def figures(self) -> tuple[int, int]:
+        """Return how many stages wait, and the bytes of all, with those being written."""
+        return self._account.figures()
 
     def write(self, key: StageKey, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> tuple[int, int]:
-        """Write a stage; it is on disk when this returns. Returns rows and bytes. A failure leaves nothing behind."""
+        """Write a stage; it is on disk when this returns. Returns rows and bytes. A failure leaves nothing behind.
+
+        Raises :class:`OverLimitError` when the stages of this user, or of all, would take more than they may.
+        """
+        entry = self._account.begin(_owner_in(_folder_name(key.query)))
+        try:
+            counts = self._write(key, schema, batches, entry)
+        except BaseException:
+            entry.fail()
+            raise
+        entry.keep(self._place(key))
+        return counts
+
+    def _write(
+        self, key: StageKey, schema: pa.Schema, batches: Iterable[pa.RecordBatch], entry: StageEntry
+    ) -> tuple[int, int]:
         if self._directory is None:
             sink = pa.BufferOutputStream()
-            counts = _write_stream(sink, schema, batches)
-            self._memory[self._memory_key(key)] = (time.monotonic(), sink.getvalue().to_pybytes())
+            counts = _write_stream(sink, schema, batches, entry)
+            self._memory[self._place(key)] = (time.monotonic(), sink.getvalue().to_pybytes())
             return counts
         folder = self._directory / _folder_name(key.query)
         folder.mkdir(exist_ok=True)
@@ -76,7 +105,7 @@ class StageStore:
         part = folder / f"{key.stage}.{secrets.token_hex(4)}{_PART}"  # the stage may be sent again while this one hangs
         try:
             with part.open("wb") as file:
-                counts = _write_stream(pa.PythonFile(file, mode="w"), schema, batches)
+                counts = _write_stream(pa.PythonFile(file, mode="w"), schema, batches, entry)
                 file.flush()
                 os.fsync(file.fileno())
             part.rename(path)
@@ -90,7 +119,7 @@ class StageStore:
     def read(self, key: StageKey) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a stage. Raises :class:`NotFoundError`."""
         if self._directory is None:
-            found = self._memory.get(self._memory_key(key))
+            found = self._memory.get(self._place(key))
             if found is None:
                 raise _not_found(key)
             with pa.ipc.open_stream(found[1]) as reader:
@@ -105,9 +134,10 @@ class StageStore:
     def drop(self, key: StageKey) -> None:
         """Delete a stage, if it is there."""
         if self._directory is None:
-            self._memory.pop(self._memory_key(key), None)
+            self._memory.pop(self._place(key), None)
         else:
             (self._directory / _folder_name(key.query) / (key.stage + _SUFFIX)).unlink(missing_ok=True)
+        self._account.drop(self._place(key))
 
     def drop_batches(self, query: str, upto: int) -> int:
         """Delete all stages of a query's batches up to ``upto``.
@@ -128,6 +158,7 @@ class StageStore:
             limit = time.monotonic() - age_max
             for key in [key for key, (written, _) in list(self._memory.items()) if written < limit]:
                 del self._memory[key]
+                self._account.drop(key)
                 dropped += 1
             return dropped
         limit = time.time() - age_max
@@ -137,6 +168,7 @@ class StageStore:
                 with suppress(FileNotFoundError):  # a commit in another thread may drop it meanwhile
                     if path.stat().st_mtime < limit:
                         path.unlink()
+                        self._account.drop((folder.name, path.stem))
                         dropped += 1
             if idle and not any(folder.iterdir()):
                 folder.rmdir()
@@ -156,11 +188,18 @@ class StageStore:
         return [path.stem for path in folder.glob(f"*{_SUFFIX}")] if folder.is_dir() else []
 
     @staticmethod
-    def _memory_key(key: StageKey) -> tuple[str, str]:
+    def _place(key: StageKey) -> Place:
         return _folder_name(key.query), key.stage
 
+    def _count_left(self, directory: Path) -> None:
+        """Count what a former run of the broker left. The folder's name tells stages of one user from others'."""
+        for path in directory.glob(f"*/*{_SUFFIX}"):
+            self._account.restore((path.parent.name, path.stem), _owner_in(path.parent.name), path.stat().st_size)
 
-def _write_stream(sink: pa.NativeFile, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> tuple[int, int]:
+
+def _write_stream(
+    sink: pa.NativeFile, schema: pa.Schema, batches: Iterable[pa.RecordBatch], entry: StageEntry
+) -> tuple[int, int]:
     rows = size = 0
     with pa.ipc.new_stream(sink, schema) as writer:
         for batch in batches:
@@ -171,13 +210,24 @@ def _write_stream(sink: pa.NativeFile, schema: pa.Schema, batches: Iterable[pa.R
                     f"a partition of the batch has more than {STAGE_BYTES_MAX} bytes: "
                     "lower maxMessagesPerTrigger or maxBytesPerTrigger, or repartition"
                 )
+            entry.add(batch.nbytes)
             writer.write_batch(batch)
     return rows, size
 
 
 def _folder_name(query: str) -> str:
-    """A query id is the client's text, so it does not become a file name as it is."""
-    return hashlib.sha256(query.encode()).hexdigest()[:32]
+    """Return a folder's name: digests of owner and query id, which are a client's text and no file names."""
+    return f"{_digest(owner_of(query), 16)}-{_digest(query, 32)}"
+
+
+def _owner_in(folder: str) -> str:
+    """Return what stands for the owner in a folder's name; empty for folders of versions before 0.4.0."""
+    owner, mark, _ = folder.partition("-")
+    return owner if mark else ""
+
+
+def _digest(text: str, length: int) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
 
 
 def _not_found(key: StageKey) -> NotFoundError:

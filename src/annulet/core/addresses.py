@@ -17,6 +17,22 @@ TO_QUEUE: Final = "queue"
 TO_EXCHANGE: Final = "exchange"
 
 
+MANAGEMENT_NODES: Final = ("$cbs", "$management", "/management")
+"""Nodes that clients of other brokers ask for by these names to log in further or to manage; there are none yet.
+
+Where one is missing the client is to hear it. A queue made because it was named would take its requests, and the client
+would wait for an answer.
+"""
+
+MANAGEMENT_OF_NODE: Final = "/$management"
+"""Ends the name of the management node of one queue or address (Azure)."""
+
+
+def names_management(name: str) -> bool:
+    """Say whether a name is that of a management node, which is never a queue."""
+    return name in MANAGEMENT_NODES or name.endswith(MANAGEMENT_OF_NODE)
+
+
 class AddressName:
     """A name as a client wrote it, taken apart.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from annulet.core.address_settings import ResolvedSettings
@@ -13,16 +13,29 @@ NEVER: Final = 0
 """No time: what it is asked for does not happen as things are."""
 
 
+class SubscriptionMark(NamedTuple):
+    """Says that a queue was made as a subscription, and for which client. Only such a queue is ended as one.
+
+    ``client`` is empty for a subscription of all clients. ``user`` is empty for a queue that is older than the mark: it
+    may be a subscription, and becomes one when its client attaches to it once more.
+    """
+
+    client: str
+    name: str
+    user: str
+
+
 class Lifetime:
     """How a queue came to be, which decides whether the broker may take it away."""
 
-    __slots__ = ("address", "auto_created", "configured", "created_at")
+    __slots__ = ("address", "auto_created", "configured", "created_at", "subscription")
 
     def __init__(self, address: str, *, auto_created: bool, configured: bool, created_at: int) -> None:
         self.address = address  # whose settings say when it goes
         self.auto_created = auto_created  # the broker made it because somebody named it
         self.configured = configured  # the configuration or the broker itself needs it: never taken away
         self.created_at = created_at  # milliseconds since 1970
+        self.subscription: SubscriptionMark | None = None  # set by the protocols that make subscriptions
 
 
 def was_used(queue: Queue) -> bool:

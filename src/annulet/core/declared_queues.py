@@ -14,7 +14,9 @@ from annulet.core.address_settings import (
     resolve_queue,
 )
 from annulet.core.address_settings.resolution import OPERATOR
+from annulet.core.addresses import names_management
 from annulet.core.arguments import Arguments, parse_queue_arguments
+from annulet.core.arguments.unknown import ACCEPT, WARN
 from annulet.core.automatic import NEVER, Lifetime, queue_due_at, sooner
 from annulet.core.equivalence import require_same, require_same_settings
 from annulet.core.errors import AccessRefused, NotFound, PreconditionFailed, ResourceLocked
@@ -24,6 +26,7 @@ from annulet.core.grouped_lanes import GroupedLanes
 from annulet.core.hidden import Batches
 from annulet.core.publishing import Publishing
 from annulet.core.queue import Queue
+from annulet.core.reply_queues import is_reply_name
 from annulet.core.retroactive import is_ring_name
 from annulet.core.revision import read_in, require_whole
 
@@ -54,6 +57,7 @@ class DeclaredQueues(Publishing):
         self.policies = PolicyRepository() if policies is None else policies
         self._lifetimes: dict[Queue, Lifetime] = {}
         self._declared: dict[Queue, ResolvedQueue] = {}
+        self.unknown_arguments = WARN  # what becomes of an argument that changes nothing here
         self._reaps_declared = self._some_reap_declared()
         self.address_settings.listeners.append(self.address_settings_changed)
         self.policies.listeners.append(self.policy_changed)
@@ -65,12 +69,19 @@ class DeclaredQueues(Publishing):
         queue = self.queues.get(name)
         if queue is None:
             raise NotFound(f"no queue '{name}' in vhost '{self.name}'")
+        self.check_owner(queue, owner)
+        return queue
+
+    def check_owner(self, queue: Queue, owner: object | None) -> None:
+        """Check that a connection may use a queue, which another one may have for itself.
+
+        Raises :class:`ResourceLocked`.
+        """
         if queue.owner is not None and queue.owner is not owner:
             raise ResourceLocked(
-                f"cannot obtain exclusive access to locked queue '{name}' in vhost '{self.name}': "
+                f"cannot obtain exclusive access to locked queue '{queue.name}' in vhost '{self.name}': "
                 "it belongs to another connection"
             )
-        return queue
 
     def declare_queue(  # noqa: PLR0913 - one keyword per property
         self,
@@ -103,12 +114,9 @@ class DeclaredQueues(Publishing):
             return queue
         if not server_named:
             self._refuse_name("queue", name)
+            self._refuse_management(name)
         ring = is_ring_name(name)
-        resolved = (
-            resolve_queue(name, name, given, AddressSettingsRepository())  # settings for queues are not for rings
-            if ring
-            else resolve_queue(name, address or name, given, self.address_settings, self.policies)
-        )
+        resolved = self._resolve(name, address, given, queue_id)
         selector = compile_filter(resolved.settings.selector, SELECTOR_PLACE)
         queue = Queue(
             name,
@@ -129,7 +137,21 @@ class DeclaredQueues(Publishing):
         if selector is not None:
             self.filters[queue] = selector
         self._admit(queue, resolved)
+        if resolved.without_effect:
+            self.effects.arguments_without_effect(queue, resolved.without_effect)
         return queue
+
+    def _refuse_management(self, name: str) -> None:
+        if names_management(name):
+            raise AccessRefused(
+                f"queue name '{name}' in vhost '{self.name}' is reserved for a management node; choose another name"
+            )
+
+    def _resolve(self, name: str, address: str, given: Arguments, queue_id: int) -> ResolvedQueue:
+        if is_ring_name(name) or is_reply_name(name):  # settings for queues are not for these
+            return resolve_queue(name, name, given, AddressSettingsRepository())
+        unknown = ACCEPT if queue_id else self.unknown_arguments  # with an id it is one that was declared once
+        return resolve_queue(name, address or name, given, self.address_settings, self.policies, unknown=unknown)
 
     def _admit(self, queue: Queue, resolved: ResolvedQueue) -> None:
         queue.origins = resolved.origins
@@ -144,14 +166,19 @@ class DeclaredQueues(Publishing):
     def _require_same(
         self, queue: Queue, given: Arguments, *, durable: bool, auto_delete: bool, exclusive: bool
     ) -> None:
-        """Compare with what the queue was declared with; what policies and settings made of it is not asked for."""
+        """Compare with what the queue was declared with, and with what has become of it since."""
         what = f"queue '{queue.name}' in vhost '{self.name}'"
         require_same("durable", what, durable, queue.durable)
         require_same("auto_delete", what, auto_delete, queue.auto_delete)
         require_same("exclusive", what, exclusive, queue.owner is not None)
-        declared = self._declared[queue].arguments
+        resolved = self._declared[queue]
+        declared = parse_queue_arguments(resolved.arguments, queue.name, unknown=ACCEPT)
         require_same_settings(
-            what, parse_queue_arguments(given, queue.name), parse_queue_arguments(declared, queue.name)
+            what,
+            parse_queue_arguments(given, queue.name, unknown=self.unknown_arguments),
+            declared,
+            queue.settings,
+            resolved.origins,
         )
 
     def update_queue(self, queue: Queue, settings: QueueSettings, now: int) -> None:
@@ -275,7 +302,7 @@ class DeclaredQueues(Publishing):
 
     def _refresh(self, queues: list[Queue]) -> None:
         for queue in queues:
-            if is_ring_name(queue.name):
+            if is_ring_name(queue.name) or is_reply_name(queue.name):
                 continue
             self._change(queue, refresh(self._declared[queue], self.address_settings, self.policies), self.latest)
 

@@ -31,6 +31,9 @@ ALL_WRITTEN: Final = 1 << 61
 class Effects:
     """Does nothing: the base for recorders and for a core without durability."""
 
+    def arguments_without_effect(self, queue: Queue, names: tuple[str, ...]) -> None:
+        """A queue was declared with arguments that change nothing here."""
+
     def store(self, message: Message, entries: list[QueueEntry]) -> None:
         """Write a durable message that these durable queues hold, and set ``message.record``."""
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from annulet.core.arguments import describe
+from annulet.core.arguments.table import BY_NAME, PREFIX
 from annulet.core.errors import PreconditionFailed
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from annulet.core.settings import QueueSettings
 
 
@@ -26,10 +29,27 @@ def require_same(argument: str, what: str, received: object, current: object) ->
         )
 
 
-def require_same_settings(what: str, received: QueueSettings, current: QueueSettings) -> None:
-    """Raise :class:`PreconditionFailed` naming the first setting that differs, by its canonical argument."""
-    if received == current:
+def require_same_settings(
+    what: str, received: QueueSettings, declared: QueueSettings, current: QueueSettings, origins: Mapping[str, str]
+) -> None:
+    """Raise :class:`PreconditionFailed` naming the first setting that differs, by its canonical argument.
+
+    A setting may be given as it was ``declared``, and as it is ``current``: an operator, a policy or an address setting
+    may have changed it since. ``origins`` says, by field, what is in force now.
+    """
+    if received == declared:
         return
-    wanted, existing = describe(received), describe(current)
-    for name in sorted({*wanted, *existing}):
-        require_same(name, what, wanted.get(name), existing.get(name))
+    wanted, first, now = describe(received), describe(declared), describe(current)
+    for name in sorted({*wanted, *first}):
+        value = wanted.get(name)
+        if value in (first.get(name), now.get(name)):
+            continue
+        if now.get(name) == first.get(name):
+            require_same(name, what, value, now.get(name))
+        setting = BY_NAME.get(name.removeprefix(PREFIX))
+        origin = "" if setting is None else f", by {origins.get(setting.field, 'default')}"
+        raise PreconditionFailed(
+            f"inequivalent arg '{name}' for {what}: received {_spell(value)} but current is {_spell(now.get(name))}"
+            f"{origin}, and it was declared with {_spell(first.get(name))}; declare it with one of these, passively, "
+            "or delete it first"
+        )

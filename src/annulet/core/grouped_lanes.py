@@ -56,6 +56,8 @@ REFUSED: Final = -1
 class GroupedLanes(DeepLanes):
     """Lanes of a queue with groups, first in, first out, where nothing else decides who may have what."""
 
+    __deletable__ = ("sweep",)
+
     def __init__(self, queue: Queue, groups: GroupTable) -> None:
         super().__init__(queue)
         self.groups = groups
@@ -78,6 +80,10 @@ class GroupedLanes(DeepLanes):
         """Say whether messages behind the lanes may be on disk only: not where each consumer selects, so that the first
         one who comes would need all of them."""
         return not self.selective and not self._queue.settings.no_local
+
+    def take_apart(self) -> None:
+        """Let the sweep go, which holds the lanes."""
+        del self.sweep
 
     # ------------------------------------------------------------------ the order
 

@@ -88,6 +88,7 @@ class Lanes(Order):
         lane = entry.lane
         assert lane is not None
         lane.order.discard(entry)
+        entry.lane = None  # the lane's order may still hold the entry: each would keep the other
         self._left(lane)
         self._forget_if_idle(lane)
 
@@ -281,8 +282,13 @@ class Lanes(Order):
         for lane in self._lanes.values():
             self.count -= lane.order.count
             lane.dropped = True
+            lane.order.clear()
+            lane.shelf = None
         self._lanes = {}
         self._shelves = {}
+
+    def take_apart(self) -> None:
+        """Break the cycles of lanes whose queue was deleted, so that no garbage collection has to find them."""
 
     def _note_turn(self, key: FairKey) -> None:
         """Tell the shelves of a fair key its turn."""

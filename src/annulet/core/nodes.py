@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from annulet.core.addresses import QUALIFIER, TO_EXCHANGE, TO_QUEUE, AddressName, parse_address_name
+from annulet.core.addresses import QUALIFIER, TO_EXCHANGE, TO_QUEUE, AddressName, names_management, parse_address_name
 from annulet.core.bindings import ROUTING_TYPE
 from annulet.core.dead_letters import ORIGINAL_ADDRESS, original_address_of
 from annulet.core.declared_queues import DeclaredQueues
@@ -14,6 +14,7 @@ from annulet.core.exchanges import Address
 from annulet.core.exchanges.address import ADDRESS_TYPE, ANYCAST, MULTICAST, ROUTING_TYPES_ARGUMENT, parse_routing_type
 from annulet.core.filters import Verdicts
 from annulet.core.reasons import RemovalReason
+from annulet.core.reply_queues import REPLY_QUEUE
 from annulet.core.retroactive import is_ring, kept_messages, owner_of, ring_name
 
 if TYPE_CHECKING:
@@ -293,6 +294,15 @@ class Nodes(DeclaredQueues):
         found = self._existing_node(parsed, owner, wanted)
         if found is not None:
             return found
+        if parsed.name.startswith(REPLY_QUEUE):
+            raise NotFound(
+                f"no queue '{parsed.name}' in vhost '{self.name}': the channel that waited for answers has ended, "
+                "or has cancelled its consumer; do not answer it any more"
+            )
+        if names_management(parsed.name):
+            raise NotFound(
+                f"no management node '{parsed.name}' in vhost '{self.name}'; use the HTTP API to manage the broker"
+            )
         if create:
             return self._create_node(parsed.name, now, wanted, queue_only=parsed.kind == TO_QUEUE)
         raise NotFound(f"no queue, exchange or address '{parsed.name}' in vhost '{self.name}'; declare it first")

@@ -18,6 +18,7 @@ from annulet.core.hidden import count_hidden, forget_hidden, shown
 from annulet.core.holdings import ACKNOWLEDGED, Holdings
 from annulet.core.reasons import RemovalReason
 from annulet.core.ring_debt import make_way, trim_ring
+from annulet.core.schedule import ScheduleIndex
 from annulet.core.sliced import AT_ONCE_MAX
 
 if TYPE_CHECKING:
@@ -384,7 +385,20 @@ class Queue(Holdings):
         self.finish(now)
         for session in holders:  # what they held here filled their shared windows, which other queues wait for
             session.wake(now)
+        self._take_apart()
         return pending
+
+    def _take_apart(self) -> None:
+        """Break the cycles of a deleted queue, so that no garbage collection has to find it.
+
+        Structures that skip removed entries later still hold some, and each entry holds its queue.
+        """
+        if self.lanes is not None:
+            self.lanes.take_apart()
+        self.lanes = self.ring_debt = None
+        self.order = self.ranker.new_order()
+        self.schedule = ScheduleIndex()
+        self.group_firsts.clear()
 
     def remove(self, entry: QueueEntry, reason: RemovalReason, now: int) -> bool:
         """Take out one pending or scheduled entry, by an operator. Returns whether it was there."""

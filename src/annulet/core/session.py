@@ -278,6 +278,7 @@ class Session:
             self.detach(tag, now, serve=False)
         if not self._return_later(now):
             self._return(self.unacknowledged.take_all(), now)
+        self._former = []  # consumers, which hold the session
         for queue in queues:
             queue.wake(now)
 

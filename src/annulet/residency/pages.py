@@ -69,7 +69,7 @@ class StoredQueueArea(QueueArea):
         self._times = RowTimes(queue)
         self._ends_wait = False  # while stalled: those that expire have to be read
         self._ahead = LoadAhead(reader, wake)
-        self._search = SearchAhead(search, figures, self.ask_turn)
+        self._search = SearchAhead(search, figures)
         self._looked_ahead, self._barren = 0, True  # rows asked for ahead of looks; nothing was found at the last one
 
     def add(self, entries: list[QueueEntry], kept: bytearray) -> None:
@@ -315,7 +315,7 @@ class StoredQueueArea(QueueArea):
         doubtful = 0
         if needles and not hot:
             search = self._search
-            if search.passes(self._pages, index, sequence, needles, messages):
+            if search.passes(self._pages, index, sequence, needles, messages, self.ask_turn):
                 self.looked_upto = search.upto
                 return [] if search.rows else None
             doubtful = search.doubtful

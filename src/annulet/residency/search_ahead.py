@@ -71,20 +71,25 @@ class RecordSearch(Protocol):
 class SearchAhead:
     """Asks ``search`` for the pages ahead, and passes over what it knows. Without one it does nothing.
 
-    ``wake`` is called when there may be more to pass over, if a pass had to end before an answer that comes soon.
+    It does not hold the area whose rows it looks at, which holds it.
     """
 
-    def __init__(self, search: RecordSearch | None, figures: PagingFigures, wake: Callable[[], None]) -> None:
+    def __init__(self, search: RecordSearch | None, figures: PagingFigures) -> None:
         self.search = search
         self._figures = figures
-        self._wake = wake
         self._asked: dict[Needles, int] = {}  # up to which sequence the process was asked
         self.upto = 0  # sequence that the last pass came to
         self.rows = 0  # that it passed over
         self.doubtful = 0  # rows from there on to read for those in doubt; 0: nothing is known
 
     def passes(
-        self, pages: deque[Page], index: int, sequence: int, needles: Sequence[list[bytes]], messages: int
+        self,
+        pages: deque[Page],
+        index: int,
+        sequence: int,
+        needles: Sequence[list[bytes]],
+        messages: int,
+        wake: Callable[[], None],
     ) -> bool:
         """Say whether a look from a sequence on is done without reading: rows are passed over, or the answer about the
         next comes soon and ``wake`` with it. The attributes say more.
@@ -106,7 +111,7 @@ class SearchAhead:
         if stopped:
             self.doubtful = search.doubtful(stopped, messages, wanted)
             if search.is_awaited(stopped, wanted):
-                search.wait(self._wake)
+                search.wait(wake)
                 return True
         return False
 

@@ -23,6 +23,7 @@ from annulet.store.definitions import (
     LeaseRecord,
     PermissionRecord,
     QueueRecord,
+    SubscriptionRecord,
     UserRecord,
 )
 from annulet.store.errors import CatalogueError
@@ -267,12 +268,31 @@ class Catalogue:
                 for (lease,) in leases:
                     self.delete_lease(virtual_host, lease)
             self._change("DELETE FROM queues WHERE virtual_host = ? AND name = ?", virtual_host, name)
+            self._change("DELETE FROM subscriptions WHERE virtual_host = ? AND queue = ?", virtual_host, name)
             self.delete_operator_setting(OPERATOR_QUEUE, virtual_host, name)
             self._change(
                 "DELETE FROM bindings WHERE virtual_host = ? AND destination_type = 'queue' AND destination = ?",
                 virtual_host,
                 name,
             )
+
+    def subscriptions(self, virtual_host: str) -> list[SubscriptionRecord]:
+        """Return which durable queues of a virtual host are subscriptions, and whose."""
+        rows = self._rows(
+            "SELECT queue, client, name, user FROM subscriptions WHERE virtual_host = ? ORDER BY queue", virtual_host
+        )
+        return [SubscriptionRecord(*row) for row in rows]
+
+    def set_subscription(self, virtual_host: str, subscription: SubscriptionRecord) -> None:
+        """Write down that a queue is a subscription; it is forgotten with the queue."""
+        self._change(
+            "INSERT OR REPLACE INTO subscriptions VALUES (?, ?, ?, ?, ?)",
+            virtual_host,
+            subscription.queue,
+            subscription.client,
+            subscription.name,
+            subscription.user,
+        )
 
     def queue_counters(self, queue_id: int) -> dict[str, int] | None:
         """Return the counters written at the last clean stop, ``None`` when there are none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-SCHEMA_VERSION: Final = 5
+SCHEMA_VERSION: Final = 6
 """Written into the file. A file of an older version is migrated at open, a newer one is refused."""
 
 CHECKS: Final = """
@@ -26,6 +26,22 @@ CREATE INDEX secrets_check ON secrets (value);
 index having its table's key as well, and the integrity check of a start compares the two. Nothing is looked up by them.
 """
 
+SUBSCRIPTIONS: Final = """
+CREATE TABLE subscriptions (
+    virtual_host TEXT NOT NULL, queue TEXT NOT NULL, client TEXT NOT NULL, name TEXT NOT NULL, user TEXT NOT NULL,
+    PRIMARY KEY (virtual_host, queue)) WITHOUT ROWID;
+"""
+SUBSCRIPTIONS_CHECK: Final = """
+CREATE INDEX subscriptions_check ON subscriptions (client, name, user);
+"""
+
+FIND_SUBSCRIPTIONS: Final = """
+INSERT INTO subscriptions SELECT virtual_host, name, '', '', '' FROM queues WHERE EXISTS (
+    SELECT 1 FROM bindings WHERE bindings.virtual_host = queues.virtual_host AND destination_type = 'queue'
+    AND destination = queues.name);
+"""
+"""Queues of an older version that may be subscriptions: those that something leads to. Whose they are is not known."""
+
 MIGRATIONS: Final[dict[int, str]] = {
     1: """
 ALTER TABLE exchanges ADD COLUMN auto_created INTEGER NOT NULL DEFAULT 0;
@@ -42,6 +58,7 @@ ALTER TABLE users ADD COLUMN scram TEXT NOT NULL DEFAULT '';
 CREATE TABLE secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 """,
     4: CHECKS,
+    5: SUBSCRIPTIONS + SUBSCRIPTIONS_CHECK + FIND_SUBSCRIPTIONS,
 }
 """Statements that lead from a version to the next one."""
 
@@ -80,4 +97,4 @@ CREATE TABLE operator_settings (
 CREATE TABLE secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 """
 
-SCHEMA: Final = TABLES + CHECKS
+SCHEMA: Final = TABLES + SUBSCRIPTIONS + CHECKS + SUBSCRIPTIONS_CHECK

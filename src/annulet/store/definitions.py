@@ -58,6 +58,16 @@ class QueueRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class SubscriptionRecord:
+    """A durable queue that was made as a subscription. ``user`` is empty for one that is older than these records."""
+
+    queue: str
+    client: str
+    name: str
+    user: str
+
+
+@dataclass(frozen=True, slots=True)
 class BindingRecord:
     """A binding between durable ends; ``destination_type`` is ``queue`` or ``exchange``."""
 

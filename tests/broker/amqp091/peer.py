@@ -71,6 +71,7 @@ class Peer:
     """
 
     waits = True
+    channel_max = 100  # what it negotiates
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -80,15 +81,21 @@ class Peer:
         self.connection.connection_made(self.transport)  # type: ignore[arg-type]
 
     async def open(
-        self, *channels: int, user: str = "guest", heartbeat_seconds: int = 0, frame_max: int = 131_072
+        self,
+        *channels: int,
+        user: str = "guest",
+        heartbeat_seconds: int = 0,
+        frame_max: int = 131_072,
+        product: str = "",
     ) -> Peer:
-        """Negotiate and open channels."""
+        """Negotiate and open channels. ``product``: the client's name for itself."""
         self.receive(PROTOCOL_HEADER)
         response = f"\0{user}\0{user}"
-        start_ok = commands.Connection.StartOk(dict(CLIENT_PROPERTIES), "PLAIN", response, "en_US")
+        properties = {**CLIENT_PROPERTIES, **({"product": product} if product else {})}
+        start_ok = commands.Connection.StartOk(properties, "PLAIN", response, "en_US")
         await self.send(0, start_ok)
         await self.checked()
-        tune_ok = commands.Connection.TuneOk(100, frame_max, heartbeat_seconds)
+        tune_ok = commands.Connection.TuneOk(self.channel_max, frame_max, heartbeat_seconds)
         await self.send(0, tune_ok, commands.Connection.Open("/"))
         for channel in channels:
             await self.send(channel, commands.Channel.Open())

@@ -186,7 +186,7 @@ async def test_channel_closed_before_its_window_is_durable_gets_no_confirm(disk_
     await peer.one(CHANNEL.OpenOk)
 
 
-@pytest.mark.parametrize("expiration", ["4294967296", "9" * 40, "-1", "1.5", "soon"])
+@pytest.mark.parametrize("expiration", ["315360000001", "9" * 40, "-1", "1.5", "soon"])
 async def test_expiration_out_of_range_closes_the_channel_and_leaves_the_log_in_order(
     disk_broker: Broker, expiration: str
 ) -> None:
@@ -200,7 +200,7 @@ async def test_expiration_out_of_range_closes_the_channel_and_leaves_the_log_in_
 
 async def test_longest_expiration_is_kept(disk_broker: Broker) -> None:
     peer = await confirming(disk_broker, durable=True)
-    await peer.send(1, persistent(1, "q", expiration="4294967295"))
+    await peer.send(1, persistent(1, "q", expiration="315360000000"))
     await disk_broker.commit.durable()
     assert [kind for kind, _, _ in settlements(await peer.take())] == ["ack"]
 
@@ -255,6 +255,45 @@ async def test_shared_prefetch_serves_the_consumers_of_a_channel_in_turn(broker:
         got += bodies(await peer.take())
         await peer.send(1, BASIC.Ack(tag))
     assert got.count(b"other") == 2, "the deep queue took every turn"
+
+
+async def two_queues(broker: Broker, product: str, prefetch: int) -> Peer:
+    """Return a client with two consumers on one channel, each of a queue with ten messages."""
+    peer = await Peer(broker).open(1, product=product)
+    for name in ("q", "r"):
+        await peer.send(1, commands.Queue.Declare(queue=name), publish(1, name, name.encode()) * 10)
+    await peer.send(1, BASIC.Qos(0, prefetch), BASIC.Consume(queue="q"), BASIC.Consume(queue="r"))
+    return peer
+
+
+async def test_a_changed_prefetch_of_py_amqp_limits_the_channel_at_once(broker: Broker) -> None:
+    peer = await two_queues(broker, "py-amqp", 2)
+    assert sorted(bodies(await peer.take())) == [b"q", b"q", b"r", b"r"], "as RabbitMQ while nothing has changed"
+    await peer.send(1, BASIC.Qos(0, 6))
+    assert len(bodies(await peer.take())) == 2, "six together"
+    await peer.send(1, BASIC.Qos(0, 3), BASIC.Ack(3, True))
+    assert bodies(await peer.take()) == [], "three are still out"
+    await peer.send(1, BASIC.Ack(4))
+    assert len(bodies(await peer.take())) == 1
+    await peer.send(1, BASIC.Consume(queue="q", consumer_tag="later"), BASIC.Qos(0, 0))
+    assert len(bodies(await peer.take())) == 13, "zero is no limit"
+
+
+async def test_the_same_prefetch_again_leaves_consumers_of_py_amqp_their_own(broker: Broker) -> None:
+    """A library that gives the count before each consumer means each of them, as on RabbitMQ."""
+    peer = await Peer(broker).open(1, product="py-amqp")
+    for name in ("q", "r"):
+        await peer.send(1, commands.Queue.Declare(queue=name), publish(1, name, name.encode()) * 3)
+        await peer.send(1, BASIC.Qos(0, 1), BASIC.Consume(queue=name))
+    assert bodies(await peer.take()) == [b"q", b"r"]
+
+
+async def test_a_changed_prefetch_of_others_is_for_later_consumers(broker: Broker) -> None:
+    peer = await two_queues(broker, "pika", 2)
+    await peer.send(1, BASIC.Qos(0, 6))
+    assert len(bodies(await peer.take())) == 4
+    await peer.send(1, BASIC.Consume(queue="q", consumer_tag="later"))
+    assert len(bodies(await peer.take())) == 6
 
 
 # ---------------------------------------------------------------------- transactions

@@ -48,6 +48,14 @@ async def test_mechanisms_are_offered(broker: Broker) -> None:
     assert start.mechanisms == "PLAIN AMQPLAIN SCRAM-SHA-512 SCRAM-SHA-256"
 
 
+@pytest.mark.parametrize(
+    ("product", "flow", "qos"), [("RabbitMQ", True, False), ("py-amqp", False, True), ("", False, False)]
+)
+async def test_the_product_says_what_a_client_means(broker: Broker, product: str, flow: bool, qos: bool) -> None:
+    peer = await Peer(broker).open(1, product=product)
+    assert (peer.connection.obeys_flow, peer.connection.standard_qos) == (flow, qos)
+
+
 async def test_scram_with_secure_and_secure_ok(broker: Broker) -> None:
     peer = Peer(broker)
     client = ScramClient("SCRAM-SHA-256", "guest", "guest")

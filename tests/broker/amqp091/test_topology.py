@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pamqp import commands
+from pamqp import commands, header
 from pamqp.base import Frame
 
 from annulet.broker.amqp091.topology import PurgeWaiter
@@ -108,7 +108,7 @@ async def test_who_has_no_permission_does_not_learn_whether_the_queue_exists(
         (BASIC.Get(queue=""), 404),
         (QUEUE.Declare(queue="none", passive=True), 404),
         (QUEUE.Declare(queue="amq.mine"), 403),
-        (QUEUE.Declare(queue="new", arguments={"x-unheard-of": 1}), 406),
+        (QUEUE.Declare(queue="new", arguments={"x-max-lenght": 1}), 406),
         (EXCHANGE.Declare(exchange="amq.mine"), 403),
         (EXCHANGE.Declare(exchange="none", passive=True), 404),
         (EXCHANGE.Delete(exchange="amq.topic"), 403),
@@ -370,3 +370,116 @@ async def test_a_purge_that_is_not_durable_is_said_to_be_none(broker: Broker) ->
     for answer in (waiter.window_committed, waiter.window_failed):
         answer(1)  # nobody is told twice
     assert await peer.take() == []
+
+
+# ---------------------------------------------------------------------- direct reply-to
+
+REPLY_TO = "amq.rabbitmq.reply-to"
+
+
+async def asking(broker: Broker) -> tuple[Peer, str]:
+    """Return a client that waits for answers on channel 1, and the reply-to that its requests carry."""
+    peer = await Peer(broker).open(1)
+    await peer.ask(1, BASIC.Consume(queue=REPLY_TO, consumer_tag="replies", no_ack=True), BASIC.ConsumeOk)
+    return peer, await reply_to_of_a_request(peer)
+
+
+async def reply_to_of_a_request(peer: Peer) -> str:
+    await peer.send(1, QUEUE.Declare(queue="requests"), publish(1, "requests", b"?", reply_to=REPLY_TO))
+    await peer.take()
+    await peer.send(1, BASIC.Get(queue="requests", no_ack=True))
+    content = await peer.one(header.ContentHeader)
+    return str(content.properties.reply_to)
+
+
+async def test_answers_come_to_the_channel_that_asked(broker: Broker) -> None:
+    first, name = await asking(broker)
+    second, other = await asking(broker)
+    assert name.startswith(f"{REPLY_TO}.")
+    assert name != other
+    replier = await Peer(broker).open(1)
+    await replier.send(1, commands.Confirm.Select())
+    await replier.take()
+    await replier.send(1, publish(1, name, b"one", mandatory=True), persistent(1, other, b"two", mandatory=True))
+    assert [(type(item), item.delivery_tag) for item in await replier.take()] == [(BASIC.Ack, 2)]
+    frames = await first.take()
+    assert (frames[0].consumer_tag, frames[0].routing_key, bodies(frames)) == ("replies", name, [b"one"])
+    assert bodies(await second.take()) == [b"two"]
+    assert [broker.hosts["/"].queues[queue].order.count for queue in (name, other)] == [0, 0]
+
+
+async def test_a_reply_queue_goes_with_its_consumer_or_channel(broker: Broker) -> None:
+    peer, name = await asking(broker)
+    await peer.ask(1, BASIC.Cancel("replies"), BASIC.CancelOk)
+    assert name not in broker.hosts["/"].queues
+    await peer.ask(1, BASIC.Consume(queue=REPLY_TO, no_ack=True), BASIC.ConsumeOk)
+    again = await reply_to_of_a_request(peer)
+    assert again not in {name, REPLY_TO}
+    replier = await Peer(broker).open(1)
+    await replier.ask(1, QUEUE.Declare(queue=again, passive=True), QUEUE.DeclareOk)
+    await peer.ask(1, CHANNEL.Close(200, "", 0, 0), CHANNEL.CloseOk)
+    await replier.send(1, publish(1, again, b"late", mandatory=True))
+    assert (await replier.one(BASIC.Return)).reply_code == 312
+    assert (await replier.ask(1, QUEUE.Declare(queue=again, passive=True), CHANNEL.Close)).reply_code == 404
+
+
+@pytest.mark.parametrize("passive", [True, False])
+async def test_declaring_a_reply_queue_only_looks(broker: Broker, passive: bool) -> None:
+    peer, name = await asking(broker)
+    for queue in (REPLY_TO, name):
+        found = await peer.ask(1, QUEUE.Declare(queue=queue, passive=passive), QUEUE.DeclareOk)
+        assert (found.queue, found.message_count, found.consumer_count) == (queue, 0, 1)
+    assert REPLY_TO not in broker.hosts["/"].queues
+
+
+async def test_what_is_refused_of_direct_reply_to(broker: Broker) -> None:
+    peer, name = await asking(broker)
+    assert await refused(peer, BASIC.Consume(queue=REPLY_TO, no_ack=False)) == 406
+    assert (await peer.ask(1, BASIC.Consume(queue=REPLY_TO, no_ack=True), CHANNEL.Close)).reply_code == 406
+    assert name not in broker.hosts["/"].queues
+    other, name = await asking(broker)
+    await peer.send(2, CHANNEL.Open())
+    await peer.take()
+    await peer.send(2, publish(2, "requests", reply_to=REPLY_TO))
+    closed = await peer.one(CHANNEL.Close)
+    assert (closed.reply_code, "fast reply consumer does not exist" in closed.reply_text) == (406, True)
+    assert await refused(peer, BASIC.Get(queue=REPLY_TO)) == 404
+    for method in (BASIC.Get(queue=name), BASIC.Consume(queue=name), QUEUE.Purge(queue=name), QUEUE.Delete(queue=name)):
+        assert await refused(peer, method) == 405, "it belongs to another connection"
+    assert await refused(other, BASIC.Consume(queue=name)) == 403, "and to one consumer"
+
+
+async def test_a_request_after_the_reply_consumer_was_cancelled_is_refused(broker: Broker) -> None:
+    peer, _ = await asking(broker)
+    await peer.ask(1, BASIC.Cancel("replies"), BASIC.CancelOk)
+    await peer.send(1, publish(1, "requests", b"?", reply_to=REPLY_TO))
+    assert (await peer.one(CHANNEL.Close)).reply_code == 406
+
+
+async def test_a_request_in_a_transaction_and_an_answer_in_one(broker: Broker) -> None:
+    peer = await Peer(broker).open(1, 2)
+    await peer.send(1, QUEUE.Declare(queue="requests"), BASIC.Consume(queue=REPLY_TO, no_ack=True))
+    await peer.send(1, commands.Tx.Select(), publish(1, "requests", b"?", reply_to=REPLY_TO), commands.Tx.Commit())
+    await peer.take()
+    await peer.send(2, BASIC.Get(queue="requests", no_ack=True))
+    name = (await peer.one(header.ContentHeader)).properties.reply_to
+    await peer.send(2, commands.Tx.Select(), publish(2, name, b"!"))
+    assert bodies(await peer.take()) == []
+    await peer.send(2, commands.Tx.Commit())
+    assert bodies(await peer.take()) == [b"!"]
+
+
+async def test_waiting_for_answers_needs_no_permission_and_answering_that_of_the_default_exchange(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, name = await asking(broker)
+    restrict(broker, monkeypatch)
+    peer = await Peer(broker).open(1)
+    await peer.ask(1, BASIC.Consume(queue=REPLY_TO, no_ack=True), BASIC.ConsumeOk)
+    await peer.ask(1, QUEUE.Declare(queue=name, passive=True), QUEUE.DeclareOk)
+    await peer.send(1, publish(1, name, b"!"))
+    assert (await peer.one(CHANNEL.Close)).reply_code == 403
+    restrict(broker, monkeypatch, ("write", ""))
+    replier = await Peer(broker).open(1)
+    await replier.send(1, publish(1, name, b"!"))
+    assert await replier.take() == []

@@ -14,8 +14,11 @@ from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10.link_frames import Disposition, Flow
 from annulet.wire.amqp10.outcomes import Rejected
 from annulet.wire.amqp10.performatives import Detach, Source, Target
+from annulet.wire.amqp10.terminus import DURABLE_UNSETTLED_STATE
 from tests.broker.amqp10.peer import ACCEPTED, MAX_FRAME_SIZE, Peer, bodies, message, permit, queue_of, value
 from tests.broker.conftest import leave
+
+KEEPS_UNSETTLED = Source("here", durable=DURABLE_UNSETTLED_STATE)
 
 
 def count(broker: Broker, name: str = "q") -> int:
@@ -336,10 +339,30 @@ async def test_a_blocking_queue_takes_the_credit_away_and_gives_it_back(broker: 
 # ---------------------------------------------------------------------- resuming, §2.6.13
 
 
+@pytest.mark.parametrize(
+    ("fields", "mode"),
+    [
+        ({}, 0),
+        ({"source": KEEPS_UNSETTLED}, 1),
+        ({"target": Target("q", durable=DURABLE_UNSETTLED_STATE)}, 1),
+        ({"unsettled": {b"tag": None}}, 1),
+    ],
+    ids=["plain", "source", "target", "resuming"],
+)
+async def test_second_is_for_senders_that_keep_unsettled_state(
+    broker: Broker, fields: dict[str, Any], mode: int
+) -> None:
+    queue_of(broker, "q")
+    peer = await Peer(broker).open()
+    sender = await peer.sender("q", rcv_settle_mode=1, snd_settle_mode=0, **fields)
+    assert sender.answer is not None
+    assert (sender.answer.rcv_settle_mode, sender.answer.snd_settle_mode) == (mode, 0)
+
+
 async def test_outcomes_that_were_not_seen_are_remembered_over_connections(broker: Broker) -> None:
     queue_of(broker, "q")
     peer = await Peer(broker).open()
-    sender = await peer.sender("q", name="link", rcv_settle_mode=1, snd_settle_mode=0)
+    sender = await peer.sender("q", name="link", rcv_settle_mode=1, snd_settle_mode=0, source=KEEPS_UNSETTLED)
     await peer.send(peer.transfer(sender, message(b"once"), delivery_tag=b"tag"))
     (told,) = await peer.all(Disposition)
     assert (told.settled, told.state) == (False, ACCEPTED)
@@ -360,7 +383,7 @@ async def test_outcomes_that_were_not_seen_are_remembered_over_connections(broke
 async def test_a_closed_link_is_not_remembered(broker: Broker) -> None:
     queue_of(broker, "q")
     peer = await Peer(broker).open()
-    sender = await peer.sender("q", name="link", rcv_settle_mode=1, snd_settle_mode=0)
+    sender = await peer.sender("q", name="link", rcv_settle_mode=1, snd_settle_mode=0, source=KEEPS_UNSETTLED)
     await peer.send(peer.transfer(sender, message(), delivery_tag=b"tag"))
     await peer.detach(sender, closed=True)
     assert len(broker.remembered_outcomes) == 0
@@ -383,7 +406,7 @@ async def test_who_attaches_while_a_queue_blocks_gets_credit_when_there_is_room(
 async def test_a_refused_link_forgets_no_outcomes(broker: Broker) -> None:
     queue_of(broker, "q")
     peer = await Peer(broker).open()
-    sender = await peer.sender("q", name="link", rcv_settle_mode=1, snd_settle_mode=0)
+    sender = await peer.sender("q", name="link", rcv_settle_mode=1, snd_settle_mode=0, source=KEEPS_UNSETTLED)
     await peer.send(peer.transfer(sender, message(), delivery_tag=b"tag"))
     await peer.lose()
     again = await Peer(broker).open()

@@ -318,7 +318,7 @@ async def test_a_reply_address_of_the_connection(broker: Broker) -> None:
     await asking.request("SEND", destination=QUEUE, reply_to="/temp-queue/r")
     (question,) = await serving.messages(1)
     reply_to = question.headers["reply-to"]
-    assert reply_to.startswith("amq.stomp-temporary-")
+    assert reply_to.startswith("amq.gen-")
     await serving.send("SEND", {"destination": reply_to}, b"42")
     await serving.send("SEND", {"destination": f"/reply-queue/{reply_to}"}, b"43")
     answers = await asking.messages(2)

@@ -11,7 +11,6 @@ from annulet.broker.limits import Limits
 from annulet.broker.stomp import commands, connection
 from annulet.broker.stomp.connection import HEARTBEAT_MISSES_MAX
 from annulet.wire.stomp.frames import Frame, encode_frame
-from tests.broker.amqp091 import peer as peer_module
 from tests.broker.stomp.peer import Peer
 
 
@@ -197,23 +196,6 @@ async def test_who_never_logs_in_does_not_fill_the_log(broker: Broker) -> None:
             assert peer.transport.closing
     assert 1 <= len(lines) <= 6
     assert {line["event"] for line in lines} == {"connection closed before it was open"}
-
-
-async def test_a_stranger_who_talks_on_behind_his_error_is_cut(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Input is read on for a while, so that ERROR is not lost with a reset."""
-    monkeypatch.setattr(peer_module.RecordingTransport, "can_write_eof", lambda self: True, raising=False)
-    monkeypatch.setattr(peer_module.RecordingTransport, "write_eof", lambda self: None, raising=False)
-    known, stranger = await Peer(broker).open(), Peer(broker)
-    for peer in (known, stranger):
-        await peer.send("JUMP")
-        assert (await peer.next("ERROR")).command == "ERROR"
-        peer.connection.data_received(b"x" * connection.STRANGER_DRAIN_BYTES_MAX)
-        assert not peer.transport.closing
-        peer.connection.data_received(b"x")
-    assert stranger.transport.closing
-    assert not known.transport.closing
-    known.lose()
-    await known.settle()
 
 
 async def test_a_connection_over_the_limit_is_told_why(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:

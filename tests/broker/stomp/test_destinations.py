@@ -119,11 +119,11 @@ async def test_a_temporary_queue_is_the_connections_own(broker: Broker) -> None:
         (message,) = await peer.messages(1)
         assert message.body == body
     await one.send("SEND", {"destination": "/queue/out", "reply-to": "/temp-queue/x"})
-    assert len([name for name in broker.hosts["/"].queues if name.startswith("amq.stomp-temporary-")]) == 2
+    assert len([name for name in broker.hosts["/"].queues if name.startswith("amq.gen-")]) == 2
     for peer in (one, two):
         peer.lose()
         await peer.settle()
-    assert not [name for name in broker.hosts["/"].queues if name.startswith("amq.stomp-temporary-")]
+    assert not [name for name in broker.hosts["/"].queues if name.startswith("amq.gen-")]
 
 
 async def test_temporary_queues_are_bounded(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:

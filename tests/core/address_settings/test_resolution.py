@@ -109,7 +109,8 @@ def test_grouping_does_not_follow_from_address_settings():
          QueueSettings(dead_letter_exchange="", dead_letter_routing_key="k"), {"dead_letter_address"}),
         (None, {"dead-letter-exchange": "x", "dead-letter-routing-key": "k"}, {"dead_letter_address": "d"},
          QueueSettings(dead_letter_address="d"), {"dead_letter_exchange", "dead_letter_routing_key"}),
-        (None, {"overflow": "reject"}, {}, QueueSettings(), {"overflow"}),
+        (None, {"overflow": "block"}, {}, QueueSettings(), {"overflow"}),
+        (None, {"overflow": "reject"}, {}, QueueSettings(overflow="reject"), set()),
         ({"redelivery-multiplier": 2}, None, {}, QueueSettings(), {"redelivery_multiplier"}),
         ({"redelivery-multiplier": 2}, None, {"redelivery_delay": 5},
          QueueSettings(redelivery_delay=5, redelivery_multiplier=2.0), set()),
@@ -183,13 +184,13 @@ def test_policies_are_live_where_a_queue_can_change():
 
 def test_a_queue_that_loses_its_limit_keeps_living():
     world = World(policy={"max-length": 5})
-    queue = world.declare(overflow="reject")
+    queue = world.declare(overflow="block")
     world.policies.remove("p")
     fresh = world.refresh(queue)
     assert fresh.settings == QueueSettings()
     assert "set aside" in fresh.set_aside["overflow"]
     world.say(policy={"max-length": 6})
-    assert world.refresh(fresh).settings == QueueSettings(max_length=6, overflow="reject")
+    assert world.refresh(fresh).settings == QueueSettings(max_length=6, overflow="block")
 
 
 def test_a_refresh_without_a_change_changes_nothing():

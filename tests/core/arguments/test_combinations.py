@@ -50,7 +50,7 @@ CASES = {
     ),
     "overflow-without-limit": (
         {"x-overflow": "block"},
-        [{"x-overflow": "block", "x-max-bytes": 0}, {"x-overflow": "ring"}, {"x-overflow": "none", "x-max-length": 1}],
+        [{"x-overflow": "block", "x-max-bytes": 0}, {"x-overflow": "ring"}, {"x-overflow": "reject-publish"}],
     ),
     "resume-without-block": (
         {"x-max-length": 5, "x-resume-length": 3},

@@ -50,7 +50,7 @@ def test_accepted(arguments, settings):
         ({"x-browse": "snapshot", "x-filter-no-consume": True}, "same setting with different values"),
         ({"x-filter-no-consume": "follow"}, "true or false"), ({"x-auto-close": True}, "add 'x-browse'"),
         ({"selector": "a = 1", "x-selector": "a = 2"}, "'selector' and 'x-selector' are the same setting"),
-        ({"x-qpid-replay-period": -1}, "0 to 4294967 seconds"), ({"x-replay-period": -2}, "milliseconds, or -1"),
+        ({"x-qpid-replay-period": -1}, "0 to 315360000 seconds"), ({"x-replay-period": -2}, "milliseconds, or -1"),
         ({"x-stream-offset": "first"}, "'x-stream-offset' is not available"), ({"x-multiqueue": []}, "one queue"),
     ],
     ids=str,

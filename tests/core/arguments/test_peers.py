@@ -82,7 +82,7 @@ def test_meaning(arguments, settings):
         ({"x-qpid-priorities": 0}, "1 to 256"), ({"qpid.exclusivity_policy": "CONNECTION"}, "declare it exclusive"),
         ({"qpid.lifetime_policy": "IN_USE"}, "'PERMANENT', not 'IN_USE'"),
         ({"qpid.message_durability": "NEVER"}, "not durable"), ({"holdOnPublishEnabled": False}, "must be true"),
-        ({"minimumMessageTtl": 2**63 - 1}, "1 to 4294967295|0 to 4294967295"),
+        ({"minimumMessageTtl": 2**63 - 1}, "1 to 315360000000|0 to 315360000000"),
         ({"last-value": False, "x-last-value-key": "k"}, "is false but a last-value key is given"),
         ({"last-value": "perhaps"}, "true or false"),
         ({"last-value": True, "qpid.last_value_queue": True}, "different last-value keys"),

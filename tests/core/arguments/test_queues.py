@@ -76,8 +76,10 @@ def test_accepted(arguments, settings):
     [
         ({"x-ring-size": 0}, "at least 1"), ({"x-ring-size": -2}, "at least 1"), ({"x-ring-size": True}, "integer"),
         ({"x-ring-size": "five"}, "integer"), ({"x-message-ttl": -1}, "0 to"), ({"x-expires": 0}, "1 to"),
-        ({"x-message-ttl": 2**32}, "4294967295"), ({"x-ring-trim": "soon"}, "'lazy' or 'now'"),
-        ({"x-priorities": 257}, "0 to 256 levels"), ({"x-max-priority": 256}, "0 to 255 levels, or -1"),
+        ({"x-message-ttl": 315_360_000_001}, "315360000000"), ({"x-ring-trim": "soon"}, "'lazy' or 'now'"),
+        ({"x-priorities": 257}, "0 to 256 levels"), ({"x-max-priority": 256}, "0 to 255 levels, not"),
+        ({"x-max-priority": -1}, "0 to 255 levels, not -1"),
+        ({"max-priority": 256}, "0 to 255 levels, or -1"),
         ({"x-overflow": "explode"}, "'none' or 'ring' or 'reject'"), ({"x-evict": "me"}, "'soonest-to-expire'"),
         ({"x-redelivery-jitter": 1.5}, "0 to 1"), ({"x-dead-letter-exchange": 5}, "name of a node"),
         ({"x-max-delivery-attempts": 0}, "at least 1"), ({"x-delivery-limit": -2}, "at least 0|0 to"),

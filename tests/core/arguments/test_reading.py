@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from annulet.core.arguments.peers import LAST_VALUE_SWITCHES
-from annulet.core.arguments.reading import KNOWN, build, implied, nearest, read_arguments
+from annulet.core.arguments.reading import KNOWN, build, implied, read_arguments
 from annulet.core.errors import InvalidArgument
 from annulet.core.settings import QueueSettings
 
@@ -47,11 +47,6 @@ def test_what_follows(values, more):
 
 def test_build_fills_in_defaults():
     assert build({"ring_size": 3}) == QueueSettings(ring_size=3)
-
-
-def test_every_known_name_is_its_own_nearest():
-    assert [nearest(name) for name in KNOWN] == KNOWN
-    assert nearest("qqqqqqqqqqqqqqqqq") == ""
 
 
 @pytest.mark.parametrize("name", [name for name in KNOWN if name not in LAST_VALUE_SWITCHES])

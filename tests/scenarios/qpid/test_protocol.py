@@ -13,6 +13,7 @@ from pamqp import commands
 
 from annulet import testing
 from annulet.broker.broker import Broker
+from annulet.core.arguments.unknown import REFUSE
 from annulet.core.transaction import Transaction
 from tests.broker.amqp091.peer import Peer, publish, settlements
 from tests.broker.conftest import leave
@@ -56,7 +57,10 @@ async def test_q8_who_publishes_into_a_full_queue_waits_and_nobody_else(broker: 
 
 
 async def test_row_083_an_unknown_argument_is_refused(broker: Broker) -> None:
-    """Broker-J may be told to ignore it; a limit that is ignored loses messages."""
+    """Broker-J may be told to ignore it, RabbitMQ always does; a limit that is ignored loses messages."""
+    peer = await Peer(broker).open(1)
+    await peer.ask(1, commands.Queue.Declare(0, "taken", arguments={"foo": "bar"}), commands.Queue.DeclareOk)
+    broker.hosts["/"].unknown_arguments = REFUSE
     peer = await Peer(broker).open(1)
     code, text = await closed_with(peer, commands.Queue.Declare(0, "q", arguments={"foo": "bar"}))
     assert (code, "unknown queue argument 'foo'" in text) == (406, True)

@@ -24,10 +24,14 @@ class Recorder(ConnectionHandler):
         self.failures: dict[str, Exception] = {}
         self.actions: dict[str, Callable[[], None]] = {}
         self.user: str | None = "guest"
+        self.answers_due: list[bool] = []  # begun, ended: beside the calls, which are those of the protocol
 
     def __getattribute__(self, name: str) -> Any:
         if name.startswith("_") or name not in vars(ConnectionHandler):
             return object.__getattribute__(self, name)
+
+        if name in {"answer_due", "answered"}:
+            return lambda channel: self.answers_due.append(name == "answer_due")
 
         def record(*arguments: Any) -> str | None:
             self.calls.append((name, *arguments))

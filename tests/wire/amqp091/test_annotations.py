@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pamqp import decode
 
 from annulet.core.death_records import DeathRecord
-from annulet.wire.amqp091.annotations import annotate, decode_deaths, encode_deaths
+from annulet.wire.amqp091.annotations import annotate, decode_deaths, encode_deaths, replace_reply_to
 from annulet.wire.amqp091.errors import LocalProtocolError, RemoteProtocolError
 from annulet.wire.amqp091.properties import BasicProperties, decode_properties, encode_properties
 from annulet.wire.amqp091.values import Long, Timestamp, encode_table
@@ -196,3 +196,22 @@ def test_names_need_not_be_text() -> None:
     fields = b"\x01\xfft\x01" + b"\x01at\x01"
     header = b"\x20\x00" + len(fields).to_bytes(4, "big") + fields
     assert annotate(header, {}, without=("a",)) == b"\x20\x00\x00\x00\x00\x04\x01\xfft\x01"
+
+
+@given(drawn)
+def test_a_reply_to_is_replaced_and_nothing_else_changes(values: dict[str, Any]) -> None:
+    given = header({**values, "reply_to": "asked"})
+    replaced = replace_reply_to(given, "asked", "answered")
+    assert replaced == header({**values, "reply_to": "answered"})
+
+
+@given(drawn)
+def test_another_reply_to_or_none_stays(values: dict[str, Any]) -> None:
+    given = header(values)
+    assert replace_reply_to(given, "asked", "answered") is given
+
+
+def test_a_reply_to_that_is_cut_is_refused() -> None:
+    given = header({"correlation_id": "c", "reply_to": "asked"})
+    with pytest.raises(RemoteProtocolError):
+        replace_reply_to(given[:-1], "asked", "answered")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from pamqp import commands, frame, header
 
@@ -19,13 +21,31 @@ def test_open_close_and_open_again() -> None:
     assert handler.calls == [("open_channel", 1), ("close_channel", 1)] * 2
 
 
-@pytest.mark.parametrize(("number", "accepted"), [(9, True), (10, True), (11, False)])
-def test_channel_max_at_its_bound(number: int, accepted: bool) -> None:
-    engine, handler = opened(channel_max=10)
-    engine.receive(frame.marshal(commands.Channel.Open(), number))
-    assert (handler.named("open_channel") == [(number,)]) is accepted
-    assert engine.running is accepted
-    assert engine.limit_hits == ({} if accepted else {"channel_max": 1})
+@pytest.mark.parametrize("numbers", [range(1, 11), [65_535, 2048, 1, 2, 3, 4, 5, 6, 7, 11]], ids=["low", "any"])
+def test_channel_max_bounds_how_many_are_open_whatever_their_numbers(numbers: Sequence[int]) -> None:
+    engine, handler = opened(channels=0, channel_max=10)
+    for number in numbers:
+        engine.receive(frame.marshal(commands.Channel.Open(), number))
+    assert handler.named("open_channel") == [(number,) for number in numbers]
+    engine.receive(frame.marshal(commands.Channel.Close(200, "bye", 0, 0), numbers[0]))
+    engine.receive(frame.marshal(commands.Channel.Open(), 10_000))
+    assert (engine.running, engine.limit_hits) == (True, {})
+    frames(engine)
+    engine.receive(frame.marshal(commands.Channel.Open(), 10_001))
+    assert engine.limit_hits == {"channel_max": 1}
+    ((_, close),) = frames(engine)
+    text = "NOT_ALLOWED - number of channels opened (10) has reached the negotiated channel_max (10)"
+    assert (close.reply_code, close.reply_text) == (530, text)
+
+
+def test_a_channel_that_closes_counts_until_close_ok() -> None:
+    engine, _ = opened(channel_max=1)
+    engine.close_channel_with_error(1, 406, "no", 0, 0)
+    engine.receive(frame.marshal(commands.Channel.CloseOk(), 1) + frame.marshal(commands.Channel.Open(), 2))
+    assert engine.running
+    engine.close_channel_with_error(2, 406, "no", 0, 0)
+    engine.receive(frame.marshal(commands.Channel.Open(), 3))
+    assert not engine.running
 
 
 def test_a_failed_channel_discards_everything_until_close_ok() -> None:
@@ -194,6 +214,23 @@ def test_flow_recover_and_access_are_answered_here() -> None:
     engine.receive(frame_of(1, 1, b"\x00\x1e\x00\x0a\x05/data\x1f"))
     assert b"".join(engine.take_output()) == frame_of(1, 1, b"\x00\x1e\x00\x0b\x00\x01")
     assert handler.calls == [("channel_flow", 1, False), ("recover", 1, True), ("recover", 1, True)]
+
+
+def test_a_method_is_announced_and_its_end_too_whatever_comes_of_it() -> None:
+    engine, handler = opened()
+    handler.answers_due.clear()
+    handler.actions["qos"] = lambda: handler.answers_due.append(None)  # type: ignore[arg-type]
+    engine.receive(frame.marshal(commands.Basic.Qos(prefetch_count=1), 1))
+    handler.failures["qos"] = ChannelError(406, "no")
+    engine.receive(frame.marshal(commands.Basic.Qos(prefetch_count=1), 1))
+    assert handler.answers_due == [True, None, False, True, False]
+
+
+def test_recover_ok_comes_before_the_return_of_deliveries() -> None:
+    engine, handler = opened()
+    handler.actions["recover"] = lambda: engine.send_qos_ok(1)
+    engine.receive(frame.marshal(commands.Basic.Recover(True), 1))
+    assert [method.name for _, method in frames(engine)] == ["Basic.RecoverOk", "Basic.QosOk"]
 
 
 def test_closing_a_channel_from_our_side() -> None:

@@ -168,7 +168,6 @@ WRONG_FRAMES = [
     (frame.marshal(commands.Basic.Qos(), 2), 504),
     (frame.marshal(commands.Basic.Publish(), 2), 504),
     (frame.marshal(commands.Connection.Open("/"), 0), 504),
-    (frame.marshal(commands.Channel.Open(), 2048), 530),
 ]
 
 

@@ -15,7 +15,7 @@ from annulet.wire.amqp091.errors import RemoteProtocolError
 from annulet.wire.amqp091.field_types import limit_field_types
 from annulet.wire.amqp091.properties import BasicProperties, decode_properties, encode_properties
 from annulet.wire.amqp091.values import Long, Timestamp
-from annulet.wire.amqp091.versions import AMQP_0_8, AMQP_0_9
+from annulet.wire.amqp091.versions import AMQP_0_8, AMQP_0_9, AMQP_0_9_EXTENDED
 from tests.wire.amqp091.old_versions import long_string, short_string
 
 
@@ -76,6 +76,12 @@ def test_0_9_has_void_too() -> None:
     assert limited(("it", b"V"), ("flag", b"t\x01"), allowed=AMQP_0_9.field_types) == header_of(
         ("it", b"V"), ("flag", integer(1))
     )
+
+
+def test_an_array_stays_one_where_there_are_arrays_and_its_values_are_limited() -> None:
+    array = b"A" + long_string(b"l" + bytes(7) + b"\x05" + b"t\x01" + b"A" + long_string(b"d" + struct.pack("!d", 1.5)))
+    expected = b"A" + long_string(integer(5) + b"t\x01" + b"A" + long_string(text("1.5")))
+    assert limited(("list", array), allowed=AMQP_0_9_EXTENDED.field_types) == header_of(("list", expected))
 
 
 def test_what_the_version_has_keeps_its_octets() -> None:

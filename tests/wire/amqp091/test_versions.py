@@ -18,6 +18,7 @@ from annulet.wire.amqp091.versions import (
     AMQP_0_8,
     AMQP_0_9,
     AMQP_0_9_1,
+    AMQP_0_9_EXTENDED,
     VERSIONS,
     VERSIONS_BY_HEADER,
     ProtocolVersion,
@@ -189,8 +190,8 @@ def test_the_hand_shake_up_to_a_channel(header: bytes) -> None:
     assert (engine.user, engine.virtual_host) == ("guest", "/")
 
 
-@old_headers
-def test_capabilities_mean_nothing(header: bytes) -> None:
+@pytest.mark.parametrize("header", [HEADER_0_8, HEADER_OF_AMQPLIB], ids=["0-8", "amqplib"])
+def test_capabilities_mean_nothing_in_0_8(header: bytes) -> None:
     """A client that copies them without knowing must not get methods its version has not."""
     engine, _ = opened(header, capabilities=ALL_CAPABILITIES)
     engine.send_blocked("memory")
@@ -199,15 +200,44 @@ def test_capabilities_mean_nothing(header: bytes) -> None:
     assert output(engine) == []
 
 
+@pytest.mark.parametrize("header", [HEADER_0_9, HEADER_0_9_REVISED], ids=["0-9", "0-9-0"])
+def test_a_client_of_0_9_that_announces_capabilities_has_rabbitmqs_extensions(header: bytes) -> None:
+    engine, handler = opened(header, capabilities=ALL_CAPABILITIES)
+    assert (engine.version, engine.version.name) == (AMQP_0_9_EXTENDED, "AMQP 0-9")
+    engine.send_blocked("memory")
+    engine.send_unblocked()
+    engine.send_cancel(1, "tag")
+    engine.send_confirm(1, 1, False)
+    assert [received.method for received in output(engine)] == [(10, 60), (10, 61), (60, 30), (60, 80)]
+    bind = b"\0\0" + short_string("d") + short_string("s") + short_string("k") + b"\0" + long_string(b"")
+    engine.receive(
+        method(1, 85, 10, b"\0")
+        + method(1, 40, 30, bind)
+        + method(1, 60, 120, struct.pack("!QB", 1, 2))
+        + method(1, 60, 20, b"\0\0" + short_string("q") + short_string("c") + b"\0" + long_string(b""))
+    )
+    assert [call[0] for call in handler.calls] == ["confirm_select", "exchange_bind", "negative_acknowledge", "consume"]
+    assert engine.version.methods.by_identifier == METHODS
+
+
+def test_a_client_of_0_9_without_capabilities_gets_what_its_standard_has() -> None:
+    engine, _ = opened(HEADER_0_9)
+    assert engine.version is AMQP_0_9
+
+
+@pytest.mark.parametrize("capabilities", [b"", ALL_CAPABILITIES], ids=["none", "all"])
 @old_headers
-def test_a_refused_user_learns_it_by_the_end_of_the_connection(header: bytes) -> None:
+def test_a_refused_user_learns_it_by_the_end_of_the_connection_unless_it_can_be_told(
+    header: bytes, capabilities: bytes
+) -> None:
     handler = Recorder()
     handler.user = None
     engine = engine_with(handler)
     engine.receive(header)
     engine.take_output()
-    engine.receive(start_ok(ALL_CAPABILITIES))
-    assert (engine.closed, engine.take_output()) == (True, [])
+    engine.receive(start_ok(capabilities))
+    told = capabilities != b"" and header in {HEADER_0_9, HEADER_0_9_REVISED}
+    assert (engine.closed, [received.method for received in output(engine)]) == (True, [(10, 50)] if told else [])
 
 
 # ---------------------------------------------------------------------- the end

@@ -10,6 +10,7 @@ from annulet.wire.amqp10.errors import LocalProtocolError, SessionFault
 from annulet.wire.amqp10.limits import FRAGMENTS_PER_PART, MAX_SENT_FRAME_SIZE
 from annulet.wire.amqp10.performatives import (
     Accepted,
+    Attach,
     Detach,
     Disposition,
     End,
@@ -22,6 +23,7 @@ from annulet.wire.amqp10.performatives import (
 )
 from tests.wire.amqp10.recorder import (
     attach_sender,
+    begin,
     condition_of,
     credit,
     feed_variants,
@@ -29,6 +31,7 @@ from tests.wire.amqp10.recorder import (
     frames,
     frames_with_payload,
     linked,
+    opened,
     sent,
     transfer,
 )
@@ -258,6 +261,21 @@ def test_under_second_mode_the_peer_settles() -> None:
     engine.receive(frame(Disposition(False, 0, None, True, Accepted())))
     assert session.incoming_unsettled == {}
     assert handler.named("incoming_disposition") == [(session, 0, 0, Accepted(), True)]
+
+
+def test_second_may_be_answered_first_and_transfers_that_crossed_the_answer_are_settled() -> None:
+    engine, handler = opened()
+    handler.actions["attach"] = lambda *_: None
+    engine.receive(begin() + attach_sender(rcv_settle_mode=1))
+    link = handler.named("attach")[-1][0]
+    engine.settle_first(link)
+    assert engine.accept_attach(link, source=link.source, target=link.target)
+    engine.grant_credit(link, 10)
+    assert sent(engine, Attach)[0].rcv_settle_mode == 0
+    engine.receive(transfer(0) + transfer(1, rcv_settle_mode=1))
+    engine.settle_incoming(link.session, 0, 1, Accepted())
+    assert [(item.first, item.last, item.settled) for item in sent(engine, Disposition)] == [(0, 1, True)]
+    assert link.session.incoming_unsettled == {}
 
 
 # ---- deliveries of ours

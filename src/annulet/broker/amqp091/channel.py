@@ -95,6 +95,7 @@ class Channel(PublishingSession):
         self._commits_waiting = 0  # commits whose commit-ok waits for the disk
         self.prefetch_count = UNLIMITED  # for consumers started from now on
         self.prefetch_bytes = UNLIMITED
+        self._prefetch_of_channel = False  # a client that means the standard's qos has changed it under its consumers
         self.last_queue = ""  # what an empty queue name means (§1.7.2.1)
 
     # ------------------------------------------------------------------ deliveries
@@ -208,7 +209,12 @@ class Channel(PublishingSession):
             broker = self.connection.broker
             broker.loop.call_soon(self.host.consumer_removed, consumer.queue, self.connection.now)
         if self.client.capable("consumer_cancel_notify"):
-            self.engine.send_cancel(self.number, consumer.tag)
+            self.client.notices.cancelled(self, consumer.tag)
+
+    def send_cancel(self, tag: str) -> None:
+        """Tell the client, unless the channel has ended meanwhile."""
+        if not self.closed:
+            self.engine.send_cancel(self.number, tag)
             self.connection.mark_dirty()
 
     # ------------------------------------------------------------------ settlement
@@ -236,15 +242,23 @@ class Channel(PublishingSession):
     def set_prefetch(self, size: int, count: int, shared: bool) -> None:
         """basic.qos as RabbitMQ reads ``global``: shared by the channel, or for each consumer started after it.
 
-        ``size`` is the byte window RabbitMQ does not have; 0 means no limit for both.
+        ``size`` is the byte window RabbitMQ does not have; 0 means no limit for both. A client that means the
+        standard's qos (``STANDARD_QOS_PRODUCTS``) and changes the limit under its consumers limits the channel at once.
         """
         messages = count or UNLIMITED
         octets = size or UNLIMITED
         if shared:
             self.set_window(messages, octets, self.connection.now)
-        else:
-            self.prefetch_count = messages
-            self.prefetch_bytes = octets
+            return
+        changed = messages != self.prefetch_count or octets != self.prefetch_bytes
+        self.prefetch_count = messages
+        self.prefetch_bytes = octets
+        if changed and self.client.standard_qos and (self.consumers or self._prefetch_of_channel):
+            self._prefetch_of_channel = True
+            for consumer in self.consumers.values():
+                consumer.window.messages_max = messages
+                consumer.window.bytes_max = octets
+            self.set_window(messages, octets, self.connection.now)
 
     # ------------------------------------------------------------------ transactions
 
@@ -288,6 +302,7 @@ class Channel(PublishingSession):
             self.engine.send_tx_commit_ok(self.number)
             return
         self._commits_waiting += 1
+        self.client.notices.hold()
         broker.commit.wait(TransactionWaiter(self))
 
     def commit_answered(self) -> None:
@@ -338,6 +353,7 @@ class TransactionWaiter:
         if not channel.closed:
             channel.engine.send_tx_commit_ok(channel.number)
             channel.connection.mark_dirty()
+        channel.client.notices.release()
 
     def window_failed(self, window: int) -> None:  # noqa: ARG002 - as above
         """The commit is not durable: the channel ends with an error."""
@@ -347,3 +363,4 @@ class TransactionWaiter:
             channel.client.fail_channel(
                 channel.number, constants.RESOURCE_ERROR, "the transaction could not be written to disk", 90, 20
             )
+        channel.client.notices.release()

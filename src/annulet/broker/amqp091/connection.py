@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from annulet.broker.amqp091.cancel_notices import CancelNotices
 from annulet.broker.amqp091.channel import Channel
 from annulet.broker.amqp091.handler import AmqpHandler
 from annulet.broker.amqp091.login import ConnectionLogin, offered_mechanisms
@@ -13,13 +14,12 @@ from annulet.broker.tracing import frame_trace
 from annulet.broker.transport import CLOSE_ANSWER_SECONDS, ClientConnection
 from annulet.wire.amqp091 import constants
 from annulet.wire.amqp091.engine import ConnectionEngine
-from annulet.wire.amqp091.errors import ChannelError, ConnectionFault
+from annulet.wire.amqp091.errors import ConnectionFault
 from annulet.wire.amqp091.states import ConnectionState
 
 if TYPE_CHECKING:
     import asyncio
 
-    from annulet.broker.authentication import PermissionKind
     from annulet.broker.broker import Broker
     from annulet.core.virtual_host import VirtualHost
 
@@ -29,9 +29,12 @@ logger = structlog.get_logger(__name__)
 class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
     """One client of AMQP 0-9-1, 0-9 or 0-8: login, virtual host, heartbeats; its methods are the handler's."""
 
+    __deletable__ = ("handler", "login")
+
     def __init__(self, broker: Broker) -> None:
         super().__init__(broker)
         configuration = broker.configuration
+        self.notices = CancelNotices()
         self.handler = AmqpHandler(self)
         self.engine = ConnectionEngine(
             self.handler,
@@ -45,6 +48,7 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
         )
         self.engine.trace = frame_trace(configuration, self)
         self.login = ConnectionLogin(self)
+        self.standard_qos = False  # a new prefetch without ``global`` limits the channel, as in the standard
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Learn who the peer is, which says how it may log in."""
@@ -76,7 +80,7 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
         reason = self.log_in(self.user_name)
         if reason:
             raise ConnectionFault(constants.NOT_ALLOWED, reason)
-        self.host = host
+        self.enter_host(host, records=False)
         return host
 
     def note_opened(self) -> None:
@@ -92,14 +96,6 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
         self.watch_silence()
 
     # ------------------------------------------------------------------ questions of channels
-
-    def require(self, kind: PermissionKind, name: str) -> None:
-        """Raise ACCESS_REFUSED unless the user may configure, write or read ``name``."""
-        if not self.allowed(kind, name):
-            raise ChannelError(
-                constants.ACCESS_REFUSED,
-                f"{kind} access to '{name}' in vhost '{self.require_host().name}' refused for user '{self.user_name}'",
-            )
 
     def capable(self, name: str) -> bool:
         """Say whether the client announced a capability."""
@@ -178,3 +174,4 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
         """The socket is gone."""
         self.login.cancel()
         self.handler.end(self.now)
+        del self.login, self.handler  # both hold the connection

@@ -64,6 +64,14 @@ class AmqpHandler(DeclaringHandler):
 
     # ------------------------------------------------------------------ channels
 
+    def answer_due(self, channel: int) -> None:  # noqa: ARG002 - a client that waits reads all channels
+        """A method is served that a client may wait for the answer of."""
+        self.connection.notices.hold()
+
+    def answered(self, channel: int) -> None:  # noqa: ARG002 - as above
+        """Its answer is queued, or comes when the disk has it."""
+        self.connection.notices.release()
+
     def open_channel(self, channel: int) -> None:
         """Create the session of a channel."""
         self.channels[channel] = Channel(channel, self.connection)
@@ -118,8 +126,8 @@ class AmqpHandler(DeclaringHandler):
 
     def qos(self, channel: int, prefetch_size: int, prefetch_count: int, global_: bool) -> None:
         """basic.qos."""
+        self.connection.engine.send_qos_ok(channel)  # before deliveries that the window has room for, as RabbitMQ
         self.channels[channel].set_prefetch(prefetch_size, prefetch_count, global_)
-        self.connection.engine.send_qos_ok(channel)
 
     def recover(self, channel: int, requeue: bool) -> None:
         """basic.recover."""

@@ -26,6 +26,11 @@ FLOW_PRODUCTS: Final = ("RabbitMQ",)
 ignore it (pika, py-amqp), or take it for the answer to something else and break (amqplib, aiormq): RabbitMQ sends it no
 more. They are not read instead."""
 
+STANDARD_QOS_PRODUCTS: Final = ("py-amqp",)
+"""Clients, by the ``product`` they announce, that mean by ``basic.qos`` without ``global`` what the standard says: a
+limit of the channel that counts at once. kombu, and so Celery, gives this meaning to every broker whose product is not
+RabbitMQ, and raises the count for each task it holds back (ETA, countdown, retry) and each process of its pool."""
+
 
 def offered_mechanisms(connection: AmqpConnection) -> str:
     """Return the SASL mechanisms for a peer, as connection.start names them."""
@@ -46,6 +51,7 @@ class ConnectionLogin:
         if self._connection.refusal:
             raise ConnectionFault(RESOURCE_ERROR, self._connection.refusal)
         self._connection.obeys_flow = client_properties.get("product") in FLOW_PRODUCTS
+        self._connection.standard_qos = client_properties.get("product") in STANDARD_QOS_PRODUCTS
         self._start(self._exchange.begin(mechanism, response, peer=self._connection.peer))
 
     def respond(self, response: bytes) -> None:

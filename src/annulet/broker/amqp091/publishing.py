@@ -10,11 +10,13 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from annulet.broker.client_session import ClientSession
+from annulet.core.arguments.values import MILLISECONDS_MAX
 from annulet.core.cancelling import cancel_scheduled
 from annulet.core.message import DEFAULT_PRIORITY, Message, Origin
+from annulet.core.reply_queues import REPLY_QUEUE
 from annulet.core.settings import UNLIMITED
 from annulet.wire.amqp091 import constants
-from annulet.wire.amqp091.annotations import annotate
+from annulet.wire.amqp091.annotations import annotate, replace_reply_to
 from annulet.wire.amqp091.errors import ChannelError, ConnectionFault
 from annulet.wire.amqp091.methods import encode_method
 from annulet.wire.amqp091.output import encode_destination
@@ -34,9 +36,7 @@ DESTINATIONS_MAX: Final = 1024
 HEADERS_MAX: Final = 256
 """Distinct content headers a channel remembers, so that equal ones are parsed and stored once."""
 
-EXPIRATION_MAX: Final = 0xFFFFFFFF
-"""Milliseconds, 49 days: RabbitMQ's bound of the expiration property. Any larger number has to stop somewhere: the log
-has 64 bits for the time."""
+_REPLY_QUEUE_OCTETS: Final = REPLY_QUEUE.encode()
 
 HEADER_SIZE_MAX: Final = 128
 """Bytes; longer headers nearly always carry a unique id, so remembering them gains nothing."""
@@ -81,11 +81,11 @@ def _time_to_live(expiration: str) -> int:
     """Return milliseconds; 406 for what RabbitMQ refuses as well."""
     if expiration.isascii() and expiration.isdigit():
         milliseconds = int(expiration)
-        if milliseconds <= EXPIRATION_MAX:
+        if milliseconds <= MILLISECONDS_MAX:
             return milliseconds
     raise ChannelError(
         constants.PRECONDITION_FAILED,
-        f"invalid expiration {expiration!r}: give a whole number of milliseconds from 0 to {EXPIRATION_MAX}",
+        f"invalid expiration {expiration!r}: give a whole number of milliseconds from 0 to {MILLISECONDS_MAX}",
     )
 
 
@@ -118,6 +118,7 @@ class PublishingSession(ClientSession):
         self._waiting: deque[tuple[int, int]] = deque()  # the same of older windows: (last publish tag, window)
         self._destinations: dict[tuple[str, str], Destination] = {}
         self._headers: dict[bytes, PublishFacts] = {}
+        self.reply_address = ""  # the reply queue its requests carry as their reply-to, while that queue is there
 
     # ------------------------------------------------------------------ publishing
 
@@ -125,8 +126,8 @@ class PublishingSession(ClientSession):
         self, exchange: str, routing_key: str, mandatory: bool, immediate: bool, header: bytes, body: bytes
     ) -> None:
         """Route one message. Confirms go out once per loop turn; see :meth:`flush_answers`."""
-        if immediate:
-            raise ConnectionFault(constants.NOT_IMPLEMENTED, "immediate=true is not supported; use a queue TTL of 0")
+        if immediate:  # the text is RabbitMQ's, which clients look for; a TTL of 0 on the queue does the same
+            raise ConnectionFault(constants.NOT_IMPLEMENTED, "immediate=true")
         destination = self._destinations.get((exchange, routing_key))
         if destination is None or destination.generation != self.host.generation:
             destination = self._resolve(exchange, routing_key)
@@ -226,7 +227,7 @@ class PublishingSession(ClientSession):
             self.mandatory.append(message)
 
     def _resolve(self, exchange: str, routing_key: str) -> Destination:
-        self.client.require("write", exchange)
+        self.access.require("write", exchange)
         route = self.host.route(exchange, routing_key)
         if len(self._destinations) >= DESTINATIONS_MAX:
             self._destinations.clear()
@@ -253,11 +254,24 @@ class PublishingSession(ClientSession):
             facts.further_keys = asks.cc + asks.bcc
             if asks.bcc:
                 facts.header = annotate(header, {}, without=("BCC",))
-        if len(header) <= HEADER_SIZE_MAX and not asks.duplicate_id:
+        if _REPLY_QUEUE_OCTETS in header:
+            facts.header = self._answered_here(facts.header)  # not remembered: the consumer may be cancelled
+        elif len(header) <= HEADER_SIZE_MAX and not asks.duplicate_id:
             if len(self._headers) >= HEADERS_MAX:
                 self._headers.clear()
             self._headers[header] = facts
         return facts
+
+    def _answered_here(self, header: bytes) -> bytes:
+        """Have answers to a request come to this channel's reply queue, where it asks for that (direct reply-to)."""
+        answered = replace_reply_to(header, REPLY_QUEUE, self.reply_address)
+        if answered is not header and self.reply_address not in self.host.queues:
+            raise ChannelError(
+                constants.PRECONDITION_FAILED,
+                f"fast reply consumer does not exist; consume from '{REPLY_QUEUE}' with no-ack on this channel before "
+                "publishing with it as reply-to",
+            )
+        return answered
 
     def _unroutable(self, message: Message, mandatory: bool) -> None:
         if mandatory:

@@ -9,22 +9,23 @@ import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from annulet.broker.access import generated_name
 from annulet.broker.amqp091.channel import amqp_consumer, delivered_header
 from annulet.broker.amqp091.foreign import in_own_form
 from annulet.broker.amqp091.publishing import destination_of
 from annulet.broker.client_session import give_up
-from annulet.broker.durable_declarations import DurableDeclarations
-from annulet.core.arguments import parse_consumer_arguments, parse_queue_arguments
-from annulet.core.errors import InvalidArgument
+from annulet.core.arguments import parse_consumer_arguments
+from annulet.core.errors import InvalidArgument, NotFound
 from annulet.core.exchanges import EXCHANGE_TYPES
 from annulet.core.hidden import pending_count
+from annulet.core.reply_queues import REPLY_QUEUE, is_reply_name
+from annulet.core.settings import ConsumerSettings
 from annulet.wire.amqp091 import constants
 from annulet.wire.amqp091.errors import ChannelError, ConnectionFault
 
 if TYPE_CHECKING:
     from annulet.broker.amqp091.channel import Channel
     from annulet.broker.amqp091.connection import AmqpConnection
-    from annulet.broker.authentication import PermissionKind
     from annulet.core.message import PropertyValue
     from annulet.core.queue import Queue
     from annulet.core.virtual_host import VirtualHost
@@ -65,7 +66,7 @@ class Topology:
         self.connection = connection
         self.engine = connection.engine
         self.host = host
-        self.declarations = DurableDeclarations(host, connection.broker.catalogue)
+        self.access = connection.require_access()
 
     def connection_ended(self) -> None:
         """Delete the exclusive queues of the connection (AMQP 0-9-1 §1.7.2.1.4)."""
@@ -87,15 +88,10 @@ class Topology:
     ) -> None:
         """Create an exchange or check that it is the same; passive only looks."""
         if passive:
-            self.host.declare_exchange(exchange, type_, passive=True)
+            self.access.look_at_exchange(exchange, type_)
         else:
             type_, arguments = exchange_type(type_, arguments)
-            self.connection.require("configure", exchange)
-            alternate = arguments.get("alternate-exchange")
-            if isinstance(alternate, str) and alternate:
-                self.connection.require("read", exchange)
-                self.connection.require("write", alternate)
-            self.declarations.exchange(
+            self.access.declare_exchange(
                 exchange, type_, durable=durable, auto_delete=auto_delete, internal=internal, arguments=arguments
             )
         if not no_wait:
@@ -103,8 +99,7 @@ class Topology:
 
     def exchange_delete(self, channel: Channel, exchange: str, if_unused: bool, no_wait: bool) -> None:
         """Delete an exchange and its bindings; deleting what is not there is fine (RabbitMQ)."""
-        self.connection.require("configure", exchange)
-        self.host.delete_exchange(exchange, if_unused=if_unused)
+        self.access.delete_exchange(exchange, if_unused=if_unused)
         if not no_wait:
             self.engine.send_exchange_delete_ok(channel.number)
 
@@ -112,9 +107,7 @@ class Topology:
         self, channel: Channel, destination: str, source: str, routing_key: str, no_wait: bool, arguments: Arguments
     ) -> None:
         """Bind an exchange to an exchange."""
-        self.connection.require("write", destination)
-        self.connection.require("read", source)
-        self.declarations.bind_exchange(destination, source, routing_key, arguments)
+        self.access.bind_exchange(destination, source, routing_key, arguments)
         if not no_wait:
             self.engine.send_exchange_bind_ok(channel.number)
 
@@ -122,10 +115,7 @@ class Topology:
         self, channel: Channel, destination: str, source: str, routing_key: str, no_wait: bool, arguments: Arguments
     ) -> None:
         """Undo :meth:`exchange_bind`; a binding that is not there is fine, so are missing ends (RabbitMQ)."""
-        self.connection.require("write", destination)
-        self.connection.require("read", source)
-        if destination in self.host.exchanges and source in self.host.exchanges:
-            self.declarations.unbind_exchange(destination, source, routing_key, arguments)
+        self.access.unbind_exchange(destination, source, routing_key, arguments)
         if not no_wait:
             self.engine.send_exchange_unbind_ok(channel.number)
 
@@ -144,19 +134,19 @@ class Topology:
     ) -> None:
         """Create a queue or check that it is the same; an empty name asks for a fresh one (§1.7.2.1)."""
         now = self.connection.now
+        if queue == REPLY_QUEUE or is_reply_name(queue):
+            self._look_for_reply_queue(channel, queue, no_wait)
+            return
         if passive:
-            found = self.host.queue_for(self._name(channel, queue), self.connection)
+            found = self.access.look_at_queue(self._name(channel, queue))
         else:
-            name = queue or f"amq.gen-{secrets.token_urlsafe(16)}"
-            self.connection.require("configure", name)
-            self._require_targets(name, arguments)
-            found = self.declarations.queue(
-                name,
+            found = self.access.declare_queue(
+                queue or generated_name(),
                 now=now,
                 durable=durable,
                 auto_delete=auto_delete,
                 arguments=arguments,
-                owner=self.connection if exclusive else None,
+                exclusive=exclusive,
                 server_named=not queue,
             )
         found.last_used_at = now
@@ -164,43 +154,41 @@ class Topology:
         if not no_wait:
             self.engine.send_queue_declare_ok(channel.number, found.name, pending_count(found), found.consumers.count)
 
-    def _require_targets(self, name: str, arguments: Arguments) -> None:
-        """Require that who has a queue send its messages on could read them and write there himself (RabbitMQ)."""
-        settings = parse_queue_arguments(arguments, name)
-        targets = [settings.dead_letter_address, settings.expiry_address, settings.dropped_address]
-        targets = [target for target in targets if target]
-        if settings.dead_letter_exchange is not None:
-            targets.append(settings.dead_letter_exchange)
-        if targets:
-            self.connection.require("read", name)
-        for target in targets:
-            self.connection.require("write", target)
+    def _look_for_reply_queue(self, channel: Channel, name: str, no_wait: bool) -> None:
+        """Say whether the channel that waits for answers is still there; to know its name is permission enough.
+
+        Declaring creates nothing, passive or not (RabbitMQ). The name that consumers give is always there.
+        """
+        if name != REPLY_QUEUE and name not in self.host.queues:
+            raise NotFound(
+                f"no queue '{name}' in vhost '{self.host.name}': the channel that waited for answers there has ended"
+            )
+        channel.last_queue = name
+        if not no_wait:
+            self.engine.send_queue_declare_ok(channel.number, name, 0, 1)
 
     def queue_bind(
         self, channel: Channel, queue: str, exchange: str, routing_key: str, no_wait: bool, arguments: Arguments
     ) -> None:
         """Bind a queue to an exchange; twice is once."""
-        name, key = self._binding_names(channel, queue, exchange, routing_key)
-        found = self.host.queue_for(name, self.connection)
-        self.declarations.bind_queue(found, exchange, key, arguments)
+        name, key = self._binding_names(channel, queue, routing_key)
+        self.access.bind_queue(name, exchange, key, arguments)
         if not no_wait:
             self.engine.send_queue_bind_ok(channel.number)
 
     def queue_unbind(self, channel: Channel, queue: str, exchange: str, routing_key: str, arguments: Arguments) -> None:
         """Undo :meth:`queue_bind`; a binding that is not there is fine, so are missing ends (RabbitMQ)."""
-        name, key = self._binding_names(channel, queue, exchange, routing_key)
-        if name in self.host.queues and exchange in self.host.exchanges:
-            found = self.host.queue_for(name, self.connection)
-            self.declarations.unbind_queue(found, exchange, key, arguments)
+        name, key = self._binding_names(channel, queue, routing_key)
+        self.access.unbind_queue(name, exchange, key, arguments)
         self.engine.send_queue_unbind_ok(channel.number)
 
     def queue_purge(self, channel: Channel, queue: str, no_wait: bool) -> None:
         """Drop what is pending. Of a durable queue the answer is sent when nothing of it can come back any more."""
-        found = self._queue(channel, queue, "read")
-        count = found.purge(self.connection.now)
+        found, count = self.access.purge_queue(self._name(channel, queue), self.connection.now)
         if no_wait:
             return
         if found.queue_id and count:
+            self.connection.notices.hold()
             self.connection.broker.commit.wait_until_noted(PurgeWaiter(channel, count))
         else:
             self.engine.send_queue_purge_ok(channel.number, count)
@@ -208,11 +196,7 @@ class Topology:
     def queue_delete(self, channel: Channel, queue: str, if_unused: bool, if_empty: bool, no_wait: bool) -> None:
         """Delete a queue; deleting what is not there is fine (RabbitMQ)."""
         name = self._name(channel, queue)
-        self.connection.require("configure", name)
-        count = 0
-        if name in self.host.queues:
-            found = self.host.queue_for(name, self.connection)
-            count = self.host.delete_queue(found, self.connection.now, if_unused=if_unused, if_empty=if_empty)
+        count = self.access.delete_queue(name, self.connection.now, if_unused=if_unused, if_empty=if_empty)
         if not no_wait:
             self.engine.send_queue_delete_ok(channel.number, count)
 
@@ -230,20 +214,38 @@ class Topology:
         arguments: Arguments,
     ) -> None:
         """Start a consumer: its arguments are a priority, a selector, or that it only browses."""
-        found = self._queue(channel, queue, "read")
+        name = self._name(channel, queue)
+        answers = name == REPLY_QUEUE
+        found = None if answers else self.access.queue_to_read(name)
         tag = consumer_tag or f"amq.ctag-{secrets.token_urlsafe(16)}"
         if tag in channel.consumers:
             raise ConnectionFault(constants.NOT_ALLOWED, f"attempt to reuse consumer tag '{tag}'")
         settings = parse_consumer_arguments(arguments)
-        if no_local:
+        if found is None:
+            found = self._reply_queue(channel, no_ack)
+            exclusive = True
+            settings = ConsumerSettings()  # every answer is for this channel, whoever sends it
+        elif no_local:
             settings = replace(settings, no_local=True)
-        if exclusive or not settings.browse:  # a browser takes nothing from anybody
-            self.host.check_consumer(found, exclusive=exclusive)
-        self.host.check_reader(found, settings)
+        self.access.require_consumer(found, settings, exclusive=exclusive, granted=answers)
         consumer = amqp_consumer(channel, found, tag, auto_acknowledge=no_ack, exclusive=exclusive, settings=settings)
         if not no_wait:
             self.engine.send_consume_ok(channel.number, tag)
         channel.attach(consumer, self.connection.now)
+
+    def _reply_queue(self, channel: Channel, no_ack: bool) -> Queue:
+        """Make the queue that answers to this channel's requests come to. It goes with its only consumer."""
+        if not no_ack:
+            raise ChannelError(
+                constants.PRECONDITION_FAILED, f"reply consumer cannot acknowledge; consume '{REPLY_QUEUE}' with no-ack"
+            )
+        if channel.reply_address in self.host.queues:
+            raise ChannelError(
+                constants.PRECONDITION_FAILED, "reply consumer already set; cancel it first or open another channel"
+            )
+        queue = self.access.reply_queue(self.connection.now)
+        channel.reply_address = queue.name
+        return queue
 
     def cancel(self, channel: Channel, consumer_tag: str, no_wait: bool) -> None:
         """Stop a consumer; what it holds stays with the channel. An unknown tag is fine (RabbitMQ)."""
@@ -259,7 +261,7 @@ class Topology:
         What cannot be converted to AMQP 0-9-1 goes to the queue's dead-letter target if there is one, and the next is
         taken.
         """
-        found = self._queue(channel, queue, "read")
+        found = self.access.queue_to_read(self._name(channel, queue))
         while True:
             taken = channel.get(found, self.connection.now, auto_acknowledge=False)
             if taken is None:
@@ -300,17 +302,9 @@ class Topology:
             raise ChannelError(constants.NOT_FOUND, "no previously declared queue on this channel; name one")
         return name or channel.last_queue
 
-    def _queue(self, channel: Channel, name: str, permission: PermissionKind) -> Queue:
-        """Find a queue by name. Permission first: who has none does not learn which queues there are (RabbitMQ)."""
-        name = self._name(channel, name)
-        self.connection.require(permission, name)
-        return self.host.queue_for(name, self.connection)
-
-    def _binding_names(self, channel: Channel, queue: str, exchange: str, routing_key: str) -> tuple[str, str]:
+    def _binding_names(self, channel: Channel, queue: str, routing_key: str) -> tuple[str, str]:
         """Return the queue's name, and the key: when both are empty it is that name (§1.7.2.3.3)."""
         name = self._name(channel, queue)
-        self.connection.require("write", name)
-        self.connection.require("read", exchange)
         return name, routing_key if routing_key or queue else name
 
 
@@ -327,6 +321,7 @@ class PurgeWaiter:
         if not channel.closed:
             channel.engine.send_queue_purge_ok(channel.number, self._count)
             channel.connection.mark_dirty()
+        channel.client.notices.release()
 
     def window_failed(self, window: int) -> None:  # noqa: ARG002 - as above
         """What was purged may come back: the channel ends with an error."""
@@ -339,3 +334,4 @@ class PurgeWaiter:
                 50,
                 30,
             )
+        channel.client.notices.release()

@@ -53,11 +53,10 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
         super().__init__(broker)
         self.obeys_flow = True  # link credit holds publishers back (§2.6.7)
         self.container_id = ""
-        self.service = Amqp10Service(self)
         configuration = broker.configuration
         limits = configuration.limits
         self.engine = Amqp10Engine(
-            self.service,
+            Amqp10Service(self),
             container_id=CONTAINER_ID,
             max_frame_size=configuration.frame_max,
             channel_max=limits.max_sessions_per_connection - 1,
@@ -70,7 +69,7 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
             properties={"product": "Annulet", "version": __version__, "platform": "Python"},
         )
         self.engine.trace = frame_trace(configuration, self)
-        self.dynamic_nodes = DynamicNodes(self)
+        self.dynamic_nodes = DynamicNodes(broker)
         self._exchange: SaslExchange | None = None
         self._login: asyncio.Task[None] | None = None
         self._user = ""  # whom the login proved it to be
@@ -146,7 +145,7 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
             raise ConnectionFault(
                 conditions.UNAUTHORIZED_ACCESS, f"access to vhost '{name}' refused for user '{self.user_name}'"
             )
-        self.host = self.broker.hosts[name]
+        self.enter_host(self.broker.hosts[name], records=True)
         self.opened = True
         self.watch_silence()
         logger.info("connection opened", peer=self.name, user=self.user_name, vhost=name, protocol=self.protocol_name)

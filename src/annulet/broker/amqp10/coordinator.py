@@ -72,6 +72,7 @@ class Coordinator:
         """Accept a coordinator link."""
         engine = self._session.engine
         link.owner = self
+        engine.settle_first(link)  # the answers to declare and discharge are settled at once (§4.1)
         accepted = engine.accept_attach(
             link, source=link.source, target=standard.Coordinator(capabilities=list(CAPABILITIES))
         )

@@ -6,10 +6,10 @@ of this broker may be given as a node property, by its name with or without the 
 
 from __future__ import annotations
 
-import secrets
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from annulet.broker.durable_declarations import DurableDeclarations
+from annulet.broker.access import READ, WRITE, end_address, end_queue, generated_name
 from annulet.core.errors import InvalidArgument
 from annulet.core.typed_values import Described
 from annulet.wire.amqp10 import terminus
@@ -17,6 +17,7 @@ from annulet.wire.amqp10 import terminus
 if TYPE_CHECKING:
     from annulet.broker.amqp10.connection import Amqp10Connection
     from annulet.broker.amqp10.session import Amqp10Session
+    from annulet.broker.broker import Broker
     from annulet.core.arguments import Arguments
     from annulet.core.queue import Queue
     from annulet.core.virtual_host import VirtualHost
@@ -60,10 +61,11 @@ class DynamicNode:
 
 
 class DynamicNodes:
-    """The dynamic nodes of one connection. Links of others to them are told by :meth:`of_host`."""
+    """The dynamic nodes of one connection, which they may outlive and so do not hold."""
 
-    def __init__(self, connection: Amqp10Connection) -> None:
-        self._connection = connection
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._host: VirtualHost | None = None  # of the connection; known with the first node
         self._nodes: dict[str, DynamicNode] = {}
         self._checking = False
 
@@ -71,40 +73,46 @@ class DynamicNodes:
 
     def create(self, session: Amqp10Session, link: Link, wanted: Source | Target) -> str:
         """Make a node and return its address. Raises what declaring a queue raises."""
-        connection = self._connection
-        host = connection.require_host()
+        connection = session.connection
+        self._host = host = session.host
         properties = wanted.dynamic_node_properties
         policy = _policy(properties.get(terminus.LIFETIME_POLICY))
         arguments = _arguments(properties)
         capabilities = {str(capability) for capability in wanted.capabilities}
-        name = f"amq.dynamic-{secrets.token_urlsafe(16)}"
+        name = generated_name("amq.dynamic-")
         if not link.incoming or not capabilities & {TEMPORARY_TOPIC, TOPIC}:
-            session.require("configure", name)
-            queue = DurableDeclarations(host, connection.broker.catalogue).queue(
+            queue = session.access.declare_queue(
                 name,
                 now=connection.now,
                 durable=wanted.expiry_policy == terminus.EXPIRE_NEVER,
                 auto_delete=False,
                 arguments=arguments,
                 server_named=True,
+                then=WRITE if link.incoming else READ,
             )
             self._nodes[name] = DynamicNode(name, queue, policy, link)
         else:
             name = name.removeprefix("amq.")
-            session.require("configure", name)
             if arguments:
                 raise InvalidArgument(
                     f"dynamic-node-properties: {', '.join(arguments)} belong to queues, and capability "
                     f"'{TEMPORARY_TOPIC}' asks for an address; leave them out"
                 )
-            host.declare_address(name, ("multicast",), durable=False)
+            session.access.declare_dynamic_address(name)
             self._nodes[name] = DynamicNode(name, None, policy, link)
+        session.access.made.append(partial(self._forget, name))
         if wanted.expiry_policy == terminus.EXPIRE_NEVER and not policy:
             del self._nodes[name]  # it stays until somebody deletes it
         else:
             registry = connection.broker.dynamic_nodes.setdefault(host.name, {})
             registry[name] = self
         return name
+
+    def _forget(self, name: str, _now: int) -> None:
+        """The attach that made a node was refused; the node itself goes as all that it declared does."""
+        assert self._host is not None
+        self._nodes.pop(name, None)
+        self._broker.dynamic_nodes.get(self._host.name, {}).pop(name, None)
 
     # ------------------------------------------------------------------ links
 
@@ -154,11 +162,11 @@ class DynamicNodes:
     def _check_later(self) -> None:
         if not self._checking:
             self._checking = True
-            self._connection.broker.loop.call_later(CHECK_SECONDS, self._check)
+            self._broker.loop.call_later(CHECK_SECONDS, self._check)
 
     def _check(self) -> None:
         self._checking = False
-        if self._connection.broker.stopping:
+        if self._broker.stopping:
             return
         for node in list(self._nodes.values()):
             if node.policy in {terminus.DELETE_ON_NO_MESSAGES, terminus.DELETE_ON_NO_LINKS_OR_MESSAGES}:
@@ -170,15 +178,15 @@ class DynamicNodes:
             self._check_later()
 
     def _delete(self, node: DynamicNode) -> None:
-        host = self._connection.require_host()
+        host = self._host
+        assert host is not None
         del self._nodes[node.name]
-        self._connection.broker.dynamic_nodes.get(host.name, {}).pop(node.name, None)
-        now = self._connection.broker.clock()
+        self._broker.dynamic_nodes.get(host.name, {}).pop(node.name, None)
+        now = self._broker.clock()
         if node.queue is not None:
-            if not node.queue.deleted:
-                host.delete_queue(node.queue, now)
-        elif node.name in host.exchanges:
-            host.delete_address(node.name)
+            end_queue(host, node.queue, now)
+        elif node.name in host.addresses:
+            end_address(host, host.addresses[node.name])
 
 
 def owner_of(connection: Amqp10Connection, host: VirtualHost, name: str) -> DynamicNodes | None:
@@ -220,4 +228,4 @@ def plain(value: Any) -> Any:
         return [plain(item) for item in value]
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
-    return value
+    return str(value)

@@ -77,6 +77,7 @@ class Amqp10Service(Amqp10Handler):
         owner = session_of(session)
         self.connection.channels.pop(session.channel, None)
         owner.end(self.connection.now)
+        session.owner = None
 
     def session_writable(self, session: EngineSession) -> None:
         """The peer's window is open again."""
@@ -98,6 +99,7 @@ class Amqp10Service(Amqp10Handler):
         if error is not None:
             logger.info("link detached with an error", peer=self.connection.name, link=link.name, error=repr(error))
         session_of(link.session).link_detached(link, closed=closed, by_peer=by_peer)
+        link.owner = None
 
     def credit_changed(self, link: Link) -> None:
         """The consumer has other credit."""

@@ -37,6 +37,8 @@ ACCEPTED: Final = Accepted()
 class Amqp10Session(SendingSession):
     """A session of the core that speaks through its connection's engine."""
 
+    __deletable__ = ("outcomes", "transactions")
+
     def __init__(self, connection: Amqp10Connection, engine_session: EngineSession) -> None:
         super().__init__(f"{connection.name}#{engine_session.channel}", connection, VIEW)
         self.client = connection
@@ -53,13 +55,21 @@ class Amqp10Session(SendingSession):
     # ------------------------------------------------------------------ links
 
     def attach_link(self, link: Link, performative: Attach) -> None:
-        """Find or make the node a link is for, and answer. Raises what the core refuses, LinkFault, SessionFault."""
-        if not link.incoming:
-            attach_source(self, link)
-        elif isinstance(link.target, standard.Coordinator):
-            self.transactions.attach(link)
-        else:
-            attach_target(self, link, performative)
+        """Find or make the node a link is for, and answer. Raises what the core refuses, LinkFault, SessionFault.
+
+        What was made goes again when the attach is refused.
+        """
+        try:
+            if not link.incoming:
+                attach_source(self, link)
+            elif isinstance(link.target, standard.Coordinator):
+                self.transactions.attach(link)
+            else:
+                attach_target(self, link, performative)
+        except BaseException:
+            self.access.take_back(self.connection.now)
+            raise
+        self.access.keep()
 
     def next_tag(self) -> str:
         """Return a name for a consumer, unique in this session."""
@@ -255,3 +265,4 @@ class Amqp10Session(SendingSession):
             target.forget()
         self.sources.clear()
         self.targets.clear()
+        del self.outcomes, self.transactions  # both hold the session

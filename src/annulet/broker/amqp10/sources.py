@@ -11,8 +11,9 @@ import structlog
 from annulet.broker.amqp10.dynamic_nodes import owner_of, plain
 from annulet.broker.amqp10.filters import SourceFilters, read_filters
 from annulet.broker.amqp10.outcomes import DEFAULT_OUTCOME
-from annulet.broker.subscriptions import Subscription, find_subscription, subscribe, unsubscribe
+from annulet.broker.subscriptions import Subscription, end_subscription, find_subscription, subscribe
 from annulet.broker.views import ConversionError, converted
+from annulet.core.arguments.values import MILLISECONDS_MAX
 from annulet.core.bodies import FOUND
 from annulet.core.consumer import Consumer, LinkCredit
 from annulet.core.delivery import wake_insisting
@@ -49,9 +50,6 @@ NAME_SEPARATOR: Final = "|"
 
 PRIORITY: Final = "priority"
 """Link property: consumer priority (Broker-J §14)."""
-
-EXPIRES_MAX: Final = 4_294_967_295
-"""Milliseconds a queue can be told to stay unused, 50 days; a terminus that asks for longer stays until it closes."""
 
 OUTCOMES: Final = ("amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list")
 
@@ -253,9 +251,8 @@ class SourceLink:
             session.close_source(self)
             if self.link.unsettled:
                 session.outcomes.forget_returned()
-        if closed and by_peer and self.subscription and not self.queue.deleted and not self.queue.users:
-            unsubscribe(session, self.queue)
-        elif not self.queue.deleted:
+        ended = closed and by_peer and self.subscription and end_subscription(session, self.queue)
+        if not ended and not self.queue.deleted:
             session.host.consumer_removed(self.queue, now)
 
     def forget(self) -> None:
@@ -278,7 +275,7 @@ def attach_source(session: Amqp10Session, link: Link) -> None:
     capabilities = {str(name) for name in wanted.capabilities}
     granted = _echo(wanted, filters)
     settings = _consumer_settings(link, wanted, filters)
-    subscription = False
+    subscribes = subscription = False
     if wanted.dynamic:
         name = session.client.dynamic_nodes.create(session, link, wanted)
         granted.address = name
@@ -291,19 +288,15 @@ def attach_source(session: Amqp10Session, link: Link) -> None:
         if node.queue is not None or node.node is None:
             assert node.queue is not None
             queue = node.queue
-            session.require("read", queue.name)
         else:
             anycast = _anycast_queue(node, capabilities)
             if anycast is not None:
                 queue = anycast
-                session.require("read", queue.name)
             else:
                 queue = _subscribe(session, link, wanted, node, filters, capabilities)
-                subscription = _is_durable(wanted)
+                subscribes, subscription = True, _is_durable(wanted)
                 settings = replace(settings, selector="")  # the queue itself has it
-    if not settings.browse:
-        session.host.check_consumer(queue, exclusive=False)
-    session.host.check_reader(queue, settings)
+    session.access.require_consumer(queue, settings, granted=subscribes)
     _attach(session, link, granted, queue, settings, subscription=subscription)
 
 
@@ -330,18 +323,25 @@ def _attach(
 
 
 def _attach_to_subscription(session: Amqp10Session, link: Link) -> None:
-    """Without a source the link's name says which durable subscription is meant: to look it up, or to end it."""
-    queue = find_subscription(session, _subscription_name(link), session.client.container_id)
+    """Without a source the link's name says which durable subscription is meant: to look it up, or to end it.
+
+    Capability ``global`` of the link means a subscription of all containers (JMS and NMS clients without a client id).
+    """
+    capabilities = {str(name) for name in link.desired_capabilities}
+    container = "" if GLOBAL in capabilities else session.client.container_id
+    queue = find_subscription(session, _subscription_name(link), container)
     if queue is None:
+        whose = f"container '{container}'" if container else "all containers"
         raise NotFound(
-            f"no durable subscription '{link.name}' of container '{session.client.container_id}'; attach with a source"
+            f"no durable subscription '{link.name}' of {whose} made by user '{session.connection.user_name}'; "
+            "attach with a source"
         )
-    session.require("read", queue.name)
+    session.access.require("configure", queue.name)  # closing this link ends it
+    session.access.require_consumer(queue, ConsumerSettings())
     bindings = session.host.bindings_of_queue(queue)
     address = bindings[0].source.name if bindings else queue.name
     granted = Source(address=address, durable=standard.DURABLE_UNSETTLED_STATE, expiry_policy=standard.EXPIRE_NEVER)
-    granted.capabilities = [TOPIC]
-    session.host.check_consumer(queue, exclusive=False)
+    granted.capabilities = [TOPIC, *(name for name in (SHARED, GLOBAL) if name in capabilities)]
     _attach(session, link, granted, queue, ConsumerSettings(), subscription=True)
 
 
@@ -392,7 +392,7 @@ def _expiry_of(wanted: Source) -> int:
     both at their defaults, so without a time-out it stays.
     """
     milliseconds = wanted.timeout * 1000
-    return 0 if wanted.expiry_policy == standard.EXPIRE_NEVER or milliseconds > EXPIRES_MAX else milliseconds
+    return 0 if wanted.expiry_policy == standard.EXPIRE_NEVER or milliseconds > MILLISECONDS_MAX else milliseconds
 
 
 def _anycast_queue(node: NodeReference, capabilities: set[str]) -> Queue | None:

@@ -16,7 +16,7 @@ from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10.errors import DecodeError, SessionFault
 from annulet.wire.amqp10.message import IncomingMessage, split_incoming
 from annulet.wire.amqp10.outcomes import Accepted, Error, Outcome, Rejected, TransactionalState
-from annulet.wire.amqp10.terminus import Target
+from annulet.wire.amqp10.terminus import DURABLE_UNSETTLED_STATE, Source, Target
 
 if TYPE_CHECKING:
     from annulet.broker.amqp10.coordinator import OpenTransaction
@@ -95,12 +95,15 @@ class TargetLink:
         try:
             stored = self._take(delivery, transaction)
         except CoreError as error:
+            session.access.take_back(session.connection.now)
             if isinstance(error, LimitExceeded):
                 session.connection.broker.note_limit_refusal(str(error), session.connection.now)
             self._answer(delivery, Rejected(error_for(error)), transaction)
         except DecodeError as error:
             self._answer(delivery, Rejected(Error(conditions.DECODE_ERROR, error.description)), transaction)
         else:
+            if session.access.made:
+                session.access.keep()
             if transaction is not None:
                 self._answer(delivery, Accepted(), transaction)
             elif not delivery.settled:
@@ -235,9 +238,29 @@ def attach_target(session: Amqp10Session, link: Link, performative: Attach) -> N
     if dynamic is not None:
         dynamic.attached(name, link)
     offered = [REJECT_UNROUTABLE] if REJECT_UNROUTABLE in desired else []
+    if not _keeps_unsettled(link):
+        session.engine.settle_first(link)
     if session.engine.accept_attach(
-        link, source=link.source, target=granted, offered_capabilities=offered, unsettled=owner.known or None
+        link,
+        source=link.source,
+        target=granted,
+        offered_capabilities=offered,
+        unsettled=owner.known or None,
     ):
         owner.grant()
     else:
         owner.detached(closed=False)
+
+
+def _keeps_unsettled(link: Link) -> bool:
+    """Say whether a sender can do with the receiver-settle-mode second: it keeps unsettled state, or resumes with it.
+
+    Others that ask for second (Azure's clients do by default) wait for a settled disposition, which second never sends
+    before they settle themselves: they would hang, and send again. They are answered first (§2.8.3), as by Artemis.
+    """
+    source, target = link.source, link.target
+    return (
+        link.resuming
+        or (isinstance(source, Source) and source.durable == DURABLE_UNSETTLED_STATE)
+        or (isinstance(target, Target) and target.durable == DURABLE_UNSETTLED_STATE)
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from annulet.broker.access import READ, WRITE
 from annulet.broker.stomp.consumers import AUTO, StompConsumer, tag_for
 from annulet.broker.stomp.destinations import (
     AUTO_DELETE,
@@ -12,6 +13,7 @@ from annulet.broker.stomp.destinations import (
     REPLY_QUEUE,
     TEMPORARY_QUEUE,
     queue_arguments,
+    refuse_message_headers,
     refuse_temporary_topic,
 )
 from annulet.broker.stomp.errors import translated
@@ -115,34 +117,44 @@ class StompCommands(ConnectionHandler):
         """Route a message."""
         session = self.session
         connection = self.connection
-        now = connection.now
         opened = self._find(transaction) if transaction else None
-        with translated("SEND"):
-            where = self._destination(frame.headers, destination)
-            if frame.headers.get(REPLY_TO, "").startswith(TEMPORARY_QUEUE):
-                self._make_reply_address(frame.headers)
-            facts = read_send(frame.headers, NOT_OF_THE_MESSAGE)
-            if facts.user_id and facts.user_id != connection.user_name:
-                raise RemoteProtocolError(
-                    f"header 'user-id' is {facts.user_id!r} but the login was {connection.user_name!r}; leave it out"
-                )
-            message = Message(
-                facts.block,
-                frame.body,
-                where.origin,
-                durable=facts.durable,
-                priority=DEFAULT_PRIORITY if facts.priority < 0 else facts.priority,
-                accepted_at=now,
-                expires_at=facts.expires_at(now),
-                deliver_at=facts.due_at(now),
-            )
-            if facts.cancels:
-                stored = self._cancel_scheduled(message, facts, where, opened)
-            else:
-                core = None if opened is None else opened.core
-                self._send(message, where, facts.duplicate_id, core)
-                stored = opened is None and message.record != 0
+        try:
+            with translated("SEND"):
+                stored = self._route(frame, destination, opened)
+        except RemoteProtocolError:
+            session.access.take_back(connection.now)
+            raise
+        if session.access.made:
+            session.access.keep()
         session.answer(receipt, stored=stored)
+
+    def _route(self, frame: Frame, destination: str, opened: OpenTransaction | None) -> bool:
+        """Route a message, or take back what was scheduled. Returns whether the log has to hear of it."""
+        connection = self.connection
+        now = connection.now
+        where = self._destination(frame.headers, destination)
+        if frame.headers.get(REPLY_TO, "").startswith(TEMPORARY_QUEUE):
+            self._make_reply_address(frame.headers)
+        facts = read_send(frame.headers, NOT_OF_THE_MESSAGE)
+        if facts.user_id and facts.user_id != connection.user_name:
+            raise RemoteProtocolError(
+                f"header 'user-id' is {facts.user_id!r} but the login was {connection.user_name!r}; leave it out"
+            )
+        message = Message(
+            facts.block,
+            frame.body,
+            where.origin,
+            durable=facts.durable,
+            priority=DEFAULT_PRIORITY if facts.priority < 0 else facts.priority,
+            accepted_at=now,
+            expires_at=facts.expires_at(now),
+            deliver_at=facts.due_at(now),
+        )
+        if facts.cancels:
+            return self._cancel_scheduled(message, facts, where, opened)
+        core = None if opened is None else opened.core
+        self._send(message, where, facts.duplicate_id, core)
+        return opened is None and message.record != 0
 
     def _send(self, message: Message, where: Destination, duplicate_id: str, core: Transaction | None) -> None:
         try:
@@ -155,14 +167,16 @@ class StompCommands(ConnectionHandler):
         session = self.session
         refuse_temporary_topic(destination)
         if destination.startswith(TEMPORARY_QUEUE):
-            return session.destination(self.connection.temporary.queue_for(destination).name)
+            return session.destination(self.connection.temporary.queue_for(destination, WRITE).name)
         name = destination.removeprefix(REPLY_QUEUE)
         if not NOT_OF_THE_MESSAGE.isdisjoint(headers):
             auto_delete = read_switch(AUTO_DELETE, headers.get(AUTO_DELETE, ""))
-            declare_if_asked(session, name, queue_arguments(headers), auto_delete=auto_delete)
-        if name.startswith(EXISTING_QUEUE):
-            session.resolve(name, create=False)
-        return session.destination(name, headers.get(ROUTING_TYPE, "").lower())
+            declare_if_asked(session, name, queue_arguments(headers), WRITE, auto_delete=auto_delete)
+        create = not name.startswith(EXISTING_QUEUE)
+        where = session.destination(name, headers.get(ROUTING_TYPE, "").lower(), create=create)
+        if session.access.made:  # by this command
+            refuse_message_headers(headers, name)
+        return where
 
     def _make_reply_address(self, headers: dict[str, str]) -> None:
         """Make the queue of ``reply-to:/temp-queue/n`` and consume from it; what is sent names the queue itself.
@@ -172,7 +186,7 @@ class StompCommands(ConnectionHandler):
         """
         session = self.session
         destination = headers[REPLY_TO]
-        queue = self.connection.temporary.queue_for(destination)
+        queue = self.connection.temporary.queue_for(destination, READ)
         headers[REPLY_TO] = queue.name
         if any(consumer.queue is queue for consumer in session.consumers.values()):
             return
@@ -210,10 +224,15 @@ class StompCommands(ConnectionHandler):
                 f"SUBSCRIBE: this connection has {SUBSCRIPTIONS_MAX} subscriptions, which is the limit; end some",
                 limit=LIMIT_SUBSCRIPTIONS,
             )
-        with translated("SUBSCRIBE"):
-            consumer = start_subscription(session, frame.headers, identifier, destination, acknowledge)
-            session.answer(receipt, stored=False)
-            self._attach(consumer)
+        try:
+            with translated("SUBSCRIBE"):
+                consumer = start_subscription(session, frame.headers, identifier, destination, acknowledge)
+                session.answer(receipt, stored=False)
+                self._attach(consumer)
+        except RemoteProtocolError:
+            session.access.take_back(self.connection.now)
+            raise
+        session.access.keep()
 
     def _attach(self, consumer: StompConsumer) -> None:
         session = self.session

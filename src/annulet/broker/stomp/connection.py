@@ -14,7 +14,7 @@ from annulet.broker.stomp.commands import StompCommands
 from annulet.broker.stomp.destinations import TemporaryQueues
 from annulet.broker.stomp.session import StompSession
 from annulet.broker.tracing import frame_trace
-from annulet.broker.transport import CLOSE_GRACE_SECONDS, HEARTBEAT_MISSES_MAX, ClientConnection
+from annulet.broker.transport import HEARTBEAT_MISSES_MAX, ClientConnection
 from annulet.wire.stomp.constants import LEAST_HEARTBEAT
 from annulet.wire.stomp.engine import ConnectionEngine
 
@@ -29,10 +29,6 @@ logger = structlog.get_logger(__name__)
 PROTOCOL: Final = "stomp"
 DEFAULT_HOST: Final = "/"
 
-STRANGER_DRAIN_BYTES_MAX: Final = 1 << 20
-"""Bytes read from a peer that is not logged in after its ERROR, which it may be too busy sending to have seen: about
-what the system's buffers hold. Then the socket is cut."""
-
 
 class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
     """Handles one client, over a socket or a WebSocket."""
@@ -43,11 +39,10 @@ class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
         self.session_id = secrets.token_hex(8)
         self.session: StompSession | None = None
         self.temporary = TemporaryQueues(self)
-        self.commands = StompCommands(self)
         limits = broker.configuration.limits
         self._trace_line = frame_trace(broker.configuration, self)
         self.engine = ConnectionEngine(
-            self.commands,
+            StompCommands(self),
             server=f"Annulet/{__version__}",
             least_heartbeat=LEAST_HEARTBEAT if broker.configuration.heartbeat else 0,
             max_header_bytes=limits.max_header_bytes,
@@ -57,8 +52,6 @@ class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
         )
         self._login: asyncio.Task[None] | None = None
         self._silent_seconds = 0.0
-        self._half_closed = False
-        self._drained = 0  # bytes read since
         self._heartbeat_bytes = 0  # of that, our heart-beats
         self._expected = False  # the end is the broker's own wish
 
@@ -70,15 +63,6 @@ class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
     def _trace(self, line: str, incoming: bool) -> None:
         if self._trace_line is not None:
             self._trace_line(f"<- {line}" if incoming else f"-> {line}")
-
-    def data_received(self, data: bytes) -> None:
-        """Handle what was read; behind ERROR it is only read."""
-        if self._half_closed:
-            self._drained += len(data)
-            if self._drained > STRANGER_DRAIN_BYTES_MAX and not self.opened:
-                self.abort()
-            return
-        super().data_received(data)
 
     # ------------------------------------------------------------------ login
 
@@ -127,7 +111,7 @@ class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
         refusal = self.log_in(user_name)
         if refusal:
             return refusal
-        self.host = self.broker.hosts[name]
+        self.enter_host(self.broker.hosts[name], records=True)
         self.session = StompSession(self)
         self.channels[1] = self.session
         return ""
@@ -201,23 +185,6 @@ class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
         self._expected = True
         self.fail(text)
 
-    def _close_transport(self, transport: asyncio.Transport) -> None:
-        """End our half, and read on until the peer has ended its own, or does not within the grace.
-
-        A socket that is closed with input unread is reset, and the ERROR that says why would be lost with it.
-        """
-        if transport.is_closing() or self._half_closed:
-            return
-        can_end_half = getattr(transport, "can_write_eof", None)  # a WebSocket has no halves
-        if can_end_half is None or not can_end_half():
-            super()._close_transport(transport)
-            return
-        self._half_closed = True
-        transport.write_eof()
-        if self.reading_paused:
-            transport.resume_reading()
-        self.restart_timer(CLOSE_GRACE_SECONDS, self.abort)
-
     def note_closed(self, text: str, *, by_peer: bool) -> None:
         """The connection is over: what it held goes back, what was its own is deleted."""
         if self.opened:
@@ -240,3 +207,6 @@ class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
         if self._login is not None:
             self._login.cancel()
         self._end_session()
+        self.session = None
+        self.channels.clear()
+        del self.temporary  # it holds the connection

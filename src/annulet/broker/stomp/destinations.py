@@ -7,18 +7,20 @@ queue of its own that goes with it, and ``/reply-queue/n``, which is what Rabbit
 
 from __future__ import annotations
 
-import secrets
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
-from annulet.broker.durable_declarations import DurableDeclarations
+from annulet.broker.access import READ, end_queue, generated_name
 from annulet.core.addresses import QUALIFIER, TO_EXCHANGE, parse_address_name
 from annulet.core.arguments.reading import KNOWN
+from annulet.core.arguments.table import BY_NAME, PREFIX
 from annulet.core.errors import InvalidArgument
 from annulet.core.exchanges import Address
 from annulet.core.exchanges.address import MULTICAST
 from annulet.wire.stomp.errors import RemoteProtocolError
 
 if TYPE_CHECKING:
+    from annulet.broker.authentication import PermissionKind
     from annulet.broker.stomp.connection import StompConnection
     from annulet.core.arguments import Arguments
     from annulet.core.message import Origin
@@ -37,8 +39,14 @@ LIMIT_TEMPORARY_QUEUES: Final = "stomp_temporary_queues_max"
 TEMPORARY_QUEUES_MAX: Final = 256
 """Temporary queues of a connection; a client that asks for replies needs one."""
 
-QUEUE_ARGUMENTS: Final = frozenset(name for name in KNOWN if name.startswith(("x-", "qpid.")))
+QUEUE_ARGUMENTS: Final = frozenset(name for name in KNOWN if name.startswith((PREFIX, "qpid.")))
 """Headers of SEND and SUBSCRIBE that say how a queue is declared, by their 0-9-1 names (RabbitMQ)."""
+
+PLAIN_ARGUMENTS: Final = frozenset({*BY_NAME, *KNOWN}).difference(QUEUE_ARGUMENTS, ("selector",))
+"""The same by their names without ``x-``, which SUBSCRIBE takes too. SUBSCRIBE's ``selector`` is its consumer's."""
+
+MISSPELT: Final = 0.85
+"""How alike, of 1, a header and an argument are that are taken for the same: two letters of fifteen may differ."""
 
 DURABLE: Final = "durable"
 AUTO_DELETE: Final = "auto-delete"
@@ -54,14 +62,19 @@ class TemporaryQueues:
     def __contains__(self, destination: str) -> bool:
         return destination in self._queues
 
-    def queue_for(self, destination: str) -> Queue:
+    def queue_for(self, destination: str, then: PermissionKind) -> Queue:
         """Return the queue of a destination, made when it is first named.
 
         It has a name that any client of the virtual host may send to, is never written down, and goes with the
-        connection. Raises :class:`InvalidArgument` for an empty name, :class:`RemoteProtocolError` for one too many.
+        connection. ``then``: to read from it, or to write to it.
+
+        Raises :class:`InvalidArgument` for an empty name, :class:`RemoteProtocolError` for one too many.
         """
+        access = self._connection.require_access()
         queue = self._queues.get(destination)
         if queue is not None and not queue.deleted:
+            if then == READ:
+                access.queue_to_read(queue.name)
             return queue
         if destination == TEMPORARY_QUEUE:
             raise InvalidArgument(f"destination '{destination}' has no name; give one behind the slash")
@@ -70,14 +83,15 @@ class TemporaryQueues:
                 f"this connection has {TEMPORARY_QUEUES_MAX} temporary queues, which is the limit; use them again",
                 limit=LIMIT_TEMPORARY_QUEUES,
             )
-        connection = self._connection
-        queue = DurableDeclarations(connection.require_host(), connection.broker.catalogue).queue(
-            f"amq.stomp-temporary-{secrets.token_urlsafe(16)}",
-            now=connection.now,
+        queue = access.declare_queue(
+            generated_name(),
+            now=self._connection.now,
             durable=False,
             auto_delete=False,
             arguments={},
+            exclusive=True,
             server_named=True,
+            then=then,
         )
         self._queues[destination] = queue
         return queue
@@ -86,8 +100,31 @@ class TemporaryQueues:
         """Delete them: the connection ends."""
         queues, self._queues = self._queues, {}
         for queue in queues.values():
-            if not queue.deleted:
-                self._connection.require_host().delete_queue(queue, now)
+            end_queue(self._connection.require_host(), queue, now)
+
+
+def nearest_argument(name: str) -> str:
+    """Return the queue argument that a header was probably meant to be, empty when it is none or is spelt right."""
+    if name in QUEUE_ARGUMENTS:
+        return ""
+    if name in PLAIN_ARGUMENTS:
+        return f"{PREFIX}{name}" if f"{PREFIX}{name}" in QUEUE_ARGUMENTS else name
+    found = get_close_matches(name, QUEUE_ARGUMENTS if name.startswith(PREFIX) else PLAIN_ARGUMENTS, 1, MISSPELT)
+    return found[0] if found else ""
+
+
+def refuse_message_headers(headers: dict[str, str], queue: str) -> None:
+    """Refuse a SEND that makes a queue and has a header that looks like an argument for it, but is the message's.
+
+    Only names that no application is likely to have: with a hyphen, or misspelt behind ``x-``.
+    """
+    for name in headers:
+        near = nearest_argument(name) if "-" in name else ""
+        if near.startswith(PREFIX) and (name in PLAIN_ARGUMENTS or name.startswith(PREFIX)):
+            raise InvalidArgument(
+                f"header '{name}' is one of the message's, and queue '{queue}' would be made without it; did you mean "
+                f"'{near}'? Declare the queue first if the message is to have it"
+            )
 
 
 def queue_arguments(headers: dict[str, str]) -> Arguments:

@@ -5,19 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from annulet.broker.durable_declarations import DurableDeclarations
+from annulet.broker.access import READ
 from annulet.broker.stomp.consumers import StompConsumer, tag_for
 from annulet.broker.stomp.destinations import (
     AUTO_DELETE,
     DURABLE,
     EXISTING_QUEUE,
+    PLAIN_ARGUMENTS,
+    QUEUE_ARGUMENTS,
     REPLY_QUEUE,
     TEMPORARY_QUEUE,
+    nearest_argument,
     plain_queue_name,
-    queue_arguments,
     refuse_temporary_topic,
 )
-from annulet.broker.subscriptions import Subscription, find_subscription, subscribe, unsubscribe
+from annulet.broker.subscriptions import Subscription, end_subscription, find_subscription, subscribe
 from annulet.core.arguments import parse_consumer_arguments
 from annulet.core.consumer import CreditWindow
 from annulet.core.errors import InvalidArgument, NotFound, PreconditionFailed
@@ -27,6 +29,7 @@ from annulet.core.settings import BROWSE_OFF, BROWSE_SNAPSHOT, UNLIMITED, Consum
 from annulet.wire.stomp.send_headers import read_number, read_switch
 
 if TYPE_CHECKING:
+    from annulet.broker.authentication import PermissionKind
     from annulet.broker.stomp.session import StompSession
     from annulet.core.arguments import Arguments
     from annulet.core.nodes import NodeReference
@@ -44,6 +47,28 @@ BROWSER: Final = "browser"
 SELECTOR: Final = "selector"
 ROUTING_TYPE: Final = "subscription-type"  # Artemis
 CONSUMER_ARGUMENTS: Final = ("x-browse", "x-auto-close", "x-replay-period", "x-qpid-replay-period")
+
+OF_THE_SUBSCRIPTION: Final = frozenset(
+    {
+        *SUBSCRIPTION_NAMES,
+        *EXCLUSIVE_NAMES,
+        *NO_LOCAL_NAMES,
+        *PRIORITY_NAMES,
+        *PREFETCH_NAMES,
+        *CONSUMER_ARGUMENTS,
+        WINDOW,
+        BROWSER,
+        SELECTOR,
+        ROUTING_TYPE,
+        DURABLE,
+        AUTO_DELETE,
+        "destination",
+        "id",
+        "ack",
+        "receipt",
+    }
+)
+"""Headers of SUBSCRIBE that are no arguments of the queue."""
 
 COUNT_MAX: Final = 2**31 - 1
 PRIORITY_MAX: Final = 2**31 - 1
@@ -91,12 +116,21 @@ def read_options(headers: dict[str, str]) -> SubscribeOptions:
         auto_delete=_switch(headers, (AUTO_DELETE,)),
         name=next((headers[name] for name in SUBSCRIPTION_NAMES if headers.get(name)), ""),
         routing_type=headers.get(ROUTING_TYPE, "").lower(),
-        arguments={
-            name: value
-            for name, value in queue_arguments(headers).items()
-            if name not in CONSUMER_ARGUMENTS and name not in SUBSCRIPTION_NAMES and name not in PRIORITY_NAMES
-        },
+        arguments=_queue_arguments(headers),
     )
+
+
+def _queue_arguments(headers: dict[str, str]) -> Arguments:
+    """Return the headers that are arguments of the queue, with or without ``x-``. Misspelt ones are refused."""
+    found: Arguments = {}
+    for name, value in headers.items():
+        if name in OF_THE_SUBSCRIPTION:
+            continue
+        if name in QUEUE_ARGUMENTS or name in PLAIN_ARGUMENTS:
+            found[name] = value
+        elif near := nearest_argument(name):
+            raise InvalidArgument(f"header '{name}' is unknown; did you mean '{near}'?")
+    return found
 
 
 def _switch(headers: dict[str, str], known: tuple[str, ...]) -> bool:
@@ -123,11 +157,10 @@ def start_subscription(
     options = read_options(headers)
     settings = options.settings
     queue, filtered = _queue_for(session, options, identifier, destination)
+    session.host.check_owner(queue, session.connection)
     if filtered:
         settings = replace(settings, selector="")  # the queue itself has it
-    if options.exclusive or not settings.browse:
-        session.host.check_consumer(queue, exclusive=options.exclusive)
-    session.host.check_reader(queue, settings)
+    session.access.require_consumer(queue, settings, exclusive=options.exclusive, granted=filtered)
     return StompConsumer(
         session,
         queue,
@@ -147,34 +180,36 @@ def _queue_for(
     """Return the queue to consume from, and whether it is a subscription's, which has the selector itself."""
     refuse_temporary_topic(destination)
     if destination.startswith(TEMPORARY_QUEUE):
-        return session.client.temporary.queue_for(destination), False
+        return session.client.temporary.queue_for(destination, READ), False
     name = destination.removeprefix(REPLY_QUEUE)
-    declared = declare_if_asked(session, name, options.arguments, auto_delete=options.auto_delete)
+    declared = declare_if_asked(session, name, options.arguments, READ, auto_delete=options.auto_delete)
     if declared is not None:
-        session.require("read", declared.name)
         return declared, False
     node = session.resolve(name, options.routing_type, create=not name.startswith(EXISTING_QUEUE))
     queue = node.queue or _anycast_queue(node, options.routing_type)
     if queue is not None:
-        session.require("read", queue.name)
         return queue, False
     return subscribe(session, node, _wanted(session, options, identifier)), True
 
 
 def declare_if_asked(
-    session: StompSession, destination: str, arguments: Arguments, *, auto_delete: bool
+    session: StompSession, destination: str, arguments: Arguments, then: PermissionKind, *, auto_delete: bool
 ) -> Queue | None:
     """Declare the queue a destination names when its headers say how; ``None`` when they do not, or it is no queue.
 
-    Raises :class:`PreconditionFailed` when there is one that was declared otherwise.
+    ``then``: what the command goes on to do with it, to read from it or to write to it. Raises
+    :class:`PreconditionFailed` when there is one that was declared otherwise.
     """
     name = plain_queue_name(destination) if arguments or auto_delete else None
     if not name or (name not in session.host.queues and name in session.host.exchanges):
         return None
-    session.require("configure", name)
-    connection = session.connection
-    return DurableDeclarations(session.host, connection.broker.catalogue).queue(
-        name, now=connection.now, durable=True, auto_delete=auto_delete, arguments=dict(arguments)
+    return session.access.declare_queue(
+        name,
+        now=session.connection.now,
+        durable=True,
+        auto_delete=auto_delete,
+        arguments=dict(arguments),
+        then=then,
     )
 
 
@@ -220,11 +255,14 @@ def delete_subscription(session: StompSession, headers: dict[str, str], identifi
     name = options.name or identifier
     queue = find_subscription(session, name, client_of(session))
     if queue is None:
-        raise NotFound(f"no durable subscription '{name}' of client '{client_of(session)}'")
+        raise NotFound(
+            f"no durable subscription '{name}' of client '{client_of(session)}' made by user "
+            f"'{session.connection.user_name}'"
+        )
     session.require("configure", queue.name)
     if queue.users:
         raise PreconditionFailed(f"durable subscription '{name}' is in use by another connection; end that first")
-    unsubscribe(session, queue)
+    end_subscription(session, queue)
 
 
 def names_durable(headers: dict[str, str]) -> bool:

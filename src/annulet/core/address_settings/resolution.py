@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from annulet.core.address_settings.fields import LIVE
@@ -17,6 +17,7 @@ from annulet.core.address_settings.repository import DEFAULT_ORIGIN, AddressSett
 from annulet.core.arguments.combinations import DEFAULTS, Combination, refusal_for
 from annulet.core.arguments.reading import GROUP_FIELDS, Reading, build, implied, read_arguments
 from annulet.core.arguments.table import CHANGEABLE
+from annulet.core.arguments.unknown import ACCEPT, REFUSE
 from annulet.core.arguments.values import Arguments, shown
 from annulet.core.errors import InvalidArgument
 from annulet.core.settings import QueueSettings
@@ -47,7 +48,7 @@ class ResolvedQueue:
 
     An origin is ``argument 'x-ring-size'``, ``policy 'name'``, ``address setting 'pattern'``, ``operator``,
     ``default``, or ``implied by`` one of them. ``set_aside`` has, by field, what a weaker origin said and why it
-    does not hold.
+    does not hold. ``without_effect`` are declared arguments that change nothing here.
     """
 
     name: str
@@ -56,6 +57,7 @@ class ResolvedQueue:
     settings: QueueSettings
     origins: Mapping[str, str]
     set_aside: Mapping[str, str]
+    without_effect: tuple[str, ...] = ()
 
 
 class _Merge:
@@ -150,15 +152,21 @@ def resolve_queue(
     arguments: Arguments,
     repository: AddressSettingsRepository,
     policies: PolicyRepository | None = None,
+    *,
+    unknown: str = REFUSE,
 ) -> ResolvedQueue:
     """Return what a queue that is declared with ``arguments`` on ``address`` becomes.
 
-    Declared argument wins over policy, policy over address setting, address setting over default. Raises
-    :class:`InvalidArgument` for arguments that are wrong or contradict each other.
+    Declared argument wins over policy, policy over address setting, address setting over default. ``unknown``: see
+    :func:`~annulet.core.arguments.reading.read_arguments`. Raises :class:`InvalidArgument` for arguments that are wrong
+    or contradict each other.
     """
-    merge = _merged(name, address, read_arguments(arguments, name), repository, policies)
+    reading = read_arguments(arguments, name, unknown=unknown)
+    merge = _merged(name, address, reading, repository, policies)
     settings = merge.settle(ALL, strict=True)
-    return _result(name, address, arguments, settings, merge)
+    return replace(
+        _result(name, address, arguments, settings, merge), without_effect=tuple(sorted(reading.without_effect))
+    )
 
 
 def refresh(
@@ -169,7 +177,7 @@ def refresh(
     Live settings (:data:`~annulet.core.address_settings.fields.LIVE`) and changeable ones that a policy gives or gave
     follow the change; what was copied from a ``default-`` setting at creation and what cannot change stays.
     """
-    reading = read_arguments(current.arguments, current.name)
+    reading = read_arguments(current.arguments, current.name, unknown=ACCEPT)
     fresh = _merged(current.name, current.address, reading, repository, policies)
     merge = _Merge()
     for field in FIELDS:
@@ -182,7 +190,7 @@ def refresh(
         elif not follows and before != DEFAULT_ORIGIN:
             merge.put(field, getattr(current.settings, field), before)
     settings = merge.settle(CHANGEABLE, strict=False)
-    return _result(current.name, current.address, current.arguments, settings, merge)
+    return _after(current, settings, merge)
 
 
 def change_queue(current: ResolvedQueue, changes: Arguments) -> ResolvedQueue:
@@ -208,7 +216,7 @@ def change_queue(current: ResolvedQueue, changes: Arguments) -> ResolvedQueue:
             )
         merge.put(field, value, OPERATOR)
     settings = merge.settle(CHANGEABLE, strict=True)
-    return _result(current.name, current.address, current.arguments, settings, merge)
+    return _after(current, settings, merge)
 
 
 def _merged(
@@ -235,3 +243,9 @@ def _merged(
 def _result(name: str, address: str, arguments: Arguments, settings: QueueSettings, merge: _Merge) -> ResolvedQueue:
     origins = {field: merge.origins.get(field, DEFAULT_ORIGIN) for field in FIELDS}
     return ResolvedQueue(name, address, dict(arguments), settings, origins, dict(merge.set_aside))
+
+
+def _after(current: ResolvedQueue, settings: QueueSettings, merge: _Merge) -> ResolvedQueue:
+    """Return the same queue after a change."""
+    changed = _result(current.name, current.address, current.arguments, settings, merge)
+    return replace(changed, without_effect=current.without_effect)

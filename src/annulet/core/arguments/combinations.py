@@ -19,7 +19,6 @@ from annulet.core.settings import (
     LEAST_RECENT_KEY,
     OVERFLOW_BLOCK,
     OVERFLOW_PAGE,
-    OVERFLOW_REJECT,
     STRICT,
     UNLIMITED,
     WEIGHTED,
@@ -197,7 +196,8 @@ _RETENTION: Final = (
         "overflow-without-limit",
         ("overflow",),
         ("overflow",),
-        lambda settings: settings.overflow in {OVERFLOW_REJECT, OVERFLOW_BLOCK, OVERFLOW_PAGE} and _no_limit(settings),
+        # refusing without a limit is RabbitMQ's default form of a queue that must not drop: Celery, NServiceBus
+        lambda settings: settings.overflow in {OVERFLOW_BLOCK, OVERFLOW_PAGE} and _no_limit(settings),
         "there is no limit to run over; add 'x-max-length' or 'x-max-bytes'",
     ),
     Combination(

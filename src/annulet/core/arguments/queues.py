@@ -5,33 +5,35 @@ from __future__ import annotations
 from annulet.core.arguments.combinations import DEFAULTS, refusal_for
 from annulet.core.arguments.reading import build, implied, read_arguments
 from annulet.core.arguments.table import SETTINGS, TRIM_NOW
+from annulet.core.arguments.unknown import REFUSE
 from annulet.core.arguments.values import Arguments
 from annulet.core.errors import InvalidArgument
 from annulet.core.message import PropertyValue
 from annulet.core.settings import OVERFLOW_RING, UNLIMITED, QueueSettings
 
 
-def parse_queue_arguments(arguments: Arguments, name: str = "") -> QueueSettings:
+def parse_queue_arguments(arguments: Arguments, name: str = "", *, unknown: str = REFUSE) -> QueueSettings:
     """Read the arguments of a queue declaration alone, without policies and address settings.
 
     ``name`` is the queue's, which ``x-qpid-dlq-enabled`` makes its dead-letter address from; empty while the broker has
-    not named it. Raises :class:`InvalidArgument` for an unknown name, a wrong type, a value out of range, two names of
-    one setting with different values, and combinations of :data:`~annulet.core.arguments.combinations.REFUSED`.
+    not named it. ``unknown``: see :func:`~annulet.core.arguments.reading.read_arguments`. Raises
+    :class:`InvalidArgument` for an unknown name, a wrong type, a value out of range, two names of one setting with
+    different values, and combinations of :data:`~annulet.core.arguments.combinations.REFUSED`.
     """
-    settings = read_declaration(arguments, name)
+    settings = read_declaration(arguments, name, unknown=unknown)
     refusal = refusal_for(settings)
     if refusal is not None:
         raise InvalidArgument(refusal.text(settings))
     return settings
 
 
-def read_declaration(arguments: Arguments, name: str = "") -> QueueSettings:
+def read_declaration(arguments: Arguments, name: str = "", *, unknown: str = REFUSE) -> QueueSettings:
     """Return what arguments say by themselves, to compare two declarations; it need not make sense alone.
 
     ``x-overflow`` without a limit is complete where a policy gives the limit. Raises :class:`InvalidArgument` as
     :func:`parse_queue_arguments` does, but for combinations.
     """
-    values = read_arguments(arguments, name).values
+    values = read_arguments(arguments, name, unknown=unknown).values
     return build({**values, **implied(values)})
 
 

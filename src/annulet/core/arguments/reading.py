@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, Final
 
 from annulet.core.arguments.combinations import REFUSED
@@ -20,6 +19,7 @@ from annulet.core.arguments.peers import (
     REFUSED_NAMES,
 )
 from annulet.core.arguments.table import BY_NAME, PREFIX
+from annulet.core.arguments.unknown import IDLE, REFUSE, check_unknown
 from annulet.core.arguments.values import Arguments, Values, read_choice, read_switch, shown
 from annulet.core.errors import InvalidArgument
 from annulet.core.message import PropertyValue
@@ -34,9 +34,10 @@ KNOWN: Final = sorted(
         DEAD_LETTER_SWITCH,
         *PEER_CHOICES,
         *PLACEMENT,
+        *IDLE,
     }
 )
-"""What an unknown name is compared with."""
+"""All names there are: what an unknown one is compared with."""
 
 PREFIXED: Final = frozenset(PREFIX + alias.name for alias in RABBITMQ)
 """Aliases that are known with the prefix as well."""
@@ -47,10 +48,14 @@ GROUP_FIELDS: Final = ("group_first_key", "group_rebalance", "default_group")
 
 @dataclass(slots=True)
 class Reading:
-    """What arguments say: checked values by field of ``QueueSettings``, and the argument each came from."""
+    """What arguments say: checked values by field of ``QueueSettings``, and the argument each came from.
+
+    ``without_effect`` are names that change nothing here and were taken all the same.
+    """
 
     values: Values = field(default_factory=dict)
     given_as: dict[str, str] = field(default_factory=dict)
+    without_effect: list[str] = field(default_factory=list)
 
     def put(self, name: str, field_name: str, value: Any) -> None:
         """Add what argument ``name`` says. Raises :class:`InvalidArgument` when another argument said otherwise."""
@@ -63,10 +68,11 @@ class Reading:
         self.given_as.setdefault(field_name, name)
 
 
-def read_arguments(arguments: Arguments, queue_name: str = "") -> Reading:
+def read_arguments(arguments: Arguments, queue_name: str = "", *, unknown: str = REFUSE) -> Reading:
     """Read arguments of a queue or the definition of a policy; nothing is filled in that no argument says.
 
-    ``queue_name`` is needed for ``x-qpid-dlq-enabled``. Raises :class:`InvalidArgument` for an unknown name, a wrong
+    ``queue_name`` is needed for ``x-qpid-dlq-enabled``. ``unknown``: what becomes of a name that is none's, see
+    :mod:`annulet.core.arguments.unknown`. Raises :class:`InvalidArgument` for an unknown name, a wrong
     type, a value out of range, and two names of one setting with different values.
     """
     reading = Reading()
@@ -84,7 +90,7 @@ def read_arguments(arguments: Arguments, queue_name: str = "") -> Reading:
             if setting.field == "last_value_key":
                 reading.put(name, "last_value_fallback", "")  # or one that an address setting brings would stay
         elif name not in LAST_VALUE_SWITCHES and name != DEAD_LETTER_SWITCH:
-            _check_other(name, value)
+            _check_other(name, value, reading, unknown)
     _apply_last_value_switches(arguments, reading)
     _apply_dead_letter_switch(arguments, reading, queue_name)
     _refuse_limits_without_policy(arguments, reading)
@@ -126,13 +132,7 @@ def refuse_contradiction_within(values: Values) -> None:
             raise InvalidArgument(combination.text(settings))
 
 
-def nearest(name: str) -> str:
-    """Return the known argument most like ``name``, empty when none is."""
-    found = get_close_matches(name, KNOWN, n=1) or get_close_matches(f"{PREFIX}{name}", KNOWN, n=1)
-    return found[0] if found else ""
-
-
-def _check_other(name: str, value: PropertyValue) -> None:
+def _check_other(name: str, value: PropertyValue, reading: Reading, unknown: str) -> None:
     """Check an argument that is no setting."""
     prefixed = name if name.startswith(PREFIX) else PREFIX + name
     if prefixed in PLACEMENT:
@@ -149,9 +149,8 @@ def _check_other(name: str, value: PropertyValue) -> None:
     reason = REFUSED_NAMES.get(name) or REFUSED_NAMES.get(name.removeprefix(PREFIX)) or REFUSED_NAMES.get(prefixed)
     if reason:
         raise InvalidArgument(f"argument '{name}' {reason}")
-    near = nearest(name)
-    hint = f"did you mean '{near}'?" if near else "declare the queue without it"
-    raise InvalidArgument(f"unknown queue argument {shown(name)}; {hint}")
+    check_unknown(name, KNOWN, unknown)
+    reading.without_effect.append(name)
 
 
 def _apply_last_value_switches(arguments: Arguments, reading: Reading) -> None:

@@ -113,8 +113,8 @@ class Setting:
         if kind in COUNTED:
             if kind is Kind.BYTES:
                 value = read_size(name, value)
-            # RabbitMQ refuses -1 under its own names of these two, and so do we; the names without x- may say "off"
-            off = self.off and not (self.field in RABBITMQ_TIMES and name.startswith(PREFIX))
+            # RabbitMQ refuses -1 under its own names of these, and so do we; the names without x- may say "off"
+            off = self.off and not (self.field in NEVER_OFF_IN_RABBITMQ and name.startswith(PREFIX))
             return read_limit(name, value, int(self.least), int(self.most), kind.value, off=off)
         if kind is Kind.SWITCH:
             return read_switch(name, value)
@@ -155,7 +155,7 @@ def read_hot_properties(name: str, value: PropertyValue) -> tuple[str, ...]:
     return properties
 
 
-RABBITMQ_TIMES: Final = frozenset({"message_ttl", "expires"})
+NEVER_OFF_IN_RABBITMQ: Final = frozenset({"message_ttl", "expires", "max_priority"})
 NEVER_EMPTY: Final = frozenset({"last_value_key", "sort_key", "fair_key"})
 TRIM_NOW: Final = "now"
 OFF: Final = "off"

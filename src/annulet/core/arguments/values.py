@@ -19,8 +19,9 @@ Arguments: TypeAlias = "dict[str, PropertyValue]"
 Values: TypeAlias = "dict[str, Any]"
 """Values of settings by field name of ``QueueSettings``, checked."""
 
-MILLISECONDS_MAX: Final = 4_294_967_295
-"""Largest time in milliseconds, 49.7 days: RabbitMQ's bound, so definitions move both ways."""
+MILLISECONDS_MAX: Final = 10 * 365 * 86_400_000
+"""Largest time in milliseconds, ten years: RabbitMQ's bound, so definitions move both ways. The delay levels of Celery
+and NServiceBus need 2**27 seconds of it."""
 
 COUNT_MAX: Final = 2**63 - 1
 """Largest count of messages or bytes: what a signed 64-bit integer of AMQP 0-9-1 holds."""

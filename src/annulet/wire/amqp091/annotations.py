@@ -10,8 +10,15 @@ from typing import Final
 
 from annulet.core.death_records import DeathRecord
 from annulet.core.message import PropertyValue
-from annulet.wire.amqp091.property_reader import FLAG_EXPIRATION, FLAG_HEADERS, PropertyReader
-from annulet.wire.amqp091.values import Long, Timestamp, encode_table, find_content_end, skip_value
+from annulet.wire.amqp091.property_reader import FLAG_EXPIRATION, FLAG_HEADERS, FLAG_REPLY_TO, PropertyReader
+from annulet.wire.amqp091.values import (
+    Long,
+    Timestamp,
+    encode_short_string,
+    encode_table,
+    find_content_end,
+    skip_value,
+)
 
 DEATHS: Final = "x-death"
 FIRST_DEATH: Final = "x-first-death-"
@@ -56,6 +63,25 @@ def annotate(
         content = kept + encode_table(headers)[4:]
         table = len(content).to_bytes(4, "big") + content
     return flags.to_bytes(2, "big") + header[2:table_start] + table + rest
+
+
+def replace_reply_to(header: bytes, given: str, replacement: str) -> bytes:
+    """Return ``header`` with ``replacement`` as its reply-to where that is ``given``; else ``header`` itself.
+
+    Raises:
+        RemoteProtocolError: 502 for malformed properties, as far as they were read.
+        LocalProtocolError: ``replacement`` has more than 255 octets.
+    """
+    reader = PropertyReader(header)
+    if not reader.flags & FLAG_REPLY_TO:
+        return header
+    reader.to_headers()
+    reader.skip_table()
+    reader.to_reply_to()
+    start = reader.position
+    if reader.text(FLAG_REPLY_TO, "reply-to") != given:
+        return header
+    return header[:start] + encode_short_string(replacement) + header[reader.position :]
 
 
 def _kept_fields(

@@ -88,16 +88,22 @@ class ChannelLifecycle(ConnectionLifecycle):
                 raise ConnectionFault(
                     COMMAND_INVALID, f"{method.specification.name} is not expected on channel {number}"
                 )
-            dispatcher(self.handler, number, method)
-            if identifier == _RECOVER:
-                self.send_method(number, _RECOVER_OK)
+            if identifier == _RECOVER and method.flag("requeue"):
+                self.send_method(number, _RECOVER_OK)  # before what it has redelivered, as RabbitMQ
+            self.handler.answer_due(number)
+            try:
+                dispatcher(self.handler, number, method)
+            finally:
+                self.handler.answered(number)
 
     def _move_channel(self, number: int, channel: Channel | None, identifier: int) -> None:
         if channel is None:
-            if number > self.channel_max:
+            if len(self.channels) >= self.channel_max:  # not their numbers: clients take any, and RabbitMQ counts
                 self._count_hit("channel_max")
                 raise ConnectionFault(
-                    NOT_ALLOWED, f"channel {number} exceeds the negotiated channel_max ({self.channel_max})"
+                    NOT_ALLOWED,
+                    f"number of channels opened ({len(self.channels)}) has reached the negotiated channel_max "
+                    f"({self.channel_max})",
                 )
             opened = Channel(number)
             self.channels[number] = opened

@@ -18,6 +18,7 @@ from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from annulet.core.addresses import TO_EXCHANGE, parse_address_name
+from annulet.core.arguments.values import MILLISECONDS_MAX
 from annulet.core.content import BODY_DATA, BODY_TEXT, MessageContent
 from annulet.core.content_differences import apply_differences, differences, same_value
 from annulet.core.death_records import DeathRecord
@@ -75,9 +76,6 @@ seconds beyond 64 bits of milliseconds."""
 SERIALIZED: Final = "application/x-java-serialized-object"
 SERIALIZED_HERE: Final = "application/java-object-stream"
 """Content types of a serialised Java object: the AMQP JMS mapping's, and that of Qpid's clients for AMQP 0-x."""
-
-EXPIRATION_MAX: Final = 0xFFFFFFFF
-"""Milliseconds: RabbitMQ's bound of the expiration property, and what AMQP 1.0's ``ttl`` holds (§3.2.1)."""
 
 _TRANSIENT: Final = 1
 _SECONDS_MAX: Final = (2**63 - 1) // 1000
@@ -369,7 +367,7 @@ def _write_properties(reading: Reading, content: MessageContent) -> None:
     properties.delivery_mode = DELIVERY_MODE_PERSISTENT if content.durable else _TRANSIENT
     if 0 <= content.priority <= 255:
         properties.priority = content.priority
-    if 0 <= content.time_to_live <= EXPIRATION_MAX:
+    if 0 <= content.time_to_live <= MILLISECONDS_MAX:
         properties.expiration = str(content.time_to_live)
     properties.message_id = _write_identifier(reading, content.message_id, LONG_MESSAGE_ID)
     properties.correlation_id = _write_identifier(reading, content.correlation_id, LONG_CORRELATION_ID)

@@ -166,7 +166,7 @@ class ConnectionEngine(ChannelLifecycle):
         finally:
             self._serving = False
         if self._is_closed():
-            self._pending = 0
+            self._drop_input()
             return
         if position < len(data):
             self._chunks = [data[position:]]
@@ -186,6 +186,10 @@ class ConnectionEngine(ChannelLifecycle):
         if len(self._chunks) >= _CHUNKS_JOINED:
             self._chunks = [b"".join(self._chunks)]
         self._check_unauthenticated()
+
+    def _drop_input(self) -> None:
+        self._chunks = []
+        self._pending = 0
 
     def _is_closed(self) -> bool:
         return self.closed  # asked through a call because serving a frame changes it

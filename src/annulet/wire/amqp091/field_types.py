@@ -7,7 +7,7 @@ Such a client stops at a type it does not know, so what it is sent must stay wit
 ``b B s u i l L``  ``I`` when 32 bits hold it, else ``S``: its decimal digits
 ``f d``            ``S``: the shortest decimal text that reads back as the same number
 ``x``              ``S``: the same octets
-``A``              ``F``: the values under the names 0, 1, 2 and so on
+``A``              ``F``: the values under the names 0, 1, 2 and so on; ``A`` where that is allowed
 ``V``              in 0-8 ``S``, empty
 =================  =====================================================================
 
@@ -66,11 +66,14 @@ def _limited_table(data: bytes, position: int, end: int, allowed: bytes, depth: 
 
 
 def _limited_array(data: bytes, position: int, end: int, allowed: bytes, depth: int) -> bytes:
+    """Return the values of an array, with their places as names where it becomes a table."""
     parts: list[bytes] = []
+    named = _ARRAY not in allowed
     number = 0
     while position < end:
         following = skip_value(data, position, end)
-        parts.append(encode_short_string(str(number)))
+        if named:
+            parts.append(encode_short_string(str(number)))
         parts.append(_limited_value(data, position, following, allowed, depth))
         number += 1
         position = following
@@ -80,13 +83,14 @@ def _limited_array(data: bytes, position: int, end: int, allowed: bytes, depth: 
 def _limited_value(data: bytes, position: int, end: int, allowed: bytes, depth: int) -> bytes:
     """Return the value at ``position``, type octet first, which ends at ``end``."""
     kind = data[position]
-    if kind in allowed and kind != _TABLE:
+    if kind in allowed and kind not in {_TABLE, _ARRAY}:
         return data[position:end]
     try:
         if kind in {_TABLE, _ARRAY}:
             find_content_end(data, position + 1, end, depth + 1, "nested value")  # raises when it is too deep
             limited = _limited_table if kind == _TABLE else _limited_array
-            return b"F" + encode_long_string(limited(data, position + 5, end, allowed, depth + 1))
+            shown = b"A" if kind == _ARRAY and _ARRAY in allowed else b"F"
+            return shown + encode_long_string(limited(data, position + 5, end, allowed, depth + 1))
         return _encoded(read_value(data, position, end, 0)[0])
     except RemoteProtocolError:  # publishing does not look into nested values: some are malformed
         return b"S" + encode_long_string(data[position + 1 : end])

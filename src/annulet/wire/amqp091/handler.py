@@ -53,6 +53,17 @@ class ConnectionHandler:
         """Check new credentials; the engine answers update-secret-ok."""
         raise NotImplementedError
 
+    def answer_due(self, channel: int) -> None:
+        """Note that a method other than basic.publish is served: what is not its answer may wait for :meth:`answered`.
+
+        The acknowledgements that the engine reads in place have no answer, and are not announced.
+        """
+        raise NotImplementedError
+
+    def answered(self, channel: int) -> None:
+        """Note that it was served, with success or not; its answer may still be to come."""
+        raise NotImplementedError
+
     def open_channel(self, channel: int) -> None:
         """Open a channel; the engine answers open-ok."""
         raise NotImplementedError
@@ -117,7 +128,10 @@ class ConnectionHandler:
         raise NotImplementedError
 
     def recover(self, channel: int, requeue: bool) -> None:
-        """Return what is unacknowledged to its queues; the engine answers recover-ok, for basic.recover only."""
+        """Return what is unacknowledged to its queues; the engine answers recover-ok, for basic.recover only.
+
+        With ``requeue`` it has answered before. Without, raise :class:`ConnectionFault`: there is no answer to that.
+        """
         raise NotImplementedError
 
     def exchange_declare(

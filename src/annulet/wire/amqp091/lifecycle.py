@@ -32,8 +32,9 @@ CAPABILITIES: Final = (
     "consumer_priorities",
     "authentication_failure_close",
     "per_consumer_qos",
+    "direct_reply_to",
 )
-"""RabbitMQ's extensions that are served, as clients look for them. ``direct_reply_to`` is not."""
+"""RabbitMQ's extensions that are served, as clients look for them."""
 
 _START_OK: Final = 10 << 16 | 11
 _SECURE_OK: Final = 10 << 16 | 21
@@ -138,14 +139,26 @@ class ConnectionLifecycle(ReplyWriter):
         self._end(code, text, by_peer=False)
 
     def connection_lost(self, text: str = "the connection was lost") -> None:
-        """Tell the engine that the socket is gone; harmless when everything was closed before."""
-        self._enter(ConnectionState.CLOSED)
-        self._end(0, text, by_peer=True)
+        """Tell the engine that the socket is gone; harmless when everything was closed before.
+
+        Afterwards the engine holds neither input nor its handler, so that both are freed without a garbage collection.
+        """
+        try:
+            self._enter(ConnectionState.CLOSED)
+            self._end(0, text, by_peer=True)
+        finally:
+            self._drop_input()
+            self.handler = ConnectionHandler()
+            self.trace = None
 
     # ---- transitions
 
     def _go_on(self) -> None:
         """Serve the input that waited for an answer."""
+        raise NotImplementedError
+
+    def _drop_input(self) -> None:
+        """Forget input that nobody will serve."""
         raise NotImplementedError
 
     def _enter(self, state: ConnectionState) -> None:
@@ -236,6 +249,8 @@ class ConnectionLifecycle(ReplyWriter):
     def _receive_start_ok(self, method: Method) -> None:
         self.client_properties = method.table("client_properties")
         capabilities = self.client_properties.get("capabilities")
+        if isinstance(capabilities, dict) and self.version.extended_form is not None:
+            self.version = self.version.extended_form
         self.capabilities = capabilities if self.version.extended and isinstance(capabilities, dict) else {}
         self.mechanism = method.text("mechanism")
         if self.mechanism not in self.mechanisms.split():

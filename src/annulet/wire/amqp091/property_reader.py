@@ -127,9 +127,13 @@ class PropertyReader:
         self.skip_text(FLAG_CONTENT_TYPE, "content-type")
         self.skip_text(FLAG_CONTENT_ENCODING, "content-encoding")
 
-    def to_expiration(self) -> None:
-        """Step over what stands between ``headers`` and ``expiration``."""
+    def to_reply_to(self) -> None:
+        """Step over what stands between ``headers`` and ``reply-to``."""
         self.octet(FLAG_DELIVERY_MODE, "delivery-mode")
         self.octet(FLAG_PRIORITY, "priority")
         self.skip_text(FLAG_CORRELATION_ID, "correlation-id")
+
+    def to_expiration(self) -> None:
+        """Step over what stands between ``headers`` and ``expiration``."""
+        self.to_reply_to()
         self.skip_text(FLAG_REPLY_TO, "reply-to")

@@ -83,11 +83,12 @@ _UNSERVED_0_9: Final[dict[int, str]] = {
 
 
 class ProtocolVersion:
-    """One version. Compared by identity: there are only the three below."""
+    """One version. Compared by identity: there are only those below."""
 
     __slots__ = (
         "channel_open_ok",
         "extended",
+        "extended_form",
         "field_types",
         "headers",
         "major",
@@ -106,6 +107,7 @@ class ProtocolVersion:
         renumbered: dict[int, int],
         field_types: bytes,
         extended: bool,
+        extended_form: ProtocolVersion | None = None,
     ) -> None:
         self.name = methods.protocol  # "AMQP 0-8"
         self.methods = methods
@@ -114,6 +116,7 @@ class ProtocolVersion:
         self.renumbered = renumbered  # identifiers of 0-9-1, by those of this version, where they differ
         self.field_types = field_types  # letters of the types the broker may write into tables (§4.2.5.5); b"" = all
         self.extended = extended  # RabbitMQ's extensions exist, so capabilities mean something
+        self.extended_form = extended_form  # what a client speaks that announces capabilities; None: the same
         self.channel_open_ok = encode_method("channel.open-ok", None, methods)
 
 
@@ -130,6 +133,15 @@ AMQP_0_9_1: Final = ProtocolVersion(
 )
 """The newest: what an unknown protocol header is answered with."""
 
+AMQP_0_9_EXTENDED: Final = ProtocolVersion(
+    MethodTable("AMQP 0-9", METHODS, _UNSERVED_0_9), (), (0, 9), renumbered={}, field_types=b"SIDTFVAt", extended=True
+)
+"""0-9 as RabbitMQ serves it, with the methods of 0-9-1: what Perl's AnyEvent::RabbitMQ means by the header of 0-9.
+
+No header asks for it, ``capabilities`` in the client's properties do: they are RabbitMQ's, as the extensions are. The
+types are those which that client reads: arrays and booleans beside the standard's, and no integer but ``I``.
+"""
+
 AMQP_0_9: Final = ProtocolVersion(
     MethodTable("AMQP 0-9", _older_methods(_ONLY_0_9), _UNSERVED_0_9),
     (b"AMQP\x01\x01\x00\x09", b"AMQP\x00\x00\x09\x00"),
@@ -137,6 +149,7 @@ AMQP_0_9: Final = ProtocolVersion(
     renumbered={},
     field_types=b"SIDTFV",
     extended=False,
+    extended_form=AMQP_0_9_EXTENDED,
 )
 """The first header is the standard's; the second is 0-9-1's form with revision 0."""
 

@@ -208,6 +208,10 @@ class Amqp10Engine(ConnectionLifecycle):
             self._chunks.append(data[position:])
             self._waiting = len(data) - position
 
+    def _drop_input(self) -> None:
+        self._chunks = []
+        self._waiting = 0
+
     def _serve(self, data: bytes) -> int:
         """Serve what is complete; returns how far that goes."""
         position = 0

@@ -75,6 +75,9 @@ class ConnectionLifecycle(SessionLifecycle):
     def _go_on(self) -> None:
         raise NotImplementedError  # the engine serves input that waited
 
+    def _drop_input(self) -> None:
+        raise NotImplementedError  # the engine has it
+
     def _transition(self, what: str) -> ConnectionState:
         """Return where ``what`` leads; raise when it may not come now."""
         target = CONNECTION_TRANSITIONS.get((self.state, what))
@@ -239,10 +242,20 @@ class ConnectionLifecycle(SessionLifecycle):
             self._release(error.condition, error.description or "", by_peer=True)
 
     def connection_lost(self, description: str = "the connection was lost") -> None:
-        """Tell the engine that the socket is gone; harmless when everything was closed before."""
-        self._enter(ConnectionState.ENDED)
-        self._muted = True
-        self._release("", description, by_peer=True)
+        """Tell the engine that the socket is gone; harmless when everything was closed before.
+
+        Afterwards the engine holds neither input nor its handler, so that both are freed without a garbage collection.
+        """
+        try:
+            self._enter(ConnectionState.ENDED)
+            self._muted = True
+            self._release("", description, by_peer=True)
+        finally:
+            self._drop_input()
+            self._touched = []
+            self._credited = []
+            self.handler = Amqp10Handler()
+            self.trace = None
 
     def _abandon(self, condition: str, description: str) -> None:
         """End without waiting for the peer: there is no close before the open, or frame boundaries are lost."""

@@ -121,6 +121,7 @@ class Link:
     """
 
     __slots__ = (
+        "asked_second",
         "assembled",
         "attach_bytes",
         "attached",
@@ -174,6 +175,7 @@ class Link:
         self.target: object | None = None
         self.snd_settle_mode = SENDER_MIXED
         self.rcv_settle_mode = RECEIVER_FIRST
+        self.asked_second = False  # incoming: the peer asked for the mode second, whatever the answer was
         self.properties: dict[str, Any] = {}
         self.desired_capabilities: list[str] = []
         self.max_message_size = 0

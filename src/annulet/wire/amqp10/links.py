@@ -21,7 +21,15 @@ from annulet.wire.amqp10.handler import Amqp10Handler
 from annulet.wire.amqp10.limits import LINK_OVERHEAD_BYTES, MAX_CREDIT
 from annulet.wire.amqp10.link import Link
 from annulet.wire.amqp10.output import make_error
-from annulet.wire.amqp10.performatives import Attach, Detach, Error, Flow, encode_performative
+from annulet.wire.amqp10.performatives import (
+    RECEIVER_FIRST,
+    RECEIVER_SECOND,
+    Attach,
+    Detach,
+    Error,
+    Flow,
+    encode_performative,
+)
 from annulet.wire.amqp10.session import EngineSession, unwrap_serial
 from annulet.wire.amqp10.states import LinkState
 from annulet.wire.amqp10.transfers import TransferEngine
@@ -84,6 +92,7 @@ class LinkLifecycle(TransferEngine):
             link.delivery_count = attach.initial_delivery_count
             link.limit = link.delivery_count
             link.max_message_size = self.max_message_size
+            link.asked_second = attach.rcv_settle_mode == RECEIVER_SECOND
         else:
             link.max_message_size = attach.max_message_size or 0
         key = (link.name, link.incoming)
@@ -98,6 +107,14 @@ class LinkLifecycle(TransferEngine):
         if link.state is LinkState.ATTACH_RECEIVED:  # the owner may have ended the session when the other link went
             self._names[key] = link
             self.handler.attach(link, attach)
+
+    def settle_first(self, link: Link) -> None:
+        """Have the answer to a sender's attach say receiver-settle-mode first, which may differ from its wish (§2.8.3).
+
+        Call it before :meth:`accept_attach`.
+        """
+        if link.incoming:
+            link.rcv_settle_mode = RECEIVER_FIRST
 
     def accept_attach(
         self,

@@ -125,9 +125,11 @@ class TransferEngine(FrameOutput):
         if mode is None:
             mode = link.rcv_settle_mode
         elif mode == RECEIVER_SECOND and link.rcv_settle_mode == RECEIVER_FIRST and not delivery.settled:
-            raise LinkFault(
-                INVALID_FIELD, "transfer.rcv-settle-mode is second, the link's is first; attach with second"
-            )
+            if not link.asked_second:
+                raise LinkFault(
+                    INVALID_FIELD, "transfer.rcv-settle-mode is second, the link's is first; attach with second"
+                )
+            mode = RECEIVER_FIRST  # it may not have seen our answer yet
         delivery.rcv_settle_mode = mode
         self._check_settled(link, transfer, delivery)
         return delivery

@@ -356,12 +356,20 @@ class ConnectionEngine:
         self._end("", by_peer=True)
 
     def connection_lost(self) -> None:
-        """The socket is gone."""
-        self._end("", by_peer=True)
+        """The socket is gone.
+
+        Afterwards the engine holds neither input nor its handler, so that both are freed without a garbage collection.
+        """
+        try:
+            self._end("", by_peer=True)
+        finally:
+            self.handler = ConnectionHandler()
+            self.trace = None
 
     def _end(self, text: str, *, by_peer: bool) -> None:
         self.state = ConnectionState.CLOSED
         self.closed = True
+        self._reader.drop()
         if not self._ended:
             self._ended = True
             self.handler.connection_closed(text, by_peer)

@@ -177,6 +177,13 @@ class FrameReader:
             self._data = self._data[self._position :] + data
         self._position = 0
 
+    def drop(self) -> None:
+        """Forget what was fed: nobody will ask for it."""
+        self._data = b""
+        self._position = 0
+        self._begun = None
+        self._body = bytearray()
+
     def next_frame(self) -> Frame | None:
         """Return the next frame, ``None`` when more octets are needed.
 

@@ -1,0 +1,182 @@
+"""The harness as a command, for hours: ``python -m tests.hostile.run --inputs 50000`` or ``--honest-minutes 60``.
+
+Prints a line a minute and exits with 1 when a message was lost or doubled, a neighbour waited too long, the broker
+logged a traceback or kept memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.hostile.assault import Assault
+from tests.hostile.honest import HonestClients, run_for
+from tests.hostile.neighbour import Neighbour, neighbours
+from tests.hostile.sessions import recorded_sessions
+from tests.hostile.site import Site, site_in
+
+BATCH = 500
+"""Inputs between two looks at the broker."""
+
+WARM_UP_INPUTS = 1500
+"""Inputs before the first size is taken: by then every part was used and the heap has its working size."""
+
+WARM_UP_SECONDS = 120.0
+"""The same for honest clients."""
+
+GROWTH_MAX = 0.15
+"""Share of its first size that the broker may have grown by at the end."""
+
+STALL_SECONDS_MAX = 1.0
+"""Longest that a neighbour may wait for an answer."""
+
+SETTLE_SECONDS = 12.0
+"""After the last input: time-outs of silent peers run out, and the late collection has its turn."""
+
+
+@dataclass
+class Report:
+    """What one run saw. Sizes in bytes."""
+
+    first: int = 0
+    last: int = 0
+    descriptors_first: int = 0
+    descriptors_last: int = 0
+    inputs: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    longest: dict[str, float] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+
+    @property
+    def growth(self) -> float:
+        """Return the growth as a share of the first size."""
+        return self.last / self.first - 1
+
+    def lines(self) -> list[str]:
+        """Return the report as text."""
+        first, last = self.first / 2**20, self.last / 2**20
+        waits = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in self.longest.items())
+        return [
+            f"{self.inputs} inputs: {dict(self.outcomes)}",
+            f"resident {first:.0f} MiB at first, {last:.0f} MiB at the end ({self.growth:+.1%})",
+            f"descriptors {self.descriptors_first} at first, {self.descriptors_last} at the end",
+            f"longest waits of the neighbours: {waits}", *self.faults,
+        ]  # fmt: skip
+
+
+def assail(
+    site: Site, seed: int, count: int, *, seconds: float = 0.0, warm_up: int = WARM_UP_INPUTS, say: bool = False
+) -> Report:
+    """Send ``warm_up`` and then ``count`` inputs beside neighbours; return what was seen. Nothing is asserted.
+
+    ``seconds``: go on until so much time has passed, also beyond ``count``.
+    """
+    end = time.monotonic() + seconds
+    report = Report()
+    sessions = recorded_sessions(site)
+    with ExitStack() as stack:
+        running: list[Neighbour] = [stack.enter_context(one) for one in neighbours(site)]
+        done = 0
+        while done < warm_up + count or time.monotonic() < end:
+            left = (warm_up if done < warm_up else warm_up + count) - done
+            batch = min(BATCH, left) if left > 0 else BATCH
+            report.outcomes += Assault(sessions, site.ports, seed + done, batch).run()
+            done += batch
+            site.delete_hostile_queues()
+            if done == warm_up:
+                _measure_first(site, report)
+            if say:
+                print(
+                    f"{time.strftime('%H:%M:%S')} {done} inputs, resident {site.resident() / 2**20:.0f} MiB", flush=True
+                )
+    report.inputs = done
+    for neighbour in running:
+        report.longest[neighbour.name] = neighbour.longest
+        _note(report, neighbour.check)
+    time.sleep(SETTLE_SECONDS)
+    site.delete_hostile_queues()
+    report.last, report.descriptors_last = site.resident(), site.descriptors()
+    _check_log(site, report)
+    return report
+
+
+def live_honestly(site: Site, seconds: float, *, warm_up: float = WARM_UP_SECONDS, say: bool = False) -> Report:
+    """Let honest clients come and go; return what was seen."""
+    report = Report()
+
+    def look(clients: HonestClients) -> None:
+        if say:
+            rounds = ", ".join(f"{kind} {number}" for kind, number in clients.rounds.items())
+            print(f"{time.strftime('%H:%M:%S')} resident {site.resident() / 2**20:.0f} MiB; {rounds}", flush=True)
+
+    report.faults += run_for(site, warm_up, look).failures
+    _measure_first(site, report)
+    report.faults += run_for(site, seconds, look).failures
+    time.sleep(SETTLE_SECONDS)
+    report.last, report.descriptors_last = site.resident(), site.descriptors()
+    _check_log(site, report)
+    return report
+
+
+def _measure_first(site: Site, report: Report) -> None:
+    report.first, report.descriptors_first = site.resident(), site.descriptors()
+
+
+def _note(report: Report, check: object) -> None:
+    try:
+        assert callable(check)
+        check()
+    except AssertionError as fault:
+        report.faults.append(str(fault))
+
+
+def _check_log(site: Site, report: Report) -> None:
+    log = site.log()
+    for word in ("Traceback", "internal-error"):
+        if word in log:
+            report.faults.append(f"the log has {log.count(word)} × {word}; the first: {log[log.index(word) :][:1500]}")
+
+
+def main() -> int:
+    """Run what the options say and return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--inputs", type=int, default=0, help="hostile inputs, beside neighbours")
+    parser.add_argument("--hostile-minutes", type=float, default=0, help="the same until so many minutes have passed")
+    parser.add_argument("--honest-minutes", type=float, default=0, help="minutes of honest clients that come and go")
+    parser.add_argument("--seed", type=int, default=random.randrange(2**31))
+    options = parser.parse_args()
+    gc.disable()  # of this process: its own pauses would be taken for the broker's
+    print(f"seed {options.seed}", flush=True)
+    failed = False
+    for wanted, run in (
+        (
+            options.inputs or options.hostile_minutes,
+            lambda site: assail(site, options.seed, options.inputs, seconds=options.hostile_minutes * 60, say=True),
+        ),
+        (options.honest_minutes, lambda site: live_honestly(site, options.honest_minutes * 60, say=True)),
+    ):
+        if not wanted:
+            continue
+        with tempfile.TemporaryDirectory() as folder, site_in(Path(folder)) as site:
+            report = run(site)
+        if report.growth > GROWTH_MAX:
+            report.faults.append(f"the broker has grown by {report.growth:.1%}, at most {GROWTH_MAX:.0%} are allowed")
+        report.faults += [
+            f"{name} waited {seconds:.2f} s, at most {STALL_SECONDS_MAX} s are allowed"
+            for name, seconds in report.longest.items() if seconds > STALL_SECONDS_MAX
+        ]  # fmt: skip
+        print("\n".join(report.lines()), flush=True)
+        failed = failed or bool(report.faults)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

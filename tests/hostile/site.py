@@ -1,0 +1,99 @@
+"""The broker under attack, its users, and what is measured of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pika
+
+from annulet.broker.authentication import HASHER
+from tests.broker_process import BrokerProcess
+
+HOSTILE = "hostile"
+"""User whose sessions are recorded and replayed. His permissions end at names that begin with ``hostile``."""
+
+PASSWORD = "hostile-password"
+
+CONFIGURATION = f"""
+handshake_timeout = 2.0
+heartbeat = 0
+
+[limits]
+max_message_bytes = 1048576
+login_delay_first = 0.0
+
+[users.{HOSTILE}]
+password_hash = "{{hash}}"
+permissions = {{{{ "/" = {{{{ configure = "^hostile", write = "^(hostile|amq\\\\.default$)", read = "^hostile" }}}} }}}}
+
+[users.guest]
+password_hash = "{{guest}}"
+tags = ["administrator"]
+permissions = {{{{ "/" = {{{{ configure = ".*", write = ".*", read = ".*" }}}} }}}}
+"""
+"""Wrong passwords are not delayed: mutated ones would be most of the time. Everything else is as by default."""
+
+
+class Site:
+    """A broker process on disk, its ports by door, and its figures."""
+
+    def __init__(self, process: BrokerProcess) -> None:
+        self.process = process
+        self.ports: Mapping[str, int] = {
+            "amqp": process.amqp_port, "stomp": process.stomp_port, "http": process.http_port,
+        }  # fmt: skip
+
+    def resident(self) -> int:
+        """Return the broker's resident memory in bytes."""
+        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+        raise AssertionError(f"process {self.process.pid} has no memory")
+
+    def descriptors(self) -> int:
+        """Return how many files and sockets the broker has open."""
+        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
+
+    def connect(self) -> pika.BlockingConnection:
+        """Open a connection of the administrator."""
+        credentials = pika.PlainCredentials("guest", "guest")
+        return pika.BlockingConnection(
+            pika.ConnectionParameters("127.0.0.1", self.process.amqp_port, credentials=credentials)
+        )
+
+    def queues(self) -> list[str]:
+        """Return the names of the queues on the virtual host ``/``."""
+        names: list[str] = []
+        page, pages = 1, 1
+        while page <= pages:
+            found = self.process.get(f"/api/v1/queues?vhost=%2F&page_size=500&page={page}")
+            names += [entry["name"] for entry in found["items"]]
+            page, pages = page + 1, found["page_count"]
+        return names
+
+    def delete_hostile_queues(self) -> int:
+        """Delete what inputs left behind and return the number: memory is compared without it."""
+        names = [name for name in self.queues() if name.startswith("hostile")]
+        connection = self.connect()
+        channel = connection.channel()
+        for name in names:
+            channel.queue_delete(name)
+        connection.close()
+        return len(names)
+
+    def log(self) -> str:
+        """Return the whole log."""
+        assert self.process.log_file is not None
+        return self.process.log_file.read_text(errors="replace")
+
+
+@contextmanager
+def site_in(folder: Path) -> Iterator[Site]:
+    """Run a broker with its data and configuration in a folder."""
+    configuration = folder / "annulet.toml"
+    text = CONFIGURATION.format(hash=HASHER.hash(PASSWORD), guest=HASHER.hash("guest"))
+    configuration.write_text(text)
+    with BrokerProcess(folder / "data", "--config", str(configuration)) as process:
+        yield Site(process)

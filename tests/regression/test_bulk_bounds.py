@@ -1,0 +1,158 @@
+"""What one user, and a stranger, may take of the broker by bulk transfer (issue 30, A7)."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+from pyarrow import flight
+
+from annulet.broker.limits import Limits
+from annulet.bulk import protocol
+from annulet.bulk.client import BulkClient
+from annulet.bulk.errors import InvalidRequestError
+from annulet.bulk.url import parse_url
+from tests.bulk.helpers import Bench, away, bench, bulk_client, stage_name
+
+MEBIBYTE = 2**20
+
+
+async def test_stages_of_one_user_are_bounded_and_counted(tmp_path: Path) -> None:
+    """A7: the stages of one user filled the disk."""
+    async with bench(tmp_path, limits=Limits(max_stage_bytes_per_user=2 * MEBIBYTE)) as here:
+        here.declare("q")
+        rows = pa.record_batch({"body": [b"x" * (MEBIBYTE - 100)]})
+
+        def work() -> None:
+            client = bulk_client(here)
+            for _ in range(2):
+                client.put(protocol.PutStage(query="x", stage=stage_name()), rows.schema, [rows])
+            with pytest.raises(InvalidRequestError, match="max_stage_bytes_per_user"):
+                client.put(protocol.PutStage(query="x", stage=stage_name()), rows.schema, [rows])
+
+        await away(work)
+        assert here.broker.staged.figures() == (2, 2 * rows.nbytes)
+        assert here.broker.admission.limit_hits["bulk transfer", "max_stage_bytes_per_user"] == 1
+
+
+async def refusal(here: Bench, work: Callable[[], object], limit: str) -> str:
+    """Do what is refused; return what the client is told, when the refusal was counted."""
+    with pytest.raises(pa.ArrowException) as caught:
+        await away(work)
+    while not here.broker.admission.limit_hits["bulk transfer", limit]:  # noqa: ASYNC110 - told by another thread
+        await asyncio.sleep(0.01)
+    return str(caught.value)
+
+
+async def test_a_large_action_before_the_login_is_not_read(tmp_path: Path) -> None:
+    """A7: an action of 600 MiB by a stranger was read whole: 2.2 GB of memory."""
+    async with bench(tmp_path) as here:
+        raw = flight.connect(parse_url(here.url).location)
+        action = flight.Action("login", b" " * (64 * MEBIBYTE))
+        text = await refusal(here, lambda: list(raw.do_action(action)), "request_bytes_max")
+        assert "4194304 are allowed (request_bytes_max)" in text
+
+
+async def test_no_more_than_the_limit_comes_in_before_the_login(tmp_path: Path) -> None:
+    """A7: each message of a stranger below the limit of its kind, all of them above that of strangers."""
+    async with bench(tmp_path, handshake_timeout=0.5) as here:
+        raw = flight.connect(parse_url(here.url).location)
+        action = flight.Action("login", b" " * (2 * MEBIBYTE))
+        text = await refusal(here, lambda: list(raw.do_action(action)), "max_unauthenticated_bytes")
+        assert "65536 octets before authentication" in text
+
+
+async def test_a_stranger_who_says_nothing_is_cut(tmp_path: Path) -> None:
+    """A7, a brother: connections of strangers had no end."""
+    async with bench(tmp_path, handshake_timeout=0.1) as here:
+        reader, writer = await asyncio.open_connection("127.0.0.1", here.service.port)
+        await reader.read()
+        writer.close()
+        assert here.broker.admission.handshakes_timed_out == 1
+
+
+async def test_a_client_with_a_token_may_begin_with_a_large_stage(tmp_path: Path) -> None:
+    """A connection made anew, with the token of the first one: what it sends waits until the token is checked."""
+    async with bench(tmp_path) as here:
+        rows = pa.record_batch({"body": [b"x" * MEBIBYTE] * 8})
+
+        def work() -> dict[str, int]:
+            token = _token(bulk_client(here))
+            raw = flight.connect(parse_url(here.url).location)
+            request = msgspec.json.encode(protocol.PutStage(query="x", stage=stage_name()))
+            options = flight.FlightCallOptions(headers=[(b"authorization", b"Bearer " + token.encode())], timeout=30)
+            writer, answers = raw.do_put(flight.FlightDescriptor.for_command(request), rows.schema, options)
+            writer.write_batch(rows)
+            writer.write_metadata(pa.py_buffer(protocol.END_OF_STAGE))
+            writer.done_writing()
+            counts: dict[str, int] = msgspec.json.decode(answers.read().to_pybytes())
+            writer.close()
+            return counts
+
+        assert (await away(work))["rows"] == 8
+
+
+def _token(client: BulkClient) -> str:
+    client.act(protocol.ListLeases())
+    return client._token
+
+
+def _put(here: Bench, batch: pa.RecordBatch, **write_options: Any) -> object:
+    token = _token(bulk_client(here))
+    raw = flight.connect(parse_url(here.url).location)
+    request = msgspec.json.encode(protocol.PutStage(query="x", stage=stage_name()))
+    options = flight.FlightCallOptions(
+        headers=[(b"authorization", b"Bearer " + token.encode())],
+        timeout=60,
+        write_options=pa.ipc.IpcWriteOptions(**write_options),
+    )
+    writer, answers = raw.do_put(flight.FlightDescriptor.for_command(request), batch.schema, options)
+    writer.write_batch(batch)
+    writer.done_writing()
+    answers.read()
+    writer.close()
+    return None
+
+
+@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+async def test_compressed_batches_are_refused_before_they_are_inflated(tmp_path: Path, codec: str) -> None:
+    """A7: 700 MiB of zeros in some kilobytes."""
+    async with bench(tmp_path) as here:
+        batch = pa.record_batch({"body": [bytes(32 * MEBIBYTE)]})
+        text = await refusal(here, lambda: _put(here, batch, compression=codec), "bulk_compression")
+        assert "without compression" in text
+        assert here.service.stages.figures() == (0, 0)
+
+
+async def test_a_message_of_rows_is_bounded(tmp_path: Path) -> None:
+    """A7: a message may be as large as the largest body and 64 MiB of others, and not a byte larger."""
+    async with bench(tmp_path, limits=Limits(max_message_bytes=MEBIBYTE)) as here:
+        fits = pa.record_batch({"body": [bytes(MEBIBYTE)] * 64})
+        client = bulk_client(here)
+        stage = protocol.PutStage(query="x", stage=stage_name())
+        assert (await away(lambda: client.put(stage, fits.schema, [fits])))["rows"] == 64
+        batch = pa.record_batch({"body": [bytes(MEBIBYTE)] * 65})
+        text = await refusal(here, lambda: _put(here, batch), "bulk_message_bytes_max")
+        assert "68157440 are allowed" in text
+        assert here.service.stages.count() == 1
+
+
+async def test_a_batch_whose_buffers_do_not_fit_is_refused(tmp_path: Path) -> None:
+    """A7, a brother: offsets beyond the values were read, with whatever is in memory there."""
+    async with bench(tmp_path) as here:
+        offsets, values = pa.py_buffer(struct.pack("<3i", 0, 1 << 20, 5)), pa.py_buffer(b"short")
+        body = pa.Array.from_buffers(pa.binary(), 2, [None, offsets, values])
+        batch = pa.RecordBatch.from_arrays([body], ["body"])
+
+        def work() -> None:
+            with pytest.raises(InvalidRequestError, match="record batch is malformed"):
+                bulk_client(here).put(protocol.PutStage(query="x", stage=stage_name()), batch.schema, [batch])
+
+        await away(work)
+        assert here.service.stages.figures() == (0, 0)

@@ -1,0 +1,178 @@
+"""B16: the last answer reaches a peer that still writes, in every protocol, with TLS and without.
+
+Each peer sends many megabytes behind what ends its connection, and reads only then. The system resets a socket that is
+closed with unread input, and the peer would read "connection reset" in the place of the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pika import spec
+from wsproto import ConnectionType, WSConnection, events
+
+from annulet import testing
+from annulet.admin.web_socket import WEB_SOCKET_MESSAGE_BYTES_MAX
+from annulet.broker.configuration import LOOPBACK, Endpoint
+from annulet.broker.lingering import STRANGER_BYTES_MAX
+from annulet.testing.in_process import RunningBroker
+from tests.broker.conftest import until
+from tests.certificates import Certificates
+from tests.clients.raw import PROTOCOL_HEADER, content_header, frame, method, publish
+from tests.clients.raw10 import AMQP_HEADER, CLOSE, OPEN, performative
+
+HUNDRED_PUBLISHES = b"".join([publish(1, "nowhere"), content_header(1, 65_536), frame(3, 1, bytes(65_536))]) * 100
+MUCH = HUNDRED_PUBLISHES * 4
+"""26 MB: more than the buffers of both sockets together."""
+
+STOMP_CONNECT = b"CONNECT\naccept-version:1.2\nhost:/\nlogin:guest\npasscode:%b\n\n\0"
+STOMP_SEND = b"SEND\ndestination:/queue/nowhere\n\n" + b"x" * 65_536 + b"\0"
+SECONDS = 20
+"""A guard: a broker that does not read on is found by the reset."""
+
+
+def start_ok(password: str = "guest", *, capable: bool = True) -> bytes:
+    capabilities = {"authentication_failure_close": True} if capable else {}
+    return method(
+        0,
+        spec.Connection.StartOk(
+            client_properties={"capabilities": capabilities}, mechanism="PLAIN", response=f"\0guest\0{password}"
+        ),
+    )
+
+
+OPENED = [
+    PROTOCOL_HEADER,
+    start_ok(),
+    method(0, spec.Connection.TuneOk(channel_max=10, frame_max=131_072, heartbeat=0))
+    + method(0, spec.Connection.Open()),
+    method(1, spec.Channel.Open()),
+]
+CONNECTION_CLOSE = method(0, spec.Connection.Close(200, "bye", 0, 0))
+CLOSE_OK = method(0, spec.Connection.CloseOk())
+
+ENDS: dict[str, tuple[str, list[bytes], bytes, bytes]] = {
+    "0-9-1 close": ("amqp", OPENED, CONNECTION_CLOSE + MUCH, CLOSE_OK),
+    "0-9-1 frame error": ("amqp", OPENED, b"\x09" + MUCH, b"FRAME_ERROR - unknown frame type 9"),
+    "0-9-1 refused login": ("amqp", [PROTOCOL_HEADER], start_ok("wrong") + MUCH[:30_000], b"ACCESS_REFUSED"),
+    "unknown header": ("amqp", [], b"HTTP?" + bytes(STRANGER_BYTES_MAX // 2), b"AMQP\x00\x01\x00\x00"),
+    "1.0 close": (
+        "amqp",
+        [AMQP_HEADER, performative(OPEN, "peer")],
+        performative(CLOSE) + bytes(26_000_000),
+        b"\x00S\x18E",
+    ),
+    "1.0 frame error": (
+        "amqp",
+        [AMQP_HEADER, performative(OPEN, "peer")],
+        bytes(26_000_000),
+        b"amqp:connection:framing-error",
+    ),
+    "STOMP error": ("stomp", [STOMP_CONNECT % b"guest"], b"JUMP\n\n\0" + STOMP_SEND * 400, b"unknown command 'JUMP'"),
+    "STOMP refused login": (
+        "stomp",
+        [],
+        STOMP_CONNECT % b"wrong" + STOMP_SEND[:30_000],
+        b"login refused",
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture
+async def running(tmp_path: Path) -> AsyncIterator[tuple[RunningBroker, ssl.SSLContext]]:
+    certificates = Certificates(tmp_path)
+    settings: Any = dict.fromkeys(("amqps", "stomps", "https"), certificates.settings())
+    free = Endpoint(LOOPBACK, 0)
+    async with testing.broker(stomp=True, amqps=free, stomps=free, https=free, tls=settings) as running:
+        yield running, certificates.client_context()
+
+
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "TLS"])
+@pytest.mark.parametrize("case", ENDS)
+async def test_the_last_answer_arrives_whatever_is_sent_behind_the_end(
+    running: tuple[RunningBroker, ssl.SSLContext], case: str, secure: bool
+) -> None:
+    """B16: close-ok, ERROR and the reason of a refusal, while the peer still writes."""
+    broker, context = running
+    listener, before, last, expected = ENDS[case]
+    reader, writer = await connect(broker, listener, context if secure else None)
+    for piece in before:
+        writer.write(piece)
+        await reader.read(65_536)
+    writer.write(last)
+    await asyncio.wait_for(writer.drain(), SECONDS)
+    received = await asyncio.wait_for(reader.read(), SECONDS)
+    assert expected in received
+    writer.close()
+    await until(lambda: not broker.broker.lingering, SECONDS)
+    admission = broker.broker.admission
+    assert (admission.connections, admission.handshakes, dict(admission.by_address)) == (0, 0, {})
+
+
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "TLS"])
+@pytest.mark.parametrize("too_large", [False, True], ids=["STOMP error", "message too large"])
+async def test_the_last_frame_of_a_web_socket_arrives_whatever_is_sent_behind_the_mistake(
+    running: tuple[RunningBroker, ssl.SSLContext], secure: bool, too_large: bool
+) -> None:
+    """B16: the ERROR of STOMP and the close frame of RFC 6455."""
+    broker, context = running
+    reader, writer = await connect(broker, "http", context if secure else None)
+    peer = WSConnection(ConnectionType.CLIENT)
+    writer.write(peer.send(events.Request(host="localhost", target="/ws", subprotocols=["v12.stomp"])))
+    peer.receive_data(await reader.read(65_536))
+    assert isinstance(next(iter(peer.events())), events.AcceptConnection)
+    writer.write(peer.send(events.BytesMessage(STOMP_CONNECT % b"guest")))
+    peer.receive_data(await reader.read(65_536))
+    assert [item.data[:9] for item in peer.events()] == [b"CONNECTED"]
+    mistake = b"\n" * (WEB_SOCKET_MESSAGE_BYTES_MAX + 1) if too_large else b"JUMP\n\n\0"  # STOMP has no other with it
+    writer.write(peer.send(events.BytesMessage(mistake)))
+    for _ in range(400):
+        writer.write(peer.send(events.BytesMessage(STOMP_SEND)))
+    await asyncio.wait_for(writer.drain(), SECONDS)
+    seen: list[events.Event] = []
+    while not seen or not isinstance(seen[-1], events.CloseConnection):
+        data = await asyncio.wait_for(reader.read(65_536), SECONDS)
+        assert data, seen
+        peer.receive_data(data)
+        seen += peer.events()
+    assert seen[-1].code == (1009 if too_large else 1000)
+    if not too_large:
+        assert b"unknown command 'JUMP'" in b"".join(bytes(i.data) for i in seen if isinstance(i, events.BytesMessage))
+    writer.write(peer.send(seen[-1].response()))
+    assert await asyncio.wait_for(reader.read(), SECONDS) == b""
+    writer.close()
+    await until(lambda: not broker.broker.lingering and not broker.broker.web_sockets, SECONDS)
+
+
+async def connect(
+    broker: RunningBroker, listener: str, context: ssl.SSLContext | None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    name = listener if context is None else f"{listener}s"
+    url = broker.amqp_url if name == "amqp" else broker.urls[name]
+    host, _, port = url.rpartition("/")[2].rpartition("@")[2].rpartition(":")
+    return await asyncio.open_connection(
+        host, int(port), ssl=context, server_hostname=None if context is None else "localhost"
+    )
+
+
+async def test_what_a_connection_owned_is_gone_when_it_has_its_close_ok() -> None:
+    """B16: the socket is read on, but the connection has ended: its queue is deleted, its user not counted."""
+    async with testing.broker(http=False) as running:
+        host, port = running.broker.amqp_address
+        reader, writer = await asyncio.open_connection(host, port)
+        for piece in [*OPENED, method(1, spec.Queue.Declare(queue="own", exclusive=True))]:
+            writer.write(piece)
+            await reader.read(65_536)
+        assert "own" in running.broker.hosts["/"].queues
+        writer.write(CONNECTION_CLOSE)
+        assert await asyncio.wait_for(reader.read(), SECONDS) == CLOSE_OK
+        assert "own" not in running.broker.hosts["/"].queues
+        assert (running.broker.connections, len(running.broker.lingering)) == (set(), 1)
+        assert (running.broker.admission.connections, dict(running.broker.admission.by_user)) == (1, {})
+        writer.close()
+        await until(lambda: running.broker.admission.connections == 0, SECONDS)
