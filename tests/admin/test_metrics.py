@@ -118,11 +118,13 @@ async def test_how_often_connections_and_looks_at_deep_queues_had_to_wait_for_th
     shares = site.broker.shares
     shares.used_up, shares.used_up_by_browsers, shares.rounds_cut = 5, 2, 3
     site.broker.inputs.reads_cut = 4
+    site.broker.input_turns.cut = 6
     samples = await scrape(site)
     assert samples[key("annulet_delivery_shares_used_total")] == 5
     assert samples[key("annulet_delivery_shares_used_by_browsers_total")] == 2
     assert samples[key("annulet_delivery_rounds_cut_total")] == 3
     assert samples[key("annulet_input_reads_cut_total")] == 4
+    assert samples[key("annulet_stranger_reads_cut_total")] == 6
     assert samples[key("annulet_paging_scan_turns_total")] == 0, "a broker in memory never looks"
     async with deep_broker(tmp_path / "data") as deep:
         pager = deep.broker.pager

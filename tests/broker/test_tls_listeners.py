@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 from annulet.broker.admission import Admission
 from annulet.broker.configuration import LOOPBACK, BrokerConfiguration, Endpoint
@@ -93,6 +94,27 @@ async def test_octets_sent_with_the_end_of_the_handshake_are_not_lost(site: Site
     await site.listen(minimum_version="1.3")
     results = await asyncio.gather(*(echoed(site, site.certificates.client_context(), b"first") for _ in range(5)))
     assert results == [b"first"] * 5
+
+
+@pytest.mark.parametrize("where", ["made", "connected"])
+async def test_a_protocol_that_raises_costs_no_slot_and_no_traceback(site: Site, where: str) -> None:
+    class Failing(Echo):
+        def connection_made(self, transport: Any) -> None:
+            raise ZeroDivisionError
+
+    def make() -> Echo:
+        if where == "made":
+            raise ZeroDivisionError
+        return Failing()
+
+    await site.listen(make)
+    with structlog.testing.capture_logs() as lines:
+        reader, writer = await site.connect(site.certificates.client_context())
+        with contextlib.suppress(ConnectionError):
+            assert await reader.read() == b""
+    assert [(line["event"], "exc_info" in line) for line in lines] == [("defect while serving a connection", False)]
+    assert (site.admission.handshakes, dict(site.admission.handshakes_by_address)) == (0, {})
+    writer.close()
 
 
 async def test_a_client_that_does_not_trust_us_is_counted(site: Site) -> None:

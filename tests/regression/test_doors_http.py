@@ -207,6 +207,43 @@ def _request(
     return b"\r\n".join(lines) + b"\r\n\r\n" + behind
 
 
+async def test_hostile_frames_cost_no_slot_and_no_defect() -> None:
+    """A5: whatever comes behind the hand-shake of a WebSocket, its slot comes back and no exception is one of ours."""
+    dice = random.Random(31)
+    head = UPGRADE + b"Host: localhost\r\n\r\n"
+    async with testing.broker() as running:
+        with structlog.testing.capture_logs() as lines:
+            for _ in range(12):
+                await asyncio.gather(*(ask(running, head + _frames(dice)) for _ in range(10)))
+                await asyncio.gather(*(ask_later(running, head, _frames(dice)) for _ in range(10)))
+        await all_slots_free(running)
+        assert [line for line in lines if line["log_level"] == "error"] == []
+        assert b"200 OK" in await ask(running, HEALTH)
+
+
+async def ask_later(running: RunningBroker, head: bytes, octets: bytes) -> None:
+    """Shake hands, then send octets and hang up."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(running.http_url.rpartition(":")[2]))
+    writer.write(head)
+    with contextlib.suppress(ConnectionError, TimeoutError):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(octets)
+        await asyncio.wait_for(reader.read(), 0.1)
+    writer.transport.abort()
+
+
+def _frames(dice: random.Random) -> bytes:
+    """Return frames as they may be and as they may not, whole and cut."""
+    octets = b""
+    for _ in range(dice.randrange(1, 8)):
+        first = dice.choice([0x01, 0x02, 0x81, 0x82, 0x80, 0x00, 0x88, 0x89, 0x8A, 0x83, 0xC1, 0x0F, 0x08])
+        body = dice.choice([b"", b"\n", b"\xff", b"\x03\xe8", b"\x03", b"CONNECT\n\n\0", b"\xf0\x9f", b"x" * 125])
+        mask = dice.choice([0x80, 0x80, 0x80, 0])
+        octets += bytes([first, mask | len(body)]) + (b"\0\0\0\0" if mask else b"") + body
+    octets += dice.choice([b"", b"\x82\xff" + b"\x7f" + b"\xff" * 7, b"\x82\xfe\0\x01", b"\x88"])
+    return octets[: dice.randrange(len(octets) + 1)] if dice.random() < 0.3 else octets
+
+
 # ---------------------------------------------------------------------- turns
 
 

@@ -39,6 +39,7 @@ class HttpSlots:
     def __init__(self, admission: Admission) -> None:
         self._admission = admission
         self._taken: dict[HttpSlot, None] = {}
+        self._by_site: Counter[str] = Counter()
 
     def take(self, address: str, most: int, now: float, cut: Callable[[], None]) -> HttpSlot | None:
         """Return a slot for a new connection, or ``None`` when ``most`` connections are being answered.
@@ -54,6 +55,7 @@ class HttpSlots:
             victim.cut()
         slot = HttpSlot(self, site_of(address), now, cut)
         self._taken[slot] = None
+        self._by_site[slot.site] += 1
         self._admission.http_connections += 1
         return slot
 
@@ -61,6 +63,9 @@ class HttpSlots:
         """Take back a slot, unless that was done."""
         if slot in self._taken:
             del self._taken[slot]
+            self._by_site[slot.site] -= 1
+            if not self._by_site[slot.site]:
+                del self._by_site[slot.site]
             self._admission.http_connections -= 1
 
     def _longest_waiting(self) -> HttpSlot | None:
@@ -68,6 +73,13 @@ class HttpSlots:
 
         One address can so only take slots of its own from itself.
         """
-        by_site = Counter(slot.site for slot in self._taken)
-        waiting = [slot for slot in self._taken if slot.waiting_since is not None]
-        return max(waiting, key=lambda slot: (by_site[slot.site], -(slot.waiting_since or 0.0)), default=None)
+        found: HttpSlot | None = None
+        most, since = 0, 0.0
+        for slot in self._taken:  # a hundred at most, and only when all are taken
+            began = slot.waiting_since
+            if began is None:
+                continue
+            count = self._by_site[slot.site]
+            if count > most or (count == most and began < since):
+                found, most, since = slot, count, began
+        return found

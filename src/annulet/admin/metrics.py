@@ -256,6 +256,10 @@ def _turns(broker: Broker) -> dict[str, tuple[str, float]]:
     return {
         "delivery_shares_used": ("Times a connection waited for the next turn as it had its share", shares.used_up),
         "delivery_shares_used_by_browsers": ("Of these, connections that only browse", shares.used_up_by_browsers),
+        "stranger_reads_cut": (
+            "Reads of peers not logged in, of HTTP and of WebSocket that one turn had no time for.",
+            broker.input_turns.cut,
+        ),
         "input_reads_cut": (
             "Times less is read of a connection from then on, as what it sends takes long",
             inputs.reads_cut,

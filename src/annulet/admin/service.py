@@ -29,6 +29,10 @@ logger = structlog.get_logger(__name__)
 REQUEST_HEAD_BYTES_MAX: Final = 16 * 1024
 """Request line and headers together."""
 
+ACCEPTED_MAX: Final = 128
+"""Connections that asyncio accepts in one turn, and that the system accepts before: 10 ms, and more than there are
+slots."""
+
 IDLE_SECONDS: Final = 30
 """How long an idle keep-alive connection is held: two scrapes of the usual 15 s interval."""
 
@@ -137,6 +141,7 @@ class AdminService:
             ws_per_message_deflate=False,  # a small message could unpack to a large one
             proxy_headers=False,  # the peer's address decides what it may do: nobody may claim another one
             server_header=False,
+            backlog=ACCEPTED_MAX,
             limit_concurrency=HTTP_CONNECTIONS_MAX + 2 * WEB_SOCKETS_MAX,  # each is a connection and a task
             h11_max_incomplete_event_size=REQUEST_HEAD_BYTES_MAX,
             timeout_keep_alive=IDLE_SECONDS,

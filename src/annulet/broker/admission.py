@@ -3,7 +3,7 @@
 Used by the listeners of all messaging protocols, in this order for each connection::
 
     reason = admission.may_connect(peer)     # counts the connection when it answers ""
-    reason = admission.may_open(user)        # after the login; counts it to the user when it answers ""
+    reason = admission.may_open(user, peer)  # after the login; counts it to the user when it answers ""
     admission.closed(peer, user)             # once, when the socket is gone; user "" when may_open never answered ""
 
 A connection that ``may_connect`` refused is not counted, and ``closed`` is not called for it. So that it can learn why

@@ -242,7 +242,7 @@ class Authenticator:
         return user
 
     def login_anonymous(self, *, peer: PeerFacts) -> User | None:
-        """Return the first user without its tags (RFC 4505), while its password is the one that everybody knows.
+        """Return the first user without its tags (RFC 4505), while its password is the well-known one.
 
         The permissions in virtual hosts are the first user's; what a tag allows asks for a password.
         """
@@ -420,7 +420,7 @@ class Authenticator:
         self._scram_offered = tuple(offered)
 
     def _know_first_user(self) -> None:
-        """Look, when its hash has changed, whether the first user has the password that everybody knows.
+        """Look, when its hash has changed, whether the first user has the well-known password.
 
         Then it has verifiers without being given any: with few iterations, as there is nothing to guess.
         """

@@ -2,7 +2,7 @@
 
 A stranger is a peer of any protocol that is not logged in. The parsers of HTTP and WebSocket are plain Python and take
 20 to 50 µs for a WebSocket frame or a chunk of a body, of one octet too. A read of 256 KiB holds 37,000 such frames:
-parsed at once it would hold everybody up for seconds, and so would a thousand strangers with 16 KiB each. So a read is
+parsed at once it would hold the loop for seconds, and so would a thousand strangers with 16 KiB each. So a read is
 cut into pieces of :data:`PIECE_BYTES`, connections take turns, and none is read while pieces of it are left.
 
 Clients that are logged in have :mod:`annulet.broker.input_shares`.
@@ -158,7 +158,7 @@ class PacedInput:
         self._set_reading()
 
     def end(self) -> None:
-        """Forget what is left: the connection is gone, or somebody else reads it."""
+        """Forget what is left: the connection is gone, or another protocol reads it."""
         self._ended = True
         self._data, self._taken = b"", 0
         self._take = _discard  # what was here leads back to the connection: a reference cycle

@@ -338,6 +338,7 @@ class TlsAcceptor:
             return
         except Exception as error:  # noqa: BLE001 - a defect: the socket must not stay, and no caller hears of it
             transport.abort()
+            release_transport(transport)
             self._log.defect("defect in a TLS handshake", error, listener=self._listener.name, peer=str(peer))
             return
         finally:
