@@ -118,11 +118,11 @@ def test_what_a_user_may_not_do_is_refused_to_its_link(
         assert texts(connection.receiver("readable").take()) == [b"x"]  # the connection and its session go on
 
 
-def test_a_topic_cannot_be_had_of_a_queue(client: Client, scene: Scene) -> None:
-    connection, address = client.connect(), scene.name("news")
-    connection.receiver(address, capabilities=["topic"])
+def test_a_topic_cannot_be_had_of_an_address_that_is_declared_as_anycast(client: Client, scene: Scene) -> None:
+    address = scene.name("work")
+    scene.channel().exchange_declare(address, "address", arguments={"x-routing-types": "anycast"})
     with pytest.raises(Refused) as caught:
-        connection.receiver(address, capabilities=["queue"])
+        client.connect().receiver(address, capabilities=["topic"])
     assert caught.value.condition.startswith("amqp:")
     assert address in caught.value.text
 

@@ -219,3 +219,14 @@ def test_a_subscription_is_looked_up_by_its_name_alone(proton: Client, scene: Sc
     with pytest.raises(Refused) as caught:
         connection.receiver(None, link_name="never-made", without_source=True)
     assert caught.value.condition == "amqp:not-found"
+
+
+def test_a_queue_and_a_topic_of_one_name_are_two(client: Client, scene: Scene) -> None:
+    connection, address = client.connect(), scene.name("both")
+    receivers = {kind: connection.receiver(address, capabilities=[kind]) for kind in ("topic", "queue")}
+    for kind in receivers:
+        connection.sender(address, capabilities=[kind]).accepted(value(kind))
+    assert {kind: texts(receiver.everything()) for kind, receiver in receivers.items()} == {
+        "topic": ["topic"],
+        "queue": ["queue"],
+    }

@@ -350,7 +350,7 @@ def _attach_to_subscription(session: Amqp10Session, link: Link) -> None:
     bindings = session.host.bindings_of_queue(queue)
     address = bindings[0].source.name if bindings else queue.name
     granted = Source(address=address, durable=standard.DURABLE_UNSETTLED_STATE, expiry_policy=standard.EXPIRE_NEVER)
-    granted.capabilities = [TOPIC, *(name for name in (SHARED, GLOBAL) if name in capabilities)]
+    granted.capabilities = [TOPIC, *[name for name in (SHARED, GLOBAL) if name in capabilities]]
     _attach(session, link, granted, queue, ConsumerSettings(), subscription=True)
 
 

@@ -27,8 +27,9 @@ from annulet.spark.engine.errors import EngineStateError
 from annulet.spark.engine.image import Image, pack_rows, unpack_rows
 from annulet.spark.operators.segments import ShardState, crowded, decode_columns, encode_columns
 
-FORMAT: Final = 1
-"""Version of head and blobs. Of images the version of the package decides: they hold the core's own fields."""
+FORMAT: Final = 2
+"""Version of head, blobs and images, which hold the core's own fields: 2 since queues know consumers that drain. Of images
+the version of the package decides as well."""
 
 JOURNAL: Final = "journal"
 IMAGE: Final = "image"
