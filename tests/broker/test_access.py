@@ -46,6 +46,30 @@ WITHOUT_A_USER = {
 }
 
 
+WAYS_OF_MESSAGES = {
+    "browse": {"bulk/snapshots.py"},
+    "enqueue": {"broker/event_log.py", "broker/ledger_queue.py"},
+    "enqueue_all": {"bulk/publisher.py"},
+    "publish": {
+        "broker/amqp091/handler.py",
+        "broker/amqp091/publishing.py",
+        "broker/sending.py",
+        "bulk/publisher.py",
+    },
+    "queue_for": {
+        "broker/access.py",
+        "broker/declaring.py",
+        "broker/event_log.py",
+        "broker/ledger_queue.py",
+        "broker/stomp/commands.py",  # temporary queues
+        "broker/stomp/subscribing.py",  # the same
+        "bulk/leases.py",
+    },
+    "route": {"broker/amqp091/publishing.py", "broker/sending.py", "bulk/publisher.py"},
+}
+"""Methods that let messages in and out, and the modules that call them, each after it has asked an access."""
+
+
 def access_of(broker: Broker, *, owner: object | None = None, records: bool = False, **rights: str) -> Access:
     permit(broker, **{"configure": "", "write": "", "read": "", **rights})
     return Access(broker.authenticator, broker.catalogue, broker.hosts["/"], "guest", owner=owner, records=records)
@@ -95,6 +119,16 @@ def test_nothing_that_serves_clients_declares_but_through_an_access() -> None:
             if "import DurableDeclarations" in text:
                 found.append(f"{place} imports DurableDeclarations")
     assert not [call for call in found if not call.startswith("testing/oracle/")]
+
+
+def test_messages_come_and_go_by_ways_that_ask_for_permission() -> None:
+    found: dict[str, set[str]] = {name: set() for name in WAYS_OF_MESSAGES}
+    for room in ("broker", "bulk", "admin"):
+        for path in sorted((SOURCE / room).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in found:
+                    found[node.func.attr].add(path.relative_to(SOURCE).as_posix())
+    assert found == WAYS_OF_MESSAGES
 
 
 def test_the_search_finds_such_calls() -> None:
@@ -147,13 +181,14 @@ def test_all_targets_of_settings() -> None:
 
 
 async def test_an_alternate_exchange_takes_reading_and_writing(broker: Broker) -> None:
-    def make(access: Access) -> None:
+    def make(access: Access, target: str = "t") -> None:
         access.declare_exchange(
-            "e", "fanout", durable=True, auto_delete=False, internal=False, arguments={"alternate-exchange": "t"}
+            "e", "fanout", durable=True, auto_delete=False, internal=False, arguments={"alternate-exchange": target}
         )
 
     refused(broker, READ, "e", lambda: make(access_of(broker, configure="^e$", write="^t$")))
     refused(broker, WRITE, "t", lambda: make(access_of(broker, configure="^e$", read="^e$")))
+    refused(broker, WRITE, "amq.default", lambda: make(access_of(broker, configure="^e$", read="^e$", write="^t$"), ""))
     make(access_of(broker, configure="^e$", read="^e$", write="^t$"))
     make(access_of(broker, configure="^e$"))
 
@@ -244,6 +279,19 @@ async def test_what_is_made_for_a_command_takes_what_the_command_does_with_it(br
     assert access_of(broker, configure="^t$", write="^t$").target("topic://t", 1).created
 
 
+async def test_names_of_management_are_not_there_for_any_user(broker: Broker) -> None:
+    access = access_of(broker)
+    for work in (access.source, access.target):
+        with pytest.raises(NotFound):
+            work("$management", 1)
+
+
+async def test_a_reply_queue_takes_no_permission_and_is_the_connections(broker: Broker) -> None:
+    owner = object()
+    queue = access_of(broker, owner=owner).reply_queue(1)
+    assert queue.owner is owner
+
+
 async def test_a_subscription_takes_reading_and_for_a_name_configuring(broker: Broker) -> None:
     access = access_of(broker, read="^amq.fanout$")
     access.require_subscription("amq.fanout", "s", {}, named=False)
@@ -326,7 +374,7 @@ def test_generated_names_differ_and_say_whose_they_are() -> None:
 async def test_errors_of_the_core_come_after_the_permission(broker: Broker) -> None:
     access = access_of(broker, configure=".*", write=".*", read=".*")
     with pytest.raises(CoreError):
-        declare(access, arguments={"x-nothing-known": 1})
+        declare(access, arguments={"x-ring-size": "many"})
     with pytest.raises(NotFound):
         access.source("/exchanges/nowhere/k", 1)
     with pytest.raises(InvalidArgument):

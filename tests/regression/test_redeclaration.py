@@ -55,3 +55,49 @@ async def test_one_that_never_changed_is_told_in_rabbitmqs_words(broker: Broker)
     redeclare(broker, 10)
     with pytest.raises(PreconditionFailed, match="received '15' but current is '10'; declare it with the current"):
         redeclare(broker, 15)
+
+
+SUBSCRIBING = {"destination": "/topic/news", "id": "s", "durable": "true"}
+
+
+async def subscribed(broker: Broker, **arguments: str) -> Queue:
+    """Make a durable subscription with these arguments, with a message that waits."""
+    client = await Peer(broker).open()
+    await client.request("SUBSCRIBE", {**SUBSCRIBING, **arguments})
+    client.lose()
+    await client.settle()
+    (queue,) = broker.hosts["/"].queues.values()
+    sender = await Peer(broker).open()
+    await sender.request("SEND", {"destination": "/topic/news"}, b"x")
+    assert queue.order.count == 1
+    return queue
+
+
+@pytest.mark.parametrize("arguments", [{"x-expires": "60000"}, {"x-ring-size": "5", "expires": "60000"}, {}])
+async def test_a_durable_subscription_is_continued_with_its_arguments_and_without(
+    broker: Broker, arguments: dict[str, str]
+) -> None:
+    """B25: one with x-expires was replaced each time, with what waited in it."""
+    queue = await subscribed(broker, **arguments)
+    for again in (arguments, {}):
+        client = await Peer(broker).open()
+        await client.send("SUBSCRIBE", {**SUBSCRIBING, "ack": "client", **again})
+        (message,) = await client.messages(1)
+        assert message.body == b"x"
+        assert not queue.deleted
+        client.lose()
+        await client.settle()
+
+
+async def test_other_arguments_for_a_durable_subscription_are_refused_and_lose_nothing(broker: Broker) -> None:
+    """B25: the value in force is named, and may be given; the subscription was replaced, with what waited in it."""
+    queue = await subscribed(broker, **{"x-ring-size": "5"})
+    broker.operator_settings.change_queue(broker.hosts["/"], queue, {"ring-size": 6}, broker.clock())
+    client = await Peer(broker).open()
+    await client.send("SUBSCRIBE", {**SUBSCRIBING, "x-ring-size": "7"})
+    assert "received '7' but current is '6', by operator" in await client.error()
+    assert queue.order.count == 1
+    client = await Peer(broker).open()
+    await client.send("SUBSCRIBE", {**SUBSCRIBING, "x-ring-size": "6"})
+    await client.messages(1)
+    assert not queue.deleted

@@ -181,10 +181,7 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         "audited_operations": ("Management operations in the audit trail, with those it forgot", broker.audit.total),
         "messages_unroutable": ("Publishes that reached no queue", broker.unroutable),
         "publishes_refused": ("Persistent publishes refused because the disk takes no more", broker.refused_publishes),
-        "deliveries_too_large": (
-            "Deliveries withheld because the message's header does not fit into a frame of the consumer's connection",
-            broker.deliveries_too_large,
-        ),
+        **_deliveries(broker),
         "conversions": ("Messages converted to the protocol of a consumer", CONVERSIONS.conversions),
         "conversions_failed": ("Messages that could not be converted", CONVERSIONS.failures),
         "publishes_over_limit": ("Publishes that a full queue or address refused", broker.limit_refusals),
@@ -237,6 +234,17 @@ def _fed(broker: Broker) -> dict[str, tuple[str, float]]:
             "Losses that could not be put into amq.ledger; the ledger itself has them",
             broker.fed_losses[LEDGER_QUEUE],
         ),
+    }
+
+
+def _deliveries(broker: Broker) -> dict[str, tuple[str, float]]:
+    return {
+        "deliveries_too_large": (
+            "Deliveries withheld because the message's header does not fit into a frame of the consumer's connection",
+            broker.deliveries_too_large,
+        ),
+        "consumers_timed_out": ("Consumers ended as they did not settle in time", broker.consumer_timeouts.timed_out),
+        "deliveries_extended": ("Deliveries whose time their consumer began anew", broker.consumer_timeouts.extended),
     }
 
 

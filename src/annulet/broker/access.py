@@ -156,7 +156,7 @@ class Access:
         self.require(CONFIGURE, name)
         if name not in self.host.exchanges:
             alternate = parse_alternate_exchange(arguments)
-            if alternate:
+            if alternate is not None:  # empty is the default exchange
                 self.require(READ, name)
                 self.require(WRITE, alternate)
         return self._declarations.exchange(
@@ -313,7 +313,7 @@ class Access:
             comes = create and isinstance(error, NotFound) and _may_come(parsed)
             if comes:
                 self.require(CONFIGURE, parsed.name)
-            if not names_management(parsed.name):
+            if not names_management(parsed.name):  # as above
                 self.require(WRITE, _exchange_of(parsed, routing_type))
             if not comes:
                 raise

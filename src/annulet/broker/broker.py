@@ -20,12 +20,14 @@ from annulet.broker.backup import Backups
 from annulet.broker.blocked import BlockedTargets
 from annulet.broker.clock import Clock, system_clock
 from annulet.broker.commit import CommitPipeline
+from annulet.broker.consumer_timeouts import ConsumerTimeouts
 from annulet.broker.declaring import configure_host, declare_all
 from annulet.broker.delivery_shares import DeliveryShares, only_browse
 from annulet.broker.effects import DurableLosses, HostEffects
 from annulet.broker.event_log import EventLog
 from annulet.broker.history import CounterRounds, HistoryRecorder
 from annulet.broker.input_shares import InputShares
+from annulet.broker.input_turns import InputTurns
 from annulet.broker.leased import NoLeases, NoStages
 from annulet.broker.ledger_queue import LedgerQueue
 from annulet.broker.lingering import LingeringSockets
@@ -97,6 +99,7 @@ SERVER_CAPABILITIES: Final[dict[str, PropertyValue]] = {
     "consumer_priorities": True,
     "authentication_failure_close": True,
     "per_consumer_qos": True,
+    "direct_reply_to": True,
 }
 
 
@@ -122,8 +125,7 @@ class Broker:
     def __init__(self, configuration: BrokerConfiguration, *, clock: Clock = system_clock) -> None:
         self.configuration = configuration
         self.clock = clock
-        self.ready = False  # clients may connect
-        self.stopping = False
+        self.ready = self.stopping = False  # ready: clients may connect
         self.started_at = 0
         self.hosts: dict[str, VirtualHost] = {}
         self.event_logs: dict[str, EventLog] = {}  # by virtual host; none unless configured
@@ -140,6 +142,7 @@ class Broker:
         self.dynamic_nodes: dict[str, dict[str, DynamicNodes]] = {}  # of AMQP 1.0, by virtual host and name
         self.remembered_outcomes = RememberedOutcomes()
         self.deliveries_too_large = 0  # withheld: the header does not fit into a frame of the consumer's connection
+        self.consumer_timeouts = ConsumerTimeouts(self.connections, configuration.consumer_timeout)
         self.memory_blocked = False
         self.amqp_address: tuple[str, int] = ("", 0)
         self.server_properties: dict[str, PropertyValue] = {
@@ -152,7 +155,7 @@ class Broker:
             "capabilities": dict(SERVER_CAPABILITIES),
         }
         self.services: list[Service] = []
-        self.admission = Admission(descriptors.fit(configuration.limits))
+        self.admission, self.input_turns = Admission(descriptors.fit(configuration.limits)), InputTurns()
         self.tls: TlsListeners
         self.amqps_address: tuple[str, int] | None = None  # None: no AMQP over TLS
         self.audit = AuditTrail()
@@ -432,8 +435,8 @@ class Broker:
         began = time.thread_time() if charged else 0.0
         try:
             connection.flush()
-        except Exception:  # a defect that meets one connection must not silence all others
-            logger.exception("defect while writing to a connection", peer=connection.name)
+        except Exception as error:  # noqa: BLE001 - a defect that meets one connection must not silence all others
+            connection.note_defect(error)
             connection.abort()
         if charged and scanning is not None:
             scanning.charge(time.thread_time() - began)
@@ -478,6 +481,7 @@ class Broker:
                 connection.mark_dirty()
         if self._upkeep is not None:
             self._upkeep.tick(now)
+        self.consumer_timeouts.tick(now)
         if self.pager is not None:  # last: it serves consumers, whose defects are not to stop what is above
             self.pager.tick(now)
             for host in self.hosts.values():

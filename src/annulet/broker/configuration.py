@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from annulet.broker.consumer_timeouts import CONSUMER_TIMEOUT
 from annulet.broker.event_log import EVENT_QUEUE_BYTES, EVENT_QUEUE_BYTES_LEAST
 from annulet.broker.limits import RANGES, Limits
 from annulet.broker.scram import ScramError, parse_verifier
@@ -40,8 +41,9 @@ from annulet.broker.static_definitions import (
     StaticDefinitions,
 )
 from annulet.broker.tls_settings import TLS_LISTENERS, TlsSection, TlsSettings, TlsSettingsError, settings_of
-from annulet.core.arguments.values import refuse_line_breaks
+from annulet.core.arguments.values import MILLISECONDS_MAX, refuse_line_breaks
 from annulet.core.errors import InvalidArgument
+from annulet.core.uri_texts import why_no_path
 from annulet.residency.budget import BODY_BUDGET_BYTES, BODY_BUDGET_LEAST
 
 __all__ = [
@@ -140,6 +142,7 @@ class BrokerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     body_budget_bytes: int = BODY_BUDGET_BYTES
     spill_limit_bytes: int | None = None  # 0: nothing is spilled; None: half of the free disk, 10 GiB at most
     search_process: bool = True  # one looks ahead of selectors in deep queues
+    consumer_timeout: int = CONSUMER_TIMEOUT  # milliseconds; 0: deliveries may be held for ever
     unknown_arguments: UnknownArguments = "warn"  # queue arguments that change nothing here
     log_format: LogFormat = "console"
     log_level: LogLevel = "info"
@@ -196,6 +199,7 @@ class ConfigurationFile(msgspec.Struct):
     body_budget: int | str | None = None
     spill_limit: int | str | None = None
     search_process: bool = True
+    consumer_timeout: int = CONSUMER_TIMEOUT
     unknown_arguments: UnknownArguments = "warn"
     heartbeat: int = HEARTBEAT
     frame_max: int = FRAME_MAX
@@ -283,6 +287,10 @@ class _Reader:
         self._check_range("frame_max", values.frame_max, FRAME_MAX_LEAST, FRAME_MAX_MOST, "bytes")
         self._check_range("channel_max", values.channel_max, 1, 65_535, "channels")
         self._check_range("handshake_timeout", values.handshake_timeout, 0.1, 3600, "seconds")
+        self._check_range("consumer_timeout", values.consumer_timeout, 0, MILLISECONDS_MAX, "milliseconds")
+        wrong = why_no_path(values.data or "")
+        if wrong:
+            raise ConfigurationError(f"{self._source('data')}: {wrong}")
         data = DATA_DIRECTORY if values.data is None else self._path("data", values.data)
         amqp = self._endpoint("listeners.amqp", values.listeners.amqp, Endpoint(LOOPBACK, AMQP_PORT))
         if amqp is None:
@@ -304,6 +312,7 @@ class _Reader:
             **self._memory(values.memory_limit, values.body_budget),
             spill_limit_bytes=None if values.spill_limit is None else self._bytes("spill_limit", values.spill_limit, 0),
             search_process=values.search_process,
+            consumer_timeout=values.consumer_timeout,
             unknown_arguments=values.unknown_arguments,
             log_format=values.log.format,
             log_level=values.log.level,

@@ -105,11 +105,7 @@ def subscribe(
             session, existing, subscription, same=_same(session, existing, exchange, key, arguments)
         ):
             existing = None
-        expires = (
-            host.resolved_for(existing).arguments.get(EXPIRES) if existing is not None else subscription.expires or None
-        )
-        if expires is not None:
-            arguments[EXPIRES] = expires
+        arguments = _arguments_for(session, existing, subscription, arguments)
     else:
         name = generated_name("amq.subscription-")
         access.require_subscription(exchange.name, name, arguments, named=False)
@@ -187,7 +183,10 @@ def end_subscription(session: SendingSession, queue: Queue) -> bool:
     configured by the user.
     """
     connection = session.connection
-    if queue.deleted or queue.users or not queue.durable:
+    if queue.deleted or not queue.durable:
+        return False
+    if queue.users:
+        logger.info("durable subscription not ended: it has consumers", queue=queue.name, vhost=session.host.name)
         return False
     mark = session.host.lifetime_of(queue).subscription
     if mark is None or mark.user != connection.user_name:
@@ -250,9 +249,23 @@ def _implied_binding(exchange: Exchange, key: str) -> tuple[str, Arguments]:
     return key, {}
 
 
+def _arguments_for(
+    session: SendingSession, existing: Queue | None, subscription: Subscription, arguments: Arguments
+) -> Arguments:
+    """Return the arguments to declare a queue with, so that one that is there stays as it is unless others are given.
+
+    Those that are given have to be the same then, or the subscription is refused; its messages stay either way.
+    """
+    if existing is None:
+        return {EXPIRES: subscription.expires, **arguments} if subscription.expires else arguments
+    declared = session.host.resolved_for(existing).arguments
+    if not subscription.arguments:
+        return dict(declared)
+    return {EXPIRES: declared[EXPIRES], **arguments} if EXPIRES in declared else arguments
+
+
 def _same(session: SendingSession, queue: Queue, exchange: Exchange, key: str, arguments: Arguments) -> bool:
-    declared = session.host.resolved_for(queue).arguments
-    if {argument: value for argument, value in declared.items() if argument != EXPIRES} != arguments:
+    if session.host.resolved_for(queue).arguments.get(SELECTOR) != arguments.get(SELECTOR):
         return False
     return any(
         binding.source is exchange and binding.routing_key == key for binding in session.host.bindings_of_queue(queue)

@@ -335,17 +335,28 @@ class TlsAcceptor:
             release_transport(transport)
             self._note_failure(peer, error)
             return
+        except Exception as error:  # noqa: BLE001 - a defect: the socket must not stay, and no caller hears of it
+            transport.abort()
+            self._log.defect("defect in a TLS handshake", error, listener=self._listener.name, peer=str(peer))
+            return
         finally:
-            self._admission.handshake_ended()
+            self._admission.handshake_ended(peer)
         if secured is None or self._lost:
             self._note_failure(peer, ConnectionResetError("the peer hung up"))
             return
         self._counters.completed += 1
         # The protocol sees only the secured transport, which goes once its connection is lost.
         weakref.finalize(secured, release_transport, transport).atexit = False
-        protocol = self._make_protocol()
         if self._watched:
             loop.call_at(started + self._timeout, self._expired, secured, peer)
+        try:
+            self._hand_over(secured)
+        except Exception as error:  # noqa: BLE001 - as above; the protocol gives back what it took at its end
+            self._log.defect("defect while serving a connection", error, listener=self._listener.name, peer=str(peer))
+            secured.abort()
+
+    def _hand_over(self, secured: asyncio.Transport) -> None:
+        protocol = self._make_protocol()
         secured.set_protocol(protocol)
         protocol.connection_made(secured)
         for data in self._early:

@@ -27,6 +27,7 @@ from annulet.wire.amqp091.values import Long, encode_short_string
 
 if TYPE_CHECKING:
     from annulet.broker.amqp091.connection import AmqpConnection
+    from annulet.core.delivery_deadlines import Overdue
     from annulet.core.entry import QueueEntry
     from annulet.core.message import Message, PropertyValue
     from annulet.core.queue import Queue
@@ -324,6 +325,10 @@ class Channel(PublishingSession):
         return self.transaction
 
     # ------------------------------------------------------------------ end
+
+    def delivery_overdue(self, overdue: Overdue) -> None:
+        """Close the channel, as RabbitMQ does: all it holds goes back."""
+        self.client.fail_channel(self.number, constants.PRECONDITION_FAILED, str(overdue), 0, 0)
 
     def settlement_failed(self, entries: list[QueueEntry], now: int) -> None:
         """Close the connection with 541, then give back these too."""

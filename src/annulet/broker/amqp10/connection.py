@@ -99,8 +99,8 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
                 step = await exchange.begin(mechanism, None if waits else response, peer=self.peer)
             else:
                 step = await exchange.respond(response)
-        except Exception:  # a defect of ours, or the catalogue: the peer is refused and not left waiting
-            logger.exception("defect while checking a login", peer=self.name)
+        except Exception as error:  # noqa: BLE001 - a defect, or the catalogue: the peer is refused and not left waiting
+            self.note_defect(error, "defect while checking a login")
             self.engine.sasl_outcome(SASL_SYSTEM_ERROR)
             self.mark_dirty()
             return
@@ -113,8 +113,8 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
                 self.engine.sasl_outcome(SASL_OK, step.additional)
             else:
                 self.engine.sasl_outcome(SASL_AUTHENTICATION_FAILED)
-        except Exception:  # a defect in what waited; the engine has closed, and the peer is to be told
-            logger.exception("defect while serving a connection", peer=self.name)
+        except Exception as error:  # noqa: BLE001 - in what waited; the engine has closed, and the peer is to be told
+            self.note_defect(error)
         self.mark_dirty()
 
     def enter_anonymously(self) -> bool:

@@ -91,8 +91,8 @@ class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
                     self.engine.authenticated(self.session_id)
             else:
                 self.engine.refuse(f"login refused: {getattr(step, 'reason', 'the mechanism needs more steps')}")
-        except Exception:  # a defect of ours, or the catalogue: the peer is told and not left waiting
-            logger.exception("defect while serving a connection", peer=self.name, protocol=self.protocol_name)
+        except Exception as error:  # noqa: BLE001 - a defect, or the catalogue: the peer is told and not left waiting
+            self.note_defect(error)
             self.engine.refuse("login refused: internal error; the broker's log says more")
         self.mark_dirty()
 
