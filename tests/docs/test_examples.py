@@ -93,6 +93,7 @@ PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_blocks_use_no_name_that_none_of_their_page_defines(page: Path) -> None:
     text = page.read_text()
+    assert re.search(r"^```[a-z]+[^a-z\n]", text, re.MULTILINE) is None, "code in the line that begins a block"
     defined = {*dir(builtins), *GIVEN}
     for match in PYTHON.finditer(text):
         line = text.count("\n", 0, match.start("code"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,10 @@ from structlog.testing import capture_logs
 from annulet import testing
 from annulet.admin.metrics import BrokerCollector, gather
 from annulet.admin.rendering import render
+from annulet.bulk import protocol
+from annulet.bulk.errors import NotFoundError
 from annulet.testing.in_process import RunningBroker
+from tests.bulk.helpers import away, bench, bulk_client
 from tests.clients.raw import PROTOCOL_HEADER, method
 from tests.clients.raw10 import AMQP_HEADER, CLOSE, OPEN, attach, begin, performative, transfer
 from tests.regression.test_connection_ends import OPENED, STOMP_CONNECT
@@ -103,6 +107,25 @@ async def test_polite_ends_and_those_of_the_operator_are_no_errors(running: Runn
     for listener, pieces in (("amqp", OPENED), ("amqp", OPENED_10), ("stomp", [STOMP_CONNECT % b"guest"])):
         await talk(running, listener, pieces, lambda: [c.force_close("enough") for c in running.broker.connections])
     assert running.broker.protocol_errors.counts == {}
+
+
+async def test_errors_of_bulk_transfer_are_logged_and_counted(tmp_path: Path) -> None:
+    """D34: each is a request's, whose connection is Flight's."""
+    async with bench(tmp_path) as here:
+        with capture_logs() as lines:
+
+            def work() -> None:
+                client = bulk_client(here)
+                with pytest.raises(NotFoundError):
+                    client.act(protocol.OpenLease(queue="none", lease="l", owner="o", fresh=True))
+                client.close()
+
+            await away(work)
+        (line,) = [line for line in lines if line["event"] == "protocol error"]
+        assert (line["protocol"], line["code"], line["user"]) == ("bulk transfer", "not-found", "guest")
+        assert line["peer"].startswith("127.0.0.1:")
+        assert "none" in line["reason"]
+        assert here.broker.protocol_errors.counts == {("bulk transfer", "not-found"): 1}
 
 
 async def talk(

@@ -50,6 +50,13 @@ class ProtocolErrors:
             self.count(connection.protocol_name, code)
         self._warn("connection closed", connection, code, reason, by_peer=by_peer)
 
+    def note_request(self, protocol: str, code: str, reason: str, *, user: str, peer: str) -> None:
+        """Count and log a request that was answered with an error, where connections are another program's."""
+        self.count(protocol, code)
+        self._log.warning(
+            "protocol error", protocol=protocol, user=user, connection="", peer=peer, code=code, reason=reason
+        )
+
     def _warn(self, event: str, connection: AnyConnection, code: str, reason: str, **values: object) -> None:
         self._log.warning(
             event,

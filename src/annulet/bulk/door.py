@@ -98,6 +98,11 @@ class Door:
         relay = self._connections.get(name)
         return None if relay is None else relay.peer
 
+    def user_of(self, name: str) -> str:
+        """Return who has logged in on a connection, empty for a stranger and when it has ended. From any thread."""
+        relay = self._connections.get(name)
+        return "" if relay is None else relay.user
+
     def logged_in(self, name: str, user: str) -> None:
         """A call of this connection was made by a user whose login is known. From any thread."""
         relay = self._connections.get(name)

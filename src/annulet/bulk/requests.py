@@ -9,7 +9,7 @@ from annulet.broker.listening import PeerFacts
 from annulet.bulk import protocol
 from annulet.bulk.adoption import LeaseRequest
 from annulet.bulk.encoding import WriteDefaults
-from annulet.bulk.errors import AuthenticationError, InvalidRequestError, PermissionDeniedError, RefusedError
+from annulet.bulk.errors import AuthenticationError, BulkError, InvalidRequestError, PermissionDeniedError, RefusedError
 from annulet.bulk.leases import LeaseManager
 from annulet.bulk.publisher import CommitRequest, Publisher
 from annulet.bulk.sequences import SequenceStore
@@ -72,6 +72,10 @@ class RequestHandler:
     def note_limit(self, limit: str) -> None:
         """Count a request that is larger than it may be."""
         self._broker.admission.note_limits(PROTOCOL, {limit: 1})
+
+    def note_error(self, error: BulkError, user: str, peer: str) -> None:
+        """Count and log a request that was answered with an error."""
+        self._broker.protocol_errors.note_request(PROTOCOL, error.code, str(error), user=user, peer=peer)
 
     async def act(self, request: protocol.Action, caller: Caller) -> dict[str, Any]:
         """Carry out an action and return its answer."""

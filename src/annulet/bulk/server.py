@@ -219,7 +219,7 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
 
     def do_action(self, context: Any, action: Any) -> Iterator[Any]:
         """Carry out one request and answer with one JSON result."""
-        answer = self._mapped(lambda: self._act(context, action))
+        answer = self._mapped(context, lambda: self._act(context, action))
         return iter([flight.Result(msgspec.json.encode(answer))])
 
     def list_actions(self, context: Any) -> list[tuple[str, str]]:  # noqa: ARG002 - Flight's signature
@@ -229,11 +229,11 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
 
     def do_get(self, context: Any, ticket: Any) -> Any:
         """Stream the rows of a ticket."""
-        return self._mapped(lambda: self._get(context, ticket.ticket))
+        return self._mapped(context, lambda: self._get(context, ticket.ticket))
 
     def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
         """Write a stage; the answer comes when it is on disk."""
-        counts = self._mapped(lambda: self._put(context, descriptor, reader))
+        counts = self._mapped(context, lambda: self._put(context, descriptor, reader))
         writer.write(msgspec.json.encode(counts))
 
     def _act(self, context: Any, action: Any) -> dict[str, Any]:
@@ -248,7 +248,7 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         columns = select_columns(ticket.columns)
         queue, rows = self._call(self._handler.rows(ticket, caller))
 
-        source = rows if isinstance(rows, list) else self._read(rows)
+        source = rows if isinstance(rows, list) else self._read(context, rows)
 
         def batches() -> Iterator[pa.RecordBatch | tuple[pa.RecordBatch, pa.Buffer]]:
             for batch, position in positioned_batches(source, queue, columns, payload_of):
@@ -259,9 +259,9 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
 
         return flight.GeneratorStream(schema_of(columns), batches())
 
-    def _read(self, view: ViewRead) -> Iterator[Row]:
+    def _read(self, context: Any, view: ViewRead) -> Iterator[Row]:
         """Read slice after slice, each in a turn of the loop, when the client has taken those before."""
-        while (rows := self._mapped(lambda: self._call(view.following()))) is not None:
+        while (rows := self._mapped(context, lambda: self._call(view.following()))) is not None:
             yield from rows
 
     def _put(self, context: Any, descriptor: Any, reader: Any) -> dict[str, int]:
@@ -328,13 +328,22 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise InvalidRequestError(f"{what}: {error}") from error
 
-    def _mapped(self, work: Callable[[], T]) -> T:
-        """Run a handler; its errors travel with code and text intact."""
+    def _mapped(self, context: Any, work: Callable[[], T]) -> T:
+        """Run a handler; its errors travel with code and text intact, are counted and leave a line in the log."""
         try:
             return work()
         except BulkError as error:
             if isinstance(error, OverLimitError):
                 self._loop.call_soon_threadsafe(self._handler.note_limit, error.limit)
+            peer = self._door.peer_of(context.peer())
+            user = self._door.user_of(context.peer())
+            _say(
+                self._loop.call_soon_threadsafe,
+                self._handler.note_error,
+                error,
+                user,
+                "" if peer is None else str(peer),
+            )
             raise _flight_error(error) from error
         except flight.FlightError:
             raise
