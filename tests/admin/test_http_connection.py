@@ -9,9 +9,11 @@ import socket
 from collections.abc import AsyncIterator, Callable
 
 import pytest
+import structlog
 
 from annulet import testing
 from annulet.admin import http_connection
+from annulet.admin.http_connection import BoundedHttpProtocol
 from annulet.broker.admission import LIMIT_HTTP
 from annulet.broker.broker import Broker
 
@@ -74,17 +76,73 @@ async def ended(reader: asyncio.StreamReader) -> bool:
 async def test_connections_up_to_the_limit_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_connection, "HTTP_CONNECTIONS_MAX", 2)
     async with site() as here:
-        await here.connect()
+        first, _ = await here.connect()
         await here.until(1)
         second, writer = await here.connect(REQUEST)
         assert b"200 OK" in await head_of(second)
         third, _ = await here.connect(REQUEST)
-        assert await ended(third)
+        assert b"200 OK" in await head_of(third), "a peer that is slow gives way"
+        assert await ended(first)
         assert here.broker.admission.refused[LIMIT_HTTP] == 1
+        assert here.broker.admission.http_connections == 2
         writer.close()
         await here.until(1)
         fourth, _ = await here.connect(REQUEST)
         assert b"200 OK" in await head_of(fourth)
+        assert here.broker.admission.refused[LIMIT_HTTP] == 1, "there was room"
+
+
+async def test_a_request_that_is_being_answered_keeps_its_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_connection, "HTTP_CONNECTIONS_MAX", 1)
+    may_answer = asyncio.Event()
+
+    async def slow(*_arguments: object, **_options: object) -> None:
+        await may_answer.wait()
+
+    async with site() as here:
+        monkeypatch.setattr(here.broker.authenticator, "login", slow)
+        request = b"GET /api/v1/queues HTTP/1.1\r\nhost: localhost\r\nauthorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n\r\n"
+        reader, _ = await here.connect(request)
+        await here.until(1)
+        await asyncio.sleep(0.05)  # the request is there
+        late, _ = await here.connect(REQUEST)
+        assert await ended(late)
+        may_answer.set()
+        assert b"401" in await head_of(reader)
+
+
+async def test_health_answers_beside_peers_that_send_slowly() -> None:
+    async with site() as here:
+        for number in range(3 * http_connection.HTTP_CONNECTIONS_MAX):
+            await here.connect(REQUEST[: number % len(REQUEST)])
+        reader, _ = await here.connect(REQUEST)
+        assert b"200 OK" in await asyncio.wait_for(head_of(reader), 5)
+        assert here.broker.admission.handshakes_timed_out == 0
+
+
+async def test_what_a_parser_raises_ends_one_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with site() as here:
+        monkeypatch.setattr(BoundedHttpProtocol, "handle_events", lambda self: 1 / 0)
+        reader, _ = await here.connect(REQUEST)
+        with structlog.testing.capture_logs() as lines:
+            assert await ended(reader)
+        assert [(line["event"], "exc_info" in line) for line in lines] == [("defect while serving http", False)]
+        await here.until(0)
+        monkeypatch.undo()
+        reader, _ = await here.connect(REQUEST)
+        assert b"200 OK" in await head_of(reader)
+
+
+async def test_a_body_of_tiny_chunks_lets_others_have_their_turns() -> None:
+    async with site() as here:
+        head = b"PUT /api/v1/policies/%2F/p HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n"
+        body = b'{"pattern": ".*", "definition": {"max-length": 1}}'
+        chunks = b"".join(b"1\r\n" + bytes([octet]) + b"\r\n" for octet in body + b" " * 20_000)
+        reader, writer = await here.connect(head + b"authorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n\r\n")
+        writer.write(chunks + b"0\r\n\r\n")
+        health, _ = await here.connect(REQUEST)
+        assert b"200 OK" in await head_of(health)
+        assert b"200 OK" in await head_of(reader)
 
 
 @pytest.mark.parametrize("begun", [b"", b"G", REQUEST[:-1], b"GET /health/live HTTP/1.1\r\n"])

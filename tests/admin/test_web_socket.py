@@ -12,7 +12,7 @@ from annulet import testing
 from annulet.admin import web_socket
 from annulet.admin.web_socket import LIMIT_MESSAGE, SUBPROTOCOLS, WebSocketTransport
 from annulet.admin.web_socket_protocol import Lower
-from annulet.broker.admission import LIMIT_WEB_SOCKETS
+from annulet.broker.admission import LIMIT_STRANGERS, LIMIT_WEB_SOCKETS
 from annulet.testing.in_process import RunningBroker
 
 CONNECT = "CONNECT\naccept-version:1.2\nhost:/\nlogin:guest\npasscode:guest\n\n\0"
@@ -189,6 +189,58 @@ async def test_web_sockets_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert running.broker.admission.refused[LIMIT_WEB_SOCKETS] == 1
         first.close()
         second.close()
+
+
+async def test_strangers_of_one_address_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web_socket, "WEB_SOCKET_STRANGERS_MAX", 2)
+    async with testing.broker() as running:
+        admission = running.broker.admission
+        strangers = [Page(running), Page(running)]
+        for page in strangers:
+            assert isinstance(await page.open(), events.AcceptConnection)
+        third = Page(running)
+        assert isinstance(await third.open(), events.RejectConnection)
+        assert admission.refused[LIMIT_STRANGERS] == 1
+        strangers[0].send(events.TextMessage(CONNECT))
+        assert (await strangers[0].next()).data.startswith("CONNECTED")
+        assert admission.web_socket_strangers == {"127.0.0.1": 1}
+        fourth = await Page(running).connect()
+        for page in (*strangers, third, fourth):
+            page.close()
+        await ended(running)
+        assert (admission.web_socket_strangers, admission.http_connections) == ({}, 0)
+
+
+async def test_a_web_socket_is_no_http_connection_any_longer() -> None:
+    async with testing.broker() as running:
+        page = await Page(running).connect()
+        assert (running.broker.web_sockets, running.broker.admission.http_connections) == (1, 0)
+        page.close()
+
+
+@pytest.mark.parametrize("logged_in", [False, True])
+async def test_tiny_frames_arrive_whole_and_let_others_have_their_turns(logged_in: bool) -> None:
+    async with testing.broker() as running:
+        page = Page(running)
+        assert isinstance(await page.open(), events.AcceptConnection)
+        octets = CONNECT.encode() + (b"\n" * 20_000 if logged_in else b"")
+        page.writer.write(b"".join(b"\x82\x81\0\0\0\0" + bytes([octet]) for octet in octets))
+        assert bytes((await page.next()).data).startswith(b"CONNECTED\n")
+        assert not logged_in or running.broker.input_turns.cut > 0
+        page.close()
+
+
+async def test_a_peer_that_closes_while_something_is_sent_to_it_is_no_defect() -> None:
+    async with testing.broker() as running:
+        with structlog.testing.capture_logs() as lines:
+            for number in range(10):
+                page = await Page(running).connect()
+                page.send(events.TextMessage("SUBSCRIBE\nid:1\ndestination:/queue/q\n\n\0"))
+                page.send(events.TextMessage("SEND\ndestination:/queue/q\n\n" + "x" * 10_000 * number + "\0"))
+                page.send(events.CloseConnection(1000))
+                page.close()
+            await ended(running)
+        assert [line for line in lines if line["log_level"] == "error"] == []
 
 
 async def test_messages_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 
 import pytest
+import structlog
 from wsproto import events
 
 from annulet import testing
 from annulet.admin import web_socket_protocol
 from annulet.admin.web_socket_protocol import BoundedWebSocketProtocol
+from annulet.broker.limits import Limits
 from annulet.testing.in_process import RunningBroker
 from tests.admin.test_web_socket import Page, ended
 
@@ -47,6 +50,59 @@ async def test_pings_of_who_reads_nothing_are_not_hoarded_and_the_latest_is_answ
         assert bytes(pong.payload) == b"the last"
         page.close()
         await ended(running)
+
+
+async def test_pings_of_one_read_have_few_answers() -> None:
+    async with testing.broker() as running:
+        page = await Page(running).connect()
+        pings = [page.protocol.send(events.Ping(b"%d" % number)) for number in range(200)]
+        page.writer.write(b"".join(pings))
+        pongs = [await page.next()]
+        while bytes(pongs[-1].payload) != b"199":
+            pongs.append(await page.next())
+        assert len(pongs) < 100, "one for each piece"
+        page.close()
+
+
+@pytest.mark.parametrize("octets", [b"\x89\x80\0\0\0\0", b"\x82\x80\0\0\0\0", b"\x8a\x80\0\0\0\0"])
+async def test_a_stranger_says_only_so_much_on_the_line(octets: bytes) -> None:
+    async with testing.broker(limits=Limits(max_unauthenticated_bytes=4096)) as running:
+        page = Page(running)
+        await page.open()
+        page.writer.write(octets * 4096)
+        with contextlib.suppress(ConnectionError):
+            while await page.reader.read(65_536):
+                pass
+        await ended(running)
+        assert running.broker.admission.limit_hits["STOMP", "max_unauthenticated_bytes"] == 1
+        page.close()
+        known = await Page(running).connect()
+        known.writer.write(octets * 4096)
+        known.send(events.TextMessage("BEGIN\ntransaction:t\nreceipt:1\n\n\0"))
+        while not isinstance(answer := await known.next(), events.TextMessage):
+            assert isinstance(answer, events.Pong)
+        assert answer.data.startswith("RECEIPT")
+        known.close()
+
+
+async def test_what_a_parser_raises_ends_one_web_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with testing.broker() as running:
+        page, other = await Page(running).connect(), await Page(running).connect()
+        monkeypatch.setattr(BoundedWebSocketProtocol, "handle_message", lambda self, event: 1 / 0)
+        with structlog.testing.capture_logs() as lines:
+            page.send(events.TextMessage("x"))
+            with contextlib.suppress(ConnectionError):
+                assert await page.reader.read() == b""
+        refusals = [line for line in lines if line["log_level"] == "error"]
+        assert [(line["event"], "exc_info" in line) for line in refusals] == [
+            ("defect while serving a web socket", False)
+        ]
+        async with asyncio.timeout(10):
+            while running.broker.web_sockets > 1:  # noqa: ASYNC110 - a counter tells nobody
+                await asyncio.sleep(0.005)
+        assert running.broker.web_sockets == 1, "the other one goes on"
+        page.close()
+        other.close()
 
 
 async def test_who_is_not_read_is_not_taken_for_dead(monkeypatch: pytest.MonkeyPatch) -> None:

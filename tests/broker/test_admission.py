@@ -19,7 +19,7 @@ def test_a_connections_life_leaves_nothing_behind() -> None:
     gate = admission(max_connections_per_address=5, max_connections_per_user=5)
     assert gate.may_connect(PEER) == ""
     assert (gate.connections, gate.handshakes, gate.by_address) == (1, 1, {"10.0.0.1": 1})
-    assert gate.may_open("alice") == ""
+    assert gate.may_open("alice", PEER) == ""
     assert (gate.connections, gate.handshakes, gate.by_user) == (1, 0, {"alice": 1})
     gate.closed(PEER, "alice")
     assert gate.may_connect(PEER) == ""
@@ -43,13 +43,13 @@ def test_connections_up_to_each_limit(limit: str, count: int) -> None:
 def test_limits_of_addresses_and_users_are_each_ones_own() -> None:
     gate = admission(max_connections_per_address=1, max_connections_per_user=1)
     assert [gate.may_connect(peer) == "" for peer in (PEER, PEER, OTHER)] == [True, False, True]
-    assert [gate.may_open(user) == "" for user in ("alice", "alice", "bob")] == [True, False, True]
+    assert [gate.may_open(user, PEER) == "" for user in ("alice", "alice", "bob")] == [True, False, True]
     assert (gate.refused["max_connections_per_address"], gate.refused["max_connections_per_user"]) == (1, 1)
 
 
 def test_zero_is_no_limit() -> None:
     gate = admission()
-    assert all(gate.may_connect(PEER) == "" and gate.may_open("alice") == "" for _ in range(500))
+    assert all(gate.may_connect(PEER) == "" and gate.may_open("alice", PEER) == "" for _ in range(500))
 
 
 def test_handshakes_free_their_place_with_the_login() -> None:
@@ -57,10 +57,10 @@ def test_handshakes_free_their_place_with_the_login() -> None:
     assert gate.may_connect(PEER) == ""
     assert gate.may_connect(PEER) != ""
     assert not gate.handshake_began(PEER)
-    assert gate.may_open("alice") == ""
+    assert gate.may_open("alice", PEER) == ""
     assert gate.handshake_began(PEER)
     assert gate.may_connect(PEER) != ""
-    gate.handshake_ended()
+    gate.handshake_ended(PEER)
     assert gate.may_connect(PEER) == ""
     assert gate.refused["max_handshakes"] == 3
 
@@ -107,12 +107,26 @@ def test_limits_that_ended_connections_met_are_added_up_under_their_settings_nam
     }
 
 
-def test_http_connections_up_to_the_limit() -> None:
-    made = admission()
-    assert [made.may_ask(2) for _ in range(3)] == [True, True, False]
-    made.asked()
-    assert made.may_ask(2)
-    assert (made.http_connections, made.refused["http_connections_max"]) == (2, 1)
+def test_one_address_takes_no_more_handshakes_than_its_share() -> None:
+    gate = admission(max_handshakes=10, max_handshakes_per_address=2)
+    assert [gate.may_connect(PEER) == "", gate.handshake_began(PEER), gate.handshake_began(PEER)] == [True, True, False]
+    assert "address 10.0.0.1" in gate.may_connect(PEER)
+    assert gate.may_connect(OTHER) == "", "the others have their own"
+    assert gate.refused["max_handshakes_per_address"] == 2
+    assert gate.may_open("alice", PEER) == ""
+    assert gate.handshake_began(PEER), "a connection that is logged in takes no such place"
+    gate.handshake_ended(PEER)
+    gate.handshake_ended(PEER)
+    assert gate.may_connect(PEER) == ""
+    gate.closed(PEER)
+    gate.closed(OTHER)
+    assert (gate.handshakes, gate.handshakes_by_address) == (0, {})
+
+
+def test_no_share_of_its_own_leaves_the_limit_of_all() -> None:
+    gate = admission(max_handshakes=3, max_handshakes_per_address=0)
+    assert [gate.handshake_began(PEER) for _ in range(4)] == [True, True, True, False]
+    assert gate.refused["max_handshakes"] == 1
 
 
 def test_addresses_that_one_machine_chooses_for_itself_count_as_one() -> None:

@@ -10,6 +10,7 @@ from annulet.broker.amqp10.connection import Amqp10Connection
 from annulet.broker.amqp_listener import NEWEST, VERSIONS_0_X, VERSIONS_1_0, AmqpListenerProtocol
 from annulet.broker.broker import Broker
 from annulet.broker.limits import Limits
+from annulet.broker.listening import PeerFacts
 from annulet.broker.transport import CLOSE_GRACE_SECONDS
 from tests.broker.amqp091.peer import RecordingTransport, turns
 from tests.broker.conftest import leave
@@ -99,7 +100,9 @@ async def test_there_is_a_limit_on_who_has_not_decided() -> None:
         undecided = [connected(running.broker)[1] for _ in range(2)]
         _, refused = connected(running.broker)
         assert [transport.closing for transport in (*undecided, refused)] == [False, False, True]
-        assert not running.broker.admission.handshake_began(), "they count for all who are not logged in"
+        assert not running.broker.admission.handshake_began(PeerFacts("127.0.0.1", 1)), (
+            "they count for all who are not logged in"
+        )
         undecided[0].abort()
         await turns()
         assert not connected(running.broker)[1].closing

@@ -20,11 +20,12 @@ from annulet.broker.authentication import (
 from annulet.broker.configuration import BrokerConfiguration, PermissionDeclaration, UserDeclaration
 from annulet.broker.limits import Limits
 from annulet.broker.listening import PeerFacts
+from annulet.broker.sasl import Challenge, Failure, SaslExchange
 from annulet.broker.scram import derive_verifier
 from annulet.store.catalogue import Catalogue
-from annulet.store.errors import CatalogueError
 from annulet.wire.amqp091.values import encode_table
 from tests.cheap_passwords import PRODUCT_HASHER
+from tests.scram_client import ScramClient
 
 SECRET = HASHER.hash("secret")
 LOCAL = PeerFacts("127.0.0.1", 50_000, is_loopback=True)
@@ -337,27 +338,49 @@ def test_only_configured_mechanisms_are_offered(catalogue: Catalogue) -> None:
     assert authenticator.mechanisms(LOCAL, "amqp10") == ("PLAIN",)
 
 
-async def test_scram_is_offered_once_every_user_has_a_verifier(catalogue: Catalogue) -> None:
+async def test_scram_is_offered_when_every_user_was_given_a_verifier_and_no_login_changes_that(
+    catalogue: Catalogue,
+) -> None:
     with structlog.testing.capture_logs() as logs:
         authenticator = Authenticator(catalogue, declared())
-    assert "SCRAM-SHA-256" not in authenticator.mechanisms(LOCAL, "amqp10")
+    before = authenticator.mechanisms(LOCAL, "amqp10")
+    assert "SCRAM-SHA-256" not in before
     assert {line["mechanism"]: line["users"] for line in logs} == {
         "SCRAM-SHA-256": ["alice"],
         "SCRAM-SHA-512": ["alice"],
     }
-    assert await authenticator.login("alice", "wrong", peer=LOCAL) is None
-    assert catalogue.users()[0].scram == "", "only a right password makes verifiers"
     assert await authenticator.login("alice", "secret", peer=LOCAL) is not None
-    assert authenticator.mechanisms(LOCAL, "amqp10")[:2] == ("SCRAM-SHA-512", "SCRAM-SHA-256")
-    again = Authenticator(catalogue, declared())
-    assert "SCRAM-SHA-256" in again.mechanisms(LOCAL, "amqp10"), "verifiers are in the catalogue"
-
-
-async def test_without_scram_in_the_configuration_no_verifiers_are_made(catalogue: Catalogue) -> None:
-    configuration = BrokerConfiguration(users={"alice": UserDeclaration(SECRET)}, sasl_mechanisms=("PLAIN",))
-    authenticator = Authenticator(catalogue, configuration)
-    assert await authenticator.login("alice", "secret", peer=LOCAL) is not None
+    assert authenticator.mechanisms(LOCAL, "amqp10") == before, "the second connection meets what the first did"
     assert catalogue.users()[0].scram == ""
+    assert Authenticator(catalogue, declared()).mechanisms(LOCAL, "amqp10") == before
+
+
+def test_the_verifiers_of_declared_users_are_those_of_the_file(catalogue: Catalogue) -> None:
+    catalogue.set_user("alice", SECRET, (), str(derive_verifier("SCRAM-SHA-256", "secret", iterations=4096)))
+    assert "SCRAM-SHA-256" not in Authenticator(catalogue, declared()).mechanisms(LOCAL, "amqp10")
+    assert catalogue.users()[0].scram == ""
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_the_password_that_everybody_knows_brings_verifiers_without_being_declared(
+    catalogue: Catalogue, known: bool
+) -> None:
+    user = UserDeclaration(HASHER.hash("guest") if known else SECRET)
+    made = Authenticator(catalogue, BrokerConfiguration(users={"guest": user}))
+    assert ("SCRAM-SHA-512" in made.mechanisms(LOCAL, "amqp10")) is known
+    client = ScramClient("SCRAM-SHA-256", "guest", "guest" if known else "secret")
+    exchange = SaslExchange(made, "amqp091")
+    step = await exchange.begin("SCRAM-SHA-256", client.first, peer=LOCAL)
+    if known:
+        assert isinstance(step, Challenge)
+        assert isinstance(await exchange.respond(client.final(step.octets)), Challenge)
+    else:
+        assert isinstance(step, Failure)
+
+
+def test_without_scram_in_the_configuration_no_verifiers_are_made(catalogue: Catalogue) -> None:
+    made = Authenticator(catalogue, BrokerConfiguration(sasl_mechanisms=("PLAIN",)))
+    assert made._verifiers == {}
 
 
 def test_declared_verifiers_are_used_and_broken_ones_reported(catalogue: Catalogue) -> None:
@@ -438,19 +461,3 @@ async def test_names_that_a_peer_chose_are_cut_in_the_log(first: Authenticator) 
     with structlog.testing.capture_logs() as logs:
         assert await first.login("n" * 60_000, "wrong", peer=LOCAL, mechanism="M" * 1000) is None
     assert (logs[0]["user"], logs[0]["mechanism"]) == ("n" * 128, "M" * 20)
-
-
-async def test_a_right_password_is_right_though_the_catalogue_takes_no_verifiers(
-    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(name: str, scram: str) -> None:
-        raise CatalogueError("disk full; check the disk")
-
-    made = Authenticator(catalogue, BrokerConfiguration(users={"anna": UserDeclaration(HASHER.hash("right"))}))
-    monkeypatch.setattr(catalogue, "set_scram", refuse)
-    with structlog.testing.capture_logs() as logs:
-        assert await made.login("anna", "right", peer=LOCAL) is not None
-    assert [(line["event"], line["error"]) for line in logs if line["log_level"] == "warning"] == [
-        ("SCRAM verifiers cannot be written down", "disk full; check the disk")
-    ]
-    assert "SCRAM-SHA-256" in made.mechanisms(LOCAL, "amqp10")

@@ -38,6 +38,7 @@ def test_defaults_are_those_of_the_command_page() -> None:
     assert configuration.spill_limit_bytes is None
     assert configuration.search_process
     assert configuration.unknown_arguments == "warn"
+    assert configuration.consumer_timeout == 0
 
 
 def test_the_body_budget_leaves_half_of_a_small_memory_limit_to_others() -> None:
@@ -57,6 +58,7 @@ def test_file_sets_everything(tmp_path: Path) -> None:
         spill_limit = "1GB"
         search_process = false
         unknown_arguments = "refuse"
+        consumer_timeout = 1800000
         heartbeat = 0
         frame_max = 65536
         channel_max = 10
@@ -86,6 +88,7 @@ def test_file_sets_everything(tmp_path: Path) -> None:
     assert configuration.spill_limit_bytes == 10**9
     assert not configuration.search_process
     assert configuration.unknown_arguments == "refuse"
+    assert configuration.consumer_timeout == 1_800_000
     assert (configuration.heartbeat, configuration.frame_max, configuration.channel_max) == (0, 65536, 10)
     assert configuration.handshake_timeout == 3
     assert configuration.loopback_users == ()
@@ -145,6 +148,8 @@ def test_data_and_memory_together_are_refused(tmp_path: Path) -> None:
         ('[log]\nformat = "xml"', "log.format: invalid enum value 'xml'; known here: console, json"),
         ('[users.a.permissions."/"]\nread = 5', "permissions[...].read: expected `str`, got `int`"),
         ("heartbeat = 65536", "heartbeat: 65536 is not within 0 to 65535 seconds"),
+        ("consumer_timeout = -1", "consumer_timeout: -1 is not within 0 to 315360000000 milliseconds"),
+        ('unknown_arguments = "take"', "unknown_arguments"),
         ("handshake_timeout = 0", "handshake_timeout: 0.0 is not within"),
         ('memory_limit = "much"', "memory_limit: 'much' is not an amount of memory"),
         ("memory_limit = 1", "memory_limit: 1 is not within"),

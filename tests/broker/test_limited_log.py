@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from annulet.broker.limited_log import LINES_PER_SECOND, LimitedLog
+from annulet.broker.limited_log import ERROR_CHARACTERS_MAX, LINES_PER_SECOND, LimitedLog
 
 
 class Lines:
@@ -14,6 +14,8 @@ class Lines:
 
     def warning(self, event: str, **values: Any) -> None:
         self.lines.append({"event": event, **values})
+
+    error = warning
 
 
 @pytest.mark.parametrize(
@@ -33,3 +35,28 @@ def test_so_many_lines_a_second_and_the_rest_is_counted(events: int, lines: int)
     assert log.left_out == 0
     log.warning("refused", number=-2)
     assert "left_out" not in target.lines[-1], "told once"
+
+
+def test_a_defect_is_one_line_with_the_places_it_came_through() -> None:
+    def inner() -> None:
+        raise ZeroDivisionError("x" * 1000)
+
+    target = Lines()
+    log = LimitedLog(target, lines_per_second=1, clock=lambda: target.now)
+    for _ in range(2):
+        try:
+            inner()
+        except ZeroDivisionError as error:
+            log.defect("broken", error, peer="a")
+    (line,) = target.lines
+    assert len(line["error"]) == ERROR_CHARACTERS_MAX
+    innermost, outer = line["place"].split(" < ")
+    assert innermost.endswith(" inner")
+    assert outer.endswith(" test_a_defect_is_one_line_with_the_places_it_came_through")
+    assert log.left_out == 1
+
+
+def test_a_defect_without_an_exception_has_no_place() -> None:
+    target = Lines()
+    LimitedLog(target).defect("broken", None)
+    assert target.lines == [{"event": "broken"}]

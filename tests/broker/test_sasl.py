@@ -8,6 +8,7 @@ from annulet.broker.configuration import BrokerConfiguration, UserDeclaration
 from annulet.broker.limits import Limits
 from annulet.broker.listening import PeerFacts
 from annulet.broker.sasl import REFUSED, Challenge, Failure, SaslExchange, Success, mechanisms_text
+from annulet.broker.scram import derive_verifier
 from annulet.store.catalogue import Catalogue
 from annulet.wire.amqp091.values import encode_table
 from tests.scram_client import ScramClient
@@ -134,9 +135,9 @@ async def test_scram_waits_like_a_password(monkeypatch: pytest.MonkeyPatch) -> N
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    users = {"alice": UserDeclaration(HASHER.hash("secret"))}
+    verifier = str(derive_verifier("SCRAM-SHA-256", "secret", iterations=4096))
+    users = {"alice": UserDeclaration(HASHER.hash("secret"), scram=(verifier,))}
     authenticator = Authenticator(Catalogue(":memory:"), BrokerConfiguration(users=users), sleep=sleep)
-    await authenticator.login("alice", "secret", peer=REMOTE)
     for _ in range(2):
         client = ScramClient("SCRAM-SHA-256", "alice", "wrong")
         exchange = SaslExchange(authenticator, "amqp10")

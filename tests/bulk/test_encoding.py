@@ -151,3 +151,24 @@ def test_columns_of_a_read_are_passed_over() -> None:
     check_write_schema(
         pa.schema({"body": pa.binary(), "position": pa.int64(), "sequence": pa.int64(), "redelivered": pa.bool_()})
     )
+
+
+@pytest.mark.parametrize("zone", ["Europe/Zurich", "America/New_York", "Asia/Kathmandu", "+05:45", "UTC"])
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_a_time_is_the_same_moment_in_any_zone(zone: str, unit: str) -> None:
+    """The hour that comes twice included: 00:30 and 01:30 UTC are both 02:30 in Zurich, 05:30 and 06:30 in New York."""
+    seconds = [1_792_888_200, 1_792_891_800, 1_793_511_000, 1_793_514_600, 0, 1_700_000_000]
+    scale = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
+    times = pa.array([second * scale for second in seconds], pa.timestamp(unit, tz=zone))
+    batch = pa.record_batch({"body": ["b"] * len(seconds), "timestamp": times})
+    check_write_schema(batch.schema)
+    found = list(encode_rows(batch, HERE, "p", 0, 1000))
+    assert [VIEW.properties(pending.message).timestamp for pending in found] == [1000 * second for second in seconds]
+
+
+def test_a_time_without_a_zone_is_refused_with_the_remedy() -> None:
+    schema = pa.schema([("body", pa.string()), ("timestamp", pa.timestamp("us"))])
+    with pytest.raises(InvalidRequestError, match=r"timestamp\[us\], which names no time zone.*cast it to timestamp"):
+        check_write_schema(schema)
+    with pytest.raises(InvalidRequestError, match=r"has type timestamp\[us, tz=UTC\], not string"):
+        check_write_schema(pa.schema([("body", pa.string()), ("subject", pa.timestamp("us", tz="UTC"))]))

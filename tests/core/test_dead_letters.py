@@ -10,6 +10,7 @@ from annulet.core.dead_letters import (
     original_address_of,
     targets_for,
 )
+from annulet.core.death_records import DeathRecord
 from annulet.core.diverts import Divert
 from annulet.core.entry import REMOVED, QueueEntry
 from annulet.core.ledger import LossRecord
@@ -18,6 +19,7 @@ from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
 from annulet.core.settings import QueueSettings
 from annulet.core.virtual_host import VirtualHost
+from annulet.wire.amqp091.annotations import encode_deaths
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, decode_properties, encode_properties
 from tests.core.helpers import NOW, RecordingEffects, pending
 
@@ -210,7 +212,9 @@ def test_the_original_address_is_where_it_was_sent_when_it_first_died() -> None:
     assert original_address_of(letter(key="orders::mine")) == "orders"
     diverted: dict[str, PropertyValue] = {"_AMQ_ORIG_ADDRESS": "watched"}
     assert original_address_of(letter(key="target", headers=diverted)) == "target"
-    dead = diverted | {"_AMQ_ORIG_QUEUE": "q"}
+    sent_on = diverted | {"_AMQ_ORIG_QUEUE": "q"}
+    assert original_address_of(letter(key="target", headers=sent_on)) == "target", "by a publisher, and never died"
+    dead = sent_on | encode_deaths([DeathRecord(queue="q", reason="rejected")], first_known=False)
     assert original_address_of(letter(key="target", headers=dead)) == "watched"
     bench = Bench()
     target = bench.target("dead")
@@ -329,6 +333,21 @@ def test_a_target_can_be_made_on_demand() -> None:
     bench.drop(bench.source(expiry_address="EXP.q"), letter(), reason=EXPIRED)
     assert asked == [("q", "EXP.q", EXPIRED)]
     assert pending(bench.host.queues["EXP.q"]) == ["m"]
+
+
+@pytest.mark.parametrize("declared", [False, True])
+def test_a_topic_that_came_beside_a_queue_takes_no_letters_from_it(declared: bool) -> None:
+    """An address that was declared is meant; one that a subscriber had made must not rob the queue."""
+    bench = Bench()
+    dead = bench.target("dead")
+    address = bench.host.declare_address("dead", ("multicast",), auto_created=not declared)
+    subscriber = bench.host.declare_queue("subscriber", now=NOW)
+    bench.host.attach_queue(subscriber, address.name)
+    bench.drop(bench.source(expiry_address="dead"), letter(), reason=EXPIRED)
+    assert (pending(dead), pending(subscriber)) == (([], ["m"]) if declared else (["m"], []))
+    bench.host.attach_queue(dead, address.name)  # one of the address's own: then the address is meant
+    bench.drop(bench.source("r", expiry_address="dead"), letter(), reason=EXPIRED)
+    assert len(pending(dead)) + len(pending(subscriber)) == 3
 
 
 # ------------------------------------------------------------------ cycles

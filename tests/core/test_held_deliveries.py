@@ -45,6 +45,8 @@ class Pair:
         assert len(table._blocks) <= len(model) + 1
         tag = self.any_tag()
         assert (tag in table, table.get(tag)) == (tag in model, model.get(tag))
+        assert table.slots() == list(model.items())
+        assert table.slots(tag) == [(held, entry) for held, entry in model.items() if held <= tag]
 
     def any_tag(self) -> int:
         return self.chance.randint(0, self.last + 2)

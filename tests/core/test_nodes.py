@@ -186,9 +186,9 @@ def test_names_that_lead_nowhere():
         ("news::q", {}, NotFound, "not one of address 'news'"),
         ("/exchanges/none", {}, NotFound, "no exchange 'none'"),
         ("mine", {}, ResourceLocked, "locked queue"),
-        ("topic://q", {}, PreconditionFailed, "is a queue, not a topic"),
+        ("topic://q", {"create": False}, NotFound, "no queue, exchange or address 'q'"),
         ("work", {"routing_type": "multicast"}, PreconditionFailed, "'work' in vhost '/' is anycast only"),
-        ("queue://news", {}, PreconditionFailed, "'news' in vhost '/' is multicast only"),
+        ("queue://news", {"create": False}, NotFound, "no queue, exchange or address 'news'"),
         ("q", {"routing_type": "unicast"}, InvalidArgument, "unicast"),
     ):
         with pytest.raises(error, match=text):
@@ -210,6 +210,27 @@ def test_unknown_names_are_created_after_the_settings():
     assert "t" not in host.queues
     assert host.effects.created == ["r.q", "elsewhere", "t"]
     assert host.resolve_node("/queue/t", NOW).queue is host.queues["t"]
+
+
+@pytest.mark.parametrize("first", ["queue", "topic"])
+def test_a_queue_and_a_topic_of_one_name_live_side_by_side(first):
+    host = make_host()
+    spellings = {"queue": "queue://x", "topic": "topic://x"}
+    second = "topic" if first == "queue" else "queue"
+    for kind in (first, second):
+        assert host.resolve_node(spellings[kind], NOW).created
+    (subscriber,) = declare(host, "subscriber")
+    host.attach_queue(subscriber, "x")
+    assert host.resolve_node("x", NOW).queue is host.queues["x"]
+    assert host.resolve_node("x", NOW, routing_type="anycast").queue is host.queues["x"]
+    assert host.resolve_node("x", NOW, routing_type="multicast").node is host.addresses["x"]
+    assert host.resolve_node("/queues/x", NOW, routing_type="multicast").queue is host.queues["x"]
+    for kind, key in (("queue", ""), ("topic", "x")):
+        node = host.resolve_node(spellings[kind], NOW)
+        assert node.exchange == key
+        message = note(kind)
+        host.publish(message, host.route(node.exchange, node.routing_key, node.routing_type), NOW)
+    assert held(host, "x", "subscriber") == [["queue"], ["topic"]]
 
 
 # ---------------------------------------------------------------------- dead-letter and expiry queues

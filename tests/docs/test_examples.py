@@ -1,12 +1,16 @@
 """The examples of the documentation work: Python blocks marked ``<!-- test: broker -->`` run against a real broker.
 
-``amqp_url`` and ``http_url`` are given; the default addresses written out in a block are replaced by the broker's. A
-block that is followed by a ``text`` block must print exactly that. ``<!-- test: broker with PACKAGE -->`` runs with the
-system's Python where the Debian package is installed.
+They run as pasted: nothing is defined for them, only the default addresses are replaced by the broker's. A block that
+is followed by a ``text`` block must print exactly that. ``<!-- test: broker with PACKAGE -->`` runs with the system's
+Python where the Debian package is installed.
+
+All Python blocks of a page, one after the other, use no name that none of them defines.
 """
 
 from __future__ import annotations
 
+import ast
+import builtins
 import os
 import re
 import subprocess
@@ -17,6 +21,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from annulet.broker.configuration import load
 from tests.broker_process import BrokerProcess
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -25,6 +30,7 @@ EXAMPLE = re.compile(
     r"```python\n(?P<code>.*?)```(?:\s*```text\n(?P<output>.*?)```)?",
     re.DOTALL,
 )
+PYTHON = re.compile(r"```python\n(?P<code>.*?)```", re.DOTALL)
 DEBIAN_PYTHON = "/usr/bin/python3"
 DEBIAN_MODULES = Path("/usr/lib/python3/dist-packages")
 MODULES = {"python3-amqplib": "amqplib", "python3-qpid-proton": "proton"}
@@ -67,7 +73,6 @@ def test_example(process: BrokerProcess, example: Example, tmp_path: Path) -> No
     code = example.code.replace("127.0.0.1:5672", f"127.0.0.1:{process.amqp_port}")
     code = code.replace("127.0.0.1:8161", f"127.0.0.1:{process.http_port}")
     code = code.replace("127.0.0.1:61613", f"127.0.0.1:{process.stomp_port}")
-    code = f"amqp_url = {process.amqp_url!r}\nhttp_url = {process.http_url!r}\n{code}"
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     result = subprocess.run(
         [python, "-c", code], cwd=tmp_path, env=environment,
@@ -76,6 +81,71 @@ def test_example(process: BrokerProcess, example: Example, tmp_path: Path) -> No
     assert result.returncode == 0, f"{example.place}\n{result.stderr}"
     if example.output is not None:
         assert result.stdout == example.output, example.place
+
+
+GIVEN = {"spark"}
+"""What PySpark's shell and notebooks define."""
+
+
+PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_blocks_use_no_name_that_none_of_their_page_defines(page: Path) -> None:
+    text = page.read_text()
+    defined = {*dir(builtins), *GIVEN}
+    for match in PYTHON.finditer(text):
+        line = text.count("\n", 0, match.start("code"))
+        tree = ast.parse("\n" * line + match["code"], filename=page.name)  # a syntax error names page and line
+        defined |= names(tree, ast.Store)
+        unknown = names(tree, ast.Load) - defined
+        assert not unknown, f"docs/{page.name}:{line + 1}: a reader who pastes this has no {', '.join(sorted(unknown))}"
+
+
+GIVING = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)
+"""Nodes that give a name beside assignments, imports and arguments."""
+
+
+def names(tree: ast.AST, context: type[ast.expr_context]) -> set[str]:
+    """Return the names a block uses, or those it gives: by assignment, import, definition or argument."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, context):
+            found.add(node.id)
+        elif context is ast.Store and isinstance(node, ast.alias):
+            found.add((node.asname or node.name).split(".")[0])
+        elif context is ast.Store and isinstance(node, GIVING) and node.name:
+            found.add(node.name)
+        elif context is ast.Store and isinstance(node, ast.arg):
+            found.add(node.arg)
+    return found
+
+
+def test_the_check_of_names_finds_what_is_missing() -> None:
+    tree = ast.parse("import a.b\ndef f(c): return c\nfor d in f(a): print(d, missing)\n")
+    assert names(tree, ast.Load) - names(tree, ast.Store) - set(dir(builtins)) == {"missing"}
+
+
+CONFIGURATION = re.compile(r"```toml\n(?P<text>.*?)```", re.DOTALL)
+OTHER_FILES = ("[pipeline]",)
+"""What begins a file of another kind."""
+
+LEFT_OUT = "$..."
+"""Where a page shows the beginning of a hash only."""
+
+
+def test_configuration_files_are_accepted_as_pasted(tmp_path: Path) -> None:
+    file = tmp_path / "annulet.toml"
+    seen = 0
+    for page in PAGES:
+        for match in CONFIGURATION.finditer(page.read_text()):
+            text = match["text"]
+            if text.startswith(OTHER_FILES) or LEFT_OUT in text:
+                continue
+            file.write_text(text)
+            load(file)  # the error names the setting
+            seen += 1
+    assert seen >= 4
 
 
 def test_pages_that_show_a_client_have_an_example() -> None:

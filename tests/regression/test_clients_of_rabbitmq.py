@@ -10,8 +10,12 @@ from pamqp import commands, header
 
 from annulet import testing
 from annulet.broker.broker import Broker
+from annulet.core.arguments import Arguments
 from annulet.testing.clock import VirtualClock
 from tests.broker.amqp091.peer import Peer, bodies, publish
+from tests.broker.amqp10.peer import ACCEPTED, message
+from tests.broker.amqp10.peer import Peer as Peer10
+from tests.broker.stomp.peer import Peer as StompPeer
 
 BASIC, QUEUE = commands.Basic, commands.Queue
 
@@ -154,3 +158,100 @@ async def test_arguments_without_effect_outlive_the_broker_that_took_them(tmp_pa
         closed = await peer.ask(1, QUEUE.Declare(queue="r", arguments={"x-my-team": 1}), commands.Channel.Close)
         assert (closed.reply_code, "unknown queue argument 'x-my-team'" in closed.reply_text) == (406, True)
         leave(running.broker)
+
+
+# ---------------------------------------------------------------------- trails of deaths
+
+
+def delay_levels(broker: Broker) -> None:
+    """Have two queues that messages pass by expiring, the second from the first, and a third where they end."""
+    host = broker.hosts["/"]
+    for name, following in (("level-1", "level-0"), ("level-0", "work")):
+        arguments: Arguments = {
+            "x-message-ttl": 1000,
+            "x-dead-letter-exchange": "",
+            "x-dead-letter-routing-key": following,
+        }
+        host.declare_queue(name, now=broker.clock(), arguments=arguments)
+    host.declare_queue("work", now=broker.clock())
+
+
+def wait_out(broker: Broker) -> int:
+    """Let the two levels pass; return how many messages have come through."""
+    for _ in range(2):
+        advance(broker, 1000)
+    return broker.hosts["/"].queues["work"].order.count
+
+
+async def test_a_retry_with_the_trail_of_the_attempt_before_goes_through_the_same_queues(broker: Broker) -> None:
+    """B21: Celery 5.5 sends the headers of the request along, and its delay queues were a cycle then."""
+    delay_levels(broker)
+    peer = await Peer(broker).open(1)
+    await peer.send(1, publish(1, "level-1", b"task", headers={"mine": 1}))
+    for attempt in range(3):
+        assert wait_out(broker) == 1, attempt
+        await peer.take()
+        await peer.send(1, BASIC.Get(queue="work", no_ack=True))
+        headers = (await peer.one(header.ContentHeader)).properties.headers
+        assert [(death["queue"], death["count"]) for death in headers["x-death"]] == [("level-0", 1), ("level-1", 1)]
+        assert (headers["mine"], headers["x-first-death-queue"], "x-death-given" in headers) == (1, "level-1", False)
+        await peer.send(1, publish(1, "level-1", b"task", headers=headers))
+
+
+async def test_a_trail_that_a_publisher_wrote_reaches_consumers_as_it_came(broker: Broker) -> None:
+    """B21: applications count their attempts by it."""
+    peer = await Peer(broker).open(1)
+    trail = [{"queue": "q", "reason": "expired", "count": 4}]
+    await peer.send(1, QUEUE.Declare(queue="q"), publish(1, "q", headers={"x-death": trail}))
+    await peer.take()
+    await peer.send(1, BASIC.Get(queue="q", no_ack=True))
+    assert (await peer.one(header.ContentHeader)).properties.headers == {"x-death": trail, "x-death-given": True}
+
+
+async def test_a_retry_by_stomp_goes_through_the_same_queues(broker: Broker) -> None:
+    """B21, in another protocol."""
+    delay_levels(broker)
+    peer = await StompPeer(broker).open()
+    await peer.request("SEND", {"destination": "/queue/level-1"}, b"task")
+    for attempt in range(3):
+        assert wait_out(broker) == 1, attempt
+        await peer.send("SUBSCRIBE", {"destination": "/queue/work", "id": "1", "ack": "auto"})
+        headers = (await peer.next("MESSAGE")).headers
+        await peer.request("UNSUBSCRIBE", {"id": "1"})
+        trail = {name: headers[name] for name in headers if "death" in name}
+        await peer.request("SEND", {"destination": "/queue/level-1", **trail}, b"task")
+
+
+async def test_a_retry_by_amqp_1_0_goes_through_the_same_queues(broker: Broker) -> None:
+    """B21, in another protocol."""
+    delay_levels(broker)
+    peer = await Peer10(broker).open()
+    sender, receiver = await peer.sender("level-1"), await peer.receiver("work")
+    await peer.publish(sender, message(b"task"))
+    for attempt in range(3):
+        assert wait_out(broker) == 1, attempt
+        await peer.credit(receiver, 1)
+        (delivery,) = await peer.deliveries()
+        trail = delivery.annotations["x-opt-deaths"]
+        assert [death["queue"] for death in trail] == ["level-0", "level-1"]
+        await peer.settle(ACCEPTED, delivery)
+        await peer.publish(sender, message(b"task", annotations={"x-opt-deaths": trail}))
+
+
+async def test_a_consumer_that_does_not_settle_is_ended_and_can_ask_for_more_time(broker: Broker) -> None:
+    """B15: RabbitMQ's ``x-consumer-timeout``, with an extension that RabbitMQ does not have."""
+    peer = await Peer(broker).open(1)
+    await peer.send(1, QUEUE.Declare(queue="q", arguments={"x-consumer-timeout": 60_000}), publish(1, "q", b"task"))
+    await peer.send(1, BASIC.Consume(queue="q"))
+    assert bodies(await peer.take()) == [b"task"]
+    for _ in range(6):
+        for _ in range(10):
+            advance(broker, 4000)
+            broker.consumer_timeouts.tick(broker.clock())
+        await peer.send(1, publish(1, "", headers={"x-extend-delivery": 1}))
+    assert await peer.take() == []
+    for _ in range(20):
+        advance(broker, 5000)
+        broker.consumer_timeouts.tick(broker.clock())
+    assert (await peer.one(commands.Channel.Close)).reply_code == 406
+    assert broker.hosts["/"].queues["q"].order.count == 1

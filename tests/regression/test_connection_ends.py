@@ -129,7 +129,8 @@ async def test_the_last_frame_of_a_web_socket_arrives_whatever_is_sent_behind_th
     writer.write(peer.send(events.BytesMessage(STOMP_CONNECT % b"guest")))
     peer.receive_data(await reader.read(65_536))
     assert [item.data[:9] for item in peer.events()] == [b"CONNECTED"]
-    mistake = b"JUMP\n\n\0" + bytes(WEB_SOCKET_MESSAGE_BYTES_MAX if too_large else 0)
+    begun = b"SEND\ndestination:/queue/a\n\n"
+    mistake = begun + b"x" * WEB_SOCKET_MESSAGE_BYTES_MAX if too_large else b"JUMP\n\n\0"
     writer.write(peer.send(events.BytesMessage(mistake)))
     for _ in range(400):
         writer.write(peer.send(events.BytesMessage(STOMP_SEND)))

@@ -207,7 +207,7 @@ async def test_a_global_subscription_is_ended_as_jms_clients_do(broker: Broker, 
 
 
 async def test_a_global_subscription_is_shared_by_users_and_ended_by_its_own(broker: Broker) -> None:
-    """B23: who may join a global subscription may not thereby end it."""
+    """B23: a user that may join a global subscription may not end that of another user."""
     add_user(broker, "other")
     capabilities = ["shared", "global"]
     await subscribed(broker, name="sub", capabilities=capabilities)

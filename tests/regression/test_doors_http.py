@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import contextlib
+import random
 
 import httpx
 import pytest
+import structlog
 from wsproto import events
 
 from annulet import testing
-from annulet.broker.authentication import Authenticator
-from annulet.broker.configuration import BrokerConfiguration
+from annulet.broker.authentication import HASHER, Authenticator
+from annulet.broker.configuration import BrokerConfiguration, UserDeclaration
+from annulet.broker.limited_log import LINES_PER_SECOND
+from annulet.broker.limits import Limits
 from annulet.broker.listening import PeerFacts, is_loopback
 from annulet.broker.sasl import SaslExchange, Success
 from annulet.store.catalogue import Catalogue
+from annulet.testing.in_process import RunningBroker
 from tests.admin.test_web_socket import Page
 
 GUEST = "Basic " + base64.b64encode(b"guest:guest").decode()
@@ -79,3 +86,215 @@ async def test_an_anonymous_peer_is_no_administrator(protocol: str) -> None:
     named = await authenticator.login("guest", "guest", peer=peer)
     assert named is not None
     assert named.tags == {"administrator"}
+
+
+# ---------------------------------------------------------------------- slots
+
+UPGRADE = (
+    b"GET /ws HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+)
+HEALTH = b"GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n"
+
+
+async def ask(running: RunningBroker, octets: bytes) -> bytes:
+    """Send octets to the HTTP port and return what comes until the broker closes, or for as long as it says nothing."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(running.http_url.rpartition(":")[2]))
+    answer = b""
+    writer.write(octets)
+    with contextlib.suppress(ConnectionError, TimeoutError):
+        async with asyncio.timeout(0.2):
+            while data := await reader.read(65_536):
+                answer += data
+    writer.close()
+    with contextlib.suppress(ConnectionError):
+        await writer.wait_closed()
+    return answer
+
+
+async def all_slots_free(running: RunningBroker) -> None:
+    """Return when no connection is counted anywhere; a leak is a hang."""
+    broker = running.broker
+    async with asyncio.timeout(20):
+        while broker.web_sockets or broker.admission.http_connections or broker.admission.handshakes:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+    assert broker.admission.web_socket_strangers == broker.admission.handshakes_by_address == {}
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"Host: \xff\xfe.example",
+        b"Host: xn--\x80",
+        b"Host: localhost\r\nSec-WebSocket-Protocol: v12.stomp\xff",
+        b"Host: localhost\r\nSec-WebSocket-Extensions: permessage-deflate\xff",
+    ],
+)
+async def test_hand_shakes_that_cannot_be_parsed_leave_nothing_behind(header: bytes) -> None:
+    """A5: 620 of them before any login, and HTTP answered 503 until the restart."""
+    async with testing.broker() as running:
+        server = running.broker.services[0]._server  # type: ignore[attr-defined] # uvicorn's own account is looked at
+        with structlog.testing.capture_logs() as lines:
+            answers = [await ask(running, UPGRADE + header + b"\r\n\r\n") for _ in range(LINES_PER_SECOND + 20)]
+        assert all(answer.startswith(b"HTTP/1.1 400 ") for answer in answers)
+        assert len(lines) < len(answers), "the lines are limited"
+        assert not [line for line in lines if "exc_info" in line]
+        await all_slots_free(running)
+        assert not server.server_state.connections
+        assert not server.server_state.tasks
+        async with httpx.AsyncClient(base_url=running.http_url) as client:
+            assert (await client.get("/health/live")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "body", "status"),
+    [
+        ("PUT", "/api/v1/policies/%2F/p", {b"origin": b"http://[", b"authorization": GUEST.encode()}, b"{}", 403),
+        ("GET", "/api/v1/queues", {b"authorization": b"Basic \xff\xfe"}, b"", 401),
+        ("GET", "/api/v1/queues", {b"authorization": "Basic Z3Vlc3Q6Z3Vlc3Qé".encode()}, b"", 401),
+        ("GET", "/metrics", {b"host": b"\xff"}, b"", 401),
+        ("POST", "/api/v1/backups", {b"authorization": GUEST.encode()}, b'{"directory": "/tmp/a\\u0000b"}', 400),
+        ("GET", "/api/v1/queues/%2F/%00%ff", {b"authorization": GUEST.encode()}, b"", 404),
+        ("GET", "/api/v1/queues/%00/%00", {b"authorization": GUEST.encode()}, b"", 404),
+    ],
+)
+async def test_what_cannot_be_read_is_refused_and_no_defect(
+    method: str, path: str, headers: dict[bytes, bytes], body: bytes, status: int
+) -> None:
+    """A5: each was an exception with a traceback, and the answer 500."""
+    async with testing.broker() as running, httpx.AsyncClient(base_url=running.http_url) as client:
+        with structlog.testing.capture_logs() as lines:
+            answer = await client.request(method, path, headers=list(headers.items()), content=body)
+        assert answer.status_code == status, answer.text
+        assert not [line for line in lines if line["log_level"] == "error"]
+
+
+async def test_hostile_requests_cost_no_slot_and_no_defect() -> None:
+    """A5: whatever a stranger sends to the HTTP port, all slots come back and no exception is one of ours."""
+    dice = random.Random(30)
+    names = (b"Host", b"Origin", b"Authorization", b"Sec-WebSocket-Protocol", b"Sec-WebSocket-Extensions", b"Upgrade",
+             b"Connection", b"Sec-WebSocket-Key", b"Sec-WebSocket-Version", b"Content-Length", b"Transfer-Encoding",
+             b"X-Forwarded-For", b"Expect", b"Accept-Encoding", b"Cookie")  # fmt: skip
+    values = (b"localhost", b"\xff", b"http://[", b"http://[::1", b"[::1]:99999", b"null", b"Basic \xff", b"Basic Og==",
+              b"websocket", b"Upgrade", b"13", b"v12.stomp", b"-1", b"9" * 20, b"chunked", b"100-continue", b"a, \xe9",
+              b"x" * 300, b"", b"\x80:80", b"%00", b"xn--a", b"127.0.0.1@evil", b"a;b=\"")  # fmt: skip
+    targets = (b"/ws", b"/stomp", b"/metrics", b"/health/ready", b"/api/v1/queues", b"/api/v1/queues/%2F/%ff?x=%ff",
+               b"/%", b"*", b"http://[/", b"//evil/ws", b"/api/v1/losses?vhost=%00")  # fmt: skip
+    async with testing.broker() as running:
+        with structlog.testing.capture_logs() as lines:
+            for _ in range(40):
+                await asyncio.gather(*(ask(running, _request(dice, names, values, targets)) for _ in range(8)))
+        await all_slots_free(running)
+        assert [line for line in lines if line["log_level"] == "error"] == []
+        assert not [line for line in lines if "exc_info" in line]
+        assert b"200 OK" in await ask(running, HEALTH)
+
+
+def _request(
+    dice: random.Random, names: tuple[bytes, ...], values: tuple[bytes, ...], targets: tuple[bytes, ...]
+) -> bytes:
+    method = dice.choice([b"GET", b"GET", b"GET", b"PUT", b"POST", b"HEAD", b"CONNECT", b"\xff"])
+    head = (
+        method + b" " + dice.choice(targets) + dice.choice([b" HTTP/1.1", b" HTTP/1.1", b" HTTP/1.0", b"", b" HTTP/9"])
+    )
+    lines = [head]
+    if dice.random() < 0.5:
+        lines += UPGRADE.split(b"\r\n")[1:-1]
+    if dice.random() < 0.7:
+        lines.append(b"Host: localhost")
+    lines += [dice.choice(names) + b": " + dice.choice(values) for _ in range(dice.randrange(5))]
+    behind = dice.choice([b"", b"x", b"\x82\x81\0\0\0\0\n", b"\x89\x80\0\0\0\0", b"\xff" * 20, b"0\r\n\r\n"])
+    return b"\r\n".join(lines) + b"\r\n\r\n" + behind
+
+
+# ---------------------------------------------------------------------- turns
+
+
+@pytest.mark.parametrize("frame", [b"\x82\x81\0\0\0\0\n", b"\x89\x80\0\0\0\0"], ids=["frames", "pings"])
+async def test_tiny_frames_before_the_login_let_others_have_their_turns(frame: bytes) -> None:
+    """A8: a read of them held the loop for seconds; now pieces of it take turns, and so much is heard of a stranger."""
+    async with testing.broker() as running:
+        page = Page(running)
+        assert isinstance(await page.open(), events.AcceptConnection)
+        page.writer.write(frame * 60_000)
+        with contextlib.suppress(ConnectionError):
+            while await page.reader.read(65_536):
+                assert b"200 OK" in await ask(running, HEALTH)
+        assert running.broker.input_turns.cut > 0
+        assert running.broker.admission.limit_hits["STOMP", "max_unauthenticated_bytes"] == 1
+        page.close()
+        await all_slots_free(running)
+
+
+# ---------------------------------------------------------------------- one address
+
+
+async def test_one_address_leaves_handshakes_to_others() -> None:
+    """A10: one address could take all hand-shake slots."""
+    default = Limits()
+    assert 0 < default.max_handshakes_per_address < default.max_handshakes
+    async with testing.broker(limits=Limits(max_handshakes=4, max_handshakes_per_address=2)) as running:
+        host, port = running.broker.amqp_address
+        greedy = [await asyncio.open_connection(host, port) for _ in range(6)]
+        for reader, _ in greedy[2:]:
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b"", "cut"
+        admission = running.broker.admission
+        assert admission.handshakes_by_address == {"127.0.0.1": 2}
+        assert admission.refused["max_handshakes_per_address"] == 4
+        reader, writer = await asyncio.open_connection(host, port, local_addr=("127.0.0.2", 0))
+        writer.write(b"AMQP\0\0\x09\x01")
+        assert (await reader.readexactly(1)) == b"\x01", "another address is served"
+        for _, each in (*greedy, (reader, writer)):
+            each.close()
+        await all_slots_free(running)
+
+
+async def test_health_answers_while_every_slot_has_a_slow_request() -> None:
+    """A10: slow requests kept health from answering for ten seconds."""
+    async with testing.broker() as running:
+        port = int(running.http_url.rpartition(":")[2])
+        slow = [await asyncio.open_connection("127.0.0.1", port) for _ in range(150)]
+        parts = (b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n1")
+        for number, (_, writer) in enumerate(slow):
+            with contextlib.suppress(ConnectionError):
+                writer.write(parts[number % 2])
+        for _ in range(5):
+            assert b"200 OK" in await ask(running, HEALTH)
+        assert running.broker.admission.handshakes_timed_out == 0, "they were not waited for"
+        for _, writer in slow:
+            writer.close()
+        await all_slots_free(running)
+
+
+async def test_a_peer_that_hangs_up_is_no_defect() -> None:
+    """A10: a peer that closed while its request was read or answered was logged as a defect."""
+    head = b"PUT /api/v1/policies/%2F/p HTTP/1.1\r\nhost: localhost\r\nauthorization: " + GUEST.encode()
+    async with testing.broker() as running:
+        port = int(running.http_url.rpartition(":")[2])
+        with structlog.testing.capture_logs() as lines:
+            for octets in (
+                head + b"\r\ncontent-length: 100\r\n\r\n{",
+                b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n",
+            ):
+                for pause in (0.0, 0.05):
+                    _, writer = await asyncio.open_connection("127.0.0.1", port)
+                    writer.write(octets)
+                    await writer.drain()
+                    await asyncio.sleep(pause)
+                    writer.transport.abort()
+            await all_slots_free(running)
+        assert [line for line in lines if line["log_level"] == "error"] == []
+
+
+async def test_logins_do_not_change_which_mechanisms_are_offered() -> None:
+    """A10: SCRAM was offered after the first login only, so that a second connection met what the first did not."""
+    peer = PeerFacts("127.0.0.1", 1, is_loopback=True)
+    users = {"alice": UserDeclaration(HASHER.hash("secret")), "bob": UserDeclaration(HASHER.hash("word"))}
+    for declared in ({}, users):
+        authenticator = Authenticator(Catalogue(":memory:"), BrokerConfiguration(users=declared))
+        before = [authenticator.mechanisms(peer, protocol) for protocol in ("amqp091", "amqp10")]
+        for name, password in (("guest", "guest"), ("alice", "secret"), ("bob", "word")):
+            await authenticator.login(name, password, peer=peer)
+        assert [authenticator.mechanisms(peer, protocol) for protocol in ("amqp091", "amqp10")] == before
+        assert any(name.startswith("SCRAM") for name in before[1]) is (not declared)

@@ -20,9 +20,9 @@ EXAMPLE = re.compile(
 @pytest.mark.spark
 @pytest.mark.parametrize("page", ["spark-engine.md", "spark-operators.md"])
 def test_the_example_prints_what_the_page_says(
-    page: str, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    page: str, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     match = EXAMPLE.search((PAGES / page).read_text())
     assert match is not None
-    exec(compile(match["code"], page, "exec"), {"spark": spark, "directory": str(tmp_path)})
+    exec(compile(match["code"], page, "exec"), {"spark": spark})
     assert capsys.readouterr().out == match["output"]

@@ -1,7 +1,8 @@
 """The examples of the documentation that need Spark: Python blocks marked ``<!-- test: spark -->`` run on the session.
 
-``<!-- test: spark with NAME NAME -->`` gives them a broker with these queues. ``spark``, ``bulk_url`` and ``amqp_url``
-are defined. A block that is followed by a ``text`` block must print exactly that.
+``<!-- test: spark with NAME NAME -->`` gives them a broker with these queues. ``spark`` is defined, as in PySpark's
+shell, and the default addresses are replaced by the broker's. A block that is followed by a ``text`` block must print
+exactly that.
 """
 
 from __future__ import annotations
@@ -44,6 +45,12 @@ def examples() -> Iterator[Any]:
             )
 
 
+def at_broker(code: str, broker: BrokerThread) -> str:
+    """Return an example with the test's broker in the place of one at the default addresses."""
+    amqp = broker.running.amqp_url.rpartition("@")[2].rstrip("/")
+    return code.replace("127.0.0.1:5672", amqp).replace("annulet://guest:guest@127.0.0.1:8815/", broker.url)
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize(("code", "output", "queues"), list(examples()))
 def test_example(
@@ -66,11 +73,9 @@ def test_example(
     printed = io.StringIO()
     given = {
         "spark": spark,
-        "bulk_url": broker.url,
-        "amqp_url": broker.running.amqp_url,
         "print": partial(print, file=printed),  # the broker's thread logs to standard output
     }
-    exec(compile(code, "example", "exec"), given)
+    exec(compile(at_broker(code, broker), "example", "exec"), given)
     if output is not None:
         assert printed.getvalue() == output
 
@@ -82,14 +87,12 @@ def test_notebook(spark: SparkSession, broker: BrokerThread, page: str) -> None:
     printed = io.StringIO()
     given = {
         "spark": spark,
-        "bulk_url": broker.url,
-        "amqp_url": broker.running.amqp_url,
         "print": partial(print, file=printed),  # as above
     }
     cells = list(CELL.finditer((DOCS / page).read_text()))
     assert len(cells) > 1
     for number, cell in enumerate(cells, 1):
-        exec(compile(cell["code"], f"{page} cell {number}", "exec"), given)
+        exec(compile(at_broker(cell["code"], broker), f"{page} cell {number}", "exec"), given)
         assert cell["output"] is None or printed.getvalue() == cell["output"], f"{page} cell {number}"
         printed.seek(0)
         printed.truncate()

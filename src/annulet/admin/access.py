@@ -15,7 +15,6 @@ another site cannot make a browser change anything with its user's credentials.
 from __future__ import annotations
 
 import base64
-import binascii
 from typing import TYPE_CHECKING, Final
 
 from annulet.admin.local_requests import came_over_loopback, is_local, origin_authority, peer_address, refused_origin
@@ -100,7 +99,7 @@ def read_credentials(request: Request) -> tuple[str, str]:
         raise ResourceError(401, "HTTP Basic credentials are needed", CHALLENGE)
     try:
         name, colon, password = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError) as error:
+    except ValueError as error:  # no base64, no UTF-8, or no ASCII to begin with
         raise ResourceError(401, "the Basic credentials are not base64 of UTF-8 text", CHALLENGE) from error
     if not colon:
         raise ResourceError(401, "the Basic credentials are not USER:PASSWORD", CHALLENGE)

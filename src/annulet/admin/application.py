@@ -21,7 +21,13 @@ from annulet.admin import (
     queues,
     web_socket,
 )
-from annulet.admin.responses import ResourceError, answer_http_exception, answer_refusal, answer_resource_error
+from annulet.admin.responses import (
+    ResourceError,
+    answer_defect,
+    answer_http_exception,
+    answer_refusal,
+    answer_resource_error,
+)
 from annulet.core.errors import CoreError
 from annulet.store.errors import CatalogueError
 
@@ -56,6 +62,7 @@ def build_application(broker: Broker) -> Starlette:
             HTTPException: answer_http_exception,
             CoreError: answer_refusal,
             CatalogueError: answer_refusal,
+            Exception: answer_defect,
         },
     )
     application.state.broker = broker

@@ -43,6 +43,8 @@ async def start_backup(request: Request) -> Response:
         raise ResourceError(403, "backups are taken from the broker's own machine; run annulet backup there")
     given = await read_fields(request, {"directory": TEXT})
     directory = required(given, "directory", "an absolute path of a directory that is empty or not there")
+    if "\0" in directory:
+        raise ResourceError(400, f"field 'directory' must be a path, and no path has NUL in it: {directory!r}")
     broker = broker_of(request)
     try:
         backup = await broker.backups.start(Path(directory))

@@ -7,12 +7,19 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from annulet.admin.http_connection import ANSWER_SECONDS, BODY_SECONDS, HTTP_CONNECTIONS_MAX
-from annulet.admin.web_socket import LIMIT_MESSAGE, WEB_SOCKET_MESSAGE_BYTES_MAX, WEB_SOCKETS_MAX
-from annulet.broker.admission import LIMIT_WEB_SOCKETS
+from annulet.admin.web_socket import (
+    LIMIT_MESSAGE,
+    WEB_SOCKET_MESSAGE_BYTES_MAX,
+    WEB_SOCKET_STRANGERS_MAX,
+    WEB_SOCKETS_MAX,
+)
+from annulet.broker.admission import LIMIT_STRANGERS, LIMIT_WEB_SOCKETS
 from annulet.broker.delivery_shares import BROWSER_PART, LEAST_SECONDS, SHARE_LEAST, TURN_DELIVERIES
 from annulet.broker.delivery_shares import TURN_SECONDS as DELIVERIES_SECONDS
 from annulet.broker.history import COUNTERS_MILLISECONDS
 from annulet.broker.input_shares import INPUT_BYTES_FIRST, INPUT_BYTES_LEAST, INPUT_BYTES_MAX, INPUT_SECONDS
+from annulet.broker.input_turns import PIECE_BYTES
+from annulet.broker.input_turns import TURN_SECONDS as STRANGER_SECONDS
 from annulet.broker.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, STRANGER_BYTES_MAX
 from annulet.broker.lost_wakes import CONSUMERS_LOOKED_AT
 from annulet.broker.scanning import BROWSER_SHARE, CHARGED_MAX, SHARE, TURN_SECONDS
@@ -85,15 +92,13 @@ def bounds(broker: Broker) -> dict[str, float]:
         "http_body_seconds": BODY_SECONDS,
         "http_answer_seconds": ANSWER_SECONDS,
         LIMIT_WEB_SOCKETS: WEB_SOCKETS_MAX,
+        LIMIT_STRANGERS: WEB_SOCKET_STRANGERS_MAX,
         LIMIT_MESSAGE: WEB_SOCKET_MESSAGE_BYTES_MAX,
         "stomp_headers_max": MAX_HEADERS,
         LIMIT_SUBSCRIPTIONS: SUBSCRIPTIONS_MAX,
         LIMIT_TRANSACTIONS: TRANSACTIONS_MAX,
         LIMIT_TEMPORARY_QUEUES: TEMPORARY_QUEUES_MAX,
-        "input_bytes_per_turn": INPUT_BYTES_MAX,
-        "input_bytes_per_turn_first": INPUT_BYTES_FIRST,
-        "input_bytes_per_turn_least": INPUT_BYTES_LEAST,
-        "input_turn_seconds": INPUT_SECONDS,
+        **_bounds_of_input(),
         "deliveries_per_turn": TURN_DELIVERIES,
         "deliveries_per_turn_least": SHARE_LEAST,
         "deliveries_per_turn_least_browsing": SHARE_LEAST // BROWSER_PART,
@@ -142,6 +147,18 @@ def _bounds_of_times(broker: Broker) -> dict[str, float]:
         "linger_seconds": LINGER_SECONDS,
         "linger_bytes_max": LINGER_BYTES_MAX,
         "linger_stranger_bytes_max": STRANGER_BYTES_MAX,
+    }
+
+
+def _bounds_of_input() -> dict[str, float]:
+    """Return how much of what peers send is handled in one turn."""
+    return {
+        "input_bytes_per_turn": INPUT_BYTES_MAX,
+        "input_bytes_per_turn_first": INPUT_BYTES_FIRST,
+        "input_bytes_per_turn_least": INPUT_BYTES_LEAST,
+        "input_turn_seconds": INPUT_SECONDS,
+        "stranger_turn_seconds": STRANGER_SECONDS,
+        "stranger_piece_bytes": PIECE_BYTES,
     }
 
 

@@ -102,6 +102,7 @@ class Snapshot:
     bounds: dict[str, float] = dataclasses.field(default_factory=dict)
     log: dict[str, float] = dataclasses.field(default_factory=dict)
     refused_connections: dict[str, int] = dataclasses.field(default_factory=dict)  # by the limit's name
+    protocol_errors: Counter[tuple[str, str]] = dataclasses.field(default_factory=Counter)  # by protocol and code
     limit_hits: Counter[tuple[str, str]] = dataclasses.field(default_factory=Counter)  # by protocol and limit
     lags: LagFigures = dataclasses.field(default_factory=LagFigures)
     stalls: list[int] = dataclasses.field(default_factory=list)  # looks at the loop, by class of lateness
@@ -180,10 +181,7 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         "audited_operations": ("Management operations in the audit trail, with those it forgot", broker.audit.total),
         "messages_unroutable": ("Publishes that reached no queue", broker.unroutable),
         "publishes_refused": ("Persistent publishes refused because the disk takes no more", broker.refused_publishes),
-        "deliveries_too_large": (
-            "Deliveries withheld because the message's header does not fit into a frame of the consumer's connection",
-            broker.deliveries_too_large,
-        ),
+        **_deliveries(broker),
         "conversions": ("Messages converted to the protocol of a consumer", CONVERSIONS.conversions),
         "conversions_failed": ("Messages that could not be converted", CONVERSIONS.failures),
         "publishes_over_limit": ("Publishes that a full queue or address refused", broker.limit_refusals),
@@ -204,6 +202,7 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
     snapshot.stalls, snapshot.held = list(broker.loop_watch.counts), list(broker.loop_watch.counts_held)
     snapshot.stalled_seconds, snapshot.held_seconds = broker.loop_watch.total, broker.loop_watch.total_held
     snapshot.refused_connections = dict(admission.refused)
+    snapshot.protocol_errors.update(broker.protocol_errors.counts)
     snapshot.limit_hits.update(admission.limit_hits)
     for connection in connections:
         for limit, count in connection.engine.limit_hits.items():
@@ -235,6 +234,17 @@ def _fed(broker: Broker) -> dict[str, tuple[str, float]]:
             "Losses that could not be put into amq.ledger; the ledger itself has them",
             broker.fed_losses[LEDGER_QUEUE],
         ),
+    }
+
+
+def _deliveries(broker: Broker) -> dict[str, tuple[str, float]]:
+    return {
+        "deliveries_too_large": (
+            "Deliveries withheld because the message's header does not fit into a frame of the consumer's connection",
+            broker.deliveries_too_large,
+        ),
+        "consumers_timed_out": ("Consumers ended as they did not settle in time", broker.consumer_timeouts.timed_out),
+        "deliveries_extended": ("Deliveries whose time their consumer began anew", broker.consumer_timeouts.extended),
     }
 
 
@@ -345,6 +355,14 @@ class BrokerCollector(Collector):
         for (protocol, limit), count in sorted(self._snapshot.limit_hits.items()):
             hits.add_metric([protocol, limit], count)
         yield hits
+        errors = CounterMetricFamily(
+            "annulet_protocol_errors",
+            "Errors with which the broker ended a connection, session, channel or link",
+            labels=["protocol", "code"],
+        )
+        for (protocol, code), count in sorted(self._snapshot.protocol_errors.items()):
+            errors.add_metric([protocol, code], count)
+        yield errors
         snapshot = self._snapshot
         text = "How late a timer of 50 ms fired: longer stalls are always seen, shorter ones by chance"
         yield _lateness("annulet_event_loop_stall_seconds", text, snapshot.stalls, snapshot.stalled_seconds)

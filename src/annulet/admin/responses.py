@@ -66,6 +66,12 @@ async def answer_refusal(_request: Request, error: Exception) -> Response:
     return json_response({"error": STATUS_WORDS[status], "reason": str(error)}, status)
 
 
+async def answer_defect(_request: Request, _error: Exception) -> Response:
+    """Exception handler of everything else: a defect of ours, which is in the log."""
+    reason = "the broker met a defect of its own; its log says where"
+    return json_response({"error": "internal_error", "reason": reason}, 500)
+
+
 async def answer_http_exception(_request: Request, error: Exception) -> Response:
     """Exception handler of Starlette's own errors: no such path, no such method."""
     if not isinstance(error, HTTPException):

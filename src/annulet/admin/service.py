@@ -10,7 +10,9 @@ import structlog
 import uvicorn
 
 from annulet.admin.application import build_application
+from annulet.admin.defects import DefectBoundary
 from annulet.admin.http_connection import HTTP_CONNECTIONS_MAX, protocol_of
+from annulet.admin.http_front import HttpFront
 from annulet.admin.web_socket import WEB_SOCKET_MESSAGE_BYTES_MAX, WEB_SOCKETS_MAX
 from annulet.admin.web_socket_protocol import web_socket_protocol_of
 from annulet.broker.listening import bound_endpoint, open_listening_socket
@@ -123,13 +125,14 @@ class AdminService:
         if self.endpoint is not None:
             sockets.append(open_listening_socket(self.endpoint, "HTTP", "--http"))
             self.endpoint = bound_endpoint(sockets[0])
+        front = HttpFront(broker)
         config = uvicorn.Config(
-            build_application(broker),
+            DefectBoundary(build_application(broker), front.log),
             log_config=None,
             access_log=False,
             lifespan="off",
-            http=protocol_of(broker),
-            ws=web_socket_protocol_of(broker),
+            http=protocol_of(front),
+            ws=web_socket_protocol_of(front),
             ws_max_size=WEB_SOCKET_MESSAGE_BYTES_MAX,
             ws_per_message_deflate=False,  # a small message could unpack to a large one
             proxy_headers=False,  # the peer's address decides what it may do: nobody may claim another one

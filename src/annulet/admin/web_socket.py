@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import structlog
@@ -16,7 +17,9 @@ from starlette.websockets import WebSocketDisconnect, WebSocketState
 
 from annulet.admin.local_requests import peer_address, refused_origin, was_forwarded
 from annulet.admin.web_socket_protocol import lower_half
-from annulet.broker.admission import LIMIT_WEB_SOCKETS
+from annulet.broker.admission import LIMIT_STRANGERS, LIMIT_WEB_SOCKETS
+from annulet.broker.limited_log import LimitedLog
+from annulet.broker.listening import site_of
 from annulet.broker.stomp.connection import StompConnection
 from annulet.broker.transport import CLOSE_GRACE_SECONDS
 
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from annulet.broker.broker import Broker
 
 logger = structlog.get_logger(__name__)
+_defects: Final = LimitedLog(logger)
 
 PATHS: Final = ("/ws", "/stomp")
 """RabbitMQ's path, and the one of ActiveMQ and Artemis examples."""
@@ -35,13 +39,16 @@ SUBPROTOCOLS: Final = ("v12.stomp", "v11.stomp", "v10.stomp")
 """Names of the versions (IANA's registry), the best first. The version itself is negotiated by CONNECT."""
 
 WEB_SOCKETS_MAX: Final = 256
-"""WebSockets at a time: with the largest message each, 1 GiB. Programs use the STOMP port, which has its own limits."""
+"""WebSockets at a time. Programs use the STOMP port, which has its own limits."""
 
 WEB_SOCKET_MESSAGE_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Largest WebSocket message in bytes, which is held whole before STOMP sees it; larger frames come in several."""
+"""Largest WebSocket message in bytes; larger STOMP frames come in several."""
 
 LIMIT_MESSAGE: Final = "web_socket_message_bytes_max"
 """What the metrics call it."""
+
+WEB_SOCKET_STRANGERS_MAX: Final = 128
+"""WebSockets of one address that are not logged in: half of all, so that one address leaves the others a half."""
 
 POLICY_VIOLATION: Final = 1008
 """RFC 6455 §7.4.1. Before the hand-shake is accepted it is answered 403."""
@@ -61,8 +68,6 @@ class WebSocketTransport:
         self._high = 0
         self._writing_paused = False
         self._wanted = asyncio.Event()  # there is something to send, or nothing more will come
-        self._reading = asyncio.Event()
-        self._reading.set()
         self._closing = False
         self._binary = False
         self._tasks: list[asyncio.Task[None]] = []
@@ -90,6 +95,7 @@ class WebSocketTransport:
         """Queue octets."""
         if self._closing:
             return
+        self._note_login()
         self._output.append(data)
         self._output_size += len(data)
         self._wanted.set()
@@ -99,11 +105,12 @@ class WebSocketTransport:
 
     def pause_reading(self) -> None:
         """Take nothing more from the peer; it is held back by TCP."""
-        self._reading.clear()
+        self._lower.held = True
 
     def resume_reading(self) -> None:
-        """Go on."""
-        self._reading.set()
+        """Go on, in a later turn: what comes must not be served in the middle of what is."""
+        self._lower.held = False
+        asyncio.get_running_loop().call_soon(self._lower.go_on)
 
     def is_closing(self) -> bool:
         """Say whether :meth:`close` was called."""
@@ -128,14 +135,24 @@ class WebSocketTransport:
         if self._closing and not self._output:  # it was not let in
             return
         self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._write())]
+        self._lower.receiver = self._receive
+        self._lower.go_on()
         try:
             await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            self._lower.receiver = None
             for task in self._tasks:
                 task.cancel()
             for ending in await asyncio.gather(*self._tasks, return_exceptions=True):
-                if isinstance(ending, Exception) and not isinstance(ending, WebSocketDisconnect):
-                    logger.error("defect while serving a web socket", peer=self._protocol.name, exc_info=ending)
+                if isinstance(ending, Exception) and not self._is_end(ending):
+                    _defects.defect("defect while serving a web socket", ending, peer=self._protocol.name)
+            self._tasks = []  # the frames of a task that was cancelled hold this object
+
+    def _is_end(self, error: Exception) -> bool:
+        """Say whether it only tells that the peer is gone, or has closed while something was on its way to it."""
+        if isinstance(error, WebSocketDisconnect | OSError):
+            return True
+        return isinstance(error, RuntimeError) and self._lower.transport.is_closing()
 
     async def finish(self) -> None:
         """Close what is still open, without waiting for a peer that reads nothing."""
@@ -147,18 +164,22 @@ class WebSocketTransport:
             cut.cancel()
 
     async def _read(self) -> None:
-        while True:
-            await self._reading.wait()
-            message = await self._web_socket.receive()
-            if message["type"] == "websocket.disconnect":
-                if self._lower.message_too_large:
-                    self._protocol.engine.count_hit(LIMIT_MESSAGE)
-                return
-            text = message.get("text")
-            self._binary = text is None
-            data = message["bytes"] if text is None else text.encode("utf-8", "surrogatepass")
-            if not self._closing:
-                self._protocol.data_received(data)
+        """Wait for the end: what messages carry comes to :meth:`_receive`."""
+        while (await self._web_socket.receive())["type"] != "websocket.disconnect":
+            logger.debug("message beside the lower half", peer=self._protocol.name)
+        if self._lower.message_too_large:
+            self._protocol.engine.count_hit(LIMIT_MESSAGE)
+
+    def _receive(self, data: bytes, text: bool) -> None:
+        """Serve a piece of the stream, in the turn that parsed it."""
+        self._binary = not text
+        if not self._closing:
+            self._protocol.data_received(data)
+            self._note_login()
+
+    def _note_login(self) -> None:
+        if self._lower.stranger and getattr(self._protocol, "opened", False):
+            self._lower.end_stranger()
 
     async def _write(self) -> None:
         while True:
@@ -199,9 +220,15 @@ async def serve(web_socket: WebSocket) -> None:
     offered = web_socket.scope.get("subprotocols", [])
     connection = StompConnection(broker)
     connection.tls_listener = "https"
-    transport = WebSocketTransport(web_socket, lower_half(web_socket.scope), connection)
+    connection.paces_strangers = False  # the lower half does, for all it carries
+    lower = lower_half(web_socket.scope)
+    transport = WebSocketTransport(web_socket, lower, connection)
+    site = site_of(peer_address(web_socket))
     broker.web_sockets += 1
     broker.connections_accepted += 1
+    broker.admission.web_socket_strangers[site] += 1
+    lower.known = partial(broker.admission.web_socket_known, site)
+    lower.leave_slot()  # it is counted here from now on
     try:
         await web_socket.accept(subprotocol=next((name for name in SUBPROTOCOLS if name in offered), None))
         connection.connection_made(cast("asyncio.Transport", transport))
@@ -213,6 +240,7 @@ async def serve(web_socket: WebSocket) -> None:
             connection.connection_lost(None)
             await transport.finish()
         finally:
+            lower.end_stranger()
             broker.web_sockets -= 1
 
 
@@ -226,6 +254,10 @@ def refusal(web_socket: WebSocket, broker: Broker) -> tuple[str, str]:
     if broker.web_sockets >= WEB_SOCKETS_MAX:
         text = f"there are {WEB_SOCKETS_MAX} web sockets, which is the limit; close some, or use the STOMP port"
         return LIMIT_WEB_SOCKETS, text
+    site = site_of(peer_address(web_socket))
+    if broker.admission.web_socket_strangers[site] >= WEB_SOCKET_STRANGERS_MAX:
+        text = f"address {site} has {WEB_SOCKET_STRANGERS_MAX} web sockets that are not logged in, which is the limit"
+        return LIMIT_STRANGERS, text
     offered = web_socket.scope.get("subprotocols", [])
     if offered and not set(offered) & set(SUBPROTOCOLS):
         return "", f"subprotocols {', '.join(offered)[:100]} are not served; offer {', '.join(SUBPROTOCOLS)} or none"

@@ -1,38 +1,68 @@
 """The lower half of WebSockets with bounds that uvicorn's lacks.
 
-uvicorn answers every ping of a peer that reads nothing, waits for such a peer for ever when it closes, and takes the
-silence of one that we do not read for death. And an application sees no socket: nothing could be cut.
+uvicorn answers every ping, of a peer that reads nothing too, waits for such a peer for ever when it closes, and takes
+the silence of one that we do not read for death. It parses a read of thousands of tiny frames at once. A hand-shake
+that it cannot parse takes a place among its connections for ever. And an application sees no socket: nothing could be
+cut.
+
+What a message carries is handed on as it comes, before the message is whole, in the turn that parsed it: see
+:mod:`annulet.broker.input_turns`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
+from wsproto import events
 
-from annulet.broker.lingering import LINGER_BYTES_MAX
+from annulet.admin.http_connection import BAD_REQUEST
+from annulet.admin.http_front import REASON_CHARACTERS_MAX
+from annulet.broker.input_turns import PacedInput
+from annulet.broker.lingering import LINGER_BYTES_MAX, STRANGER_BYTES_MAX
 from annulet.broker.listening import release_transport
 from annulet.broker.transport import CLOSE_GRACE_SECONDS
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
-    from wsproto import events
-
+    from annulet.admin.http_front import HttpFront
+    from annulet.admin.http_slots import HttpSlot
     from annulet.broker.broker import Broker
 
 EXTENSION: Final = "annulet.lower"
 """Where :func:`lower_half` finds a WebSocket's :class:`Lower` in its ASGI scope."""
 
+STRANGER_OCTETS: Final = 2
+"""Octets on the line for each that a peer may say before its login (``max_unauthenticated_bytes``): frames of ordinary
+size add a tenth, frames of one octet six times as much."""
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
 
 @dataclass(slots=True)
 class Lower:
-    """What is below a WebSocket."""
+    """What is below a WebSocket, and what the application tells it."""
 
     transport: asyncio.Transport
     message_too_large: bool = False  # it ends because of a message beyond ``ws_max_size``
+    receiver: Callable[[bytes, bool], None] | None = None  # gets octets, and whether they came as text
+    held: bool = False  # the receiver takes nothing for now
+    stranger: bool = True  # the peer is not logged in
+    go_on: Callable[[], None] = field(default=_nothing)  # to be called when ``receiver`` or ``held`` has changed
+    leave_slot: Callable[[], None] = field(default=_nothing)  # it is counted as a WebSocket from now on
+    known: Callable[[], None] = field(default=_nothing)  # called once when the peer is no stranger any longer
+
+    def end_stranger(self) -> None:
+        """The peer is logged in, or gone."""
+        if self.stranger:
+            self.stranger = False
+            self.known()
 
 
 LINGERING_MAX: Final = 256
@@ -64,7 +94,7 @@ class LingeringTransport:
     def close(self) -> None:
         """Close once the peer has; at once where it has said its last."""
         transport, protocol = self._transport, self._protocol
-        if protocol is None:
+        if protocol is None or self._handed_over:  # uvicorn closes what it is told was lost
             return
         lingering = self._broker.lingering
         waited = protocol.peer_closed or protocol.close_timer is not None  # that timer has fired, or ends now
@@ -73,7 +103,11 @@ class LingeringTransport:
             transport.close()
             return
         self._handed_over = lingering.begin(
-            transport, protocol.loop, seconds=CLOSE_GRACE_SECONDS, most=LINGER_BYTES_MAX, release=_nothing
+            transport,
+            protocol.loop,
+            seconds=CLOSE_GRACE_SECONDS,
+            most=STRANGER_BYTES_MAX if protocol.stranger else LINGER_BYTES_MAX,
+            release=_nothing,  # the WebSocket itself has ended, and was counted until then
         )
         if not self._handed_over:
             transport.close()
@@ -87,46 +121,111 @@ class LingeringTransport:
             release_transport(self._transport)
 
 
-def _nothing() -> None:
-    """Give nothing back: the WebSocket itself has ended, and was counted until then."""
-
-
 class BoundedWebSocketProtocol(WSProtocol):
     """uvicorn's protocol of one WebSocket, with bounds."""
 
-    _unanswered: events.Ping | None = None  # the latest ping that came while the peer took no answers
+    _unanswered: events.Ping | None = None  # the latest ping that has no answer yet
     peer_closed = False  # the peer's close frame has come, or its end of input
 
-    def __init__(self, broker: Broker, **uvicorn: Any) -> None:
+    def __init__(self, front: HttpFront, **uvicorn: Any) -> None:
         super().__init__(**uvicorn)
+        self.logger = front.library_log
         self.close_timeout = CLOSE_GRACE_SECONDS
-        self._broker = broker
-        self._discarded = 0  # bytes that came behind our close frame
+        self.slot: HttpSlot | None = None  # of the HTTP connection that it was, until the application counts it
+        self._front = front
+        self._input: PacedInput | None = None
+        self._lower: Lower | None = None
+        self._message_size = 0  # of the message that is not whole
+        self._raw_size = 0  # octets on the line since the hand-shake
+        self._raw_most = STRANGER_OCTETS * front.broker.configuration.limits.max_unauthenticated_bytes
+        self._discarded = 0  # octets that came behind our close frame
+
+    # ------------------------------------------------------------------ asyncio.Protocol
+
+    @property
+    def stranger(self) -> bool:
+        """Say whether the peer has not logged in."""
+        return self._lower is None or self._lower.stranger
+
+    def shake_hands(self, head: bytes) -> None:
+        """Take the request that asks for a WebSocket. One that cannot be parsed is answered 400."""
+        try:
+            super().data_received(head)
+        except ValueError as error:  # text that is none in a field that has to be
+            reason = f"{type(error).__name__}: {error}"[:REASON_CHARACTERS_MAX]
+            self._front.log.warning("web socket refused", peer=self._peer(), reason=reason)
+        except Exception as error:  # noqa: BLE001 - as said above
+            self._front.log.defect("defect while serving a web socket", error, peer=self._peer())
+        else:
+            return
+        self.transport.write(BAD_REQUEST)
+        self.transport.close()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin on a socket that lingers when it is closed."""
-        super().connection_made(cast("asyncio.Transport", LingeringTransport(transport, self, self._broker)))
-
-    def data_received(self, data: bytes) -> None:
-        """Take input; behind our close frame only so much, while the peer's is awaited."""
-        if self.close_sent:
-            self._discarded += len(data)
-            if self._discarded > LINGER_BYTES_MAX:
-                self.transport.abort()
-                return
-        super().data_received(data)
+        """Begin on a socket that is read in pieces, and lingers when it is closed."""
+        broker = self._front.broker
+        super().connection_made(cast("asyncio.Transport", LingeringTransport(transport, self, broker)))
+        self._input = PacedInput(
+            broker.input_turns, transport, self._take, lambda: not self.read_paused, self._may_take
+        )
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Forget it, once."""
-        if not self.disconnected:
-            super().connection_lost(error)
-            if isinstance(self.transport, LingeringTransport):
-                self.transport.release()
+        """Give the slot back, once, whatever else happens, and leave no reference cycle."""
+        if self.disconnected:
+            return
+        self._leave_slot()
+        if self._input is not None:
+            self._input.end()
+            self._input = None
+        if self._lower is not None:
+            self._lower.go_on = self._lower.leave_slot = _nothing
+            self._lower = None
+        super().connection_lost(error)
+        if isinstance(self.transport, LingeringTransport):
+            self.transport.release()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what was read, as far as there is time for it; of a peer that is not logged in not for ever.
+
+        Behind our close frame, while the peer's is awaited, only so much is taken.
+        """
+        self._raw_size += len(data)
+        if self.close_sent:
+            self._discarded += len(data)
+        if self._discarded > LINGER_BYTES_MAX:
+            self.transport.abort()
+        elif self._lower is not None and self.stranger and self._raw_size > self._raw_most:
+            reason = f"{self._raw_size} octets before the login; {self._raw_most} are the limit"
+            self._front.broker.admission.note_never_open(self._peer(), 0, reason)
+            self._front.broker.admission.note_limits("STOMP", {"max_unauthenticated_bytes": 1})
+            self.transport.abort()
+        elif self._input is not None:
+            self._input.received(data)
 
     def eof_received(self) -> None:
         """The peer will send nothing more."""
         self.peer_closed = True
         super().eof_received()
+
+    def resume_writing(self) -> None:
+        """The peer reads again."""
+        super().resume_writing()
+        self._answer_ping()
+
+    # ------------------------------------------------------------------ frames
+
+    def _take(self, piece: bytes) -> None:
+        """Parse a piece. What it raises is the peer's doing, or a defect: either ends this WebSocket only."""
+        try:
+            super().data_received(piece)
+            self._answer_ping()
+        except Exception as error:  # noqa: BLE001 - as said above
+            self._front.log.defect("defect while serving a web socket", error, peer=self._peer())
+            self.transport.abort()
+
+    def _may_take(self) -> bool:
+        lower = self._lower
+        return self.close_sent or (lower is not None and lower.receiver is not None and not lower.held)
 
     def handle_close(self, event: events.CloseConnection) -> None:
         """The peer closes, or answers our close: nothing follows its close frame (RFC 6455 §5.5.1)."""
@@ -137,32 +236,58 @@ class BoundedWebSocketProtocol(WSProtocol):
         """Begin, and show the application the socket."""
         super().handle_connect(event)
         extensions: Any = self.scope["extensions"]
-        extensions[EXTENSION] = Lower(self.transport)
+        assert self._input is not None
+        self._lower = Lower(self.transport, go_on=self._input.go_on, leave_slot=self._leave_slot)
+        extensions[EXTENSION] = self._lower
 
     def handle_ping(self, event: events.Ping) -> None:
-        """Answer, or remember the latest while the peer reads nothing (RFC 6455 §5.5.3: that one is enough)."""
-        if self.writable.is_set():
-            super().handle_ping(event)
-        else:
-            self._unanswered = event
+        """Remember the latest: it is answered behind the piece it came in (RFC 6455 §5.5.3: that one is enough)."""
+        self._unanswered = event
 
-    def resume_writing(self) -> None:
-        """The peer reads again."""
-        super().resume_writing()
-        event, self._unanswered = self._unanswered, None
-        if event is not None and not self.close_sent and not self.transport.is_closing():
+    def _answer_ping(self) -> None:
+        """Answer the latest ping, unless the peer reads nothing."""
+        event = self._unanswered
+        if event is None or not self.writable.is_set():
+            return
+        self._unanswered = None
+        if not self.close_sent and not self.transport.is_closing():
             super().handle_ping(event)
 
     def handle_message(self, event: events.TextMessage | events.BytesMessage) -> None:
-        """Take a part of a message; one that is too large ends the WebSocket."""
-        super().handle_message(event)
-        if self.close_sent:
-            lower_half(self.scope).message_too_large = True
-            self._cut_later()
+        """Hand on a part of a message; one that is too large ends the WebSocket."""
+        data = event.data
+        octets = data.encode() if isinstance(data, str) else bytes(data)
+        self._message_size += len(octets)
+        lower = self._lower
+        if lower is None:
+            return  # it has ended, by something before this in the same piece
+        if self._message_size > self.config.ws_max_size:
+            lower.message_too_large = True
+            self._refuse_message()
+            return
+        if event.message_finished:
+            self._message_size = 0
+        if lower.receiver is not None and octets:
+            lower.receiver(octets, isinstance(event, events.TextMessage))
+
+    def _refuse_message(self) -> None:
+        reason = f"Message exceeds the maximum size ({self.config.ws_max_size} bytes)"
+        self.close_sent = True
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": 1009, "reason": reason})
+        if not self.transport.is_closing():
+            self.transport.write(self.conn.send(events.CloseConnection(code=1009, reason=reason)))
+            self.transport.close()
+        self._cut_later()
+
+    async def send(self, message: Any) -> None:
+        """Send for the application. Behind a close nothing is handed on, and the peer's close is looked for."""
+        await super().send(message)
+        if self.close_sent and self._input is not None:
+            self._input.go_on()
 
     def keepalive_timeout(self) -> None:
         """No pong came. It may be behind what we do not read: publishers are held back so, for as long as it takes."""
-        if self.read_paused:
+        if self.read_paused or (self._input is not None and self._input.paused):
             self.pong_timer = None
             self.pending_ping_payload = None
             self.schedule_ping()
@@ -174,13 +299,21 @@ class BoundedWebSocketProtocol(WSProtocol):
         """A socket that is closed stays for as long as its peer does not read what was written."""
         self.loop.call_later(CLOSE_GRACE_SECONDS, self.transport.abort)
 
+    def _leave_slot(self) -> None:
+        if self.slot is not None:
+            self.slot.release()
+            self.slot = None
 
-def web_socket_protocol_of(broker: Broker) -> type[asyncio.Protocol]:
-    """Return what makes the protocol of each WebSocket, for ``uvicorn.Config(ws=...)``."""
-    return cast("type[asyncio.Protocol]", partial(BoundedWebSocketProtocol, broker))
+    def _peer(self) -> str:
+        return "{}:{}".format(*self.client) if self.client else "?"
 
 
 def lower_half(scope: Any) -> Lower:
     """Return what is below a WebSocket of :class:`BoundedWebSocketProtocol`."""
     lower: Lower = scope["extensions"][EXTENSION]
     return lower
+
+
+def web_socket_protocol_of(front: HttpFront) -> type[asyncio.Protocol]:
+    """Return what makes the protocol of each WebSocket, for ``uvicorn.Config(ws=...)``."""
+    return cast("type[asyncio.Protocol]", partial(BoundedWebSocketProtocol, front))

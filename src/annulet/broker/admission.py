@@ -36,17 +36,21 @@ EXPLANATIONS_PER_SECOND: Final = 50
 
 LIMIT_CONNECTIONS: Final = "max_connections"
 LIMIT_HANDSHAKES: Final = "max_handshakes"
+LIMIT_ADDRESS_HANDSHAKES: Final = "max_handshakes_per_address"
 LIMIT_ADDRESS: Final = "max_connections_per_address"
 LIMIT_USER: Final = "max_connections_per_user"
 LIMIT_HTTP: Final = "http_connections_max"
 LIMIT_WEB_SOCKETS: Final = "web_sockets_max"
+LIMIT_STRANGERS: Final = "web_socket_strangers_per_address_max"
 COUNTED_LIMITS: Final = (
     LIMIT_CONNECTIONS,
     LIMIT_HANDSHAKES,
+    LIMIT_ADDRESS_HANDSHAKES,
     LIMIT_ADDRESS,
     LIMIT_USER,
     LIMIT_HTTP,
     LIMIT_WEB_SOCKETS,
+    LIMIT_STRANGERS,
 )
 
 SETTINGS_OF_LIMITS: Final = {
@@ -73,7 +77,7 @@ class Admission:
         self._when_refused = when_refused  # told the limit's name, where another one counts for all
         self.connections = 0
         self.handshakes = 0  # of the connections, those not logged in; and TLS hand-shakes under way
-        self.http_connections = 0
+        self.http_connections = 0  # counted by the slots of the HTTP listeners
         self.handshakes_timed_out = 0
         self.idle_closed = 0
         self.silent_closed = 0
@@ -81,6 +85,8 @@ class Admission:
         self.limit_hits: Counter[tuple[str, str]] = Counter()  # of ended connections, by protocol and limit
         self.by_user: Counter[str] = Counter()
         self.by_address: Counter[str] = Counter()
+        self.handshakes_by_address: Counter[str] = Counter()
+        self.web_socket_strangers: Counter[str] = Counter()  # WebSockets that are not logged in, by address
         self._clock = clock
         self._explained_at = 0.0  # start of the second that is counted
         self._explained = 0
@@ -91,24 +97,25 @@ class Admission:
         limits = self.limits
         if self.connections >= limits.max_connections:
             return self._refuse(LIMIT_CONNECTIONS, f"the broker has {limits.max_connections} connections", peer)
-        if self.handshakes >= limits.max_handshakes:
-            return self._refuse(LIMIT_HANDSHAKES, f"{limits.max_handshakes} connections are logging in", peer)
+        refusal = self._no_handshake(peer)
+        if refusal:
+            return refusal
         most = limits.max_connections_per_address
         site = site_of(peer.address)
         if most and self.by_address[site] >= most:
             return self._refuse(LIMIT_ADDRESS, f"address {site} has {most} connections", peer)
         self.connections += 1
-        self.handshakes += 1
+        self._handshake_began(peer)
         self.by_address[site] += 1
         return ""
 
-    def may_open(self, user: str) -> str:
+    def may_open(self, user: str, peer: PeerFacts) -> str:
         """Count a connection to the user it logged in as and return ``""``, or return why it may not go on."""
         most = self.limits.max_connections_per_user
         if most and self.by_user[user] >= most:
             return self._refuse(LIMIT_USER, f"user '{user}' has {most} connections", None)
         self.by_user[user] += 1
-        self.handshakes -= 1
+        self.handshake_ended(peer)
         return ""
 
     def closed(self, peer: PeerFacts, user: str = "") -> None:
@@ -118,7 +125,7 @@ class Admission:
         if user:
             _decrease(self.by_user, user)
         else:
-            self.handshakes -= 1
+            self.handshake_ended(peer)
 
     def lingers(self, user: str) -> None:
         """Count a connection to its user no longer: it has ended, and only its socket is still read.
@@ -132,32 +139,32 @@ class Admission:
         self.connections -= 1
         _decrease(self.by_address, site_of(peer.address))
 
-    def handshake_began(self, peer: PeerFacts | None = None) -> bool:
+    def handshake_began(self, peer: PeerFacts) -> bool:
         """Count a socket that no protocol serves yet: a TLS hand-shake, or one whose first octets are awaited.
 
         ``False``: there are too many; cut it, and do not call :meth:`handshake_ended`.
         """
-        if self.handshakes >= self.limits.max_handshakes:
-            self._refuse(LIMIT_HANDSHAKES, f"{self.limits.max_handshakes} connections are logging in", peer)
+        if self._no_handshake(peer):
             return False
-        self.handshakes += 1
+        self._handshake_began(peer)
         return True
 
-    def handshake_ended(self) -> None:
+    def handshake_ended(self, peer: PeerFacts) -> None:
         """The socket is gone, or :meth:`may_connect` is asked next."""
         self.handshakes -= 1
+        _decrease(self.handshakes_by_address, site_of(peer.address))
 
-    def may_ask(self, most: int) -> bool:
-        """Count an HTTP connection; ``False``: there are ``most`` already, cut it, and do not call :meth:`asked`."""
-        if self.http_connections >= most:
-            self._refuse(LIMIT_HTTP, f"there are {most} HTTP connections", None)
-            return False
-        self.http_connections += 1
-        return True
+    def web_socket_known(self, site: str) -> None:
+        """A WebSocket of an address is logged in, or gone."""
+        _decrease(self.web_socket_strangers, site)
 
-    def asked(self) -> None:
-        """An HTTP connection has ended, or has become a WebSocket."""
-        self.http_connections -= 1
+    def note_http_full(self, peer: str, most: int, victim: str) -> None:
+        """Count and log that all slots for HTTP are taken: a new connection is cut, or one of address ``victim``."""
+        self.refused[LIMIT_HTTP] += 1
+        reason = f"there are {most} HTTP connections; " + (
+            f"the one of {victim} that kept the broker waiting longest is cut" if victim else "all are being answered"
+        )
+        self._log.warning("http connection cut", limit=LIMIT_HTTP, peer=peer, reason=reason)
 
     def note_refused(self, limit: str) -> None:
         """Count a connection that another admission refused, for listeners that count theirs apart."""
@@ -183,6 +190,10 @@ class Admission:
         """Log the end of a connection that never was open. Anybody can cause such, so not each has a line."""
         self._log.warning("connection closed before it was open", peer=peer, code=code, reason=reason)
 
+    def note_defect(self, event: str, peer: str, protocol: str, error: Exception) -> None:
+        """Log a defect of ours that a peer caused before its login. Anybody can, so not each has a line."""
+        self._log.defect(event, error, peer=peer, protocol=protocol)
+
     def note_idle(self, peer: str, seconds: float) -> None:
         """Count and log a connection that is closed because it was idle."""
         self.idle_closed += 1
@@ -201,6 +212,21 @@ class Admission:
             self._explained = 0
         self._explained += 1
         return self._explained <= EXPLANATIONS_PER_SECOND
+
+    def _handshake_began(self, peer: PeerFacts) -> None:
+        self.handshakes += 1
+        self.handshakes_by_address[site_of(peer.address)] += 1
+
+    def _no_handshake(self, peer: PeerFacts) -> str:
+        """Return why no further connection may begin to log in, or ``""``: there are too many, or of this address."""
+        limits = self.limits
+        if self.handshakes >= limits.max_handshakes:
+            return self._refuse(LIMIT_HANDSHAKES, f"{limits.max_handshakes} connections are logging in", peer)
+        most = limits.max_handshakes_per_address
+        site = site_of(peer.address)
+        if most and self.handshakes_by_address[site] >= most:
+            return self._refuse(LIMIT_ADDRESS_HANDSHAKES, f"{most} connections of address {site} are logging in", peer)
+        return ""
 
     def _refuse(self, limit: str, reason: str, peer: PeerFacts | None) -> str:
         self.refused[limit] += 1

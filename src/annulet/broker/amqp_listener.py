@@ -6,12 +6,13 @@ that is, and the connection closes.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from annulet.broker.amqp091.connection import AmqpConnection
 from annulet.broker.amqp10.connection import Amqp10Connection
 from annulet.broker.lingering import LINGER_SECONDS, STRANGER_BYTES_MAX
-from annulet.broker.listening import release_transport
+from annulet.broker.listening import PeerFacts, release_transport
 from annulet.wire.amqp091.versions import VERSIONS_BY_HEADER
 
 if TYPE_CHECKING:
@@ -39,12 +40,15 @@ class AmqpListenerProtocol:
         self._transport: asyncio.Transport | None = None
         self._received = b""
         self._timer: asyncio.TimerHandle | None = None
+        self._facts = PeerFacts()
         self._began = 0.0  # time of the loop when the socket was accepted
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Wait for the header, not for ever."""
         self._transport = transport
-        if not self._broker.admission.handshake_began():
+        peer = transport.get_extra_info("peername")
+        self._facts = PeerFacts(str(peer[0]), int(peer[1])) if peer else PeerFacts()
+        if not self._broker.admission.handshake_began(self._facts):
             transport.abort()
             return
         self._broker.undecided.add(self)
@@ -65,6 +69,7 @@ class AmqpListenerProtocol:
         elif any(known.startswith(header) for known in (*VERSIONS_1_0, *VERSIONS_0_X)):
             self._received = received
         else:
+            self._broker.protocol_errors.count("AMQP", "header")
             self._broker.admission.note_never_open(self._peer(), 0, f"{header!r} is no protocol header that is served")
             transport.write(NEWEST)
             self._close(transport)
@@ -108,7 +113,7 @@ class AmqpListenerProtocol:
             broker.loop,
             seconds=max(0.0, broker.configuration.handshake_timeout - elapsed),
             most=STRANGER_BYTES_MAX,
-            release=broker.admission.handshake_ended,
+            release=partial(broker.admission.handshake_ended, self._facts),
         ):
             broker.undecided.remove(self)
             return
@@ -118,7 +123,7 @@ class AmqpListenerProtocol:
     def _end(self) -> None:
         if self in self._broker.undecided:
             self._broker.undecided.remove(self)
-            self._broker.admission.handshake_ended()
+            self._broker.admission.handshake_ended(self._facts)
         self._stop_timer()
 
     def _stop_timer(self) -> None:
@@ -132,6 +137,4 @@ class AmqpListenerProtocol:
         self.abort()
 
     def _peer(self) -> str:
-        assert self._transport is not None
-        peer = self._transport.get_extra_info("peername")
-        return f"{peer[0]}:{peer[1]}" if peer else "?"
+        return str(self._facts) if self._facts.address else "?"

@@ -31,7 +31,6 @@ from annulet.broker.scram import (
     derive_verifier,
     parse_verifier,
 )
-from annulet.store.errors import StoreError
 from annulet.wire.amqp091.errors import RemoteProtocolError
 from annulet.wire.amqp091.values import read_table_content
 
@@ -137,7 +136,9 @@ class Authenticator:
         self._right: dict[bytes, None] = {}  # digests of user, password and hash; oldest first
         self._wrong: dict[bytes, None] = {}
         self._first_hash = ""
+        self._made_hash = ""  # of the first user when this start made it: nothing to be computed again
         self._anonymous = False  # the first user has the password that everybody knows: who has none may be that user
+        self._first_verifiers: dict[tuple[str, str], ScramVerifier] = {}  # its own, as that password is known
         self._decoy = HASHER.hash(secrets.token_hex(16))  # unknown users cost as much as wrong passwords
         self._threads = asyncio.Semaphore(CONCURRENT_CHECKS_MAX)
         limits = configuration.limits
@@ -169,7 +170,8 @@ class Authenticator:
         users = self._catalogue.users()
         self._hashes = {record.name: record.password_hash for record in users}
         self._users = {record.name: User(record.name, frozenset(record.tags)) for record in users}
-        self._verifiers = {
+        self._know_first_user()
+        self._verifiers = self._first_verifiers | {
             (verifier.mechanism, record.name): verifier for record in users for verifier in _verifiers_of(record)
         }
         self._offer_scram()
@@ -182,17 +184,14 @@ class Authenticator:
             for record in self._catalogue.permissions()
         }
         self._verdicts.clear()
-        first = self._hashes.get(FIRST_USER, "")
-        if first != self._first_hash:
-            self._first_hash = first
-            self._anonymous = bool(first) and self._verify(first, FIRST_USER)
 
     # ------------------------------------------------------------------ authentication
 
     def mechanisms(self, peer: PeerFacts, protocol: str) -> tuple[str, ...]:
         """Return the SASL mechanisms this peer is offered, in the order of preference. ``protocol``: e.g. ``amqp10``.
 
-        SCRAM only while every user has a verifier: clients take it when they see it, and some users could not log in.
+        SCRAM only when every user was given a verifier: clients take it when they see it, and some users could not log
+        in. No login changes that: a client that connects again finds the mechanisms that it found before.
         AMQP 0-x gets PLAIN first, which its clients look for, and no ANONYMOUS, which they do not know.
         """
         offered = [*([EXTERNAL] if peer.certificate_name else []), *self._scram_offered]
@@ -221,8 +220,6 @@ class Authenticator:
                 async with self._threads:
                     verdict = await asyncio.to_thread(self._verify, known_hash, password)
                 self._remember(digest, verdict)
-            if verdict and name in self._users:
-                await self._complete_verifiers(name, password, known_hash)
             return await self.conclude(name, right=verdict, peer=peer, mechanism=mechanism)
         finally:
             self.end_turn(peer)
@@ -336,15 +333,13 @@ class Authenticator:
         catalogue = self._catalogue
         with catalogue.transaction():
             for name, user in configuration.users.items():
-                catalogue.set_user(name, user.password_hash, user.tags, " ".join(user.scram))
+                catalogue.set_user(name, user.password_hash, user.tags)
+                catalogue.set_scram(name, " ".join(user.scram))  # none but the file's
                 for virtual_host, permission in user.permissions.items():
                     self._grant(name, virtual_host, permission.configure, permission.write, permission.read)
             if not catalogue.users():
-                verifiers = [derive_verifier(name, FIRST_USER, iterations=ITERATIONS_LEAST) for name in DIGESTS]
-                # few iterations: everybody knows this password
-                scram = " ".join(map(str, verifiers))
-                self._first_hash, self._anonymous = HASHER.hash(FIRST_USER), True
-                catalogue.set_user(FIRST_USER, self._first_hash, TAGS_OF_FIRST_USER, scram)
+                self._made_hash = HASHER.hash(FIRST_USER)
+                catalogue.set_user(FIRST_USER, self._made_hash, TAGS_OF_FIRST_USER)
                 self._grant(FIRST_USER, "/", EVERYTHING, EVERYTHING, EVERYTHING)
 
     def _grant(self, user: str, virtual_host: str, configure: str, write: str, read: str) -> None:
@@ -420,31 +415,24 @@ class Authenticator:
                     mechanism=mechanism,
                     users=sorted(without)[:USERS_NAMED_MAX],
                     count=len(without),
-                    remedy="they get one at their next login with a password; or run `annulet password-hash`",
+                    remedy="give them the verifiers that `annulet password-hash --scram` prints",
                 )
         self._scram_offered = tuple(offered)
 
-    async def _complete_verifiers(self, name: str, password: str, known_hash: str) -> None:
-        """Give a user the verifiers its record lacks, now that the password is known to be right."""
-        missing = [
-            mechanism
-            for mechanism in DIGESTS
-            if mechanism in self._allowed_mechanisms and (mechanism, name) not in self._verifiers
-        ]
-        if not missing:
+    def _know_first_user(self) -> None:
+        """Look, when its hash has changed, whether the first user has the password that everybody knows.
+
+        Then it has verifiers without being given any: with few iterations, as there is nothing to guess.
+        """
+        first = self._hashes.get(FIRST_USER, "")
+        if first == self._first_hash:
             return
-        async with self._threads:
-            new = [await asyncio.to_thread(derive_verifier, mechanism, password) for mechanism in missing]
-        if self._hashes.get(name) != known_hash or (missing[0], name) in self._verifiers:
-            return  # changed or done while the thread worked
-        for verifier in new:
-            self._verifiers[verifier.mechanism, name] = verifier
-        texts = [str(self._verifiers[mechanism, name]) for mechanism in DIGESTS if (mechanism, name) in self._verifiers]
-        try:
-            self._catalogue.set_scram(name, " ".join(texts))
-        except StoreError as error:  # the password is right all the same; they hold until the end of this process
-            logger.warning("SCRAM verifiers cannot be written down", user=name, error=str(error))
-        self._offer_scram()
+        self._first_hash = first
+        self._anonymous = bool(first) and (first == self._made_hash or self._verify(first, FIRST_USER))
+        wanted = [name for name in DIGESTS if name in self._allowed_mechanisms] if self._anonymous else []
+        self._first_verifiers = {
+            (name, FIRST_USER): derive_verifier(name, FIRST_USER, iterations=ITERATIONS_LEAST) for name in wanted
+        }
 
 
 def _verifiers_of(record: UserRecord) -> list[ScramVerifier]:

@@ -20,12 +20,14 @@ from annulet.broker.backup import Backups
 from annulet.broker.blocked import BlockedTargets
 from annulet.broker.clock import Clock, system_clock
 from annulet.broker.commit import CommitPipeline
+from annulet.broker.consumer_timeouts import ConsumerTimeouts
 from annulet.broker.declaring import configure_host, declare_all
 from annulet.broker.delivery_shares import DeliveryShares, only_browse
 from annulet.broker.effects import DurableLosses, HostEffects
 from annulet.broker.event_log import EventLog
 from annulet.broker.history import CounterRounds, HistoryRecorder
 from annulet.broker.input_shares import InputShares
+from annulet.broker.input_turns import InputTurns
 from annulet.broker.leased import NoLeases, NoStages
 from annulet.broker.ledger_queue import LedgerQueue
 from annulet.broker.lingering import LingeringSockets
@@ -34,6 +36,7 @@ from annulet.broker.management import ManagementOperations
 from annulet.broker.memory import MemoryAlarm
 from annulet.broker.operator_settings import OperatorSettings
 from annulet.broker.pager import Pager
+from annulet.broker.protocol_errors import ProtocolErrors
 from annulet.broker.recovery import (
     open_log,
     open_spill,
@@ -48,6 +51,7 @@ from annulet.broker.spill_pace import SpillPace
 from annulet.broker.tls_listeners import TlsListeners
 from annulet.broker.upkeep import LogUpkeep
 from annulet.broker.wake import WakeTimer
+from annulet.core.arguments.values import refuse_line_breaks
 from annulet.core.audit import AuditTrail
 from annulet.core.virtual_host import VirtualHost
 from annulet.store.backup import remove_staging
@@ -95,6 +99,7 @@ SERVER_CAPABILITIES: Final[dict[str, PropertyValue]] = {
     "consumer_priorities": True,
     "authentication_failure_close": True,
     "per_consumer_qos": True,
+    "direct_reply_to": True,
 }
 
 
@@ -120,8 +125,7 @@ class Broker:
     def __init__(self, configuration: BrokerConfiguration, *, clock: Clock = system_clock) -> None:
         self.configuration = configuration
         self.clock = clock
-        self.ready = False  # clients may connect
-        self.stopping = False
+        self.ready = self.stopping = False  # ready: clients may connect
         self.started_at = 0
         self.hosts: dict[str, VirtualHost] = {}
         self.event_logs: dict[str, EventLog] = {}  # by virtual host; none unless configured
@@ -134,23 +138,24 @@ class Broker:
         self.limit_refusals = 0  # publishes that a full queue or address refused
         self.settled_losses = 0  # refused messages whose sender had settled them, so that nobody could be told
         self.undecided: set[AmqpListenerProtocol] = set()  # sockets whose protocol header has not come
-        self.lingering = LingeringSockets(self._look_drained)
+        self.lingering, self.protocol_errors = LingeringSockets(self._look_drained), ProtocolErrors()
         self.dynamic_nodes: dict[str, dict[str, DynamicNodes]] = {}  # of AMQP 1.0, by virtual host and name
         self.remembered_outcomes = RememberedOutcomes()
         self.deliveries_too_large = 0  # withheld: the header does not fit into a frame of the consumer's connection
+        self.consumer_timeouts = ConsumerTimeouts(self.connections, configuration.consumer_timeout)
         self.memory_blocked = False
         self.amqp_address: tuple[str, int] = ("", 0)
         self.server_properties: dict[str, PropertyValue] = {
             "product": "Annulet",
             "version": __version__,
             "platform": "Python",
-            "copyright": "The Annulet authors",
+            "copyright": "The Annulet developers",
             "information": "Queues that are rings, tables and DataFrames",
             "cluster_name": "annulet",
             "capabilities": dict(SERVER_CAPABILITIES),
         }
         self.services: list[Service] = []
-        self.admission = Admission(descriptors.fit(configuration.limits))
+        self.admission, self.input_turns = Admission(descriptors.fit(configuration.limits)), InputTurns()
         self.tls: TlsListeners
         self.amqps_address: tuple[str, int] | None = None  # None: no AMQP over TLS
         self.audit = AuditTrail()
@@ -265,10 +270,8 @@ class Broker:
         if self.stopping:
             return
         self.stopping = True
-        self.ready = False
-        for listener in (self._listener, self._tls_listener):
-            if listener is not None:
-                listener.close()
+        started, self.ready = self.ready, False
+        self._stop_listening()
         if self._tick is not None:
             self._tick.cancel()
         self.loop_watch.stop()
@@ -292,7 +295,13 @@ class Broker:
                 self.history.history.close()
             if self._lock is not None:
                 self._lock.release()
-        logger.info("stopped")
+        if started:  # of a start that failed its error is the last line
+            logger.info("stopped")
+
+    def _stop_listening(self) -> None:
+        for listener in (self._listener, self._tls_listener):
+            if listener is not None:
+                listener.close()
 
     async def _close_log(self) -> None:
         """Write everything down. A disk that refuses is logged: the next start recovers as after a crash."""
@@ -365,7 +374,8 @@ class Broker:
         return host
 
     def create_host(self, name: str) -> VirtualHost:
-        """Create a durable virtual host."""
+        """Create a durable virtual host. Raises :class:`~annulet.core.errors.InvalidArgument` for a line break."""
+        refuse_line_breaks("virtual host", name)
         self.catalogue.add_virtual_host(name)
         host = self.add_host(name)
         if name in self.event_logs:
@@ -425,8 +435,8 @@ class Broker:
         began = time.thread_time() if charged else 0.0
         try:
             connection.flush()
-        except Exception:  # a defect that meets one connection must not silence all others
-            logger.exception("defect while writing to a connection", peer=connection.name)
+        except Exception as error:  # noqa: BLE001 - a defect that meets one connection must not silence all others
+            connection.note_defect(error)
             connection.abort()
         if charged and scanning is not None:
             scanning.charge(time.thread_time() - began)
@@ -471,6 +481,7 @@ class Broker:
                 connection.mark_dirty()
         if self._upkeep is not None:
             self._upkeep.tick(now)
+        self.consumer_timeouts.tick(now)
         if self.pager is not None:  # last: it serves consumers, whose defects are not to stop what is above
             self.pager.tick(now)
             for host in self.hosts.values():

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
+from annulet.core.delivery_deadlines import DeliveryDeadlines
 from annulet.core.entry import DELIVERING
 from annulet.core.reasons import RemovalReason
 from annulet.core.session import Session
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from annulet.broker.blocked import BlockedTarget
     from annulet.broker.transport import AnyConnection
     from annulet.core.consumer import Consumer
+    from annulet.core.delivery_deadlines import Overdue
     from annulet.core.entry import QueueEntry
 
 
@@ -53,6 +55,7 @@ class ClientSession(Session):
         self.blocked = connection.broker.blocked[self.host.name]
         self.writable = connection.writable
         self.held_by: dict[BlockedTarget, None] = {}  # blocked queues and addresses it has published into
+        self.deadlines: DeliveryDeadlines | None = None  # set while its deliveries have a time
         self._unconvertible: list[tuple[Consumer, QueueEntry]] = []  # to be given up after this loop turn
 
     # ------------------------------------------------------------------ consumers
@@ -92,6 +95,17 @@ class ClientSession(Session):
         if self.held_by:
             self.held_by.clear()
             self.connection.release(self)
+
+    # ------------------------------------------------------------------ the time of deliveries
+
+    def extend_delivery(self, tag: int) -> bool:
+        """Let the time of a delivery begin anew. Returns whether the session holds it."""
+        if self.deadlines is None:
+            self.deadlines = DeliveryDeadlines()
+        extended = self.deadlines.extend(self, tag, self.connection.now)
+        if extended:
+            self.connection.broker.consumer_timeouts.extended += 1
+        return extended
 
     # ------------------------------------------------------------------ what its protocol cannot express
 
@@ -134,6 +148,10 @@ class ClientSession(Session):
 
     def flush_answers(self) -> None:
         """Give the answers of this turn. Called by the connection before it writes, once for ``answer_later``."""
+        raise NotImplementedError
+
+    def delivery_overdue(self, overdue: Overdue) -> None:
+        """A delivery was not settled in time: end its consumer, and let it know why."""
         raise NotImplementedError
 
     def publishing_held(self) -> None:

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from annulet.broker.consumer_timeouts import CONSUMER_TIMEOUT
 from annulet.broker.event_log import EVENT_QUEUE_BYTES, EVENT_QUEUE_BYTES_LEAST
 from annulet.broker.limits import RANGES, Limits
 from annulet.broker.scram import ScramError, parse_verifier
@@ -40,6 +41,9 @@ from annulet.broker.static_definitions import (
     StaticDefinitions,
 )
 from annulet.broker.tls_settings import TLS_LISTENERS, TlsSection, TlsSettings, TlsSettingsError, settings_of
+from annulet.core.arguments.values import MILLISECONDS_MAX, refuse_line_breaks
+from annulet.core.errors import InvalidArgument
+from annulet.core.uri_texts import why_no_path
 from annulet.residency.budget import BODY_BUDGET_BYTES, BODY_BUDGET_LEAST
 
 __all__ = [
@@ -138,6 +142,7 @@ class BrokerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     body_budget_bytes: int = BODY_BUDGET_BYTES
     spill_limit_bytes: int | None = None  # 0: nothing is spilled; None: half of the free disk, 10 GiB at most
     search_process: bool = True  # one looks ahead of selectors in deep queues
+    consumer_timeout: int = CONSUMER_TIMEOUT  # milliseconds; 0: deliveries may be held for ever
     unknown_arguments: UnknownArguments = "warn"  # queue arguments that change nothing here
     log_format: LogFormat = "console"
     log_level: LogLevel = "info"
@@ -153,19 +158,19 @@ class BrokerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListenersSection(msgspec.Struct):
-    """``[listeners]``: HOST:PORT each; ``stomp``, ``http`` and ``bulk`` may be ``"off"``.
+    """``[listeners]``: HOST:PORT or PORT each; ``stomp``, ``http`` and ``bulk`` may be ``"off"``.
 
     ``amqps``, ``stomps``, ``https`` and ``bulks`` speak TLS, are off unless given, and need ``[tls]``.
     """
 
-    amqp: str | None = None
-    stomp: str | None = None
-    http: str | None = None
-    bulk: str | None = None
-    amqps: str | None = None
-    stomps: str | None = None
-    https: str | None = None
-    bulks: str | None = None
+    amqp: int | str | None = None
+    stomp: int | str | None = None
+    http: int | str | None = None
+    bulk: int | str | None = None
+    amqps: int | str | None = None
+    stomps: int | str | None = None
+    https: int | str | None = None
+    bulks: int | str | None = None
 
 
 class LogSection(msgspec.Struct):
@@ -194,6 +199,7 @@ class ConfigurationFile(msgspec.Struct):
     body_budget: int | str | None = None
     spill_limit: int | str | None = None
     search_process: bool = True
+    consumer_timeout: int = CONSUMER_TIMEOUT
     unknown_arguments: UnknownArguments = "warn"
     heartbeat: int = HEARTBEAT
     frame_max: int = FRAME_MAX
@@ -219,6 +225,9 @@ class ConfigurationFile(msgspec.Struct):
     policies: list[PolicyDefinition] = []
     address_settings: list[dict[str, Any]] = []
 
+
+TAGS: Final = ("administrator", "monitoring", "management", "policymaker", "impersonator")
+"""Of users. Those RabbitMQ knows beside the first three give nothing here; definitions that name them are taken."""
 
 OPTIONS: Final = {
     "data": "--data",
@@ -278,7 +287,11 @@ class _Reader:
         self._check_range("frame_max", values.frame_max, FRAME_MAX_LEAST, FRAME_MAX_MOST, "bytes")
         self._check_range("channel_max", values.channel_max, 1, 65_535, "channels")
         self._check_range("handshake_timeout", values.handshake_timeout, 0.1, 3600, "seconds")
-        data = DATA_DIRECTORY if values.data is None else Path(values.data).expanduser()
+        self._check_range("consumer_timeout", values.consumer_timeout, 0, MILLISECONDS_MAX, "milliseconds")
+        wrong = why_no_path(values.data or "")
+        if wrong:
+            raise ConfigurationError(f"{self._source('data')}: {wrong}")
+        data = DATA_DIRECTORY if values.data is None else self._path("data", values.data)
         amqp = self._endpoint("listeners.amqp", values.listeners.amqp, Endpoint(LOOPBACK, AMQP_PORT))
         if amqp is None:
             raise ConfigurationError(f"{self._source('listeners.amqp')}: the AMQP listener cannot be switched off")
@@ -299,6 +312,7 @@ class _Reader:
             **self._memory(values.memory_limit, values.body_budget),
             spill_limit_bytes=None if values.spill_limit is None else self._bytes("spill_limit", values.spill_limit, 0),
             search_process=values.search_process,
+            consumer_timeout=values.consumer_timeout,
             unknown_arguments=values.unknown_arguments,
             log_format=values.log.format,
             log_level=values.log.level,
@@ -312,6 +326,16 @@ class _Reader:
             definitions=self._definitions(values),
         )
 
+    @property
+    def _folder(self) -> Path:
+        """What paths of the file are relative to; the broker may be started from anywhere."""
+        return Path() if self.file is None else self.file.absolute().parent
+
+    def _path(self, name: str, text: str) -> Path:
+        """Return a path as its source means it: one of the command line is relative to where it was typed."""
+        path = Path(text).expanduser()
+        return path if name in self.command_line else self._folder / path
+
     def _tls(self, values: ConfigurationFile) -> dict[str, Any]:
         """Return endpoint and settings of the TLS listeners that were asked for, as fields of the configuration."""
         fields: dict[str, Any] = {"tls": {}}
@@ -323,7 +347,7 @@ class _Reader:
             fields[name] = endpoint
             if endpoint is not None:
                 try:
-                    fields["tls"][name] = settings_of(values.tls, name)
+                    fields["tls"][name] = settings_of(values.tls, name, self._folder)
                 except TlsSettingsError as error:
                     raise ConfigurationError(f"{self._source(f'listeners.{name}')}: {error}") from error
         return fields
@@ -372,7 +396,16 @@ class _Reader:
             raise ConfigurationError(
                 f"{self._source(where)}: password_hash is not an Argon2 hash; make one with `annulet password-hash`"
             )
+        for tag in section.tags:
+            if tag not in TAGS:
+                raise ConfigurationError(
+                    f"{self._source(where)}.tags: unknown tag {tag!r}{nearest_name(tag, dict.fromkeys(TAGS))}"
+                )
         for host, permission in section.permissions.items():
+            try:
+                refuse_line_breaks("virtual host", host)
+            except InvalidArgument as error:
+                raise ConfigurationError(f"{self._source(where)}.permissions: {error}") from error
             for kind in ("configure", "write", "read"):
                 try:
                     re.compile(getattr(permission, kind))
@@ -397,9 +430,10 @@ class _Reader:
             texts.append(text)
         return tuple(texts)
 
-    def _endpoint(self, path: str, text: str | None, default: Endpoint) -> Endpoint | None:
-        if text is None:
+    def _endpoint(self, path: str, given: int | str | None, default: Endpoint) -> Endpoint | None:
+        if given is None:
             return default
+        text = str(given)
         if text == "off":
             return None
         try:
@@ -480,7 +514,7 @@ def _choices_at(path: str) -> str:
 
 def nearest_name(name: str, known: Mapping[str, Any]) -> str:
     """Return ``"; did you mean ...?"``, or the known names when none is near."""
-    nearest = difflib.get_close_matches(name, known, n=1)
+    nearest = difflib.get_close_matches(name, known, n=1) or [full for full in known if name and full.startswith(name)]
     if nearest:
         return f"; did you mean {nearest[0]!r}?"
     return f"; known here: {', '.join(sorted(known))}"

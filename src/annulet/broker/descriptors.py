@@ -55,4 +55,9 @@ def fit(limits: Limits) -> Limits:
         max_handshakes=handshakes,
         remedy="raise the limit of open files (ulimit -n, LimitNOFILE), or lower limits.max_connections",
     )
-    return msgspec.structs.replace(limits, max_connections=connections, max_handshakes=handshakes)
+    return msgspec.structs.replace(
+        limits,
+        max_connections=connections,
+        max_handshakes=handshakes,
+        max_handshakes_per_address=min(limits.max_handshakes_per_address, max(handshakes * 3 // 4, 1)),
+    )

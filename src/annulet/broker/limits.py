@@ -18,6 +18,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_connections_per_user: int = 0  # 0: none of its own; programs of one application often share a user
     max_connections_per_address: int = 0  # 0: none of its own; whole sites come through one address translation
     max_handshakes: int = 1000  # connections that are not logged in yet; 64 MB with max_unauthenticated_bytes
+    max_handshakes_per_address: int = 750  # a quarter stays for other addresses; 0: no limit of its own
     max_sessions_per_connection: int = 256  # AMQP 1.0 channels; clients use one, or one per thread
     max_links_per_session: int = 256  # AMQP 1.0 handles; RabbitMQ's link_max_per_session
     max_message_bytes: int = 134_217_728  # body of one message; RabbitMQ's max_message_size up to 3.13
@@ -44,6 +45,7 @@ RANGES: Final[dict[str, LimitRange]] = {
     "max_connections_per_user": LimitRange(0, 1_000_000, "connections"),
     "max_connections_per_address": LimitRange(0, 1_000_000, "connections"),
     "max_handshakes": LimitRange(1, 1_000_000, "connections"),
+    "max_handshakes_per_address": LimitRange(0, 1_000_000, "connections"),
     "max_sessions_per_connection": LimitRange(1, 65_536, "sessions"),
     "max_links_per_session": LimitRange(1, 65_536, "links"),
     "max_message_bytes": LimitRange(1, 536_870_912, "bytes"),

@@ -15,13 +15,17 @@ BACKLOG: Final = 1024
 """Connections the system accepts before the broker does: a restart of many clients at once fits."""
 
 
+READER: Final = "_read_ready_cb"
+"""Name of asyncio's field that holds the bound method."""
+
+
 def release_transport(transport: object) -> None:
     """Break the cycle of one of asyncio's selector transports that is closed: it holds a bound method of itself.
 
     Nothing else frees the transport and its socket object but a full garbage collection. There is no method for it.
     """
-    if hasattr(transport, "_read_ready_cb"):
-        transport._read_ready_cb = None
+    if hasattr(transport, READER):
+        setattr(transport, READER, None)
 
 
 class PeerFacts(msgspec.Struct, frozen=True):

@@ -108,6 +108,7 @@ def restore_definitions(broker: Broker) -> None:
                 auto_delete=exchange.auto_delete,
                 internal=exchange.internal,
                 arguments=exchange.arguments,
+                stored=True,
             )
             if isinstance(declared, Address):
                 declared.auto_created = exchange.auto_created

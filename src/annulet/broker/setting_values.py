@@ -35,7 +35,13 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 def parse_endpoint(text: str, default_port: int) -> Endpoint:
-    """Parse ``HOST:PORT``, ``HOST``, ``:PORT`` (loopback) or ``[IPv6]:PORT``. Raises :class:`ConfigurationError`."""
+    """Parse ``HOST:PORT``, ``HOST``, ``PORT``, ``:PORT`` (both loopback) or ``[IPv6]:PORT``.
+
+    A number alone is a port: as a host it would be an address, 5672 that of 0.0.22.40. Raises
+    :class:`ConfigurationError`.
+    """
+    if re.fullmatch(r"\s*[0-9]+\s*", text):
+        text = f":{text.strip()}"
     match = re.fullmatch(r"(?:\[(?P<six>[^\]]+)\]|(?P<host>[^:\[\]]*))(?::(?P<port>.*))?", text.strip())
     if match is None or not text.strip():
         raise ConfigurationError(f"{text!r} is not HOST:PORT; write an IPv6 address as [::1]:{default_port}")

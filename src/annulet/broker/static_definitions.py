@@ -14,7 +14,7 @@ import msgspec
 
 from annulet.core.address_settings import AddressPattern, AddressSettings, PolicyRepository, parse_address_settings
 from annulet.core.arguments import parse_alternate_exchange, parse_queue_arguments
-from annulet.core.arguments.values import NAME_BYTES_MAX
+from annulet.core.arguments.values import NAME_BYTES_MAX, refuse_line_breaks
 from annulet.core.diverts import STRIP, Divert
 from annulet.core.errors import InvalidArgument
 from annulet.core.exchanges import EXCHANGE_TYPES
@@ -177,6 +177,9 @@ class StaticDefinitions(msgspec.Struct, frozen=True, kw_only=True):
     def check(self) -> None:
         """Check all that can be checked without a broker. Raises :class:`DefinitionError`."""
         self._check_settings()
+        for host in self.virtual_hosts():
+            with checked(f"{VIRTUAL_HOST} {host!r}"):
+                refuse_line_breaks("virtual host", host)
         for queue in self.queues:
             with checked(place("queues", queue.name)):
                 queue.check()
@@ -259,6 +262,7 @@ def _address_setting(item: dict[str, Any]) -> tuple[str, str, AddressSettings]:
     with checked(place("address_settings", pattern)):
         if not isinstance(host, str):
             raise InvalidArgument(f"'{VIRTUAL_HOST}' must be a name, not {host!r}")
+        refuse_line_breaks("virtual host", host)
         AddressPattern(pattern)
         given = {name: value for name, value in item.items() if name not in {MATCH, VIRTUAL_HOST}}
         return pattern, host, parse_address_settings(arguments_of(given))
@@ -268,6 +272,7 @@ def _check_name(field: str, value: str) -> None:
     """Refuse a name that no AMQP 0-9-1 client could write and no delivery could carry."""
     if not value:
         raise InvalidArgument(f"'{field}' is empty; give one")
+    refuse_line_breaks(f"'{field}':", value)
     length = len(value.encode())
     if length > NAME_BYTES_MAX:
         raise InvalidArgument(f"'{field}' has {length} bytes, a name has at most {NAME_BYTES_MAX}; give a shorter one")

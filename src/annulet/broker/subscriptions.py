@@ -183,7 +183,10 @@ def end_subscription(session: SendingSession, queue: Queue) -> bool:
     configured by the user.
     """
     connection = session.connection
-    if queue.deleted or queue.users or not queue.durable:
+    if queue.deleted or not queue.durable:
+        return False
+    if queue.users:
+        logger.info("durable subscription not ended: it has consumers", queue=queue.name, vhost=session.host.name)
         return False
     mark = session.host.lifetime_of(queue).subscription
     if mark is None or mark.user != connection.user_name:

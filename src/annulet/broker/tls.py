@@ -72,14 +72,17 @@ class TlsListener:
         self._looked_at = time.monotonic()
         self.warn_of_expiry()
 
-    def renew(self) -> None:
-        """Load the files again when they have changed since. What cannot be loaded leaves the old ones in place."""
+    def renew(self, *, anew: bool = False) -> None:
+        """Load the files again when they have changed since, or ``anew``.
+
+        What cannot be loaded leaves the old ones in place.
+        """
         now = time.monotonic()
-        if now - self._looked_at < RENEWAL_SECONDS:
+        if now - self._looked_at < RENEWAL_SECONDS and not anew:
             return
         self._looked_at = now
         stamps = self._stamps()
-        if stamps == self._seen:
+        if stamps == self._seen and not anew:
             return
         self._seen = stamps
         try:
@@ -331,18 +334,30 @@ class TlsAcceptor:
             transport.abort()
             release_transport(transport)
             self._note_failure(peer, error)
+            error.__traceback__ = None  # its frames hold asyncio's future, which holds the error
+            return
+        except Exception as error:  # noqa: BLE001 - a defect: the socket must not stay, and no caller hears of it
+            transport.abort()
+            self._log.defect("defect in a TLS handshake", error, listener=self._listener.name, peer=str(peer))
             return
         finally:
-            self._admission.handshake_ended()
+            self._admission.handshake_ended(peer)
         if secured is None or self._lost:
             self._note_failure(peer, ConnectionResetError("the peer hung up"))
             return
         self._counters.completed += 1
         # The protocol sees only the secured transport, which goes once its connection is lost.
         weakref.finalize(secured, release_transport, transport).atexit = False
-        protocol = self._make_protocol()
         if self._watched:
             loop.call_at(started + self._timeout, self._expired, secured, peer)
+        try:
+            self._hand_over(secured)
+        except Exception as error:  # noqa: BLE001 - as above; the protocol gives back what it took at its end
+            self._log.defect("defect while serving a connection", error, listener=self._listener.name, peer=str(peer))
+            secured.abort()
+
+    def _hand_over(self, secured: asyncio.Transport) -> None:
+        protocol = self._make_protocol()
         secured.set_protocol(protocol)
         protocol.connection_made(secured)
         for data in self._early:

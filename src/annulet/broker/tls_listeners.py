@@ -40,6 +40,11 @@ class TlsListeners:
         for listener in self.listeners.values():
             listener.renew()
 
+    def renew_now(self) -> None:
+        """Load the files again, whether they have changed or not."""
+        for listener in self.listeners.values():
+            listener.renew(anew=True)
+
     def acceptor(self, name: str, make_protocol: Callable[[], Any]) -> Callable[[], asyncio.BaseProtocol]:
         """Return a factory for ``create_server``: hand-shake first, then the protocol that ``make_protocol`` makes."""
         listener = self.listeners[name]

@@ -52,15 +52,16 @@ class TlsSettingsError(Exception):
     """A setting is missing. The text names the setting and the remedy."""
 
 
-def settings_of(section: TlsSection, listener: str) -> TlsSettings:
-    """Return what a listener uses. Raises :class:`TlsSettingsError`."""
+def settings_of(section: TlsSection, listener: str, folder: Path = Path()) -> TlsSettings:
+    """Return what a listener uses; paths are relative to ``folder``. Raises :class:`TlsSettingsError`."""
     override: TlsOverride = getattr(section, listener)
     values: dict[str, Any] = {}
     for field in TlsOverride.__struct_fields__:
         own = getattr(override, field)
         value = getattr(section, field) if own is None else own
         if value is not None:
-            values[field] = Path(value).expanduser() if field in {"certificate", "key", "client_ca"} else value
+            is_path = field in {"certificate", "key", "client_ca"}
+            values[field] = folder / Path(value).expanduser() if is_path else value
     for field in ("certificate", "key"):
         if field not in values:
             raise TlsSettingsError(f"the listener {listener} needs tls.{field}: a PEM file")

@@ -16,6 +16,7 @@ from annulet.broker.access import Access
 from annulet.broker.admission import EXPLANATION_SECONDS
 from annulet.broker.delivery_shares import DELIVERIES_TIMED
 from annulet.broker.input_shares import INPUT_BYTES_FIRST
+from annulet.broker.input_turns import PacedInput
 from annulet.broker.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, STRANGER_BYTES_MAX
 from annulet.broker.listening import PeerFacts, release_transport
 from annulet.broker.spill_pace import SPILL_BEHIND, SPILL_FREE, SPILL_FULL, must_be_heard
@@ -132,6 +133,8 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self.channels: dict[int, SessionT] = {}
         self.peer = PeerFacts()
         self.waited = 0.0  # seconds of the hand-shake's that were used up before the connection was made
+        self.paces_strangers = True  # what comes before the login is handled in pieces; not if that is done below
+        self._paced: PacedInput | None = None
         self.refusal = ""  # why the connection may not come in, to be told as soon as the protocol allows
         self._counted = False  # by the admission
         self._counted_user = ""
@@ -169,6 +172,8 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self.peer = peer_facts(transport, broker.configuration, self.tls_listener)
         self.name = f"{self.peer.address or '?'}:{self.peer.port} -> {ours[0]}:{ours[1]}"
         self.connected_at = broker.clock()
+        if self.paces_strangers:
+            self._paced = PacedInput(broker.input_turns, transport, self._take_piece, self._may_be_read)
         broker.connections.add(self)
         self.refusal = broker.admission.may_connect(self.peer)
         self._counted = not self.refusal
@@ -181,11 +186,14 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self._handshake_until = broker.loop.time() + seconds
         self.restart_timer(seconds, self._handshake_expired)
 
+    def _may_be_read(self) -> bool:
+        return not self._reading_paused
+
     def log_in(self, user_name: str) -> str:
         """Note who it is, and count it to the user. Returns "" or why it may not go on."""
         if self.refusal:
             return self.refusal
-        reason = self.broker.admission.may_open(user_name)
+        reason = self.broker.admission.may_open(user_name, self.peer)
         if not reason:
             self._counted_user = self.user_name = user_name
             self.publisher = f"{user_name}@{self.peer}" if self.peer.address else user_name
@@ -195,6 +203,18 @@ class ClientConnection(Generic[EngineT, SessionT]):
         """Handle everything that was read."""
         self.now = self.broker.clock()
         self.bytes_received += len(data)
+        if self._paced is None:
+            self._receive(data)
+        else:
+            self._paced.received(data)
+
+    def _take_piece(self, data: bytes) -> None:
+        """Handle a piece of what a stranger sent. Reads come whole once it is logged in and all of that is handled."""
+        self._receive(data)
+        if self.opened and self._paced is not None and not self._paced.left:
+            self._paced = None
+
+    def _receive(self, data: bytes) -> None:
         began = self._inputs.computed()
         self.serve(data)
         self._inputs.handled(self.transport, len(data), began)
@@ -207,10 +227,17 @@ class ClientConnection(Generic[EngineT, SessionT]):
                 self.engine.receive(data)
             else:
                 self.go_on()
-        except Exception:  # a defect of ours: the engine has closed with an internal error, and the peer is told
-            logger.exception("defect while serving a connection", peer=self.name, protocol=self.protocol_name)
+        except Exception as error:  # noqa: BLE001 - a defect: the engine has closed with an internal error, and tells the peer
+            self.note_defect(error)
         self._spill_pace.served(self)
         self.mark_dirty()
+
+    def note_defect(self, error: Exception, event: str = "defect while serving a connection") -> None:
+        """Log a defect of ours, with a traceback when the peer is logged in: strangers cause as many as they like."""
+        if self.opened:
+            logger.error(event, peer=self.name, protocol=self.protocol_name, exc_info=error)
+        else:
+            self.broker.admission.note_defect(event, self.name, self.protocol_name, error)
 
     def eof_received(self) -> bool:
         """The peer will send nothing more: let asyncio close the transport, soon even if the peer reads nothing."""
@@ -227,6 +254,9 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self.lost = True
         self.now = self.broker.clock()
         self.stop_timer()
+        if self._paced is not None:
+            self._paced.end()
+            self._paced = None
         if self._counted:
             self._counted = False
             self.broker.admission.closed(self.peer, self._counted_user)
@@ -460,6 +490,12 @@ class ClientConnection(Generic[EngineT, SessionT]):
         elif self.running:
             self.watch_silence()
 
+    # ------------------------------------------------------------------ errors
+
+    def note_error(self, where: str, code: str, reason: str) -> None:
+        """A channel, session or link was ended with an error."""
+        self.broker.protocol_errors.note(self, where, code, reason)
+
     # ------------------------------------------------------------------ questions of sessions
 
     def require_host(self) -> VirtualHost:
@@ -493,6 +529,11 @@ class ClientConnection(Generic[EngineT, SessionT]):
     def protocol_name(self) -> str:
         """For people and metrics: "AMQP 1.0", "STOMP 1.2"."""
         raise NotImplementedError
+
+    @property
+    def client_name(self) -> str:
+        """The name the client gave its connection, for people; empty when it gave none."""
+        return ""
 
     @property
     def running(self) -> bool:

@@ -288,7 +288,7 @@ class Relay(asyncio.Protocol):
         """Let everything pass from now on, unless the user has too many connections."""
         if self.opened or not self._admitted:
             return
-        reason = self._door.admission.may_open(user)
+        reason = self._door.admission.may_open(user, self.peer)
         if reason:
             self._refuse("", reason)
             return

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import pyarrow as pa
 
 from annulet.bulk.errors import InvalidRequestError, OverLimitError
 from annulet.bulk.schema import READ_ONLY_COLUMNS, WRITE_COLUMNS
@@ -15,9 +17,6 @@ from annulet.wire.amqp091.constants import DEFAULT_FRAME_MAX, FRAME_OVERHEAD
 from annulet.wire.amqp091.errors import ChannelError, LocalProtocolError
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 from annulet.wire.amqp091.publish_headers import NOTHING, SCHEDULE_NAMES, PublishHeaders, read_publish_headers
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 PERSISTENT: Final = 2
 TRANSIENT: Final = 1
@@ -79,6 +78,11 @@ def check_write_schema(schema: pa.Schema) -> None:
                 raise InvalidRequestError(
                     f"column {field.name!r} is unknown; the columns are {', '.join(WRITE_COLUMNS)}"
                 )
+        elif pa.types.is_timestamp(field.type) and field.type.tz is None and pa.types.is_timestamp(types[0]):
+            raise InvalidRequestError(
+                f"column {field.name!r} has type {field.type}, which names no time zone, so it is no moment: cast it "
+                f"to {types[0]}"
+            )
         elif not any(_same_type(field.type, kind) for kind in types):
             raise InvalidRequestError(
                 f"column {field.name!r} has type {field.type}, not {' or '.join(map(str, types))}"
@@ -90,6 +94,8 @@ def check_write_schema(schema: pa.Schema) -> None:
 def _same_type(given: pa.DataType, wanted: pa.DataType) -> bool:
     if given == wanted:
         return True
+    if pa.types.is_timestamp(given) and pa.types.is_timestamp(wanted):
+        return given.tz is not None  # the zone is how it is shown; the values are counted in UTC in all of them
     # Map types differ in the names and nullability of their entry fields; what they hold is what counts.
     return (
         str(given).startswith("map<")
@@ -106,7 +112,7 @@ def encode_rows(
 
     ``body_bytes_max`` is ``limits.max_message_bytes``, as for every other sender.
     """
-    columns = {name: batch.column(name).to_pylist() for name in batch.schema.names if name in WRITE_COLUMNS}
+    columns = {name: _values(batch.column(name)) for name in batch.schema.names if name in WRITE_COLUMNS}
     bodies = columns.pop("body")
     setters = [(columns[name], _SETTERS[name], name) for name in columns if name in _SETTERS]
     none = [None] * len(bodies)
@@ -138,6 +144,14 @@ def encode_rows(
         )
         time_to_live = -1 if properties.expiration is None else int(properties.expiration)
         yield PendingMessage(destination, message, time_to_live, _schedule(properties.headers, row))
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """Return Python's values. Times are those of UTC, in which no hour comes twice."""
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", tz="UTC"), safe=False)  # below a microsecond nothing is kept
+    values: list[Any] = column.to_pylist()
+    return values
 
 
 def _schedule(headers: dict[str, PropertyValue] | None, row: int) -> PublishHeaders:

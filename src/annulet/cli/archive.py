@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from annulet.cli.local_path import LocalPath
 from annulet.cli.pipeline import (
     EXIT_FAILED,
     EXIT_SIGNAL,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from annulet.spark.archive.archiving import ArchiveOptions
     from annulet.spark.pipeline.running import Outcome
 
-FOLDER: Final = click.Path(file_okay=False, path_type=Path)
+FOLDER: Final = LocalPath(file_okay=False)
 MEBIBYTE: Final = 1024 * 1024
 
 

@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 
 import click
 
+from annulet.cli.local_path import LocalPath
+
 EXIT_FAILED: Final = 1
 """The broker refused, or the backup failed. click uses 2 for wrong options."""
 
@@ -28,7 +30,7 @@ PASSWORD_VARIABLE: Final = "ANNULET_PASSWORD"  # noqa: S105 - the name of a vari
 
 
 @click.command()
-@click.argument("target", type=click.Path(path_type=Path))
+@click.argument("target", type=LocalPath())
 @click.option("--url", default="http://127.0.0.1:8161", show_default=True, help="HTTP listener of the broker.")
 @click.option("--user", default="guest", show_default=True, help=f"Administrator; password in ${PASSWORD_VARIABLE}.")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as one JSON object.")

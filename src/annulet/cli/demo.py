@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
+from annulet.cli.local_path import LocalPath
+
 if TYPE_CHECKING:
     from types import FrameType
 
@@ -25,11 +27,11 @@ EXIT_INTERRUPTED: Final = 130
 @click.command()
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Take the first N departures.  [default: all]")
 @click.option(
-    "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    "--json", "json_file", type=LocalPath(dir_okay=False), metavar="FILE",
     help="Also write the result as JSON.",
 )  # fmt: skip
 @click.option(
-    "--keep", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
+    "--keep", type=LocalPath(file_okay=False), metavar="DIR",
     help="Keep broker data, Parquet, logs and plots in this new folder.  [default: plots only, in ./demo-output]",
 )  # fmt: skip
 def demo(limit: int | None, json_file: Path | None, keep: Path | None) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from annulet.cli.local_path import LocalPath
 from annulet.store.errors import StoreError
 from annulet.store.inspection import ERROR, NOT_CHECKED, NOTE, WARNING, inspect, repair
 
@@ -33,7 +34,7 @@ COLOURS: Final = {ERROR: "red", WARNING: "yellow", NOTE: "cyan"}
 
 
 @click.command()
-@click.argument("data", type=click.Path(path_type=Path), default=Path("annulet-data"))
+@click.argument("data", type=LocalPath(), default=Path("annulet-data"))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: sound, findings, figures.")
 @click.option("--repair", "wanted", is_flag=True, help="Remove temporary and orphaned files. Never a message.")
 def doctor(data: Path, *, as_json: bool, wanted: bool) -> None:

@@ -63,7 +63,8 @@ EXIT_SIGNAL: Final = 128
 def serve(config: Path | None, **options: Any) -> None:
     """Run the broker in the foreground.
 
-    SIGTERM or SIGINT stops it cleanly, exit code 0; a second signal ends it at once. Exit code 2: it could not start.
+    SIGTERM or SIGINT stops it cleanly, exit code 0; a second signal ends it at once. SIGHUP reads certificates again.
+    Exit code 2: it could not start.
     """
     try:
         configuration = load(config, command_line_document(options))
@@ -97,7 +98,7 @@ async def run(configuration: BrokerConfiguration) -> int:
     raise_limit(configuration.limits)
     broker = build_broker(configuration)
     stop = asyncio.Event()
-    restore_signals = handle_signals(stop)
+    restore_signals = handle_signals(stop, lambda: reload(broker))
     try:
         starting = asyncio.create_task(broker.start(settle_collector))
         stopping = asyncio.create_task(stop.wait())
@@ -128,8 +129,18 @@ async def until_the_end(broker: Broker, stopping: asyncio.Task[bool]) -> int:
     return code
 
 
-def handle_signals(stop: asyncio.Event) -> Callable[[], None]:
+def reload(broker: Broker) -> None:
+    """Read what can be read again while the broker runs: the certificates of the TLS listeners."""
+    if broker.ready and broker.tls.listeners:
+        broker.tls.renew_now()
+    logger.info("SIGHUP: certificates were read again; all other settings need a restart")
+
+
+def handle_signals(stop: asyncio.Event, hang_up: Callable[[], None]) -> Callable[[], None]:
     """Let the first SIGTERM or SIGINT set ``stop`` and the second end the process. Returns what undoes it.
+
+    ``hang_up`` is called for each SIGHUP, which ends a process that does not handle it: a terminal sends it when it
+    closes, and service managers send it for "reload".
 
     Plain signal handlers rather than the loop's: the second signal has to work while the loop is busy.
     """
@@ -143,8 +154,11 @@ def handle_signals(stop: asyncio.Event) -> Callable[[], None]:
         signalled = True
         loop.call_soon_threadsafe(stop.set)
 
-    numbers = (signal.SIGTERM, signal.SIGINT)
-    before = {number: signal.signal(number, receive) for number in numbers}
+    def receive_hang_up(_number: int, _frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(hang_up)
+
+    handlers = {signal.SIGTERM: receive, signal.SIGINT: receive, signal.SIGHUP: receive_hang_up}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
 
     def restore() -> None:
         for number, handler in before.items():

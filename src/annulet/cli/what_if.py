@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from annulet.cli.archive import FOLDER, moment
+from annulet.cli.local_path import LocalPath
 from annulet.cli.pipeline import EXIT_FAILED, fail, require_spark, session
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def chosen_messages(command: Any) -> Any:
 @click.option("--vhost", default="", help="Virtual host of these queues, where several have one of this name.")
 @click.option("--goal", help="e.g. 'loss <= 0.1%, dwell-p99 <= 5 s'.")
 @click.option("--plots", type=FOLDER, help="Save depth.png, loss.png and dwell.png there.")
-@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write everything as JSON.")
+@click.option("--json", "json_file", type=LocalPath(dir_okay=False), help="Write everything as JSON.")
 @click.option("--cores", type=click.IntRange(1), default=2, show_default=True, help="Settings tried at the same time.")
 @click.option("--verbose", is_flag=True, help="Show what Spark has to say.")
 @chosen_messages
@@ -126,7 +127,7 @@ def tell_goal(goal: str, conditions: Sequence[Any], settings: Sequence[Setting],
 
 @click.command()
 @click.argument("folder", type=FOLDER)
-@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Also write it as JSON.")
+@click.option("--json", "json_file", type=LocalPath(dir_okay=False), help="Also write it as JSON.")
 @click.option("--verbose", is_flag=True, help="Show what Spark has to say.")
 @chosen_messages
 def report(folder: Path, json_file: Path | None, *, verbose: bool, **options: Any) -> None:

@@ -64,6 +64,7 @@ def _rebalance(queue: Queue) -> None:
 def detach(queue: Queue, consumer: Consumer, now: int, *, serve: bool) -> None:
     """Detach a consumer; its groups are freed, or parked while it holds messages of them."""
     queue.consumers.remove(consumer)
+    queue.draining.pop(consumer, None)
     if isinstance(consumer.unseen, BrowseOrder):
         consumer.unseen.end()
     consumer.unseen = None

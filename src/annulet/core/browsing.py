@@ -269,6 +269,11 @@ class BrowseOrder(Order):
         """Say whether there is something to do: to note, or, for who is ``ready`` for it, to read the next rows."""
         return bool(self._unsifted) or (ready and self._walk is not None and not self._read)
 
+    def is_looking(self, upto: int) -> bool:
+        """Say whether its next turns may bring something that was there below the sequence ``upto``, and nothing that
+        it has got already stands before that."""
+        return self.due(ready=True) and self._start < upto and self._head() is None
+
     def waits_for_turn(self) -> bool:
         """Say whether there is something to see, and nothing of it before :meth:`read_on`."""
         return not (self._entries or self._read) and (self._walk is not None or bool(self._unsifted))

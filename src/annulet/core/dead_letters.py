@@ -337,9 +337,18 @@ class DeadLetters(Forwarder):
         if not target.address:
             return target.exchange, death.routing_keys if target.routing_key is None else (target.routing_key,)
         host = self.host
+        if self._is_beside_queue(target.address):
+            return "", (target.address,)
         if target.address in host.addresses or (target.address not in host.queues and target.address in host.exchanges):
             return target.address, death.routing_keys
         return "", (target.address,)
+
+    def _is_beside_queue(self, name: str) -> bool:
+        """Say whether an address is there only for those who subscribe to the name of a queue, which it may not rob."""
+        address = self.host.addresses.get(name)
+        if address is None or not address.auto_created or name not in self.host.queues:
+            return False
+        return all(self.host.lifetime_of(queue).address != name for queue in address.queues())
 
     def _origin(self, exchange: str, routing_key: str, source: Origin) -> Origin:
         place = (exchange, routing_key, source.publisher, source.view)
@@ -434,9 +443,13 @@ def original_address_of(message: Message) -> str:
 
 
 def _died_before(message: Message) -> bool:
-    """Say whether a message carries the originals of a death; a divert's copy has an original address only."""
+    """Say whether a message carries the originals of a death here; a divert's copy has an original address only.
+
+    A publisher that sends a dead letter on sends its originals, too: they are of the message it was.
+    """
     view = message.origin.view
     return (
         view.application_property(message, ORIGINAL_QUEUE) is not None
         and view.application_property(message, ORIGINAL_ADDRESS) is not None
+        and bool(view.deaths(message))
     )

@@ -2,6 +2,10 @@
 
 RabbitMQ's model (``x-death``): one record for each queue and reason, the latest first, with a count. Each protocol's
 view writes the trail in its own form; the rules are here, once.
+
+Clients that send a dead letter on send its trail along, Celery's retries among them. What a publisher wrote is no
+death: a message that comes in with a trail is marked (:data:`GIVEN`), its trail is shown to consumers as it came, and
+its first death here begins a new one (RabbitMQ since 4.0).
 """
 
 from __future__ import annotations
@@ -14,6 +18,10 @@ EXPIRED: Final = "expired"
 MAXIMUM_LENGTH: Final = "maxlen"
 REPLACED_RING: Final = "replaced-ring"
 REPLACED_KEY: Final = "replaced-key"
+
+GIVEN: Final = "x-death-given"
+"""Header that marks a trail as its publisher's. Set on every message that comes in with one, so it cannot be left out;
+the trail that the broker writes over it takes it away."""
 
 AUTOMATIC_REASONS: Final = frozenset({DELIVERY_LIMIT, EXPIRED, MAXIMUM_LENGTH, REPLACED_RING, REPLACED_KEY})
 """Deaths no consumer decided on. RabbitMQ's names where it has one; ring and key are ours."""

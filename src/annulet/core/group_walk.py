@@ -55,6 +55,22 @@ def scan(queue: Queue, lanes: GroupedLanes, messages: int) -> tuple[bool, bool]:
     return brought > 0, brought != REFUSED and lanes.unpassed()
 
 
+def may_find(queue: Queue, lanes: GroupedLanes, consumer: Consumer, upto: int) -> bool:
+    """Say whether the walk, or a disk that refused, may bring a consumer a message whose sequence is below ``upto``.
+
+    Call it behind :func:`serve`, which has asked for a turn where it could not bring everything at once.
+    """
+    place = _waiting(queue, lanes).get(consumer)
+    if place is None:
+        return False
+    if any(pages.stalled or pages.awaits_read() for pages in lanes.page_parts()):
+        return True
+    holding = lanes.holding(consumer)
+    if place != BEHIND_ALL or lanes.free().low != BEHIND_ALL or (holding is not None and holding.low != BEHIND_ALL):
+        return False
+    return lanes.unpassed() and lanes.passed < upto
+
+
 def _waiting(queue: Queue, lanes: GroupedLanes) -> dict[Consumer, int]:
     """Return who is ready, each with the place of the first in the lanes that it may have."""
     stock = lanes.stock

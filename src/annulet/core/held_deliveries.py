@@ -186,6 +186,19 @@ class HeldDeliveries:
                 tag += 1
         return found
 
+    def slots(self, last: int = -1) -> list[tuple[int, Slot]]:
+        """Return tags and what stands at them, by ascending tag, up to ``last`` (-1: all), folded ones as they are."""
+        found: list[tuple[int, Slot]] = []
+        for number, block in self._blocks.items():
+            tag = number << BLOCK_BITS
+            if 0 <= last < tag:
+                break
+            for slot in block.slots if last < 0 else block.slots[: last - tag + 1]:
+                if slot is not None:
+                    found.append((tag, slot))
+                tag += 1
+        return found
+
     def put_back(self, deliveries: list[tuple[int, QueueEntry]]) -> None:
         """Hold deliveries again that were taken out, whatever their tags are now among. O(blocks)."""
         for tag, entry in deliveries:

@@ -88,8 +88,7 @@ class Holdings:
         self.matchers = Matchers()
         self.gate = Gate()
         self.gate.open = settings.consumers_before_dispatch <= 1
-        self.schedule = ScheduleIndex()
-        self.delivering = EntrySet()
+        self.schedule, self.delivering = ScheduleIndex(), EntrySet()
         self.group_firsts: set[QueueEntry] = set()  # in delivery, and the first of their group since its assignment
         self.counters = QueueCounters()
         self.events: QueueEvents | None = None  # who listens to what happens to each message
@@ -102,6 +101,7 @@ class Holdings:
         self.ring_debt: RingDebt | None = None  # a ring is too long as the disk did not give what had to go
         self.accounts: AddressAccounts | None = None  # told of what leaves, where addresses have limits
         self.origins: Mapping[str, str] = {}  # where each setting came from, by field
+        self.draining: dict[Consumer, int] = {}  # consumers that wait for an answer, and up to which sequence
         self.arriving: QueueEntry | None = None  # tried once before its time to live of 0 ends it
         self.pins: list[int] = []  # up to these sequences somebody holds entries, see core.pins
         self.leases: set[tuple[str, str]] = set()  # leases over the queue: users of it that are no consumers

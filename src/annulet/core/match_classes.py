@@ -151,6 +151,18 @@ def is_looking(queue: Queue, consumer: Consumer, last_sequence: int) -> bool:
     return False
 
 
+def may_find(queue: Queue, lanes: DeepLanes, consumer: Consumer, upto: int) -> bool:
+    """Say whether the walk of a consumer's class is on, and has something before it with a sequence below ``upto``."""
+    match_class = queue.matchers.class_of(consumer)
+    if match_class is None or lanes.stock is None:
+        return False
+    for area in lanes.stock.areas():
+        frontier = max(match_class.frontier_on(area.pages.level), area.first_place())
+        if frontier <= area.last_sequence() and frontier < upto:
+            return any(walk.match_class is match_class for walk in _walks(queue, lanes))
+    return False
+
+
 def _in_turn(queue: Queue, walks: list[Walk]) -> list[Walk]:
     """Leave out the walks behind the one whose turn it is.
 

@@ -282,7 +282,7 @@ class Nodes(DeclaredQueues):
         In this order: ``address::queue``; spellings such as ``/queues/q``, ``/exchanges/e/key``, ``topic://t``; an
         existing queue; an existing node; with ``create`` what the address settings make of it. ``routing_type``: what
         the client asks for (anycast: a queue, multicast: a topic); empty takes what is there. Raises
-        :class:`NotFound`, :class:`ResourceLocked`, :class:`PreconditionFailed` when what is there is of the other type;
+        :class:`NotFound`, :class:`ResourceLocked`, :class:`PreconditionFailed` for a topic that is declared as anycast;
         for what is not there, :class:`InvalidArgument` when the name is empty and :class:`AccessRefused` when reserved.
         """
         parsed = parse_address_name(name)
@@ -328,18 +328,20 @@ class Nodes(DeclaredQueues):
         return NodeReference("", f"{parsed.address}{QUALIFIER}{parsed.name}", queue=queue)
 
     def _existing_node(self, parsed: AddressName, owner: object | None, wanted: str) -> NodeReference | None:
+        """Return the queue of a name, else its exchange or address; for who asks for a topic never the queue.
+
+        A queue and a multicast address of one name stand side by side, as the anycast and the multicast half of one
+        address do in Artemis.
+        """
         name = parsed.name
         node = self.exchanges.get(name) if name and parsed.kind != TO_QUEUE else None
-        if name in self.queues and not (wanted == MULTICAST and node is not None):
-            if wanted == MULTICAST:
-                raise PreconditionFailed(
-                    f"'{name}' in vhost '{self.name}' is a queue, not a topic; consume from it as a queue, or declare "
-                    "an address of that name"
-                )
+        if name in self.queues and (wanted != MULTICAST or parsed.kind == TO_QUEUE):
             return NodeReference("", name, queue=self.queue_for(name, owner), routing_type=wanted)
         if node is None:
             return None
         if isinstance(node, Address) and wanted and wanted not in node.routing_types:
+            if wanted == ANYCAST:
+                return None  # the queue of that name, if the settings let one be made
             raise PreconditionFailed(
                 f"address '{name}' in vhost '{self.name}' is {' and '.join(node.routing_types)} only, not {wanted}; "
                 f"ask for {node.routing_types[0]} or declare it with both"

@@ -9,7 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from annulet.core import arrival, attachment, delivery, emptying, expiry, match_classes, restoring, returning, revision
+from annulet.core import (
+    arrival,
+    attachment,
+    delivery,
+    draining,
+    emptying,
+    expiry,
+    match_classes,
+    restoring,
+    returning,
+    revision,
+)
 from annulet.core.copies import Copies
 from annulet.core.counters import QueueStatistics, statistics_of
 from annulet.core.deep_lanes import DeepLanes
@@ -170,10 +181,23 @@ class Queue(Holdings):
                 delivery.dispatch_plain(self, now)
             if self.forwarder.waiting:
                 self.forwarder.flush(now)
+            if self.draining:
+                draining.settle(self)
             return
         self.update_gate(now)
         self.dispatch(now)
         self.finish(now)
+
+    def drain(self, consumer: Consumer, now: int) -> None:
+        """Hand a consumer all there is for it, then tell its session: ``Session.nothing_more``, perhaps at once.
+
+        Waits for walks and reads that may find something. Once more while it waits asks for what has come meanwhile.
+        """
+        draining.begin(self, consumer, now)
+
+    def stop_draining(self, consumer: Consumer) -> None:
+        """Tell the session nothing: the consumer waits for messages as others do."""
+        self.draining.pop(consumer, None)
 
     def ask_disk_again(self, now: int) -> None:
         """Serve consumers, and drop what a ring could not, of what a disk refused that may give it now."""
@@ -195,11 +219,13 @@ class Queue(Holdings):
         self.turn_asked = False
         if self.copies is not None and not self.deleted:
             self.copies.read_on(now)
-        if self.deleted or not isinstance(lanes, DeepLanes):
-            return False
-        served, more = match_classes.scan(self, lanes, messages)
-        if served:
-            self.wake(now)
+        more = False
+        if not self.deleted and isinstance(lanes, DeepLanes):
+            served, more = match_classes.scan(self, lanes, messages)
+            if served:
+                self.wake(now)
+        if self.draining:
+            draining.settle(self)
         return more
 
     def acquire(
@@ -512,3 +538,5 @@ class Queue(Holdings):
             self.effects.publishers_blocked(self)
         if self.forwarder.waiting:
             self.forwarder.flush(now)
+        if self.draining:
+            draining.settle(self)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.addresses import QUALIFIER, AddressPatterns, is_wildcard
 from annulet.core.arguments import Arguments, parse_alternate_exchange
-from annulet.core.arguments.values import NAME_BYTES_MAX, shown
+from annulet.core.arguments.values import NAME_BYTES_MAX, refuse_line_breaks, shown
 from annulet.core.bindings import Binding, BindingKey
 from annulet.core.diverts import DivertTable
 from annulet.core.equivalence import require_same
@@ -87,8 +87,11 @@ class RoutingGraph:
         internal: bool = False,
         arguments: Arguments | None = None,
         passive: bool = False,
+        stored: bool = False,
     ) -> Exchange:
         """Create an exchange, or check that the existing one is the same. ``passive`` only asks whether it exists.
+
+        ``stored``: it was declared before the broker started, so its name was accepted once.
 
         Raises :class:`AccessRefused` for the default exchange and new names in ``amq.``, :class:`PreconditionFailed`
         when an existing one differs, :class:`InvalidArgument` for an unknown type, :class:`NotFound` when passive.
@@ -112,7 +115,8 @@ class RoutingGraph:
                 wanted = parse_routing_types((arguments or {}).get(ROUTING_TYPES_ARGUMENT))
                 require_same(ROUTING_TYPES_ARGUMENT, what, ",".join(wanted), ",".join(existing.routing_types))
             return existing
-        self._refuse_name("exchange", name)
+        if not stored:
+            self._refuse_name("exchange", name)
         if exchange_class is Address and QUALIFIER in name:
             raise InvalidArgument(
                 f"address name '{name}' contains '{QUALIFIER}', which separates an address from its queue; leave it out"
@@ -375,7 +379,8 @@ class RoutingGraph:
             raise AccessRefused(f"operation not permitted on the default exchange of vhost '{self.name}'")
 
     def _refuse_name(self, kind: str, name: str) -> None:
-        """Refuse a name that only the broker gives, and one that no AMQP 0-9-1 client could say."""
+        """Refuse a name that only the broker gives, one that no AMQP 0-9-1 client could say, and line breaks."""
+        refuse_line_breaks(kind, name)
         length = len(name.encode(errors="surrogatepass"))
         if length > NAME_BYTES_MAX:
             raise InvalidArgument(

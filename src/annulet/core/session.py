@@ -60,6 +60,15 @@ class Session:
         """Say whether one of its consumers comes before others of its queue by priority."""
         return any(consumer.queue.consumers.outranks(consumer) for consumer in self.consumers.values())
 
+    @property
+    def pulls(self) -> bool:
+        """Say whether it may hold deliveries that no consumer got."""
+        return self._pulled
+
+    def delivery_holders(self) -> list[Consumer]:
+        """Return its consumers, and those of before that may still hold deliveries."""
+        return [*self.consumers.values(), *self._former]
+
     def deliver(self, consumer: Consumer, entry: QueueEntry, tag: int) -> None:
         """Send a message to the client. Must not call back into the core."""
         raise NotImplementedError
@@ -92,6 +101,9 @@ class Session:
         self.last_tag += 1
         self.deliver(consumer, entry, self.last_tag)
         return True
+
+    def nothing_more(self, consumer: Consumer) -> None:
+        """Nothing is there for a consumer that asked for it with ``Queue.drain``. Must not call back into the core."""
 
     # ------------------------------------------------------------------ consumers
 

@@ -146,6 +146,8 @@ class QueueSettings:
     """Messages in delivery per queue."""
 
     # time -------------------------------------------------------------------------------------------------------
+    consumer_timeout: int = UNLIMITED
+    """A delivery that is not settled within this ends its consumer; 0 = never, -1 = the server's setting."""
     message_ttl: int = UNLIMITED
     min_ttl: int = UNLIMITED
     """A shorter life of a message is lengthened to this; it gives no life to a message without one."""
@@ -185,6 +187,8 @@ class ConsumerSettings:
     replay_period: int = UNLIMITED
     """Broker-J ``x-qpid-replay-period`` in milliseconds: only messages accepted at most this long before the attach;
     0 = only those that arrive later."""
+    consumer_timeout: int = UNLIMITED
+    """A delivery that is not settled within this ends the consumer; 0 = never, -1 = the queue's setting."""
 
     @property
     def looks_at_all(self) -> bool:

@@ -50,6 +50,7 @@ WRITE_OPTIONS: Final = (
     "writeId",
     "rejectFrom",
     "writeBatch",
+    "timestampsWithoutZone",
     "retrySeconds",
 )
 SPARK_OPTIONS: Final = frozenset(
@@ -129,6 +130,7 @@ class WriteOptions:
     write_id: str | None
     reject_from: str | None  # a lease: the rows are positions of it that are rejected
     write_batch: int
+    naive_as_utc: bool  # times without a zone are those of UTC
     retry_seconds: float
 
     @classmethod
@@ -157,6 +159,7 @@ class WriteOptions:
             reject_from=given.text("rejectFrom"),
             write_id=write_id,
             write_batch=given.number("writeBatch", 0, 0),
+            naive_as_utc=given.choice("timestampsWithoutZone", "refuse", ("refuse", "utc")) == "utc",
             retry_seconds=float(given.number("retrySeconds", int(RETRY_SECONDS), 0)),
         )
 
@@ -224,6 +227,12 @@ class _Given:
             limit = f"at least {least}" if most == 2**63 - 1 else f"{least} to {most}"
             raise OptionError(f"option {name}: {value} is out of range; give {limit}")
         return value
+
+    def choice(self, name: str, default: str, allowed: tuple[str, ...]) -> str:
+        text = (self.text(name) or default).lower()
+        if text not in allowed:
+            raise OptionError(f"option {name}: {text!r} is unknown; it is {' or '.join(allowed)}")
+        return text
 
     def flag(self, name: str, *, default: bool) -> bool:
         text = self.text(name)

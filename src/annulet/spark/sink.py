@@ -64,6 +64,8 @@ class _Writer:
         context = TaskContext.get()
         assert context is not None, "write runs in a task"
         partition = context.partitionId()
+        if self._options.naive_as_utc:
+            rows = map(in_utc, rows)
         first = next((part for part in rows if part.num_rows), None)
         if first is None:
             return StageMessage(query, batch, partition, "")
@@ -180,6 +182,16 @@ def _staged(messages: Sequence[WriterCommitMessage | None]) -> list[StageMessage
     return [message for message in messages if isinstance(message, StageMessage) and message.stage]
 
 
+def in_utc(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch whose column ``timestamp`` is in UTC if it has no time zone."""
+    import pyarrow as pa  # noqa: PLC0415 - workers import what they use
+
+    place = batch.schema.get_field_index("timestamp")
+    if place < 0 or batch.schema.types[place].tz is not None:
+        return batch
+    return batch.set_column(place, "timestamp", batch.column(place).cast(pa.timestamp("us", tz="UTC")))
+
+
 def check_schema(schema: StructType, options: WriteOptions) -> None:
     """Refuse a data frame whose columns cannot be written, before any task starts. Raises :class:`OptionError`."""
     types: dict[str, Any] = {field.name: field.dataType.simpleString() for field in schema.fields}
@@ -195,7 +207,12 @@ def check_schema(schema: StructType, options: WriteOptions) -> None:
                 f"column {name!r} cannot be written; the columns of a write are {', '.join(WRITE_COLUMNS)}"
             )
         wanted = WRITE_TYPES.get(name, ("string",))
-        if given not in wanted:
+        if given == "timestamp_ntz" and "timestamp" in wanted and not options.naive_as_utc:
+            raise OptionError(
+                f"column {name!r} has type timestamp_ntz, which names no time zone, so it is no moment: cast it to "
+                "timestamp (in the time zone of the session), or set option timestampsWithoutZone=utc"
+            )
+        if given not in wanted and not (given == "timestamp_ntz" and "timestamp" in wanted):
             raise OptionError(f"column {name!r} has type {given}, not {' or '.join(wanted)}; cast it")
     by_column = {"address", "exchange", "routing_key"} & types.keys()
     if options.address is None and options.exchange is None and options.routing_key is None and not by_column:

@@ -40,7 +40,7 @@ INSERT INTO subscriptions SELECT virtual_host, name, '', '', '' FROM queues WHER
     SELECT 1 FROM bindings WHERE bindings.virtual_host = queues.virtual_host AND destination_type = 'queue'
     AND destination = queues.name);
 """
-"""Queues of an older version that may be subscriptions: those that something leads to. Whose they are is not known."""
+"""Queues of an older version that may be subscriptions: those that are bound. Their clients are not known."""
 
 MIGRATIONS: Final[dict[int, str]] = {
     1: """

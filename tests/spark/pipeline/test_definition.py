@@ -96,6 +96,12 @@ def test_words_of_comments_and_strings_are_no_views() -> None:
         ("FROM flights f JOIN airports ON true", "", "transforms.late: reads nothing of what stands above it"),
         ("[sinks.console]", "[sinks]\n[sink.console]", "sink: unknown table"),
         ("[pipeline]", "[pipeline", ":2: not TOML"),
+        ('path = "airports"', 'path = "s3a://b/a"', ":12: sources.airports.path: 's3a://b/a' is a URI (s3a), and only"),
+        (
+            '"5 seconds"',
+            '"5 seconds"\ncheckpoints = "file:///c"',
+            ":4: pipeline.checkpoints: 'file:///c'",
+        ),
     ],
 )
 def test_errors_name_file_line_and_key(tmp_path: Path, before: str, after: str, text: str) -> None:

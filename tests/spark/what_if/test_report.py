@@ -62,6 +62,7 @@ def test_pictures_are_saved_for_few_and_for_many_settings(tmp_path: Path) -> Non
 @pytest.mark.spark
 def test_what_happened_is_told_by_queue(spark: SparkSession) -> None:
     from annulet.spark.what_if.report import what_happened
+    from annulet.spark.what_if.running import moment
 
     messages = spark.sql(
         "SELECT if(id < 3, 'a', 'b') AS queue, timestamp_millis(1700000000000 + id * 400) AS enqueued_at, "
@@ -77,4 +78,5 @@ def test_what_happened_is_told_by_queue(spark: SparkSession) -> None:
         1,
         3,
     )
+    assert (first["first"], first["last"]) == (moment(1_700_000_000_000), moment(1_700_000_000_800)), "in UTC"
     assert (second["messages"], second["peak a second"], second["size p99"], second["priorities"]) == (7, 3, 10, 1)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pamqp import commands
 
-from annulet.core.death_records import DeathRecord
+from annulet.core.death_records import GIVEN, DeathRecord
 from annulet.core.message import Message, Origin
 from annulet.wire.amqp091.errors import LocalProtocolError, RemoteProtocolError
 from annulet.wire.amqp091.properties import (
@@ -152,6 +152,18 @@ def test_the_view_answers_what_queues_ask() -> None:
     bare = view_of()
     assert (VIEW.given_priority(bare), VIEW.deliver_at(bare), VIEW.schedule_id(bare)) == (-1, 0, "")
     assert (VIEW.duplicate_id(bare), VIEW.routing_keys(bare), VIEW.deaths(bare)) == ("", ("k",), [])
+
+
+def test_a_trail_that_its_publisher_wrote_is_no_death_and_the_next_one_takes_its_place() -> None:
+    written = {"x-death": [{"queue": "other", "reason": "expired"}], "x-first-death-reason": "expired", "mine": 1}
+    assert [record.queue for record in VIEW.deaths(view_of(written))] == ["other"]
+    sent = view_of({**written, GIVEN: True})
+    assert VIEW.deaths(sent) == []
+    death = DeathRecord(queue="q", reason="rejected", exchange="e", routing_keys=("k",))
+    copy = Message(VIEW.forwarded_header(sent, [death], {}, rerouted=False), b"", sent.origin)
+    headers = decode_properties(copy.header).headers or {}
+    assert (headers["mine"], headers["x-first-death-reason"], GIVEN in headers) == (1, "rejected", False)
+    assert [record.queue for record in VIEW.deaths(copy)] == ["q"]
 
 
 @pytest.mark.parametrize("name", ["group-id", "JMSXGroupID", "x-group-id"])

@@ -46,11 +46,12 @@ def test_without_any_of_the_names_nothing_is_made(headers: dict[str, Any] | None
 def test_all_names_in_one_pass() -> None:
     found = read(
         before=1, x__delay=500, x__deliver__at=10**12, x__schedule__id="s", x__duplicate__id="d", CC=["a", "b"],
-        BCC=["c"], JMSXGroupSeq=-1, x__schedule__cancel=True, after="z",
+        BCC=["c"], JMSXGroupSeq=-1, x__schedule__cancel=True, x__death=[{"queue": "q"}],
+        x__extend__delivery=7, after="z",
     )  # fmt: skip
     assert as_dictionary(found) == {
         "bcc": ("c",), "cancels": True, "cc": ("a", "b"), "delay": 500, "deliver_at": 10**12, "duplicate_id": "d",
-        "group_sequence": -1, "schedule_id": "s",
+        "deaths_given": True, "extends": 7, "group_sequence": -1, "schedule_id": "s",
     }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from annulet.core.identifiers import lookup_for
 from annulet.core.message import Message, Origin, PropertyValue
 from annulet.core.typed_values import Symbol, UnsignedInt, UnsignedLong, Uuid
 from annulet.wire.amqp10.facts import SCHEDULE_NAMES
-from annulet.wire.amqp10.message import split_incoming
+from annulet.wire.amqp10.message import split_incoming, with_given_deaths
 from annulet.wire.amqp10.sections import (
     APPLICATION_PROPERTIES,
     DATA,
@@ -149,6 +149,16 @@ def dead(source: Message, **fields: Any) -> Message:
     )
     deaths = with_death(VIEW.deaths(source), death)
     return with_header(source, VIEW.forwarded_header(source, deaths, {"_AMQ_ORIG_QUEUE": "q"}, rerouted=True))
+
+
+def test_a_trail_that_its_publisher_wrote_is_no_death_and_the_next_one_takes_its_place() -> None:
+    copy = dead(message(Properties(message_id="m"), {"n": 7}, {"x-opt-mine": 1}))
+    sent = with_header(copy, with_given_deaths(copy.header))
+    assert VIEW.deaths(sent) == []
+    again = dead(sent, queue="p", reason="expired")
+    assert [record.queue for record in VIEW.deaths(again)] == ["p"]
+    assert VIEW.annotation(again, "x-opt-first-death-queue") == "p"
+    assert (VIEW.annotation(again, "x-opt-mine"), VIEW.annotation(again, "x-opt-deaths-given")) == (1, None)
 
 
 def test_a_dead_letter_carries_its_trail_as_annotations_and_the_bare_message_as_it_was() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.death_records import DeathRecord
+from annulet.core.death_records import GIVEN, DeathRecord
 from annulet.core.message import Message, Origin
 from annulet.wire.stomp.header_block import decode_block, encode_block
 from annulet.wire.stomp.view import VIEW
@@ -84,6 +84,17 @@ def test_a_dead_letter_carries_its_trail_and_leaves_lifetime_delay_and_destinati
     again = VIEW.forwarded_header(copy, [DeathRecord(queue="b", reason="rejected"), known], {}, rerouted=True)
     assert decode_block(again)["x-first-death-queue"] == "a"
     assert decode_block(again)["x-last-death-queue"] == "b"
+
+
+def test_a_trail_that_its_publisher_wrote_is_no_death_and_the_next_one_takes_its_place() -> None:
+    written = {"x-death": '[{"queue": "other", "reason": "expired"}]', "x-first-death-reason": "expired", "mine": "1"}
+    assert [record.queue for record in VIEW.deaths(message(written))] == ["other"]
+    sent = message({**written, GIVEN: "true"})
+    assert VIEW.deaths(sent) == []
+    header = VIEW.forwarded_header(sent, [DeathRecord(queue="q", reason="rejected")], {}, rerouted=False)
+    headers = decode_block(header)
+    assert (headers["mine"], headers["x-first-death-reason"], GIVEN in headers) == ("1", "rejected", False)
+    assert [record.queue for record in VIEW.deaths(Message(header, b"", sent.origin))] == ["q"]
 
 
 def test_the_whole_content_is_decoded_for_other_protocols() -> None:

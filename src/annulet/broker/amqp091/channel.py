@@ -27,6 +27,7 @@ from annulet.wire.amqp091.values import Long, encode_short_string
 
 if TYPE_CHECKING:
     from annulet.broker.amqp091.connection import AmqpConnection
+    from annulet.core.delivery_deadlines import Overdue
     from annulet.core.entry import QueueEntry
     from annulet.core.message import Message, PropertyValue
     from annulet.core.queue import Queue
@@ -325,6 +326,10 @@ class Channel(PublishingSession):
 
     # ------------------------------------------------------------------ end
 
+    def delivery_overdue(self, overdue: Overdue) -> None:
+        """Close the channel, as RabbitMQ does: all it holds goes back."""
+        self.client.fail_channel(self.number, constants.PRECONDITION_FAILED, str(overdue), 0, 0)
+
     def settlement_failed(self, entries: list[QueueEntry], now: int) -> None:
         """Close the connection with 541, then give back these too."""
         self.engine.close_connection(constants.INTERNAL_ERROR, "the broker failed to settle deliveries; see its log")
@@ -337,6 +342,7 @@ class Channel(PublishingSession):
             return
         if self.transaction is not None:
             self.transaction.rollback()
+            self.transaction = None  # it holds the channel
         super().close(now)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from annulet.core.virtual_host import VirtualHost
 
 logger = structlog.get_logger(__name__)
+
+ENDS_WITHOUT_ERROR: Final = frozenset({0, constants.SUCCESS, constants.CONNECTION_FORCED})
+"""Reply codes of a lost socket, a polite close, and an end by the operator's wish."""
 
 
 class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
@@ -47,6 +50,7 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
             max_unauthenticated_bytes=configuration.limits.max_unauthenticated_bytes,
         )
         self.engine.trace = frame_trace(configuration, self)
+        self.engine.error_sent = self.note_error
         self.login = ConnectionLogin(self)
         self.standard_qos = False  # a new prefetch without ``global`` limits the channel, as in the standard
 
@@ -114,6 +118,12 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
         return self.engine.version.name
 
     @property
+    def client_name(self) -> str:
+        """RabbitMQ's ``connection_name`` among the client's properties."""
+        name = self.engine.client_properties.get("connection_name")
+        return name if isinstance(name, str) else ""
+
+    @property
     def running(self) -> bool:
         """Neither negotiating nor closing: a connection that closes is read, as close-ok has to come."""
         return self.engine.running
@@ -162,9 +172,13 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
     def note_closed(self, code: int, text: str, *, by_peer: bool) -> None:
         """The connection is closed, or its end is under way."""
         if self.opened:
-            log = logger.info if code in (0, 200, constants.CONNECTION_FORCED) else logger.warning
-            log("connection closed", peer=self.name, code=code, reason=text, by_peer=by_peer)
+            if code in ENDS_WITHOUT_ERROR:
+                logger.info("connection closed", peer=self.name, code=code, reason=text, by_peer=by_peer)
+            else:
+                self.broker.protocol_errors.note_closed(self, str(code), text, by_peer=by_peer)
         else:
+            if not by_peer and code not in ENDS_WITHOUT_ERROR:
+                self.broker.protocol_errors.count(self.protocol_name, str(code))
             self.broker.admission.note_never_open(self.name, code, text)
         self.handler.end(self.now)
         if not self.engine.closed:  # connection.close was sent; not every peer answers
@@ -172,6 +186,7 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
 
     def ended(self) -> None:
         """The socket is gone."""
+        self.engine.error_sent = None
         self.login.cancel()
         self.handler.end(self.now)
         del self.login, self.handler  # both hold the connection

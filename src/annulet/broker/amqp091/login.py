@@ -71,8 +71,8 @@ class ConnectionLogin:
         connection = self._connection
         try:
             step = await work
-        except Exception:  # a defect of ours, or the catalogue: the peer is refused and not left waiting
-            logger.exception("defect while checking a login", peer=connection.name)
+        except Exception as error:  # noqa: BLE001 - a defect, or the catalogue: the peer is refused and not left waiting
+            connection.note_defect(error, "defect while checking a login")
             step = Failure("the broker failed; see its log")
         connection.now = self._broker.clock()  # of what waited and is served now
         try:
@@ -82,6 +82,6 @@ class ConnectionLogin:
                 connection.engine.secure(step.octets)
             else:
                 connection.engine.authentication_finished(None)
-        except Exception:  # a defect in what waited; the engine has closed with 541, and the peer is to be told
-            logger.exception("defect while serving a connection", peer=connection.name)
+        except Exception as error:  # noqa: BLE001 - in what waited; the engine has closed with 541, and the peer is told
+            connection.note_defect(error)
         connection.mark_dirty()

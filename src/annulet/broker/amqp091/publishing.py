@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from annulet.broker.client_session import ClientSession
 from annulet.core.arguments.values import MILLISECONDS_MAX
 from annulet.core.cancelling import cancel_scheduled
+from annulet.core.death_records import GIVEN
 from annulet.core.message import DEFAULT_PRIORITY, Message, Origin
 from annulet.core.reply_queues import REPLY_QUEUE
 from annulet.core.settings import UNLIMITED
@@ -128,15 +129,18 @@ class PublishingSession(ClientSession):
         """Route one message. Confirms go out once per loop turn; see :meth:`flush_answers`."""
         if immediate:  # the text is RabbitMQ's, which clients look for; a TTL of 0 on the queue does the same
             raise ConnectionFault(constants.NOT_IMPLEMENTED, "immediate=true")
-        destination = self._destinations.get((exchange, routing_key))
-        if destination is None or destination.generation != self.host.generation:
-            destination = self._resolve(exchange, routing_key)
         facts = self._headers.get(header)
         if facts is None:
             facts = self._read_header(header)
+        asks = facts.asks
+        if asks is not None and asks.extends:
+            self._extend(asks.extends)
+            return
+        destination = self._destinations.get((exchange, routing_key))
+        if destination is None or destination.generation != self.host.generation:
+            destination = self._resolve(exchange, routing_key)
         connection = self.connection
         now = connection.now
-        asks = facts.asks
         message = Message(
             facts.header,
             body,
@@ -171,6 +175,18 @@ class PublishingSession(ClientSession):
             elif not self.confirm_queued:
                 self.confirm_queued = True
                 connection.answer_later(self)
+
+    def _extend(self, tag: int) -> None:
+        """Let the time of a delivery begin anew. The publish is accepted, goes nowhere and needs no permission."""
+        self.messages_published += 1
+        if not self.extend_delivery(tag):
+            raise ChannelError(
+                constants.PRECONDITION_FAILED,
+                f"unknown delivery tag {tag} in header 'x-extend-delivery'; name one that this channel holds",
+            )
+        if self.confirming and not self.confirm_queued:
+            self.confirm_queued = True
+            self.connection.answer_later(self)
 
     def _publish_watched(self, message: Message, facts: PublishFacts, route: Route, now: int) -> int:
         """Publish what asks for more than its way, or while something is blocked."""
@@ -254,6 +270,8 @@ class PublishingSession(ClientSession):
             facts.further_keys = asks.cc + asks.bcc
             if asks.bcc:
                 facts.header = annotate(header, {}, without=("BCC",))
+            if asks.deaths_given:
+                facts.header = annotate(facts.header, {GIVEN: True})
         if _REPLY_QUEUE_OCTETS in header:
             facts.header = self._answered_here(facts.header)  # not remembered: the consumer may be cancelled
         elif len(header) <= HEADER_SIZE_MAX and not asks.duplicate_id:

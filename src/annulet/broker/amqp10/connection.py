@@ -69,6 +69,7 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
             properties={"product": "Annulet", "version": __version__, "platform": "Python"},
         )
         self.engine.trace = frame_trace(configuration, self)
+        self.engine.error_sent = self.note_error
         self.dynamic_nodes = DynamicNodes(broker)
         self._exchange: SaslExchange | None = None
         self._login: asyncio.Task[None] | None = None
@@ -98,8 +99,8 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
                 step = await exchange.begin(mechanism, None if waits else response, peer=self.peer)
             else:
                 step = await exchange.respond(response)
-        except Exception:  # a defect of ours, or the catalogue: the peer is refused and not left waiting
-            logger.exception("defect while checking a login", peer=self.name)
+        except Exception as error:  # noqa: BLE001 - a defect, or the catalogue: the peer is refused and not left waiting
+            self.note_defect(error, "defect while checking a login")
             self.engine.sasl_outcome(SASL_SYSTEM_ERROR)
             self.mark_dirty()
             return
@@ -112,8 +113,8 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
                 self.engine.sasl_outcome(SASL_OK, step.additional)
             else:
                 self.engine.sasl_outcome(SASL_AUTHENTICATION_FAILED)
-        except Exception:  # a defect in what waited; the engine has closed, and the peer is to be told
-            logger.exception("defect while serving a connection", peer=self.name)
+        except Exception as error:  # noqa: BLE001 - in what waited; the engine has closed, and the peer is to be told
+            self.note_defect(error)
         self.mark_dirty()
 
     def enter_anonymously(self) -> bool:
@@ -185,6 +186,11 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
     # ------------------------------------------------------------------ end
 
     @property
+    def client_name(self) -> str:
+        """The client's container id (§2.7.1)."""
+        return self.container_id
+
+    @property
     def running(self) -> bool:
         """Open, and neither side has sent close: a connection that closes is read, as the peer's close has to come."""
         return self.engine.opened
@@ -213,16 +219,20 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
     def note_closed(self, condition: str, description: str, *, by_peer: bool) -> None:
         """The connection is closed, or its end is under way."""
         if self.opened:
-            log = logger.info if condition in {"", conditions.CONNECTION_FORCED} else logger.warning
-            log(
-                "connection closed",
-                peer=self.name,
-                condition=condition,
-                reason=description,
-                by_peer=by_peer,
-                protocol=self.protocol_name,
-            )
+            if condition in {"", conditions.CONNECTION_FORCED}:
+                logger.info(
+                    "connection closed",
+                    peer=self.name,
+                    code=condition,
+                    reason=description,
+                    by_peer=by_peer,
+                    protocol=self.protocol_name,
+                )
+            else:
+                self.broker.protocol_errors.note_closed(self, condition, description, by_peer=by_peer)
         elif condition:  # anybody can cause these
+            if not by_peer:
+                self.broker.protocol_errors.count(self.protocol_name, condition)
             self.broker.admission.note_never_open(self.name, 0, f"{condition}: {description}")
         self.end_nodes()
         if not self.engine.closed and not self.lost:  # our close was sent; not every peer answers
@@ -236,6 +246,7 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
 
     def ended(self) -> None:
         """The socket is gone."""
+        self.engine.error_sent = None
         if self._login is not None:
             self._login.cancel()
         self.end_nodes()

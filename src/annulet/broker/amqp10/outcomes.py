@@ -14,6 +14,7 @@ from annulet.wire.amqp10.outcomes import (
     Accepted,
     Modified,
     Outcome,
+    Received,
     Rejected,
     TransactionalState,
 )
@@ -61,7 +62,10 @@ class Outcomes:
         if not isinstance(state, Outcome):
             if settled:
                 self.carry_out_defaults(numbers)
-            return  # else received (§3.4.1): the peer goes on
+            elif isinstance(state, Received):  # §3.4.1: the peer goes on, and has not forgotten them
+                for tag in self.tags(numbers):
+                    self._session.extend_delivery(tag)
+            return
         self.carry_out(numbers, state)
         if not settled:
             self._settle(numbers, state)

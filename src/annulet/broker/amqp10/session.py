@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from annulet.broker.amqp10.connection import Amqp10Connection
     from annulet.broker.blocked import BlockedTarget
     from annulet.core.consumer import Consumer
+    from annulet.core.delivery_deadlines import Overdue
     from annulet.core.entry import QueueEntry
     from annulet.core.held_messages import Slot
     from annulet.core.queue import Queue
@@ -221,6 +222,12 @@ class Amqp10Session(SendingSession):
             for source in list(self.sources.values()):
                 source.finish_drain()
 
+    def nothing_more(self, consumer: Consumer) -> None:
+        """A queue has handed out all there is for a link that is drained."""
+        source = self.sources.get(consumer.tag)
+        if source is not None and source.consumer is consumer:
+            source.give_credit_back()
+
     # ------------------------------------------------------------------ answers to what came in
 
     def sends_accepted(self, answers: list[int]) -> None:
@@ -244,6 +251,16 @@ class Amqp10Session(SendingSession):
         self.connection.mark_dirty()
 
     # ------------------------------------------------------------------ end
+
+    def delivery_overdue(self, overdue: Overdue) -> None:
+        """Detach the link, so that what it holds goes back; end the session where the link is suspended."""
+        source = self.source_of(overdue.consumer)
+        condition, text = conditions.LINK_DETACH_FORCED, str(overdue)
+        if source is not None and source.link.attached:
+            self.engine.detach(source.link, closed=True, condition=condition, description=text)
+        else:
+            self.engine.end_session(self.engine_session, conditions.PRECONDITION_FAILED, text)
+        self.connection.mark_dirty()
 
     def _serve_no_more(self) -> None:
         """What comes back is not for the links of this session, nor of others that end with the connection."""

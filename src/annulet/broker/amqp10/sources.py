@@ -13,14 +13,13 @@ from annulet.broker.amqp10.filters import SourceFilters, read_filters
 from annulet.broker.amqp10.outcomes import DEFAULT_OUTCOME
 from annulet.broker.subscriptions import Subscription, end_subscription, find_subscription, subscribe
 from annulet.broker.views import ConversionError, converted
-from annulet.core.arguments.values import MILLISECONDS_MAX
+from annulet.core.arguments.values import MILLISECONDS_MAX, read_limit
 from annulet.core.bodies import FOUND
 from annulet.core.consumer import Consumer, LinkCredit
-from annulet.core.delivery import wake_insisting
 from annulet.core.errors import InvalidArgument, NotFound
 from annulet.core.exchanges import Address
 from annulet.core.exchanges.address import ANYCAST, MULTICAST
-from annulet.core.settings import BROWSE_FOLLOW, ConsumerSettings
+from annulet.core.settings import BROWSE_FOLLOW, UNLIMITED, ConsumerSettings
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10 import terminus as standard
 from annulet.wire.amqp10.errors import DecodeError, LocalProtocolError
@@ -50,6 +49,9 @@ NAME_SEPARATOR: Final = "|"
 
 PRIORITY: Final = "priority"
 """Link property: consumer priority (Broker-J §14)."""
+
+CONSUMER_TIMEOUT: Final = "consumer-timeout"
+"""Link property: milliseconds within which a delivery has to be settled."""
 
 OUTCOMES: Final = ("amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list")
 
@@ -192,6 +194,8 @@ class SourceLink:
         """Serve the queue with the credit there is now, after what is resumed."""
         self._resume()
         self.renew_window()
+        if not self.link.drain:
+            self.queue.stop_draining(self.consumer)
         if not self.consumer.cancelled:
             self.queue.wake(self.session.connection.now)
         if self.session.writable:
@@ -204,13 +208,18 @@ class SourceLink:
         window.grant(self.link.credit)
 
     def finish_drain(self) -> None:
-        """Give back what credit is left after everything there was went out."""
+        """Have what credit is left given back when everything there is for this link has gone out."""
         link = self.link
         if link.drain and link.attached:
-            if link.drain_due and link.credit > 0 and self.queue.order.count and not self.consumer.cancelled:
-                wake_insisting(self.queue, self.session.connection.now)
-                if not self.session.writable:
-                    return  # what has no room follows, and then this
+            if link.drain_due and link.credit > 0 and not self.consumer.cancelled:
+                self.queue.drain(self.consumer, self.session.connection.now)
+            else:
+                self.give_credit_back()
+
+    def give_credit_back(self) -> None:
+        """Tell the peer that there is nothing more for it now."""
+        link = self.link
+        if link.drain and link.attached:
             window = self.consumer.window
             assert isinstance(window, LinkCredit)
             window.grant(0)
@@ -423,7 +432,16 @@ def _consumer_settings(link: Link, wanted: Source, filters: SourceFilters) -> Co
         selector=filters.selector,
         no_local=filters.no_local,
         browse=BROWSE_FOLLOW if mode == standard.DISTRIBUTION_COPY else "",
+        consumer_timeout=_consumer_timeout(link),
     )
+
+
+def _consumer_timeout(link: Link) -> int:
+    """Return the milliseconds the link may hold a delivery, -1 where it says nothing, 0 for ever."""
+    if CONSUMER_TIMEOUT not in link.properties:
+        return UNLIMITED
+    value = plain(link.properties[CONSUMER_TIMEOUT])
+    return read_limit(CONSUMER_TIMEOUT, value, 0, MILLISECONDS_MAX, "milliseconds", off=True)
 
 
 def routing_type_of(capabilities: set[str]) -> str:

@@ -14,7 +14,7 @@ from annulet.core.errors import AccessRefused, CoreError, InvalidArgument, Limit
 from annulet.core.message import DEFAULT_PRIORITY, Message
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10.errors import DecodeError, SessionFault
-from annulet.wire.amqp10.message import IncomingMessage, split_incoming
+from annulet.wire.amqp10.message import IncomingMessage, split_incoming, with_given_deaths
 from annulet.wire.amqp10.outcomes import Accepted, Error, Outcome, Rejected, TransactionalState
 from annulet.wire.amqp10.terminus import DURABLE_UNSETTLED_STATE, Source, Target
 
@@ -120,7 +120,7 @@ class TargetLink:
         self._check_user(incoming)
         destination = self._destination(incoming)
         message = Message(
-            incoming.header,
+            with_given_deaths(incoming.header) if incoming.facts.deaths_given else incoming.header,
             incoming.body,
             destination.origin,
             durable=incoming.durable,

@@ -32,6 +32,7 @@ from annulet.core.transaction import Transaction
 from annulet.wire.stomp.engine import header_line
 from annulet.wire.stomp.errors import RemoteProtocolError
 from annulet.wire.stomp.handler import ConnectionHandler
+from annulet.wire.stomp.names import EXTEND_DELIVERY
 from annulet.wire.stomp.send_headers import SendFacts, read_send, read_switch
 
 if TYPE_CHECKING:
@@ -117,6 +118,11 @@ class StompCommands(ConnectionHandler):
         """Route a message."""
         session = self.session
         connection = self.connection
+        extended = frame.headers.get(EXTEND_DELIVERY)
+        if extended is not None:
+            session.extend_named(extended)
+            session.answer(receipt, stored=False)
+            return
         opened = self._find(transaction) if transaction else None
         try:
             with translated("SEND"):

@@ -29,6 +29,10 @@ logger = structlog.get_logger(__name__)
 PROTOCOL: Final = "stomp"
 DEFAULT_HOST: Final = "/"
 
+ERROR_LATER: Final = "later"
+"""Code of an ERROR that is about no frame just read: a write that failed, a time-out. STOMP has no codes; the others
+are the command of the frame, or ``frame``."""
+
 
 class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
     """Handles one client, over a socket or a WebSocket."""
@@ -87,8 +91,8 @@ class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
                     self.engine.authenticated(self.session_id)
             else:
                 self.engine.refuse(f"login refused: {getattr(step, 'reason', 'the mechanism needs more steps')}")
-        except Exception:  # a defect of ours, or the catalogue: the peer is told and not left waiting
-            logger.exception("defect while serving a connection", peer=self.name, protocol=self.protocol_name)
+        except Exception as error:  # noqa: BLE001 - a defect, or the catalogue: the peer is told and not left waiting
+            self.note_defect(error)
             self.engine.refuse("login refused: internal error; the broker's log says more")
         self.mark_dirty()
 
@@ -187,10 +191,13 @@ class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
 
     def note_closed(self, text: str, *, by_peer: bool) -> None:
         """The connection is over: what it held goes back, what was its own is deleted."""
-        if self.opened:
-            log = logger.warning if text and not self._expected else logger.info
-            log("connection closed", peer=self.name, reason=text, by_peer=by_peer, protocol=self.protocol_name)
+        code = self.engine.failed or ERROR_LATER
+        if self.opened and (not text or self._expected):
+            logger.info("connection closed", peer=self.name, reason=text, by_peer=by_peer, protocol=self.protocol_name)
+        elif self.opened:
+            self.broker.protocol_errors.note_closed(self, code, text, by_peer=by_peer)
         elif text:
+            self.broker.protocol_errors.count(self.protocol_name, code)
             self.broker.admission.note_never_open(self.name, 0, text)
         self._end_session()
 
@@ -199,6 +206,7 @@ class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
         if session is not None and not session.closed:
             session.writable = False
             session.close(self.now)
+            session.holders.clear()  # the consumers hold the session
             self.temporary.delete_all(self.now)
             self.require_host().connection_closed(self, self.now)
 

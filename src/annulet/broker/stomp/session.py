@@ -13,12 +13,13 @@ from annulet.wire.stomp.constants import VERSION_1_2
 from annulet.wire.stomp.engine import header_line
 from annulet.wire.stomp.errors import RemoteProtocolError
 from annulet.wire.stomp.header_block import block_for, find_header
-from annulet.wire.stomp.names import DESTINATION
+from annulet.wire.stomp.names import DESTINATION, EXTEND_DELIVERY
 from annulet.wire.stomp.view import VIEW
 
 if TYPE_CHECKING:
     from annulet.broker.stomp.connection import StompConnection
     from annulet.core.consumer import Consumer
+    from annulet.core.delivery_deadlines import Overdue
     from annulet.core.entry import QueueEntry
     from annulet.core.message import Message
     from annulet.core.transaction import Transaction
@@ -210,6 +211,20 @@ class StompSession(SendingSession):
         stored = not requeue and any(entry.message.record for entry in entries)
         self.reject_entries(entries, self.connection.now, requeue=requeue)
         return stored
+
+    def extend_named(self, identifier: str) -> None:
+        """Let the time of a delivery begin anew. Raises :class:`RemoteProtocolError` for what is not outstanding."""
+        digits = identifier.removeprefix(self._prefix)
+        number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS_MAX else 0
+        if not identifier.startswith(self._prefix) or not self.extend_delivery(number):
+            raise RemoteProtocolError(
+                f"header '{EXTEND_DELIVERY}' names {identifier[:80]!r}, which is not outstanding: it was settled, or "
+                "delivered with ack:auto, or on another connection"
+            )
+
+    def delivery_overdue(self, overdue: Overdue) -> None:
+        """End the connection with ERROR: STOMP has nothing less that a client would hear."""
+        self.client.fail(str(overdue))
 
     # ------------------------------------------------------------------ receipts
 

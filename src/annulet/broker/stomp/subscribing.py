@@ -46,7 +46,13 @@ WINDOW: Final = "consumer-window-size"  # Artemis: bytes; 0 is one message at a 
 BROWSER: Final = "browser"
 SELECTOR: Final = "selector"
 ROUTING_TYPE: Final = "subscription-type"  # Artemis
-CONSUMER_ARGUMENTS: Final = ("x-browse", "x-auto-close", "x-replay-period", "x-qpid-replay-period")
+CONSUMER_ARGUMENTS: Final = (
+    "x-browse",
+    "x-auto-close",
+    "x-replay-period",
+    "x-qpid-replay-period",
+    "x-consumer-timeout",
+)
 
 OF_THE_SUBSCRIPTION: Final = frozenset(
     {
@@ -201,7 +207,8 @@ def declare_if_asked(
     :class:`PreconditionFailed` when there is one that was declared otherwise.
     """
     name = plain_queue_name(destination) if arguments or auto_delete else None
-    if not name or (name not in session.host.queues and name in session.host.exchanges):
+    bare = name == destination  # else it is spelt as a queue, beside which there may be a topic
+    if not name or (bare and name not in session.host.queues and name in session.host.exchanges):
         return None
     return session.access.declare_queue(
         name,

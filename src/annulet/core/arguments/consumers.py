@@ -78,6 +78,7 @@ CONSUMER_ARGUMENTS: Final[dict[str, tuple[str, Callable[[str, PropertyValue], An
     "x-filter-auto-close": ("auto_close", read_switch),
     "x-no-local": ("no_local", read_switch),
     "no-local": ("no_local", read_switch),
+    "x-consumer-timeout": ("consumer_timeout", _period),
     "x-replay-period": ("replay_period", _period),
     "x-qpid-replay-period": ("replay_period", _period_in_seconds),
 }

@@ -307,6 +307,15 @@ DISPATCH: Final = (
 
 TIME: Final = (
     Setting(
+        "consumer_timeout",
+        Kind.MILLISECONDS,
+        "a delivery not settled so long ends its consumer; 0: never, -1: as the server",
+        0,
+        MILLISECONDS_MAX,
+        off=True,
+        changed="applies at once, to what is in delivery as well",
+    ),
+    Setting(
         "message_ttl",
         Kind.MILLISECONDS,
         "life of a message; with its own the smaller counts",

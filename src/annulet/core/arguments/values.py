@@ -123,6 +123,15 @@ def read_name(name: str, value: PropertyValue, what: str, *, empty: bool) -> str
     return value
 
 
+def refuse_line_breaks(what: str, name: str) -> None:
+    """Refuse a name that would end its line in logs, headers of STOMP and lists of names.
+
+    Raises :class:`InvalidArgument`.
+    """
+    if "\r" in name or "\n" in name:
+        raise InvalidArgument(f"{what} name {shown(name)} contains a line break; give one without CR and LF")
+
+
 def read_properties(name: str, value: PropertyValue, count_most: int) -> tuple[str, ...]:
     """Return names of message properties as a tuple, given as a list or as text with commas.
 

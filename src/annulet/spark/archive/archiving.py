@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from annulet.core.uri_texts import why_no_path
 from annulet.spark.archive.log import ArchiveError
 from annulet.spark.archive.maintenance import DAY_SECONDS, Upkeep, maintain, remove_orphans
 from annulet.spark.archive.table import Table
@@ -54,6 +55,9 @@ def start_archive(
     ``checkpoint`` is below the folder unless given, and belongs to this queue; ``lease`` is ``archive.QUEUE``.
     """
     chosen = options or ArchiveOptions()
+    wrong = why_no_path(str(checkpoint or ""))
+    if wrong:
+        raise ArchiveError(f"checkpoint: {wrong}")
     place = str(checkpoint or checkpoint_of(folder, queue))
     remove_orphans(Table(folder))
     stream = (

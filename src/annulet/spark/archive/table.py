@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow.parquet
 
+from annulet.core.uri_texts import why_no_path
 from annulet.spark.archive.log import ArchiveError, Entry, FileEntry, Log, State, sync_folder
 
 if TYPE_CHECKING:
@@ -35,9 +36,15 @@ its rows have null there."""
 
 
 class Table:
-    """The files below ``root``. Paths are local or mounted: moving a file there must be one step."""
+    """The files below ``root``. Paths are local or mounted: moving a file there must be one step.
+
+    Raises :class:`ArchiveError` for a URI.
+    """
 
     def __init__(self, root: Path, *, clock: Callable[[], int] | None = None) -> None:
+        wrong = why_no_path(str(root))
+        if wrong:
+            raise ArchiveError(wrong)
         self.root = root.absolute()  # Spark's process may have another working directory
         self.inside = self.root / INSIDE
         self.log = Log(self.inside / "log", clock=clock)

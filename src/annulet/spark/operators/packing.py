@@ -18,7 +18,8 @@ from annulet.spark.operators.rules import OperatorError
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-JSON_OPTIONS: Final = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "false"}
+JSON_OPTIONS: Final = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXXXX", "ignoreNullFields": "false"}
+"""Times with the offset of their zone, down to seconds: offsets before the time of railways had some."""
 
 
 def packed(name: str, kind: DataType) -> Column:

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
+from annulet.core.uri_texts import why_no_path
 from annulet.spark.options import BYTES_PER_TRIGGER, MESSAGES_PER_TRIGGER, PARTITIONS
 from annulet.spark.pipeline.errors import PipelineFileError
 from annulet.spark.pipeline.toml_lines import line_of, lines_of
@@ -140,6 +141,10 @@ RANGES: Final[dict[str, tuple[int, int]]] = {
     "rows": (1, 10_000),
 }
 """Least and most of every number, by its key: what Spark and the broker can do with it."""
+
+
+PATHS: Final = ("path", "checkpoints")
+"""Keys whose values are paths of this machine: files are moved to their places there, in one step."""
 
 
 class Pipeline(msgspec.Struct, frozen=True):
@@ -295,6 +300,9 @@ class _Reader:
             raise self._error((*path, *key), f"{text[:1].lower()}{text[1:]}{remedy}") from error
         for name in names:
             number = getattr(section, name)
+            wrong = why_no_path(number) if name in PATHS else ""
+            if wrong:
+                raise self._error((*path, name), wrong)
             if name in RANGES and not RANGES[name][0] <= number <= RANGES[name][1]:
                 least, most = RANGES[name]
                 raise self._error((*path, name), f"{number} is out of range; give {least} to {most}")

@@ -144,13 +144,15 @@ def what_happened(messages: DataFrame) -> list[dict[str, Any]]:
         f.sum(size).alias("bytes"),
         f.percentile_approx(size, 0.5).alias("size p50"),
         f.percentile_approx(size, 0.99).alias("size p99"),
-        f.min("enqueued_at").alias("first"),
-        f.max("enqueued_at").alias("last"),
+        f.unix_millis(f.min("enqueued_at")).alias("first"),
+        f.unix_millis(f.max("enqueued_at")).alias("last"),
         f.count(f.when(f.col("delivery_count") > 0, 1)).alias("came back"),
         f.count_distinct("priority").alias("priorities"),
         f.count_distinct("group_id").alias("groups"),
     )
-    return [row.asDict() for row in totals.join(peaks, "queue").orderBy("queue").collect()]
+    rows = [row.asDict() for row in totals.join(peaks, "queue").orderBy("queue").collect()]
+    # As times they would come in the zone of this process, which neither they nor the session say.
+    return [{**row, "first": moment(row["first"]), "last": moment(row["last"])} for row in rows]
 
 
 def table_text(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:

@@ -234,6 +234,8 @@ class ChannelLifecycle(ConnectionLifecycle):
         self._release(failed)
 
     def _send_channel_close(self, number: int, code: int, text: str, identifier: int) -> None:
+        if self.error_sent is not None:
+            self.error_sent(f"channel {number}", str(code), text)
         arguments: dict[str, PropertyValue] = {
             "reply_code": code,
             "reply_text": reply_text(code, text),

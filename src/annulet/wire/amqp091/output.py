@@ -130,6 +130,7 @@ class FrameWriter:
     def __init__(self) -> None:
         self.output_size = 0  # bytes not yet taken by take_output
         self.trace: Callable[[str], None] | None = None  # called with each frame as a line
+        self.error_sent: Callable[[str, str, str], None] | None = None  # called with where, code and text of each
         self.version = AMQP_0_9_1  # what the protocol header asked for
         self.frame_max = DEFAULT_FRAME_MAX  # bytes of a frame; negotiated
         self.running = False  # the connection is open, neither negotiating nor closing

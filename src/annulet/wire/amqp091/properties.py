@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from annulet.core.content import MessageContent
-from annulet.core.death_records import DeathRecord
+from annulet.core.death_records import GIVEN, DeathRecord
 from annulet.core.message import ContentView, Message, PropertyValue, StandardProperties
 from annulet.wire.amqp091.annotations import DEATHS, FIRST_DEATH, annotate, decode_deaths, encode_deaths
 from annulet.wire.amqp091.constants import SYNTAX_ERROR
@@ -37,6 +37,7 @@ _MILLISECONDS: Final = 1000
 _PRIORITY_BIT: Final = FLAG_PRIORITY >> 8  # in the first octet of the flags
 _GROUP_NAMES: Final = ("group-id", "JMSXGroupID", "x-group-id")
 _FIRST_DEATH_REASON: Final = f"{FIRST_DEATH}reason".encode()
+_GIVEN: Final = GIVEN.encode()
 
 
 class BasicProperties:
@@ -322,7 +323,9 @@ class Amqp091View(ContentView):
         return (message.origin.routing_key, *_asked(message.header).cc)
 
     def deaths(self, message: Message) -> list[DeathRecord]:
-        """Return the records of ``x-death``, latest first; none when it is malformed."""
+        """Return the records of ``x-death``, latest first; none when it is malformed, or its publisher's."""
+        if _find_header(message.header, _GIVEN) is not None:
+            return []
         return decode_deaths(_find_header(message.header, DEATHS.encode()))
 
     def forwarded_header(
@@ -339,13 +342,14 @@ class Amqp091View(ContentView):
         reader.to_headers()
         reader.skip_table()
         reader.to_expiration()
+        given = _find_header(header, _GIVEN) is not None
         annotations = encode_deaths(
             deaths,
-            first_known=_find_header(header, _FIRST_DEATH_REASON) is not None,
+            first_known=not given and _find_header(header, _FIRST_DEATH_REASON) is not None,
             original_expiration=reader.text(FLAG_EXPIRATION, "expiration") or "",
         )
         annotations.update(headers)
-        without = (*SCHEDULE_NAMES, "CC", "BCC") if rerouted else (*SCHEDULE_NAMES, "BCC")
+        without = (*SCHEDULE_NAMES, GIVEN, "CC", "BCC") if rerouted else (*SCHEDULE_NAMES, GIVEN, "BCC")
         return annotate(header, annotations, without=without, expires=False)
 
 

@@ -1,5 +1,5 @@
 """The headers that tell the broker something: delay, schedule id and its end, duplicate id, further routing keys, group
-sequence.
+sequence, the delivery whose time begins anew, and that there is a trail of deaths.
 
 One pass over the header table finds all of them; nothing else in it is decoded. Names: RabbitMQ (``x-delay``, ``CC``,
 ``BCC``), Artemis (``_AMQ_SCHED_DELIVERY``, ``_AMQ_DUPL_ID``, ``JMSXGroupSeq``), Broker-J (``x-qpid-not-valid-before``).
@@ -29,6 +29,8 @@ _CARBON_COPIES: Final = 5
 _BLIND_COPIES: Final = 6
 _GROUP_SEQUENCE: Final = 7
 _SCHEDULE_CANCEL: Final = 8
+_DEATHS: Final = 9
+_EXTEND_DELIVERY: Final = 10
 
 _NAMES: Final[dict[bytes, int]] = {
     b"x-delay": _DELAY,
@@ -43,6 +45,8 @@ _NAMES: Final[dict[bytes, int]] = {
     b"BCC": _BLIND_COPIES,
     b"JMSXGroupSeq": _GROUP_SEQUENCE,
     b"x-group-sequence": _GROUP_SEQUENCE,
+    b"x-death": _DEATHS,
+    b"x-extend-delivery": _EXTEND_DELIVERY,
 }
 _FIRST_OCTETS: Final = frozenset(name[0] for name in _NAMES)
 
@@ -60,7 +64,18 @@ SCHEDULE_NAMES: Final = (
 class PublishHeaders:
     """What the headers ask of the broker. Attributes hold their defaults where the sender said nothing."""
 
-    __slots__ = ("bcc", "cancels", "cc", "delay", "deliver_at", "duplicate_id", "group_sequence", "schedule_id")
+    __slots__ = (
+        "bcc",
+        "cancels",
+        "cc",
+        "deaths_given",
+        "delay",
+        "deliver_at",
+        "duplicate_id",
+        "extends",
+        "group_sequence",
+        "schedule_id",
+    )
 
     def __init__(self) -> None:
         self.deliver_at = 0  # not before this, milliseconds since 1970; of several the latest; 0 = none given
@@ -71,6 +86,8 @@ class PublishHeaders:
         self.cc: tuple[str, ...] = ()  # further routing keys
         self.bcc: tuple[str, ...] = ()  # further routing keys; the header is not for consumers
         self.group_sequence = 0  # -1 closes the group
+        self.extends = 0  # the delivery tag whose time begins anew; it goes nowhere itself
+        self.deaths_given = False  # it comes with a trail of deaths, which is its publisher's word
 
     def due_at(self, accepted_at: int) -> int:
         """Return when a message accepted then is to be delivered (milliseconds since 1970); 0 for at once."""
@@ -112,9 +129,13 @@ def read_publish_headers(header: bytes, *, strict: bool = True) -> PublishHeader
             position = skip_value(header, stop, end)
             continue
         name = header[position + 1 : stop].decode("ascii")
-        value, position = read_value(header, stop, end, 0)
         if found is None:
             found = PublishHeaders()
+        if what == _DEATHS:
+            found.deaths_given = True
+            position = skip_value(header, stop, end)
+            continue
+        value, position = read_value(header, stop, end, 0)
         if what != _DELIVER_AT:  # of one name, and of names that mean the same, the first counts
             if seen >> what & 1:
                 continue
@@ -152,6 +173,8 @@ def _put(found: PublishHeaders, what: int, name: str, value: PropertyValue) -> N
         found.cc = _routing_keys(name, value)
     elif what == _BLIND_COPIES:
         found.bcc = _routing_keys(name, value)
+    elif what == _EXTEND_DELIVERY:
+        found.extends = _number(name, value, "the tag of a delivery", 1, TIME_MAX)
     else:
         found.group_sequence = _number(
             name, value, "the place in the group, -1 to close it", GROUP_SEQUENCE_MIN, GROUP_SEQUENCE_MAX

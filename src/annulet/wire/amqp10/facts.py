@@ -17,6 +17,7 @@ _DELIVER_AT: Final = 2
 _SCHEDULE_ID: Final = 3
 _SCHEDULE_CANCEL: Final = 4
 _DUPLICATE_ID: Final = 5
+_DEATHS: Final = 6
 
 NAMES: Final[dict[bytes, int]] = {
     b"x-opt-delivery-delay": _DELAY,
@@ -31,10 +32,11 @@ NAMES: Final[dict[bytes, int]] = {
     b"x-schedule-cancel": _SCHEDULE_CANCEL,
     b"_AMQ_DUPL_ID": _DUPLICATE_ID,
     b"x-duplicate-id": _DUPLICATE_ID,
+    b"x-opt-deaths": _DEATHS,
 }
 """What asks something of the broker, in annotations or application properties: Artemis's names, then those of 0-9-1."""
 
-SCHEDULE_NAMES: Final = frozenset(name for name, what in NAMES.items() if what != _DUPLICATE_ID)
+SCHEDULE_NAMES: Final = frozenset(name for name, what in NAMES.items() if what not in {_DUPLICATE_ID, _DEATHS})
 """What a copy must not carry on: it would be scheduled again."""
 
 
@@ -44,6 +46,7 @@ class Facts:
     __slots__ = (
         "absolute_expiry_time",
         "cancels",
+        "deaths_given",
         "delay",
         "deliver_at",
         "duplicate_id",
@@ -69,6 +72,7 @@ class Facts:
         self.schedule_id = ""
         self.cancels = False  # it takes back the message of its schedule id, and goes nowhere itself
         self.duplicate_id = ""  # octets as hexadecimal digits
+        self.deaths_given = False  # it comes with a trail of deaths, which is its publisher's word
 
     def due_at(self, accepted_at: int) -> int:
         """Return when a message accepted then is to be delivered (milliseconds since 1970); 0 for at once.
@@ -105,6 +109,8 @@ def note(facts: Facts, what: int, name: str, value: Any) -> None:
         facts.schedule_id = facts.schedule_id or _identifier(name, value, octets=False)
     elif what == _DUPLICATE_ID:
         facts.duplicate_id = facts.duplicate_id or _identifier(name, value, octets=True)
+    elif what == _DEATHS:
+        facts.deaths_given = True
     elif isinstance(value, bool):
         facts.cancels = facts.cancels or value
     else:

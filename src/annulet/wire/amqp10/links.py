@@ -209,6 +209,7 @@ class LinkLifecycle(TransferEngine):
         link.state = LinkState.DETACH_SENT
         link.failed = bool(condition)
         self._forget_link(link)
+        self._note_error(f"link '{link.name}'", condition, description)
         self._send(link.session.channel, Detach(link.handle, True, make_error(condition, description, info)))
 
     def _send_refusal(self, link: Link) -> None:
@@ -246,6 +247,7 @@ class LinkLifecycle(TransferEngine):
         error = make_error(condition, description, info)
         link.state = LinkState.DETACH_SENT
         link.failed = error is not None
+        self._note_error(f"link '{link.name}'", condition, description)
         self._send(session.channel, Detach(link.handle, closed, error))
         self._release_link(link, closed, error, by_peer=False)
 

@@ -19,6 +19,7 @@ from annulet.core.message import Message
 from annulet.wire.amqp10.encoding import encode_symbol, encode_value
 from annulet.wire.amqp10.errors import DecodeError
 from annulet.wire.amqp10.facts import NAMES, SCHEDULE_NAMES, Facts, note, refused
+from annulet.wire.amqp10.names import GIVEN_DEATHS
 from annulet.wire.amqp10.sections import (
     APPLICATION_PROPERTIES,
     DATA,
@@ -201,6 +202,14 @@ def rebuilt(header: bytes, replaced: dict[int, bytes]) -> bytes:
         kept[code] = header[start:position]
     kept.update(replaced)
     return header[:1] + b"".join([kept[code] for code in sorted(kept)])
+
+
+def with_given_deaths(header: bytes) -> bytes:
+    """Return a stored header with the mark that its trail of deaths is its publisher's."""
+    content = find_section(header, MESSAGE_ANNOTATIONS)
+    end = len(header) if content < 0 else skip_value(header, content, len(header))
+    marked = section_with(header, content, end, {GIVEN_DEATHS: True}, frozenset(), MESSAGE_ANNOTATIONS)
+    return rebuilt(header, {MESSAGE_ANNOTATIONS: marked})
 
 
 def read_facts(header: bytes, *, strict: bool = True) -> Facts:

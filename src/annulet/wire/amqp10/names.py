@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from annulet.core.death_records import GIVEN
+
 ANNOTATION_PREFIX: Final = "x-opt-"
 """Begins the names of message annotations (§3.2.10); nobody else may use it."""
 
 DEATHS: Final = "x-opt-deaths"
 FIRST_DEATH: Final = "x-opt-first-death-"
 LAST_DEATH: Final = "x-opt-last-death-"
+GIVEN_DEATHS: Final = "x-opt-deaths-given"
 
 RECORD: Final = "x-opt-annulet-content"
 """A map in which a message carries what AMQP 1.0 cannot say of it: :mod:`annulet.core.content_differences`."""
@@ -35,6 +38,7 @@ ANNOTATIONS: Final[dict[str, str]] = {
     "_AMQ_ORIG_QUEUE": "x-opt-ORIG-QUEUE",
     "_AMQ_ORIG_MESSAGE_ID": "x-opt-ORIG-MESSAGE-ID",
     "_AMQ_ACTUAL_EXPIRY": "x-opt-ACTUAL-EXPIRY",
+    GIVEN: GIVEN_DEATHS,
     "x-first-death-queue": f"{FIRST_DEATH}queue",
     "x-first-death-reason": f"{FIRST_DEATH}reason",
     "x-first-death-exchange": f"{FIRST_DEATH}exchange",

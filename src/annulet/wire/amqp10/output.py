@@ -53,6 +53,7 @@ class FrameOutput:
     def __init__(self, handler: Amqp10Handler) -> None:
         self.handler = handler
         self.trace: Callable[[str], None] | None = None
+        self.error_sent: Callable[[str, str, str], None] | None = None  # called with where, condition, text of each
         self.limit_hits: dict[str, int] = {}
         self.opened = False
         self.remote_max_frame_size = MIN_MAX_FRAME_SIZE  # octets we send at most; of the peer's open, within our bound
@@ -89,6 +90,11 @@ class FrameOutput:
             self._append(HEARTBEAT_FRAME)
             if self.trace is not None:
                 self.trace("-> " + describe_frame(FRAME_AMQP, 0, None, 0))
+
+    def _note_error(self, where: str, condition: str, description: str) -> None:
+        """Tell the owner of an error that is sent; no condition is none."""
+        if condition and self.error_sent is not None:
+            self.error_sent(where, condition, description)
 
     def close(self, condition: str = "", description: str = "") -> None:
         """Close the connection (§2.4.3)."""

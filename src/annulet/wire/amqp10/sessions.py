@@ -95,6 +95,7 @@ class SessionLifecycle(LinkLifecycle):
         error = make_error(condition, description)
         session.state = SessionState.END_SENT if error is None else SessionState.DISCARDING
         session.mapped = False
+        self._note_error(f"session {session.channel}", condition, description)
         self._send(session.channel, End(error))
         self._release_session(session, error, by_peer=False)
 

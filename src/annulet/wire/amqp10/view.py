@@ -13,7 +13,7 @@ from annulet.wire.amqp10.deaths import decode_deaths, encode_deaths
 from annulet.wire.amqp10.errors import DecodeError
 from annulet.wire.amqp10.facts import SCHEDULE_NAMES, Facts
 from annulet.wire.amqp10.message import find_section, read_facts, rebuilt, section_with
-from annulet.wire.amqp10.names import ANNOTATION_PREFIX, ANNOTATIONS, DEATHS, FIRST_DEATH, LAST_DEATH
+from annulet.wire.amqp10.names import ANNOTATION_PREFIX, ANNOTATIONS, DEATHS, FIRST_DEATH, GIVEN_DEATHS, LAST_DEATH
 from annulet.wire.amqp10.sections import (
     APPLICATION_PROPERTIES,
     HEADER,
@@ -28,6 +28,8 @@ from annulet.wire.amqp10.sections import (
     find_in_map,
 )
 from annulet.wire.amqp10.values import decode_value, skip_value
+
+_NOT_OF_COPIES: Final = SCHEDULE_NAMES | {GIVEN_DEATHS.encode()}
 
 GROUP_SEQUENCE: Final = "JMSXGroupSeq"
 """The property ``group-sequence`` by the name the core asks for."""
@@ -143,7 +145,9 @@ class Amqp10View(ContentView):
         return to_content(message)
 
     def deaths(self, message: Message) -> list[DeathRecord]:
-        """Return the records of ``x-opt-deaths``, latest first; none when it is malformed."""
+        """Return the records of ``x-opt-deaths``, latest first; none when it is malformed, or its publisher's."""
+        if _find(message.header, MESSAGE_ANNOTATIONS, GIVEN_DEATHS) is not None:
+            return []
         return decode_deaths(_find(message.header, MESSAGE_ANNOTATIONS, DEATHS))
 
     def forwarded_header(
@@ -165,12 +169,13 @@ class Amqp10View(ContentView):
         if time_to_live > 0 and latest.count == 1:
             trail[0]["original-expiration"] = str(time_to_live)
         annotations: dict[str, Any] = {DEATHS: trail}
-        first_known = _find(header, MESSAGE_ANNOTATIONS, f"{FIRST_DEATH}reason") is not None
+        given = _find(header, MESSAGE_ANNOTATIONS, GIVEN_DEATHS) is not None
+        first_known = not given and _find(header, MESSAGE_ANNOTATIONS, f"{FIRST_DEATH}reason") is not None
         for prefix in (LAST_DEATH,) if first_known else (FIRST_DEATH, LAST_DEATH):
             annotations[f"{prefix}exchange"] = latest.exchange
             annotations[f"{prefix}queue"] = latest.queue
             annotations[f"{prefix}reason"] = latest.reason
-        return _changed(header, headers, annotations, SCHEDULE_NAMES, expires=False)
+        return _changed(header, headers, annotations, _NOT_OF_COPIES, expires=False)
 
 
 def _changed(

@@ -36,6 +36,9 @@ from annulet.wire.stomp.states import (
 _HEARTBEAT_OCTET: Final = b"\n"
 _NUL: Final = b"\0"
 _SHOWN_CHARACTERS: Final = 80
+BROKEN_FRAME: Final = "frame"
+"""What :attr:`ConnectionEngine.failed` says of a frame that is malformed, or whose command is unknown."""
+
 _ERROR_CHARACTERS: Final = 1000  # of an ERROR's message header; texts may quote what the peer sent
 
 
@@ -84,6 +87,7 @@ class ConnectionEngine:
         self.output_size = 0
         self.closed = False
         self.limit_hits: dict[str, int] = {}  # how often the peer met a limit that ended the connection, by its name
+        self.failed = ""  # command of the frame that is served, or was when the connection ended; or BROKEN_FRAME
         self._reader = FrameReader(max_header_bytes=max_header_bytes, max_body_bytes=max_body_bytes)
         self._output: list[bytes] = []
         self._unauthenticated_bytes = 0
@@ -137,6 +141,7 @@ class ConnectionEngine:
             return self._reader.next_frame()
         except RemoteProtocolError as error:
             self.count_hit(error.limit)
+            self.failed = BROKEN_FRAME
             self.close_with_error(error.text)
             return None
 
@@ -149,9 +154,11 @@ class ConnectionEngine:
         if self.trace is not None:
             self.trace(repr(frame), True)
         receipt = frame.headers.get("receipt", "")
+        self.failed = frame.command if frame.command in COMMANDS[self.version] else BROKEN_FRAME
         try:
             self._check(frame)
             self._dispatch(frame, receipt)
+            self.failed = ""
         except RemoteProtocolError as error:
             self.count_hit(error.limit)
             self.close_with_error(error.text, receipt=receipt, headers=error.headers, frame=frame)
@@ -274,6 +281,7 @@ class ConnectionEngine:
     def refuse(self, text: str) -> None:
         """Refuse the login with an ERROR. Harmless when the connection ended while it was judged."""
         if self.state is ConnectionState.AUTHENTICATING:
+            self.failed = "CONNECT"
             self.close_with_error(text, receipt=self._connect_receipt)
 
     # ---- output

@@ -43,6 +43,7 @@ REFUSED_SCHEDULE_NAMES: Final = ("AMQ_SCHEDULED_PERIOD", "AMQ_SCHEDULED_REPEAT",
 
 DUPLICATE_ID_NAMES: Final = ("_AMQ_DUPL_ID", "x-duplicate-id")
 
+EXTEND_DELIVERY: Final = "x-extend-delivery"  # on SEND, which goes nowhere: the delivery whose time begins anew
 DEATHS: Final = "x-death"
 FIRST_DEATH: Final = "x-first-death-"
 LAST_DEATH: Final = "x-last-death-"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from annulet.core.death_records import GIVEN
 from annulet.wire.stomp import names
 from annulet.wire.stomp.errors import RemoteProtocolError
 from annulet.wire.stomp.header_block import encode_block
@@ -79,6 +80,8 @@ def read_send(headers: dict[str, str], without: frozenset[str] = frozenset()) ->
             kept.setdefault(names.SENDER_MESSAGE_ID_NAMES[0], value)
         elif name not in names.OF_A_DELIVERY and name not in without:
             kept[name] = value
+    if names.DEATHS in kept:
+        kept[GIVEN] = "true"
     facts = SendFacts(encode_block(kept))
     for name, value in kept.items():
         if name in _READ:

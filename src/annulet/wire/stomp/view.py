@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from annulet.core.content import MessageContent
-from annulet.core.death_records import DeathRecord
+from annulet.core.death_records import GIVEN, DeathRecord
 from annulet.core.message import ContentView, Message, PropertyValue, StandardProperties
 from annulet.wire.stomp import names
 from annulet.wire.stomp.conversion import to_content
@@ -104,7 +104,9 @@ class StompView(ContentView):
         return to_content(message)
 
     def deaths(self, message: Message) -> list[DeathRecord]:
-        """Return the records of ``x-death``, latest first; none when it is malformed."""
+        """Return the records of ``x-death``, latest first; none when it is malformed, or its publisher's."""
+        if find_header(message.header, GIVEN) is not None:
+            return []
         return decode_deaths(find_header(message.header, names.DEATHS))
 
     def forwarded_header(
@@ -116,13 +118,14 @@ class StompView(ContentView):
         """
         del rerouted
         block = message.header
+        given = find_header(block, GIVEN) is not None
         trail = encode_deaths(
             deaths,
-            first_known=find_header(block, f"{names.FIRST_DEATH}reason") is not None,
+            first_known=not given and find_header(block, f"{names.FIRST_DEATH}reason") is not None,
             original_expiration=find_header(block, names.TIME_TO_LIVE) or "",
         )
         trail.update(_as_texts(headers))
-        return changed_block(block, trail, _LIFETIMES.union(names.SCHEDULE_NAMES, (names.DESTINATION,)))
+        return changed_block(block, trail, _LIFETIMES.union(names.SCHEDULE_NAMES, (names.DESTINATION, GIVEN)))
 
 
 def first_of(headers: dict[str, str], known: tuple[str, ...]) -> str:

@@ -1,0 +1,65 @@
+"""What all connections of the HTTP listeners share, and their log: lines that any stranger can cause are few."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from annulet.admin.http_slots import HttpSlots
+from annulet.broker.limited_log import LimitedLog
+
+if TYPE_CHECKING:
+    from annulet.broker.broker import Broker
+
+REASON_CHARACTERS_MAX: Final = 200
+"""Of a text of uvicorn, so many are logged."""
+
+
+class HttpFront:
+    """The front of one broker's HTTP listeners. Belongs to the event loop."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.slots = HttpSlots(broker.admission)
+        self.strangers: Counter[str] = Counter()  # WebSockets that are not logged in, by address
+        self.log = LimitedLog(structlog.get_logger(__name__))
+        self.library_log: Any = LibraryLog(self.log)
+
+
+class LibraryLog:
+    """What uvicorn takes for its logger, without its information.
+
+    Of its warnings and errors a peer causes as many as it likes, so they are limited.
+    """
+
+    level = logging.WARNING
+
+    def __init__(self, log: LimitedLog) -> None:
+        self._log = log
+
+    def log(self, level: int, text: str, *values: object) -> None:
+        """Leave out what is below a warning."""
+        if level >= self.level:
+            self.warning(text, *values)
+
+    def info(self, text: str, *values: object) -> None:
+        """Leave it out."""
+
+    def warning(self, text: str, *values: object) -> None:
+        """Log it, or count it."""
+        self._log.warning("http request refused", reason=(text % values if values else text)[:REASON_CHARACTERS_MAX])
+
+    def error(self, text: str, *values: object, **options: object) -> None:
+        """Log it, or count it; an exception with its place, without a traceback."""
+        given = options.get("exc_info")
+        error = given if isinstance(given, BaseException) else None
+        shown = (text % values if values else text).strip()[:REASON_CHARACTERS_MAX]
+        self._log.defect("defect while answering over http", error, reason=shown)
+
+    def exception(self, text: str, *values: object) -> None:
+        """Log the exception that is being handled."""
+        self.error(text, *values, exc_info=sys.exception())

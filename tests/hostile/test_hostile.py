@@ -1,0 +1,100 @@
+"""Damaged sessions of real clients beside clients that do nothing wrong: nothing is lost, doubled, kept or logged.
+
+``make test`` sends a few hundred inputs, ``make soak SOAK=hostile`` fifty thousand and lets honest clients come and go
+for an hour. ``ANNULET_TEST_SEED`` repeats a run.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.hostile.mutations import ENDINGS, MUTATIONS, Script, script
+from tests.hostile.recording import Session
+from tests.hostile.run import GROWTH_MAX, STALL_SECONDS_MAX, Report, assail, live_honestly
+from tests.hostile.site import site_in
+
+INPUTS = 400
+WARM_UP_INPUTS = 200
+SOAK_INPUTS = 50_000
+HONEST_SECONDS = 3600.0
+
+SMALL_GROWTH_MAX_BYTES = 24 * 1024 * 1024
+"""Of a short run, in which the heap has not yet found its working size."""
+
+
+def seed_of_run() -> int:
+    """Return the seed, which is printed so that a failure can be repeated."""
+    seed = int(os.environ.get("ANNULET_TEST_SEED", random.randrange(2**31)))
+    print(f"ANNULET_TEST_SEED={seed}")
+    return seed
+
+
+def check(report: Report) -> None:
+    print("\n".join(report.lines()))
+    assert report.faults == []
+    assert report.descriptors_last <= report.descriptors_first + 4
+
+
+def test_neighbours_of_hostile_peers_notice_nothing(tmp_path: Path) -> None:
+    with site_in(tmp_path) as site:
+        report = assail(site, seed_of_run(), INPUTS, warm_up=WARM_UP_INPUTS)
+    check(report)
+    assert report.outcomes.total() == INPUTS + WARM_UP_INPUTS
+    assert report.last - report.first < SMALL_GROWTH_MAX_BYTES
+
+
+@pytest.mark.soak
+def test_fifty_thousand_hostile_inputs(tmp_path: Path) -> None:
+    with site_in(tmp_path) as site:
+        report = assail(site, seed_of_run(), SOAK_INPUTS)
+    check(report)
+    assert report.growth < GROWTH_MAX
+    assert max(report.longest.values()) < STALL_SECONDS_MAX
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(HONEST_SECONDS * 2)
+def test_an_hour_of_honest_clients_leaves_the_first_size(tmp_path: Path) -> None:
+    with site_in(tmp_path) as site:
+        report = live_honestly(site, HONEST_SECONDS)
+    check(report)
+    assert report.growth < GROWTH_MAX
+
+
+# ---------------------------------------------------------------------- the harness itself
+
+SESSIONS = [
+    Session("one", "amqp", (b"AMQP\0\0\x09\x01", b"first piece", b"second piece")),
+    Session("two", "stomp", (b"CONNECT\n\n\0", b"SEND\ndestination:/queue/a\n\nbody\0")),
+]
+
+
+def test_a_seed_gives_the_same_script_again() -> None:
+    assert [script(seed, SESSIONS) for seed in range(200)] == [script(seed, SESSIONS) for seed in range(200)]
+
+
+def test_every_mutation_and_ending_comes_up() -> None:
+    scripts = [script(seed, SESSIONS) for seed in range(400)]
+    assert {one.name.split()[2] for one in scripts} == {mutation.__name__ for mutation in MUTATIONS}
+    assert {one.ending for one in scripts} == set(ENDINGS)
+    assert {one.door for one in scripts} == {"amqp", "stomp", "http"}
+
+
+@pytest.mark.parametrize(
+    "mutation", [one for one in MUTATIONS if one.__name__ != "unchanged"], ids=lambda one: one.__name__
+)
+def test_a_mutation_changes_what_is_sent(mutation: object) -> None:
+    assert callable(mutation)
+    changed = [mutation(random.Random(seed), SESSIONS[0]) != list(SESSIONS[0].pieces) for seed in range(20)]
+    assert sum(changed) >= 10
+
+
+def test_scripts_send_no_empty_piece() -> None:
+    for seed in range(200):
+        one = script(seed, SESSIONS)
+        assert isinstance(one, Script)
+        assert all(one.pieces)
