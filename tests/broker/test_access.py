@@ -304,8 +304,14 @@ async def test_a_subscription_takes_reading_and_for_a_name_configuring(broker: B
         access.require_subscription("amq.fanout", "s", {"x-ring-size": "many"}, named=True)
 
 
+async def test_a_subscription_is_bound_to_what_its_user_may_read(broker: Broker) -> None:
+    access, queue = access_of(broker, configure=".*", write=".*"), queue_of(broker, "s")
+    refused(broker, READ, "amq.fanout", lambda: access.bind_subscription(queue, "amq.fanout", "", {}))
+
+
 async def test_a_dynamic_address_takes_writing(broker: Broker) -> None:
     refused(broker, WRITE, "t", lambda: access_of(broker, configure="^t$").declare_dynamic_address("t"))
+    refused(broker, "configure", "t", lambda: access_of(broker, write="^t$").declare_dynamic_address("t"))
     assert access_of(broker, configure="^t$", write="^t$").declare_dynamic_address("t").name == "t"
 
 

@@ -23,7 +23,7 @@ from annulet.bulk.url import BulkUrl
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10.frames import AMQP_HEADER
 from annulet.wire.amqp10.outcomes import Rejected
-from annulet.wire.amqp10.performatives import Close, Open, Source
+from annulet.wire.amqp10.performatives import Close, Open, Source, Target
 from annulet.wire.amqp10.terminus import DURABLE_UNSETTLED_STATE, EXPIRE_NEVER
 from annulet.wire.stomp.frames import Frame
 from tests.broker.amqp091 import peer as amqp091
@@ -230,6 +230,13 @@ class Amqp10Client:
 
     async def temporary_queue(self, number: int) -> str:
         return await self._receive(None, dynamic=True)
+
+    async def dynamic_queue_to_send_to(self, number: int) -> str:
+        return await self._attached(await self.peer.sender(None, target=Target(dynamic=True)))
+
+    async def dynamic_topic_to_send_to(self, number: int) -> str:
+        target = Target(dynamic=True, capabilities=["temporary-topic"])
+        return await self._attached(await self.peer.sender(None, target=target))
 
     async def temporary_queue_with_target(self, number: int) -> str:
         return await self._receive(

@@ -35,7 +35,7 @@ NAMES: Final = {
     "target": "target{number}",
     "new name": "new{number}",
     "`amq.default`": "amq.default",
-    "generated name": r"amq\.(gen|dynamic)-[\w-]+",
+    "generated name": r"(amq\.gen|amq\.dynamic|dynamic)-[\w-]+",
     "subscription": "client.subscription{number}",
 }
 """Expression of each name of the table, for the case of this number."""
@@ -154,6 +154,18 @@ OPERATIONS: Final = (
         "make a dynamic node or temporary queue to read from",
         ((CONFIGURE, "generated name"), (READ, "generated name")),
         (AMQP_1, STOMP),
+    ),
+    Operation(
+        "dynamic_queue_to_send_to",
+        "make a dynamic node to send to",
+        ((CONFIGURE, "generated name"), (WRITE, "`amq.default`")),
+        (AMQP_1,),
+    ),
+    Operation(
+        "dynamic_topic_to_send_to",
+        "make a dynamic topic to send to",
+        ((CONFIGURE, "generated name"), (WRITE, "generated name")),
+        (AMQP_1,),
     ),
     Operation(
         "temporary_queue_with_target",
