@@ -8,7 +8,17 @@ from hypothesis import strategies as st
 
 from annulet.bulk import schema
 from annulet.bulk.errors import InvalidRequestError
-from annulet.bulk.schema import COLUMNS, MALFORMED, Row, property_text, record_batches, schema_of, select_columns
+from annulet.bulk.schema import (
+    COLUMNS,
+    MALFORMED,
+    OCTETS,
+    Row,
+    property_text,
+    property_value,
+    record_batches,
+    schema_of,
+    select_columns,
+)
 from annulet.core.message import Message, Origin
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 
@@ -86,13 +96,31 @@ def test_times_spark_cannot_hold_are_null() -> None:
         (7, "7"),
         (0.5, "0.5"),
         (b"caf\xc3\xa9", "café"),
-        (b"\xff", "\\xff"),
+        (b"\xff", "data:application/octet-stream;base64,/w=="),
+        (
+            b"data:application/octet-stream;base64,/w==",
+            OCTETS + "ZGF0YTphcHBsaWNhdGlvbi9vY3RldC1zdHJlYW07YmFzZTY0LC93PT0=",
+        ),
+        ([b"\xff"], '["data:application/octet-stream;base64,/w=="]'),
         ([1, "a", None, b"x"], '[1, "a", null, "x"]'),
         ({"k": {"n": 1}}, '{"k": {"n": 1}}'),
     ],
 )
 def test_property_text(value: object, text: str | None) -> None:
     assert property_text(value) == text  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "octets", [b"\xff", b"", b"\0\x80", bytes(range(256)), OCTETS.encode(), OCTETS.encode() + b"/w=="]
+)
+def test_octets_of_a_property_come_back(octets: bytes) -> None:
+    value = property_value(property_text(octets))
+    assert (value.encode() if isinstance(value, str) else value) == octets
+
+
+@pytest.mark.parametrize("text", [None, "", "text", "\\xff", OCTETS + "no Base64!", "data:text/plain,x"])
+def test_other_texts_of_properties_stay(text: str | None) -> None:
+    assert property_value(text) == text
 
 
 def test_columns_are_checked() -> None:

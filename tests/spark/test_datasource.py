@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from importlib import metadata
+
+import pyspark
 import pytest
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 import pyspark_annulet
+import pyspark_annulet.source as pyspark_source
 from annulet.bulk.schema import COLUMNS
 from annulet.spark.datasource import FORMAT, AnnuletDataSource
 from annulet.spark.options import OptionError
@@ -24,8 +29,28 @@ def source(**options: str) -> AnnuletDataSource:
 
 
 def test_spark_finds_the_format_by_itself() -> None:
-    assert pyspark_annulet.DefaultSource is AnnuletDataSource
-    assert AnnuletDataSource.name() == FORMAT == "annulet"
+    assert isinstance(pyspark_annulet.DefaultSource({"url": URL}), AnnuletDataSource)
+    assert pyspark_annulet.DefaultSource.name() == AnnuletDataSource.name() == FORMAT == "annulet"
+
+
+def test_what_cannot_be_imported_is_told_with_versions_and_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "0")  # put back at the end
+    monkeypatch.setitem(sys.modules, "annulet.spark.datasource", None)
+    with pytest.raises(ImportError) as caught:
+        pyspark_annulet.DefaultSource({"url": URL})
+    text = str(caught.value)
+    assert f"({sys.executable})" in text
+    assert f"pyspark==4.3.* (has {pyspark.__version__})" in text
+    assert "pip install 'annulet[spark]==" in text
+
+
+def test_what_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", missing)
+    assert pyspark_source.installed("pyarrow>=18") == "missing"
+    assert "annulet is not installed there" in pyspark_source.explanation(ImportError("No module named 'annulet'"))
 
 
 def test_the_schema_follows_the_options_and_needs_no_broker() -> None:

@@ -239,10 +239,29 @@ def test_a_broker_that_goes_after_the_commit_does_not_fail_the_write(monkeypatch
             asked.append(protocol.tag_of(request))
             if isinstance(request, protocol.ForgetPublish):
                 raise UnavailableError("gone")
-            return {}
+            return {"messages": 1, "repeated": 0}
 
     schema = StructType([StructField("body", STRING)])
     writer = AnnuletWriter(WriteOptions.parse({"url": "annulet://127.0.0.1", "address": "q"}), schema)
     monkeypatch.setattr(writer, "_client", Client)
     writer.commit([StageMessage("once:x", 0, 0, "0-0-0-x")])
     assert asked == ["publish.commit", "publish.forget"]
+
+
+@pytest.mark.parametrize(("repeated", "warned"), [(0, False), (1, True)])
+def test_a_write_id_that_was_used_before_is_warned_of(
+    repeated: int, warned: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """C31: a constant ``writeId`` with a new checkpoint published nothing, silently."""
+
+    class Client:
+        def act(self, request: protocol.Request) -> dict[str, Any]:
+            assert isinstance(request, protocol.CommitPublish)
+            return {"messages": 0, "repeated": repeated}
+
+    schema = StructType([StructField("body", STRING)])
+    options = {"url": "annulet://127.0.0.1", "address": "q", "writeId": "nightly", "writeBatch": "3"}
+    writer = AnnuletWriter(WriteOptions.parse(options), schema)
+    monkeypatch.setattr(writer, "_client", Client)
+    writer.commit([StageMessage("write:nightly", 3, 0, "3-0-0-x")])
+    assert ("writeId 'nightly': batch 3 was published before" in caplog.text) is warned

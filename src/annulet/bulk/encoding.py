@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from annulet.bulk.errors import InvalidRequestError, OverLimitError
-from annulet.bulk.schema import READ_ONLY_COLUMNS, WRITE_COLUMNS
+from annulet.bulk.schema import READ_ONLY_COLUMNS, WRITE_COLUMNS, property_value
 from annulet.core.arguments.values import MILLISECONDS_MAX
 from annulet.core.message import DEFAULT_PRIORITY, Message, Origin, PropertyValue
 from annulet.wire.amqp091.constants import DEFAULT_FRAME_MAX, FRAME_OVERHEAD
@@ -247,7 +247,7 @@ def _timestamp(properties: BasicProperties, value: Any) -> None:
 
 
 def _properties(properties: BasicProperties, value: Any) -> None:
-    headers = dict(value)
+    headers = {name: property_value(text) for name, text in value}
     for name in headers:
         if len(name.encode()) > SHORT_STRING_MAX:
             raise ValueError(f"property name {name[:40]!r}... is longer than {SHORT_STRING_MAX} octets")

@@ -42,7 +42,10 @@ class OpenLease(Request, tag="lease.open"):
 
 
 class ExtendLease(Request, tag="lease.extend"):
-    """Acknowledge up to ``start`` and offer positions above it, of messages that match ``selector`` if it is given."""
+    """Acknowledge up to ``start`` and offer positions above it, of messages that match ``selector`` if it is given.
+
+    Where there are none, the answer waits for one to come for up to ``wait_milliseconds``.
+    """
 
     lease: str
     generation: int
@@ -52,6 +55,7 @@ class ExtendLease(Request, tag="lease.extend"):
     last_sequence: int = ANY
     selector: str = ""
     fail_on_data_loss: bool = True
+    wait_milliseconds: int = 0
 
 
 class AcknowledgeLease(Request, tag="lease.ack"):
@@ -130,12 +134,16 @@ class SequenceRequest(Request, kw_only=True):
 
 
 class PlanSequences(SequenceRequest, tag="sequence.plan", kw_only=True):
-    """Plan the batch behind the sequence number ``start``, -1 for a checkpoint without one, up to ``last_sequence``."""
+    """Plan the batch behind the sequence number ``start``, -1 for a checkpoint without one, up to ``last_sequence``.
+
+    Where there is nothing, the answer waits for a message to come for up to ``wait_milliseconds``.
+    """
 
     start: int
     messages_max: int = ANY
     bytes_max: int = ANY
     last_sequence: int = ANY
+    wait_milliseconds: int = 0
 
 
 class SplitSequences(SequenceRequest, tag="sequence.split", kw_only=True):

@@ -108,6 +108,7 @@ class Publisher:
     async def _commit(self, request: CommitRequest, may_write: Callable[[str], bool]) -> dict[str, int]:
         broker = self._broker
         if await self._published(request):
+            logger.warning("a batch was published before, and is dropped", query=request.query, batch=request.batch)
             await asyncio.to_thread(self._stages.drop_batches, request.query, request.batch)
             return {"messages": 0, "unroutable": 0, "repeated": 1}
         host = broker.hosts.get(request.host)

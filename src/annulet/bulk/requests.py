@@ -15,6 +15,7 @@ from annulet.bulk.publisher import CommitRequest, Publisher
 from annulet.bulk.sequences import SequenceStore
 from annulet.bulk.shares import check_shares, rows_of_share
 from annulet.bulk.snapshots import Bounds, SnapshotStore
+from annulet.bulk.waiting import first_answer
 from annulet.core.counters import lag_of
 from annulet.core.errors import CoreError
 from annulet.core.hidden import pending_count
@@ -160,7 +161,14 @@ class RequestHandler:
     ) -> dict[str, Any]:
         self._require("read", request.virtual_host, request.queue, caller)
         if isinstance(request, protocol.PlanSequences):
-            return await self._sequences.plan(request)
+            queue = self._leases.queue(request.virtual_host, request.queue)
+            return await first_answer(
+                queue,
+                request.wait_milliseconds,
+                lambda: self._sequences.plan(request),
+                lambda answer: "rows" in answer,
+                lambda: self._broker.stopping,
+            )
         _check_span(request.after, request.upto, 0)
         check_shares(0, request.parts)
         return await self._sequences.split(request)
@@ -187,6 +195,23 @@ class RequestHandler:
         host, name = request.virtual_host, request.lease
         self._require("read", host, self._leases.queue_of(host, name), caller)
         if isinstance(request, protocol.ExtendLease):
+            return await self._extend(request)
+        if isinstance(request, protocol.AcknowledgeLease):
+            await self._leases.acknowledge(host, name, request.generation, request.upto)
+            return {}
+        if isinstance(request, protocol.RejectPositions):
+            return {"rejected": await self._leases.reject(host, name, request.positions)}
+        if isinstance(request, protocol.RenewLease):
+            self._leases.renew(host, name, request.generation)
+            return {}
+        if isinstance(request, protocol.ReleaseLease):
+            return {"returned": await self._leases.release(host, name)}
+        return self._leases.status(host, name)
+
+    async def _extend(self, request: protocol.ExtendLease) -> dict[str, Any]:
+        host, name = request.virtual_host, request.lease
+
+        async def extend() -> dict[str, Any]:
             end = await self._leases.extend(
                 host,
                 name,
@@ -199,17 +224,15 @@ class RequestHandler:
                 fail_on_data_loss=request.fail_on_data_loss,
             )
             return {"position": end, "looking": self._leases.looking(host, name, request.last_sequence)}
-        if isinstance(request, protocol.AcknowledgeLease):
-            await self._leases.acknowledge(host, name, request.generation, request.upto)
-            return {}
-        if isinstance(request, protocol.RejectPositions):
-            return {"rejected": await self._leases.reject(host, name, request.positions)}
-        if isinstance(request, protocol.RenewLease):
-            self._leases.renew(host, name, request.generation)
-            return {}
-        if isinstance(request, protocol.ReleaseLease):
-            return {"returned": await self._leases.release(host, name)}
-        return self._leases.status(host, name)
+
+        queue = self._leases.queue(host, self._leases.queue_of(host, name))
+        return await first_answer(
+            queue,
+            request.wait_milliseconds,
+            extend,
+            lambda answer: answer["looking"] or answer["position"] > request.start,
+            lambda: self._broker.stopping,
+        )
 
     async def _publish(
         self, request: protocol.CommitPublish | protocol.AbortPublish | protocol.ForgetPublish, caller: Caller

@@ -5,6 +5,7 @@ Knows core messages and pyarrow, no protocol, so Spark workers may import it.
 
 from __future__ import annotations
 
+import base64
 import difflib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -57,6 +58,9 @@ SCHEMA: Final = pa.schema(
 )
 
 COLUMNS: Final = tuple(SCHEMA.names)
+
+OCTETS: Final = "data:application/octet-stream;base64,"
+"""Before the octets of a property that are no text, in Base64."""
 
 MALFORMED: Final = "annulet-malformed-header"
 """The one property of a row whose message header cannot be decoded; its value says what is wrong."""
@@ -224,9 +228,24 @@ def property_text(value: PropertyValue) -> str | None:
 
 
 def _bytes_text(value: object) -> str:
-    if isinstance(value, bytes):
-        return value.decode("utf-8", errors="backslashreplace")
-    return str(value)
+    """Write octets as the UTF-8 text they are, others as a data URI (RFC 2397), which a write reads back."""
+    if not isinstance(value, bytes):
+        return str(value)
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        text = OCTETS
+    return text if not text.startswith(OCTETS) else OCTETS + base64.b64encode(value).decode()
+
+
+def property_value(text: str | None) -> str | bytes | None:
+    """Read a property of a write: a data URI as :func:`property_text` writes it is octets, all else text."""
+    if text is None or not text.startswith(OCTETS):
+        return text
+    try:
+        return base64.b64decode(text.removeprefix(OCTETS), validate=True)
+    except ValueError:  # a text that only begins so
+        return text
 
 
 # ---------------------------------------------------------------------- writes

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pyspark import cloudpickle
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from annulet.bulk.errors import BulkError
@@ -16,6 +17,7 @@ from annulet.spark.schema import columns_of, read_schema
 from annulet.spark.sequences import AnnuletSequenceReader
 from annulet.spark.sink import AnnuletStreamWriter, AnnuletWriter
 from annulet.spark.source import AnnuletFilteringReader, AnnuletReader, AnnuletStreamReader
+from pyspark_annulet import source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,5 +118,12 @@ class RefusedReader(DataSourceStreamReader):
 
 
 def register(spark: SparkSession) -> None:
-    """Register the format with a session. Only needed where ``pyspark_annulet`` is not importable on its own."""
-    spark.dataSource.register(AnnuletDataSource)
+    """Register the format with a session: needed where Spark's Python does not find ``pyspark_annulet`` on its own.
+
+    The class goes there by value, so that a Python without ``annulet`` says what is missing, and where.
+    """
+    cloudpickle.register_pickle_by_value(source)  # type: ignore[no-untyped-call]
+    try:
+        spark.dataSource.register(source.DefaultSource)
+    finally:
+        cloudpickle.unregister_pickle_by_value(source)  # type: ignore[no-untyped-call]

@@ -17,6 +17,7 @@ from annulet.bulk import protocol
 from annulet.bulk.client import connect
 from annulet.bulk.errors import InvalidRequestError
 from annulet.spark.first_line import told_first
+from annulet.spark.idling import Idling
 from annulet.spark.limits import batch_limits
 from annulet.spark.options import OptionError, ReadOptions
 
@@ -73,6 +74,7 @@ class AnnuletSequenceReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._reader = uuid.uuid4().hex
         self._last_sequence = protocol.ANY  # of the queue when an AvailableNow run began
         self._latest: Offset | None = None
+        self._idling = Idling()
 
     # ------------------------------------------------------------------ offsets
 
@@ -94,8 +96,10 @@ class AnnuletSequenceReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             messages_max=messages_max,
             bytes_max=bytes_max,
             last_sequence=self._last_sequence,
+            wait_milliseconds=0 if self._last_sequence != protocol.ANY else self._idling.wait_milliseconds(),
         )
         answer = self._client().act(request)
+        self._idling.answered(empty="rows" not in answer)
         if "rows" in answer:
             gap = start["gap"] + answer.pop("missing")
             start = {"v": OFFSET_VERSION, "queue": self._options.queue, "gap": gap, **answer}

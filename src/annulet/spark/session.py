@@ -8,14 +8,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from annulet.spark.java import ensure_java
+from annulet.spark.state_store import ROCKS_DB, SETTING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DEFAULT_CORES = 2
 """More partitions than cores only start more Python workers; two show every effect of parallel reading."""
-
-STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
 def local_settings(cores: int = DEFAULT_CORES) -> dict[str, str]:
@@ -30,7 +29,7 @@ def local_settings(cores: int = DEFAULT_CORES) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",  # message timestamps are UTC; days must not depend on the machine
         "spark.sql.python.filterPushdown.enabled": "true",  # a source with filters refuses every read without it
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.sql.streaming.stateStore.providerClass": STATE_STORE,  # required by transformWithState
+        SETTING: ROCKS_DB,  # required by transformWithState
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",  # smaller state commits
         "spark.python.worker.reuse": "true",  # the first use of a worker is far dearer than the next
     }
@@ -41,11 +40,15 @@ def local_session(
 ) -> SparkSession:
     """Return a local Spark session, made on first use; Java is found or provided without any action of the user.
 
+    ``format("annulet")`` is registered with it.
+
     ``settings`` are added to :func:`local_settings` and win. A session that already runs in this process is returned,
     with its own start-up settings. Raises :class:`annulet.spark.java.JavaNotFoundError` without a usable Java, and
     ``ImportError`` without the packages of ``annulet[spark]``.
     """
     from pyspark.sql import SparkSession  # noqa: PLC0415  (the broker runs without pyspark)
+
+    from annulet.spark.datasource import register  # noqa: PLC0415  (as above)
 
     ensure_java()
     # Workers would start the python3 of the path, which need not have pyarrow; they must be this interpreter.
@@ -54,4 +57,6 @@ def local_session(
     builder = SparkSession.builder.master(f"local[{cores}]").appName(name)
     for key, value in {**local_settings(cores), **(settings or {})}.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    register(session)
+    return session

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -28,6 +29,14 @@ QUERY_PROPERTY: Final = "sql.streaming.queryId"
 
 The query id survives restarts of a checkpoint.
 """
+
+LOG: Final = logging.getLogger(__name__)
+"""Spark shows what its Python processes log among the lines of the driver."""
+
+REPEATED: Final = (
+    "writeId %r: batch %s was published before, so this write published nothing. Where a run repeats a batch that is "
+    "right; after a start with a new checkpoint give another writeId"
+)
 
 WRITE_TYPES: Final = {
     "body": ("binary", "string"),
@@ -74,13 +83,17 @@ class _Writer:
         self._client().put(request, first.schema, chain((first,), rows))
         return StageMessage(query, batch, partition, stage)
 
-    def _commit(self, messages: Sequence[WriterCommitMessage | None]) -> str | None:
-        """Publish what the tasks staged, in partition order. Returns the query id; ``None`` when there was nothing."""
+    def _commit(self, messages: Sequence[WriterCommitMessage | None]) -> StageMessage | None:
+        """Publish what the tasks staged, in partition order.
+
+        Returns one of the messages, which names query and batch; ``None`` when there was nothing. Warns of a batch of a
+        ``writeId`` that was published before.
+        """
         staged = _staged(messages)
         if not staged:
             return None
         options = self._options
-        self._client().act(
+        answer = self._client().act(
             protocol.CommitPublish(
                 virtual_host=options.url.virtual_host,
                 query=staged[0].query,
@@ -93,7 +106,9 @@ class _Writer:
                 mandatory=options.mandatory,
             )
         )
-        return staged[0].query
+        if answer["repeated"] and options.write_id is not None:
+            LOG.warning(REPEATED, options.write_id, staged[0].batch)
+        return staged[0]
 
     def _abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         staged = _staged(messages)
@@ -131,10 +146,10 @@ class AnnuletWriter(_Writer, DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish all rows. Raises what a task failed with, and then Spark has what was staged dropped."""
         raise_failure(messages)
-        query = self._commit(messages)
-        if query is None or self._options.write_id is not None:
+        published = self._commit(messages)
+        if published is None or self._options.write_id is not None:
             return
-        forget = protocol.ForgetPublish(virtual_host=self._options.url.virtual_host, query=query)
+        forget = protocol.ForgetPublish(virtual_host=self._options.url.virtual_host, query=published.query)
         with suppress(UnavailableError):  # the rows are published: failing now would have them written again
             self._client().act(forget)
 

@@ -18,6 +18,7 @@ from annulet.bulk import protocol
 from annulet.bulk.client import BulkClient, connect
 from annulet.bulk.errors import InvalidRequestError
 from annulet.spark.first_line import told_first
+from annulet.spark.idling import Idling
 from annulet.spark.limits import batch_limits
 from annulet.spark.options import ReadOptions
 from annulet.spark.pushdown import Pushed, push
@@ -130,6 +131,7 @@ class AnnuletStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._base = 0  # where a new checkpoint starts; known once its lease is open
         self._latest: Offset | None = None
         self._last_sequence = protocol.ANY  # of the queue when an AvailableNow run began
+        self._idling = Idling()
 
     # ------------------------------------------------------------------ offsets
 
@@ -171,11 +173,13 @@ class AnnuletStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             last_sequence=self._last_sequence,
             selector=options.selector,
             fail_on_data_loss=options.fail_on_data_loss,
+            wait_milliseconds=0 if self._last_sequence != protocol.ANY else self._idling.wait_milliseconds(),
         )
         answer = self._client().act(request)
         # A run over what is available ends with an empty batch, so it has to know that there is nothing.
         while answer["position"] == position and answer["looking"] and self._last_sequence != protocol.ANY:
             answer = self._client().act(request)
+        self._idling.answered(empty=answer["position"] == position and not answer["looking"])
         if answer["position"] == position:
             self._latest = start
         else:

@@ -18,6 +18,7 @@ from annulet.spark.engine.portable import Piece, put_pieces
 from annulet.spark.engine.shard import Shard, close_shard, open_shard
 from annulet.spark.operators.rules import SHARDS_MAX
 from annulet.spark.operators.streaming import SparkShardState, shards_schema
+from annulet.spark.state_store import why_unfit
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, GroupedData
@@ -62,6 +63,9 @@ def effects_of(commands: DataFrame, shards: int, initial: GroupedData | None) ->
             import_module("google.protobuf")
         except ImportError as error:
             raise ImportError("the engine on streams needs protobuf; pip install 'annulet[spark]'") from error
+        unfit = why_unfit(commands.sparkSession)
+        if unfit:
+            raise EngineError(unfit)
         effects = rows.groupBy(SHARD).transformWithStateInPandas(
             EngineProcessor(shards), TRAVELLING_SCHEMA, "append", "none", initialState=initial
         )

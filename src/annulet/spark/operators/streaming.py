@@ -28,9 +28,10 @@ from annulet.spark.operators.expressions import (
     with_order,
 )
 from annulet.spark.operators.packing import packed, packed_type, texts, unpacked
-from annulet.spark.operators.rules import WALL, Rules
+from annulet.spark.operators.rules import WALL, OperatorError, Rules
 from annulet.spark.operators.segments import REMOVAL, SEGMENT, Head
 from annulet.spark.operators.shard import Rows, Shard, close_shard, open_shard
+from annulet.spark.state_store import why_unfit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -72,6 +73,9 @@ def apply_to_stream(dataframe: DataFrame, rules: Rules, columns: Columns, shards
         import_module("google.protobuf")
     except ImportError as error:
         raise ImportError("operators on streams need protobuf; install it with pip install 'annulet[spark]'") from error
+    unfit = why_unfit(dataframe.sparkSession)
+    if unfit:
+        raise OperatorError(unfit)
     rows, layout = _travelling(dataframe, rules, columns, shards)
     kinds = {field.name: field.dataType for field in dataframe.schema.fields}
     output = ", ".join(

@@ -1,0 +1,36 @@
+"""When a stream has nothing to do: its next request may wait at the broker.
+
+With its default trigger Spark asks an idle source a hundred times a second. In a query with other sources that have
+something, waiting would hold those up; there much time passes between two questions, as a batch runs in between.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+WAIT_MILLISECONDS: Final = 1000
+"""Longest wait of one request. Stopping a query waits for it."""
+
+IDLE_SECONDS: Final = 0.1
+"""Time between an answer without messages and the next request, below which no batch has run: Spark pauses 10 ms. A
+batch with a task takes longer."""
+
+
+class Idling:
+    """Finds out how long the next request of one reader may wait. ``clock`` is in seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._empty_at: float | None = None  # when the last answer came, if it had nothing
+
+    def wait_milliseconds(self) -> int:
+        """Return how long the request that is made now may wait."""
+        if self._empty_at is None or self._clock() - self._empty_at > IDLE_SECONDS:
+            return 0
+        return WAIT_MILLISECONDS
+
+    def answered(self, *, empty: bool) -> None:
+        """Note an answer."""
+        self._empty_at = self._clock() if empty else None

@@ -1,0 +1,65 @@
+"""The format as Spark keeps it: a class that imports ``annulet`` when it is used, and says what is missing then.
+
+:func:`annulet.spark.datasource.register` sends it to Spark's processes by value, so that it works, or explains, in a
+Python that has nothing of ``annulet``.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import sys
+from importlib import metadata
+from typing import Any
+
+from pyspark.sql.datasource import DataSource
+
+
+class DefaultSource(DataSource):
+    """Makes ``annulet.spark.datasource.AnnuletDataSource``, or raises ``ImportError`` with versions and remedy."""
+
+    def __new__(cls, options: dict[str, str]) -> Any:
+        """Return the source itself."""
+        try:
+            from annulet.spark.datasource import AnnuletDataSource  # noqa: PLC0415 - see above
+        except ImportError as error:
+            # Spark's message begins with this text then, not with the traceback (annulet.spark.first_line).
+            os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+            raise ImportError(explanation(error)) from error
+        return AnnuletDataSource(options)
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the format's name."""
+        return "annulet"
+
+
+def explanation(error: ImportError) -> str:
+    """Return what is missing in this Python, which versions it has, and the remedy."""
+    here = f"Python {platform.python_version()} ({sys.executable})"
+    try:
+        version = metadata.version("annulet")
+        required = metadata.requires("annulet") or []
+    except metadata.PackageNotFoundError:
+        return (
+            f"format annulet cannot be used by Spark's {here}: {error}; annulet is not installed there. Install it for "
+            "that Python on every machine: pip install 'annulet[spark]', or set PYSPARK_PYTHON to a Python that has it "
+            "(--py-files brings neither its dependencies nor reaches the process that plans)"
+        )
+    needed = [text.partition(";")[0].strip() for text in required if re.search(r"extra == ['\"]spark['\"]", text)]
+    found = ", ".join(f"{need} ({installed(need)})" for need in needed)
+    return (
+        f"format annulet cannot be used by Spark's {here}: {error}. annulet {version} needs there: {found}. Install "
+        f"them for that Python on every machine: pip install 'annulet[spark]=={version}', or set PYSPARK_PYTHON to a "
+        "Python that has them"
+    )
+
+
+def installed(requirement: str) -> str:
+    """Say which version of a required package is there."""
+    name = re.match(r"[\w.-]+", requirement)
+    try:
+        return f"has {metadata.version(name[0])}" if name else "unknown"
+    except metadata.PackageNotFoundError:
+        return "missing"
