@@ -28,8 +28,8 @@ from annulet.spark.engine.image import Image, pack_rows, unpack_rows
 from annulet.spark.operators.segments import ShardState, crowded, decode_columns, encode_columns
 
 FORMAT: Final = 2
-"""Version of head, blobs and images. Images hold the core's own fields: 2 since queues know consumers that drain; of them
-the version of the package decides as well."""
+"""Version of head, blobs and images. Images hold the core's own fields: 2 since queues know consumers that drain. Of
+them the version of the package decides as well."""
 
 JOURNAL: Final = "journal"
 IMAGE: Final = "image"
