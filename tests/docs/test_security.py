@@ -21,6 +21,7 @@ from annulet.broker.limits import RANGES, Limits
 from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS
 from annulet.broker.stomp.destinations import LIMIT_TEMPORARY_QUEUES
 from annulet.broker.transport import UNREAD_LIMIT
+from annulet.broker.unfinished import LIMIT_UNFINISHED
 from tests.broker_process import BrokerProcess, free_ports
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -111,7 +112,7 @@ def test_limits_are_counted_under_the_names_of_the_table() -> None:
     named = set(re.findall(r'annulet_limit_hits_total\{limit="(\w+)"\}', PAGE))
     assert counted - {"link_credit"} <= named, "credit is the peer's own promise, no limit of ours"
     stomp = {"max_header_bytes", "stomp_headers_max", LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS, LIMIT_TEMPORARY_QUEUES}
-    assert named - counted == {*stomp, LIMIT_MESSAGE, UNREAD_LIMIT}
+    assert named - counted == {*stomp, LIMIT_MESSAGE, LIMIT_UNFINISHED, UNREAD_LIMIT}
 
 
 def test_the_page_of_stomp_has_the_same_limits() -> None:

@@ -45,8 +45,7 @@ def bounds(broker: Broker) -> dict[str, float]:
     configuration = broker.configuration
     spill = None if broker.pager is None else broker.pager.spill
     return {
-        "memory_limit_bytes": configuration.memory_limit_bytes,
-        "body_budget_bytes": configuration.body_budget_bytes,
+        **_bounds_of_memory(broker),
         "spill_limit_bytes": 0 if spill is None else spill.limit,
         "spill_behind_bytes": SPILL_BEHIND_BYTES,
         "spill_go_on_bytes": SPILL_GO_ON_BYTES,
@@ -99,6 +98,15 @@ def bounds(broker: Broker) -> dict[str, float]:
         "heads_pending_bytes": PENDING_BYTES_MAX,
         **_bounds_of_a_tick(),
         "metrics_listed_queues_max": LISTED_QUEUES_MAX,
+    }
+
+
+def _bounds_of_memory(broker: Broker) -> dict[str, float]:
+    """Return what the memory limit is divided into."""
+    return {
+        "memory_limit_bytes": broker.configuration.memory_limit_bytes,
+        "body_budget_bytes": broker.configuration.body_budget_bytes,
+        "unfinished_bytes_max": broker.unfinished.limit,
     }
 
 

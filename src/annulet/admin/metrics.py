@@ -153,7 +153,7 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
     snapshot.protocols.update(connection.protocol_name for connection in connections if connection.opened)
     snapshot.counters = {
         "connections_accepted": ("AMQP connections accepted", broker.connections_accepted),
-        "memory_alarms": ("Times the memory alarm went on", broker.memory.alarms),
+        **_memory(broker),
         "commit_batches": ("Group commits written", broker.commit.batches),
         "history_batches": (
             "Batches of losses, duplicate ids and delivery counts written down",
@@ -204,6 +204,13 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         name: float(value)
         for name, value in dataclasses.asdict(broker.log.statistics()).items()
         if isinstance(value, (int, float))
+    }
+
+
+def _memory(broker: Broker) -> dict[str, tuple[str, float]]:
+    return {
+        "memory_alarms": ("Times the memory alarm went on", broker.memory.alarms),
+        "unfinished_refused": ("Connections ended because unfinished work was too much", broker.unfinished.refused),
     }
 
 
@@ -267,6 +274,10 @@ def _gauges(broker: Broker) -> dict[str, tuple[str, float]]:
         "sliced_work": (
             "Returns, purges, expiries and dead letters of very many messages under way",
             broker.worker.waiting,
+        ),
+        "unfinished_bytes": (
+            "Bytes of open transactions and of messages still arriving, all connections",
+            broker.unfinished.total,
         ),
         "memory_blocked": ("1 while publishers are held back for memory", broker.memory_blocked),
         "commit_failed": ("1 when the message log cannot be written any more", broker.commit.failed),

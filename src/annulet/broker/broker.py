@@ -33,6 +33,7 @@ from annulet.broker.management import ManagementOperations
 from annulet.broker.memory import MemoryAlarm
 from annulet.broker.operator_settings import OperatorSettings
 from annulet.broker.pager import Pager
+from annulet.broker.peer_watch import PeerWatch
 from annulet.broker.recovery import (
     open_log,
     open_spill,
@@ -45,6 +46,7 @@ from annulet.broker.recovery import (
 from annulet.broker.sliced_work import SlicedWorker
 from annulet.broker.spill_pace import SpillPace
 from annulet.broker.tls_listeners import TlsListeners
+from annulet.broker.unfinished import UnfinishedWork, unfinished_limit
 from annulet.broker.upkeep import LogUpkeep
 from annulet.broker.wake import WakeTimer
 from annulet.core.audit import AuditTrail
@@ -116,8 +118,8 @@ class Broker:
     def __init__(self, configuration: BrokerConfiguration, *, clock: Clock = system_clock) -> None:
         self.configuration = configuration
         self.clock = clock
-        self.ready = False  # clients may connect
-        self.stopping = False
+        self.ready = self.stopping = False  # ready: clients may connect
+        self.memory_blocked = False
         self.started_at = 0
         self.hosts: dict[str, VirtualHost] = {}
         self.event_logs: dict[str, EventLog] = {}  # by virtual host; none unless configured
@@ -134,7 +136,6 @@ class Broker:
         self.dynamic_nodes: dict[str, dict[str, DynamicNodes]] = {}  # of AMQP 1.0, by virtual host and name
         self.remembered_outcomes = RememberedOutcomes()
         self.deliveries_too_large = 0  # withheld: the header does not fit into a frame of the consumer's connection
-        self.memory_blocked = False
         self.amqp_address: tuple[str, int] = ("", 0)
         self.server_properties: dict[str, PropertyValue] = {
             "product": "Annulet",
@@ -153,7 +154,8 @@ class Broker:
         self.audit = AuditTrail()
         self.management = ManagementOperations(clock)
         self.history: HistoryRecorder | None = None  # None: a broker in memory
-        self.memory = MemoryAlarm(configuration.memory_limit_bytes)
+        self.memory, self._peer_watch = MemoryAlarm(configuration.memory_limit_bytes), PeerWatch()
+        self.unfinished = UnfinishedWork(unfinished_limit(configuration))
         self.backups = Backups(self)
         self.loop_watch = LoopWatch()
         self._counter_rounds: CounterRounds
@@ -456,11 +458,7 @@ class Broker:
             self._counter_rounds.tick(self.hosts.values(), now)
             if self.history.changed or self.history.pending.losses:  # a checkpoint may have made room for what waited
                 self.commit.request()
-        blocked = self.memory.check()
-        if blocked != self.memory_blocked:
-            self.memory_blocked = blocked
-            for connection in self.connections:
-                connection.mark_dirty()
+        self._check_memory()
         if self._upkeep is not None:
             self._upkeep.tick(now)
         if self.pager is not None:  # last: it serves consumers, whose defects are not to stop what is above
@@ -468,3 +466,12 @@ class Broker:
             for host in self.hosts.values():
                 if host.dead_letters.waiting:  # the disk did not give their bodies
                     host.dead_letters.flush(now)
+
+    def _check_memory(self) -> None:
+        """Hold publishers back or let them go on, and look for ends of peers that are not read."""
+        blocked = self.memory.check()
+        if blocked != self.memory_blocked:
+            self.memory_blocked = blocked
+            for connection in self.connections:
+                connection.mark_dirty()
+        self._peer_watch.tick(self.connections, self.loop.time())

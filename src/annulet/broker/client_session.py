@@ -82,6 +82,10 @@ class ClientSession(Session):
             self.held_by.clear()
             self.connection.release(self)
 
+    def transacted(self, change: int) -> None:
+        """Count what open transactions hold to the connection, which is bounded by it."""
+        self.connection.transacted_bytes += change
+
     # ------------------------------------------------------------------ what its protocol cannot express
 
     def keep_back(self, consumer: Consumer, entry: QueueEntry) -> None:

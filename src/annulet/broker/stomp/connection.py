@@ -200,6 +200,10 @@ class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
         self._expected = True
         self.fail(text)
 
+    def close_for_resources(self, text: str) -> None:
+        """ERROR."""
+        self.engine.close_with_error(text)
+
     def _close_transport(self, transport: asyncio.Transport) -> None:
         """End our half, and read on until the peer has ended its own, or does not within the grace.
 
