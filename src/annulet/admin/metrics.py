@@ -208,7 +208,11 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
 
 
 def _memory(broker: Broker) -> dict[str, tuple[str, float]]:
+    late = broker.late_collection
     return {
+        "late_collections": ("Full garbage collections while clients are served", late.collections),
+        "late_collections_put_off": ("Full garbage collections that would have taken too long", late.put_off),
+        "late_collected_objects": ("Objects that these freed: above a few it is a defect", late.freed_total),
         "memory_alarms": ("Times the memory alarm went on", broker.memory.alarms),
         "unfinished_refused": ("Connections ended because unfinished work was too much", broker.unfinished.refused),
     }
@@ -275,6 +279,8 @@ def _gauges(broker: Broker) -> dict[str, tuple[str, float]]:
             "Returns, purges, expiries and dead letters of very many messages under way",
             broker.worker.waiting,
         ),
+        "late_collection_objects": ("Objects that the last full collection freed", broker.late_collection.freed),
+        "late_collection_seconds": ("Seconds that the last full collection took", broker.late_collection.seconds),
         "unfinished_bytes": (
             "Bytes of open transactions and of messages still arriving, all connections",
             broker.unfinished.total,

@@ -26,6 +26,7 @@ from annulet.broker.effects import DurableLosses, HostEffects
 from annulet.broker.event_log import EventLog
 from annulet.broker.history import CounterRounds, HistoryRecorder
 from annulet.broker.input_shares import InputShares
+from annulet.broker.late_collection import LateCollection
 from annulet.broker.leased import NoLeases
 from annulet.broker.ledger_queue import LedgerQueue
 from annulet.broker.loop_watch import LoopWatch
@@ -157,7 +158,7 @@ class Broker:
         self.memory, self._peer_watch = MemoryAlarm(configuration.memory_limit_bytes), PeerWatch()
         self.unfinished = UnfinishedWork(unfinished_limit(configuration))
         self.backups = Backups(self)
-        self.loop_watch = LoopWatch()
+        self.loop_watch, self.late_collection = LoopWatch(), LateCollection()
         self._counter_rounds: CounterRounds
         self._timers: list[WakeTimer] = []  # one for each virtual host
         self._refusal_logged_at = 0  # milliseconds since 1970
@@ -271,6 +272,7 @@ class Broker:
         if self._tick is not None:
             self._tick.cancel()
         self.loop_watch.stop()
+        self.late_collection.stop()
         for timer in self._timers:
             timer.stop()
         self.management.stop()
