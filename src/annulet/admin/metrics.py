@@ -164,7 +164,7 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
     snapshot.protocols.update(connection.protocol_name for connection in connections if connection.opened)
     snapshot.counters = {
         "connections_accepted": ("AMQP connections accepted", broker.connections_accepted),
-        "memory_alarms": ("Times the memory alarm went on", broker.memory.alarms),
+        **_memory(broker),
         "commit_batches": ("Group commits written", broker.commit.batches),
         "history_batches": (
             "Batches of losses, duplicate ids and delivery counts written down",
@@ -224,6 +224,17 @@ def _connection_ends(broker: Broker) -> dict[str, tuple[str, float]]:
             "Ended connections whose peers did not close in time, or sent too much",
             broker.lingering.cut,
         ),
+    }
+
+
+def _memory(broker: Broker) -> dict[str, tuple[str, float]]:
+    late = broker.late_collection
+    return {
+        "late_collections": ("Full garbage collections while clients are served", late.collections),
+        "late_collections_put_off": ("Full garbage collections that would have taken too long", late.put_off),
+        "late_collected_objects": ("Objects that these freed: above a few it is a defect", late.freed_total),
+        "memory_alarms": ("Times the memory alarm went on", broker.memory.alarms),
+        "unfinished_refused": ("Connections ended because unfinished work was too much", broker.unfinished.refused),
     }
 
 
@@ -313,6 +324,12 @@ def _gauges(broker: Broker) -> dict[str, tuple[str, float]]:
         "sliced_work": (
             "Returns, purges, expiries and dead letters of very many messages under way",
             broker.worker.waiting,
+        ),
+        "late_collection_objects": ("Objects that the last full collection freed", broker.late_collection.freed),
+        "late_collection_seconds": ("Seconds that the last full collection took", broker.late_collection.seconds),
+        "unfinished_bytes": (
+            "Bytes of open transactions and of messages still arriving, all connections",
+            broker.unfinished.total,
         ),
         "memory_blocked": ("1 while publishers are held back for memory", broker.memory_blocked),
         "commit_failed": ("1 when the message log cannot be written any more", broker.commit.failed),

@@ -29,6 +29,7 @@ from annulet.broker.event_log import EventLog
 from annulet.broker.history import CounterRounds, HistoryRecorder
 from annulet.broker.input_shares import InputShares
 from annulet.broker.input_turns import InputTurns
+from annulet.broker.late_collection import LateCollection
 from annulet.broker.leased import NoLeases, NoStages
 from annulet.broker.ledger_queue import LedgerQueue
 from annulet.broker.lingering import LingeringSockets
@@ -37,6 +38,7 @@ from annulet.broker.management import ManagementOperations
 from annulet.broker.memory import MemoryAlarm
 from annulet.broker.operator_settings import OperatorSettings
 from annulet.broker.pager import Pager
+from annulet.broker.peer_watch import PeerWatch
 from annulet.broker.protocol_errors import ProtocolErrors
 from annulet.broker.recovery import (
     open_log,
@@ -50,6 +52,7 @@ from annulet.broker.recovery import (
 from annulet.broker.sliced_work import SlicedWorker
 from annulet.broker.spill_pace import SpillPace
 from annulet.broker.tls_listeners import TlsListeners
+from annulet.broker.unfinished import UnfinishedWork, unfinished_limit
 from annulet.broker.upkeep import LogUpkeep
 from annulet.broker.wake import WakeTimer
 from annulet.core.arguments.values import refuse_line_breaks
@@ -130,6 +133,7 @@ class Broker:
         self.configuration = configuration
         self.clock = clock
         self.ready = self.stopping = False  # ready: clients may connect
+        self.memory_blocked = False
         self.started_at = 0
         self.hosts: dict[str, VirtualHost] = {}
         self.event_logs: dict[str, EventLog] = {}  # by virtual host; none unless configured
@@ -147,7 +151,6 @@ class Broker:
         self.remembered_outcomes = RememberedOutcomes()
         self.deliveries_too_large = 0  # withheld: the header does not fit into a frame of the consumer's connection
         self.consumer_timeouts = ConsumerTimeouts(self.connections, configuration.consumer_timeout)
-        self.memory_blocked = False
         self.amqp_address: tuple[str, int] = ("", 0)
         self.server_properties: dict[str, PropertyValue] = {
             "product": "Annulet",
@@ -165,9 +168,10 @@ class Broker:
         self.audit = AuditTrail()
         self.management = ManagementOperations(clock)
         self.history: HistoryRecorder | None = None  # None: a broker in memory
-        self.memory = MemoryAlarm(configuration.memory_limit_bytes)
+        self.memory, self._peer_watch = MemoryAlarm(configuration.memory_limit_bytes), PeerWatch()
+        self.unfinished = UnfinishedWork(unfinished_limit(configuration))
         self.backups = Backups(self)
-        self.loop_watch = LoopWatch()
+        self.loop_watch, self.late_collection = LoopWatch(), LateCollection()
         self._counter_rounds: CounterRounds
         self._timers: list[WakeTimer] = []  # one for each virtual host
         self._refusal_logged_at = 0  # milliseconds since 1970
@@ -288,6 +292,7 @@ class Broker:
         if self._tick is not None:
             self._tick.cancel()
         self.loop_watch.stop()
+        self.late_collection.stop()
         for timer in self._timers:
             timer.stop()
         self.management.stop()
@@ -489,11 +494,7 @@ class Broker:
             self._counter_rounds.tick(self.hosts.values(), now)
             if self.history.changed or self.history.pending.losses:  # a checkpoint may have made room for what waited
                 self.commit.request()
-        blocked = self.memory.check()
-        if blocked != self.memory_blocked:
-            self.memory_blocked = blocked
-            for connection in self.connections:
-                connection.mark_dirty()
+        self._check_memory()
         if self._upkeep is not None:
             self._upkeep.tick(now)
             self._deleted.tick()
@@ -503,3 +504,12 @@ class Broker:
             for host in self.hosts.values():
                 if host.dead_letters.waiting:  # the disk did not give their bodies
                     host.dead_letters.flush(now)
+
+    def _check_memory(self) -> None:
+        """Hold publishers back or let them go on, and look for ends of peers that are not read."""
+        blocked = self.memory.check()
+        if blocked != self.memory_blocked:
+            self.memory_blocked = blocked
+            for connection in self.connections:
+                connection.mark_dirty()
+        self._peer_watch.tick(self.connections, self.loop.time())

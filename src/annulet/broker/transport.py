@@ -19,8 +19,10 @@ from annulet.broker.input_shares import INPUT_BYTES_FIRST
 from annulet.broker.input_turns import PacedInput
 from annulet.broker.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, STRANGER_BYTES_MAX
 from annulet.broker.listening import PeerFacts, release_transport
+from annulet.broker.peer_watch import PEER_ENDED, PEER_GONE, keep_alive, state_of_peer
 from annulet.broker.spill_pace import SPILL_BEHIND, SPILL_FREE, SPILL_FULL, must_be_heard
 from annulet.broker.tls import peer_facts
+from annulet.broker.unfinished import LIMIT_UNFINISHED
 
 if TYPE_CHECKING:
     import asyncio
@@ -69,6 +71,10 @@ class ConnectionEngine(Protocol):
     @property
     def output_size(self) -> int:
         """Bytes that :meth:`take_output` would return."""
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """Bytes held of messages and frames that have not come as a whole."""
 
     def receive(self, data: bytes) -> None:
         """Take what was read and serve everything that is complete."""
@@ -152,6 +158,8 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self._until = 0.0  # how long the loop's thread will have computed when they have taken long enough
         self._reading_paused = False
         self._blocked_told = False
+        self.transacted_bytes = 0  # held by open transactions of its sessions
+        self._unfinished = 0  # bytes that the broker's account of unfinished work has of it
         self._held: dict[SessionT, None] = {}  # sessions that published into what is blocked
         self._timer: asyncio.TimerHandle | None = None
         self._handshake_until = 0.0  # time of the loop at which the hand-shake has taken too long
@@ -168,6 +176,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         broker = self.broker
         self.transport = transport
         bound_transport(transport)
+        keep_alive(transport)
         ours = transport.get_extra_info("sockname") or ("?", 0)
         self.peer = peer_facts(transport, broker.configuration, self.tls_listener)
         self.name = f"{self.peer.address or '?'}:{self.peer.port} -> {ours[0]}:{ours[1]}"
@@ -230,6 +239,22 @@ class ClientConnection(Generic[EngineT, SessionT]):
         except Exception as error:  # noqa: BLE001 - a defect: the engine has closed with an internal error, and tells the peer
             self.note_defect(error)
         self._spill_pace.served(self)
+        held = self.unfinished_bytes()
+        if held != self._unfinished:
+            self._unfinished = held
+            self.broker.unfinished.note(self, held)
+        self.mark_dirty()
+
+    def unfinished_bytes(self) -> int:
+        """Return bytes held of what the client has begun and not finished: messages on their way, transactions."""
+        return self.engine.unfinished_bytes + self.transacted_bytes
+
+    def refuse_unfinished(self, text: str) -> None:
+        """End the connection: it holds most of what is unfinished, and that is too much."""
+        limit_hits = self.engine.limit_hits
+        limit_hits[LIMIT_UNFINISHED] = limit_hits.get(LIMIT_UNFINISHED, 0) + 1
+        self.close_for_resources(text)
+        self._unfinished = 0
         self.mark_dirty()
 
     def note_defect(self, error: Exception, event: str = "defect while serving a connection") -> None:
@@ -261,6 +286,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self._counted = False
             self.broker.admission.closed(self.peer, self._counted_user)
         self._spill_pace.ended(self)
+        self.broker.unfinished.forget(self)
         self.broker.connection_ended(self)
         try:
             self.engine.connection_lost()
@@ -404,7 +430,8 @@ class ClientConnection(Generic[EngineT, SessionT]):
         Publishers into what is full and blocks them are told, if the protocol can, and so is who brings what the spill
         store has no room for. Who only publishes is not read until there is room, who also consumes is, as its
         acknowledgements make room: of the store's while it has some to give. A connection that closes is read: the
-        peer has to answer.
+        peer has to answer. So is one whose open transaction holds messages: only its commit or rollback frees them, and
+        what it may add is bounded (``broker/unfinished.py``).
         """
         alarmed = self.publishes and self.broker.memory_blocked and self.running
         spill_full = self._spill_waits == SPILL_FULL
@@ -415,12 +442,28 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self.tell_blocked(("low on memory" if alarmed else self._held_reason()) if blocked else "")
         unread = self._transport_paused and transport.get_write_buffer_size() > self._paused_at + ANSWER_BYTES_MAX
         only = held and not must_be_heard(self.channels.values(), idle=not spill_full)
-        paused = alarmed or only or unread or (self._spill_waits == SPILL_BEHIND and self.running)
+        waits = (alarmed or only) and not self.transacted_bytes
+        paused = waits or unread or (self._spill_waits == SPILL_BEHIND and self.running)
         if paused != self._reading_paused:
             self._reading_paused = paused
             if unread:
                 note_unread(self.engine.limit_hits)
             (transport.pause_reading if paused else transport.resume_reading)()
+
+    def look_for_end(self) -> None:
+        """Find out of a peer that is not read whether it has ended, or is dead: asyncio would not tell.
+
+        What a peer sent before its end is served: no more can come than the system has taken already.
+        """
+        transport = self.transport
+        if transport is None or not self._reading_paused or transport.is_closing():
+            return
+        state = state_of_peer(transport)
+        if state == PEER_GONE:
+            self.broker.admission.note_gone(self.name)
+            self.abort()
+        elif state == PEER_ENDED:
+            transport.resume_reading()
 
     def _held_reason(self) -> str:
         names = {target.name: None for session in self._held for target in session.held_by}
@@ -573,6 +616,10 @@ class ClientConnection(Generic[EngineT, SessionT]):
 
     def force_close(self, text: str) -> None:
         """End the connection politely, on the broker's own account."""
+        raise NotImplementedError
+
+    def close_for_resources(self, text: str) -> None:
+        """End the connection with the protocol's error for a lack of resources."""
         raise NotImplementedError
 
     def ended(self) -> None:

@@ -33,7 +33,7 @@ class RecordingTransport:
         assert high > 0
 
     def get_extra_info(self, name: str) -> tuple[str, int] | None:
-        return {"peername": ("127.0.0.1", 50_000), "sockname": ("127.0.0.1", 5672), "ssl_object": None}[name]
+        return {"peername": ("127.0.0.1", 50_000), "sockname": ("127.0.0.1", 5672)}.get(name)
 
     def get_write_buffer_size(self) -> int:
         return self.buffered

@@ -187,6 +187,11 @@ class ConnectionEngine(ChannelLifecycle):
             self._chunks = [b"".join(self._chunks)]
         self._check_unauthenticated()
 
+    @property
+    def unfinished_bytes(self) -> int:
+        """Octets held of messages and frames that have not come as a whole."""
+        return self._assembling_bytes + self._pending
+
     def _drop_input(self) -> None:
         self._chunks = []
         self._pending = 0
