@@ -92,7 +92,7 @@ async def test_a_refused_client_is_told_why() -> None:
     async with scene() as made:
         reader, writer = await connect(made)
         writer.write(b"GET / HTTP/1.1\r\n\r\n" + bytes(100_000))
-        answer = await reader.read(9 + 9 + 8 + 10)
+        answer = await reader.readexactly(9 + 9 + 8 + 10)
         assert answer[9 + 3] == GOAWAY
         assert (await reader.read()).endswith(b"which Arrow Flight uses")
         writer.close()
