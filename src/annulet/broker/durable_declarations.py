@@ -44,6 +44,7 @@ class DurableDeclarations:
             except CatalogueError:
                 host.delete_exchange(name)
                 raise
+            self.catalogue.if_refused(lambda: host.delete_exchange(name))
         return declared
 
     def queue(
@@ -75,7 +76,11 @@ class DurableDeclarations:
             except CatalogueError:
                 host.delete_queue(queue, now)
                 raise
+            self.catalogue.if_refused(lambda: self._undo_queue(queue, now))
         return queue
+
+    def _undo_queue(self, queue: Queue, now: int) -> None:
+        self.host.delete_queue(queue, now)
 
     def bind_queue(self, queue: Queue, source: str, routing_key: str, arguments: Arguments) -> None:
         """Bind a queue to an exchange; twice is once."""
@@ -89,6 +94,8 @@ class DurableDeclarations:
                 if len(binding.source.bindings) > count:
                     host.unbind_queue(queue, source, routing_key, arguments)
                 raise
+            if len(binding.source.bindings) > count:
+                self.catalogue.if_refused(lambda: host.drop_edge(binding))
 
     def unbind_queue(self, queue: Queue, source: str, routing_key: str, arguments: Arguments) -> None:
         """Undo :meth:`bind_queue`; a binding that is not there is fine (RabbitMQ)."""
@@ -108,6 +115,8 @@ class DurableDeclarations:
                 if len(binding.source.bindings) > count:
                     host.unbind_exchange(destination, source, routing_key, arguments)
                 raise
+            if len(binding.source.bindings) > count:
+                self.catalogue.if_refused(lambda: host.drop_edge(binding))
 
     def unbind_exchange(self, destination: str, source: str, routing_key: str, arguments: Arguments) -> None:
         """Undo :meth:`bind_exchange`; a binding that is not there is fine (RabbitMQ)."""

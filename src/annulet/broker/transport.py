@@ -135,6 +135,8 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self._shares = broker.shares
         self._inputs = broker.inputs
         self._spill_pace = broker.spill_pace
+        self._definitions = broker.definitions
+        self.definitions_due = False  # the answers wait for what was declared to be durable
         self._spill_waits = SPILL_FREE
         self._delivered = 0  # deliveries of this turn
         self._written = 0  # bytes written before its end
@@ -191,6 +193,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
     def serve(self, data: bytes) -> None:
         """Handle input; without any, what waited until its answers could be written."""
         self._spill_pace.began()
+        begun = self._definitions.begin()
         try:
             if data:
                 self.engine.receive(data)
@@ -198,11 +201,14 @@ class ClientConnection(Generic[EngineT, SessionT]):
                 self.go_on()
         except Exception:  # a defect of ours: the engine has closed with an internal error, and the peer is told
             logger.exception("defect while serving a connection", peer=self.name, protocol=self.protocol_name)
+        self._definitions.end(begun, self)
         self._spill_pace.served(self)
         self.mark_dirty()
 
     def eof_received(self) -> bool:
         """The peer will send nothing more: let asyncio close the transport, soon even if the peer reads nothing."""
+        if self.definitions_due:
+            self._definitions.settle()
         if self._dirty:
             self.flush()  # who still waits for his turn: asyncio closes the transport now, and drops what comes later
         self.restart_timer(CLOSE_GRACE_SECONDS, self.abort)
@@ -218,10 +224,12 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self.broker.admission.closed(self.peer, self._counted_user)
         self._spill_pace.ended(self)
         self.broker.connection_ended(self)
+        begun = self._definitions.begin()
         try:
             self.engine.connection_lost()
         finally:  # else a defect would keep what is held, and exclusive queues, until a restart
             self.ended()
+            self._definitions.end(begun, None)
 
     def pause_writing(self) -> None:
         """The socket takes no more for now."""
@@ -263,12 +271,32 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self._share, self._until = self._shares.look(delivered, self._share, self._until, sessions)
         if self.writable and (self._delivered >= self._share or self._written + size >= OUTPUT_BYTES_MAX):
             self._set_writable(False)
-        elif size >= WRITE_BYTES and self.transport is not None and not self.lost:
+        elif size >= WRITE_BYTES and self.transport is not None and not self.lost and not self._answers_wait():
             self._written += size
             self._write(self.transport, self.take_deliveries())
 
+    def _answers_wait(self) -> bool:
+        """Say whether some of the output answers definitions that are not durable yet."""
+        return self.definitions_due or self._definitions.pending
+
+    def wait_for_definitions(self) -> None:
+        """Write nothing until :meth:`definitions_written`, so that answers keep their order, and read nothing."""
+        self.definitions_due = True
+        if self.transport is not None and not self._reading_paused:
+            self.transport.pause_reading()
+
+    def definitions_written(self) -> None:
+        """What this connection has declared is durable: its answers may go."""
+        self.definitions_due = False
+        if self.transport is not None and not self._reading_paused and not self.lost:
+            self.transport.resume_reading()
+        self.mark_dirty()
+
     def flush(self) -> None:
         """Write everything queued. Called once per loop turn by the broker."""
+        if self.definitions_due and not self.lost:
+            self._dirty = False
+            return
         while self._flushing:
             flushing, self._flushing = self._flushing, {}
             for session in flushing:
