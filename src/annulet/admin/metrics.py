@@ -165,7 +165,7 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
     snapshot.counters = {
         "connections_accepted": ("AMQP connections accepted", broker.connections_accepted),
         **_memory(broker),
-        "commit_batches": ("Group commits written", broker.commit.batches),
+        **_commits(broker),
         "history_batches": (
             "Batches of losses, duplicate ids and delivery counts written down",
             0 if broker.history is None else broker.history.batches,
@@ -223,6 +223,18 @@ def _connection_ends(broker: Broker) -> dict[str, tuple[str, float]]:
         "connections_lingering_cut": (
             "Ended connections whose peers did not close in time, or sent too much",
             broker.lingering.cut,
+        ),
+    }
+
+
+def _commits(broker: Broker) -> dict[str, tuple[str, float]]:
+    commits = broker.definitions
+    return {
+        "commit_batches": ("Group commits written", broker.commit.batches),
+        "definition_commits": ("Commits of what clients declared, each of a turn of the loop", commits.commits),
+        "definition_commits_refused": (
+            "Of these, those that the disk refused: what they declared is undone, and the connections were cut",
+            commits.refused,
         ),
     }
 

@@ -22,6 +22,7 @@ from annulet.broker.clock import Clock, system_clock
 from annulet.broker.commit import CommitPipeline
 from annulet.broker.consumer_timeouts import ConsumerTimeouts
 from annulet.broker.declaring import configure_host, declare_all
+from annulet.broker.definition_commits import DefinitionCommits
 from annulet.broker.deleted_queues import DeletedQueues
 from annulet.broker.delivery_shares import DeliveryShares, only_browse
 from annulet.broker.effects import DurableLosses, HostEffects
@@ -126,6 +127,7 @@ class Broker:
 
     staged: StageFigures = NoStages()  # a service sets its own
     leases: LeaseFigures = NoLeases()  # a service sets its own
+    definitions: DefinitionCommits  # since recovery
     orphans: dict[int, int]  # since recovery: messages of queues that the catalogue does not know, by queue id
     _deleted: DeletedQueues  # since it listens
 
@@ -235,6 +237,8 @@ class Broker:
         self.log: Log = await open_log(directory, self.loop, heads=self.configuration.search_process)
         self.commit = CommitPipeline(self.log, self.loop, self.history)
         self.commit.on_failure = self._log_failed
+        self.definitions = DefinitionCommits(None if directory is None else self.catalogue, self.loop)
+        self.commit.definitions = None if directory is None else self.catalogue.groups
         if new and self.log.report.live_records:
             raise refuse_new_catalogue(self.catalogue)
         self.worker = SlicedWorker(self.loop, self.clock, self.log)
@@ -308,12 +312,7 @@ class Broker:
                 self.worker.finish()
                 await self._close_log()
         finally:
-            if hasattr(self, "catalogue"):
-                self.catalogue.close()
-            if self.history is not None:
-                self.history.history.close()
-            if self._lock is not None:
-                self._lock.release()
+            self._close_files()
         if started:  # of a start that failed its error is the last line
             logger.info("stopped")
 
@@ -321,6 +320,17 @@ class Broker:
         for listener in (self._listener, self._tls_listener):
             if listener is not None:
                 listener.close()
+
+    def _close_files(self) -> None:
+        """Close all but the log, and release the directory."""
+        if hasattr(self, "definitions"):
+            self.definitions.close()
+        if hasattr(self, "catalogue"):
+            self.catalogue.close()
+        if self.history is not None:
+            self.history.history.close()
+        if self._lock is not None:
+            self._lock.release()
 
     async def _close_log(self) -> None:
         """Write everything down. A disk that refuses is logged: the next start recovers as after a crash."""
@@ -384,7 +394,7 @@ class Broker:
             effects.event_log = EventLog(patterns, self.loop, self.clock, self.fed_losses, queue_bytes)
             self.event_logs[name] = effects.event_log
         host.ledger.listeners.append(DurableLosses(effects))
-        effects.timer = WakeTimer(self.loop, self.clock, lambda now: host.tick_some(now, TICKED))
+        effects.timer = WakeTimer(self.loop, self.clock, lambda now: self._tick_host(host, now))
         configure_host(host, self.configuration.definitions)
         self.blocked[name] = blocked
         self._timers.append(effects.timer)
@@ -481,6 +491,14 @@ class Broker:
             logger.warning("settled message refused", address=name, reason=reason, refused=self.settled_losses)
 
     # ------------------------------------------------------------------ upkeep
+
+    def _tick_host(self, host: VirtualHost, now: int) -> int | None:
+        """Do what is due in some queues of a virtual host; queues that go are one group of definitions."""
+        begun = self.definitions.begin()
+        try:
+            return host.tick_some(now, TICKED)
+        finally:
+            self.definitions.end(begun, None)
 
     def _on_tick(self) -> None:
         if self._tick is not None:

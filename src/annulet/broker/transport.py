@@ -151,6 +151,8 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self._shares = broker.shares
         self._inputs = broker.inputs
         self._spill_pace = broker.spill_pace
+        self._definitions = broker.definitions
+        self.definitions_due = False  # the answers wait for what was declared to be durable
         self._spill_waits = SPILL_FREE
         self._delivered = 0  # deliveries of this turn
         self._written = 0  # bytes written before its end
@@ -196,7 +198,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self.restart_timer(seconds, self._handshake_expired)
 
     def _may_be_read(self) -> bool:
-        return not self._reading_paused
+        return not self._reading_paused and not self.definitions_due
 
     def log_in(self, user_name: str) -> str:
         """Note who it is, and count it to the user. Returns "" or why it may not go on."""
@@ -231,6 +233,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
     def serve(self, data: bytes) -> None:
         """Handle input; without any, what waited until its answers could be written."""
         self._spill_pace.began()
+        begun = self._definitions.begin()
         try:
             if data:
                 self.engine.receive(data)
@@ -238,6 +241,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
                 self.go_on()
         except Exception as error:  # noqa: BLE001 - a defect: the engine has closed with an internal error, and tells the peer
             self.note_defect(error)
+        self._definitions.end(begun, self)
         self._spill_pace.served(self)
         held = self.unfinished_bytes()
         if held != self._unfinished:
@@ -266,6 +270,8 @@ class ClientConnection(Generic[EngineT, SessionT]):
 
     def eof_received(self) -> bool:
         """The peer will send nothing more: let asyncio close the transport, soon even if the peer reads nothing."""
+        if self.definitions_due:
+            self._definitions.settle()
         if self._dirty:
             self.flush()  # who still waits for his turn: asyncio closes the transport now, and drops what comes later
         if not self.lost:  # else the flush was the last, and others have the socket
@@ -288,6 +294,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self._spill_pace.ended(self)
         self.broker.unfinished.forget(self)
         self.broker.connection_ended(self)
+        begun = self._definitions.begin()
         try:
             self.engine.connection_lost()
         finally:  # else a defect would keep what is held, and exclusive queues, until a restart
@@ -296,6 +303,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
                 self.access.connection_ended()
             release_transport(self.transport)
             self.transport = None
+            self._definitions.end(begun, None)
 
     def pause_writing(self) -> None:
         """The socket takes no more for now."""
@@ -337,12 +345,33 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self._share, self._until = self._shares.look(delivered, self._share, self._until, sessions)
         if self.writable and (self._delivered >= self._share or self._written + size >= OUTPUT_BYTES_MAX):
             self._set_writable(False)
-        elif size >= WRITE_BYTES and self.transport is not None and not self.lost:
+        elif size >= WRITE_BYTES and self.transport is not None and not self.lost and not self._answers_wait():
             self._written += size
             self._write(self.transport, self.take_deliveries())
 
+    def _answers_wait(self) -> bool:
+        """Say whether some of the output answers definitions that are not durable yet."""
+        return self.definitions_due or self._definitions.pending
+
+    def wait_for_definitions(self) -> None:
+        """Write nothing until :meth:`definitions_written`, so that answers keep their order, and read nothing."""
+        self.definitions_due = True
+        if self.transport is not None and not self._reading_paused:
+            self.transport.pause_reading()
+
+    def definitions_written(self) -> None:
+        """What this connection has declared is durable: its answers may go."""
+        self.definitions_due = False
+        paced = self._paced is not None and self._paced.paused
+        if self.transport is not None and not self._reading_paused and not paced and not self.lost:
+            self.transport.resume_reading()
+        self.mark_dirty()
+
     def flush(self) -> None:
         """Write everything queued. Called once per loop turn by the broker."""
+        if self.definitions_due and not self.lost:
+            self._dirty = False
+            return
         while self._flushing:
             flushing, self._flushing = self._flushing, {}
             for session in flushing:
