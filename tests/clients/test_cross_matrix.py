@@ -437,7 +437,7 @@ def test_what_each_schedules_comes_later_to_each(
     clients: Clients, scene: Scene, sender: str, other: str, receiver: str
 ) -> None:
     queue = scene.queue(scene.channel())
-    clients.get(sender).publish(queue, Told(BYTES, b"later", properties={"x-delay": 100}))
+    clients.get(sender).publish(queue, Told(BYTES, b"later", properties={"x-delay": 400}))
     clients.get(other).publish(queue, Told(BYTES, b"at once"))
     assert [told.body for told in clients.get(receiver).receive(queue, 2)] == [b"at once", b"later"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import annulet
 import annulet.spark
@@ -15,7 +16,7 @@ class Registry:
     """Stands in for ``SparkSession.dataSource``."""
 
     def __init__(self) -> None:
-        self.registered: list[type] = []
+        self.registered: list[Any] = []
 
     @property
     def dataSource(self) -> Registry:  # noqa: N802 - Spark's name
@@ -28,7 +29,9 @@ class Registry:
 def test_registering_names_the_data_source() -> None:
     registry = Registry()
     annulet.spark.register(registry)  # type: ignore[arg-type]
-    assert registry.registered == [AnnuletDataSource]
+    (registered,) = registry.registered
+    assert registered.name() == "annulet"
+    assert isinstance(registered({"url": "annulet://guest:guest@127.0.0.1/", "queue": "q"}), AnnuletDataSource)
 
 
 def test_importing_the_package_loads_neither_pyspark_nor_the_broker() -> None:
