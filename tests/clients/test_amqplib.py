@@ -2,35 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
-import subprocess
-from pathlib import Path
-
-import pytest
-
+from tests.clients.node_suite import needs, run_file
 from tests.clients.support import Peer
 
-NODE = Path(__file__).resolve().parent.parent / "node"
-
-pytestmark = [
-    pytest.mark.node,
-    pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed"),
-    pytest.mark.skipif(not (NODE / "node_modules" / "amqplib").is_dir(), reason="npm ci was not run in tests/node"),
-]
+pytestmark = needs("amqplib")
 
 
 def test_amqplib(peer: Peer) -> None:
-    test_file = NODE / "client.test.mjs"
-    written = len(re.findall(r"^test\(", test_file.read_text(), re.MULTILINE))
-    result = subprocess.run(
-        ["node", "--test", "--test-reporter=tap", str(test_file)],
-        env={**os.environ, "ANNULET_TEST_URL": peer.url, "ANNULET_TEST_OURS": "yes" if peer.ours else "no"},
-        capture_output=True, text=True, timeout=100, check=False,
-    )  # fmt: skip
-    report = result.stdout + result.stderr
-    assert result.returncode == 0, report
-    passed = sum(int(count) for count in re.findall(r"^# (?:pass|skipped) (\d+)$", report, re.MULTILINE))
-    assert passed == written, report
-    assert not peer.ours or "# skipped 0" in report, report
+    environment = {"ANNULET_TEST_URL": peer.url, "ANNULET_TEST_OURS": "yes" if peer.ours else "no"}
+    run_file("client.test.mjs", environment, may_skip=not peer.ours)

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.broker_process import BrokerProcess
+from tests.clients.node_suite import NODE, needs, run_file
 
-NODE = Path(__file__).resolve().parent.parent / "node"
-
-pytestmark = [
-    pytest.mark.node,
-    pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed"),
-    pytest.mark.skipif(not (NODE / "node_modules" / "@stomp").is_dir(), reason="npm ci was not run in tests/node"),
-]
+pytestmark = needs("@stomp")
 
 
 @pytest.fixture(scope="module")
@@ -42,15 +34,5 @@ def test_the_example_of_the_page(process: BrokerProcess) -> None:
 
 def test_stompjs(process: BrokerProcess) -> None:
     """Over ``/ws``; ``/stomp`` is the same route, see tests/admin/test_web_socket.py."""
-    test_file = NODE / "stomp.test.mjs"
-    written = len(re.findall(r"^test\(", test_file.read_text(), re.MULTILINE))
-    result = subprocess.run(
-        ["node", "--test", "--test-reporter=tap", str(test_file)],
-        env={**os.environ, "ANNULET_TEST_WS": f"ws://127.0.0.1:{process.http_port}/ws"},
-        capture_output=True, text=True, timeout=100, check=False,
-    )  # fmt: skip
-    report = result.stdout + result.stderr
-    assert result.returncode == 0, f"{report}\n{process.log_end()}"
-    passed = sum(int(count) for count in re.findall(r"^# pass (\d+)$", report, re.MULTILINE))
-    assert passed == written, report
+    run_file("stomp.test.mjs", {"ANNULET_TEST_WS": f"ws://127.0.0.1:{process.http_port}/ws"})
     assert "defect" not in process.log_end(100_000)
