@@ -223,6 +223,30 @@ async def test_a_global_subscription_is_shared_by_users_and_ended_by_its_own(bro
     assert queue_names(broker) == {"sub"}
 
 
+@pytest.mark.parametrize("capabilities", [["shared"], ["shared", "global"]])
+async def test_a_volatile_and_a_durable_shared_subscription_of_one_name(
+    broker: Broker, capabilities: list[str]
+) -> None:
+    """B23: JMS has both at once; the second was refused with precondition-failed."""
+    await subscribed(broker, name="sub", capabilities=capabilities)
+    durable = "sub" if "global" in capabilities else "client.sub"
+    volatile = f"{durable}:shared-volatile" + (":global" if "global" in capabilities else "")
+    peer = await Peer(broker).open()
+    source = Source("news", capabilities=capabilities)
+    links = [await peer.receiver(None, source=source, name=f"sub|volatile{number}", credit=5) for number in (1, 2)]
+    assert queue_names(broker) == {durable, volatile}
+    await peer.publish(await peer.sender("news"), message(b"new"))
+    (delivery,) = await peer.deliveries()
+    await peer.settle(ACCEPTED, delivery)
+    for link in links:
+        await peer.detach(link, closed=True)
+    assert queue_names(broker) == {durable}
+    kept = await peer.receiver(None, source=Source("news", durable=2, capabilities=capabilities), name="sub", credit=5)
+    assert bodies(await peer.deliveries()) == [b"kept", b"new"]
+    await peer.detach(kept, closed=True)
+    assert queue_names(broker) == set()
+
+
 @pytest.mark.parametrize("pipelined", [False, True])
 async def test_a_sender_that_asks_for_second_gets_settled_dispositions(broker: Broker, *, pipelined: bool) -> None:
     """B24: clients that wait for a settled disposition (uamqp, pyamqp) hung, and sent again."""
