@@ -18,6 +18,7 @@ from annulet.broker.ledger_queue import LEDGER_QUEUE
 from annulet.core.message import ContentView, Message, Origin
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
+from annulet.core.reply_queues import new_reply_name
 from annulet.core.sliced import AT_ONCE_MAX
 from annulet.store.errors import CatalogueError
 from tests.core.helpers import RecordingSession
@@ -68,6 +69,15 @@ async def test_a_turn_of_a_queue_is_a_message() -> None:
         assert (properties.content_type, properties.subject) == ("application/json", "events")
         headers = [message.origin.view.application_property(message, name) for name in ("queue", "events")]
         assert headers == ["q", 2]
+
+
+async def test_reply_queues_have_no_events() -> None:
+    async with testing.broker(http=False, event_queues=("#",)) as running:
+        broker = running.broker
+        queue = broker.hosts["/"].declare_queue(new_reply_name(), now=broker.clock(), server_named=True)
+        publish(broker, queue)
+        await asyncio.sleep(0)
+        assert batches(broker) == []
 
 
 async def test_returns_losses_and_purges_are_events() -> None:

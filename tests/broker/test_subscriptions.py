@@ -40,6 +40,14 @@ def test_names_of_queues_do_not_collide(client: str, name: str, queue: str) -> N
     assert Subscription(name, client).queue_name == queue
 
 
+@pytest.mark.parametrize(
+    ("client", "durable", "queue"),
+    [("c", True, "c.s"), ("", True, "s"), ("c", False, "c.s:shared-volatile"), ("", False, "s:shared-volatile:global")],
+)
+def test_a_shared_one_that_is_not_durable_has_a_queue_of_its_own(client: str, durable: bool, queue: str) -> None:
+    assert Subscription("s", client, durable=durable, shared=True).queue_name == queue
+
+
 async def test_without_a_name_it_belongs_to_the_connection(broker: Broker) -> None:
     topic(broker)
     session = session_on(broker)

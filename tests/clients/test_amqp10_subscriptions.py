@@ -134,6 +134,23 @@ def test_a_durable_shared_subscription_outlives_its_subscribers(client: Client, 
     second.detach()
 
 
+@pytest.mark.parametrize("capabilities", [SHARED, GLOBAL])
+def test_shared_subscriptions_of_one_name_are_two_when_one_is_durable(
+    client: Client, scene: Scene, capabilities: dict[str, Any]
+) -> None:
+    address, name = scene.name("news"), scene.name("shared")
+    connection = client.connect(container_id=scene.name("container"))
+    options = {**DURABLE, **capabilities, "link_name": name}
+    durable = connection.receiver(address, **options)
+    volatile = connection.receiver(address, **capabilities, link_name=f"{name}|volatile1")
+    publish(client, address, "x")
+    assert [texts(receiver.take()) for receiver in (durable, volatile)] == [["x"], ["x"]]
+    volatile.detach()
+    durable.detach(closed=False)
+    publish(client, address, "kept")
+    assert texts(connection.receiver(address, **options).take()) == ["kept"]
+
+
 def test_a_selector_chooses_on_a_queue(client: Client, scene: Scene) -> None:
     connection, queue = client.connect(), scene.name()
     receiver = connection.receiver(queue, selector="colour = 'blue' AND size > 3")

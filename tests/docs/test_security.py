@@ -16,6 +16,7 @@ from annulet.admin.metrics import BrokerCollector, gather
 from annulet.admin.rendering import render
 from annulet.admin.web_socket import LIMIT_MESSAGE
 from annulet.broker.admission import SETTINGS_OF_LIMITS
+from annulet.broker.amqp091.getting import LIMIT_GETS
 from annulet.broker.configuration import BrokerConfiguration
 from annulet.broker.limits import RANGES, Limits
 from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS
@@ -117,7 +118,7 @@ def test_limits_are_counted_under_the_names_of_the_table() -> None:
     assert counted - {"link_credit"} <= named, "credit is the peer's own promise, no limit of ours"
     stomp = {"max_header_bytes", "stomp_headers_max", LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS, LIMIT_TEMPORARY_QUEUES}
     bulk = {LIMIT_USER, LIMIT_ALL, LIMIT_BULK_MESSAGE, LIMIT_REQUEST, LIMIT_STREAMS, LIMIT_BULK_UNFINISHED}
-    assert named - counted == {*stomp, *bulk, LIMIT_MESSAGE, LIMIT_UNFINISHED, UNREAD_LIMIT}
+    assert named - counted == {*stomp, *bulk, LIMIT_GETS, LIMIT_MESSAGE, LIMIT_UNFINISHED, UNREAD_LIMIT}
 
 
 def test_the_page_of_stomp_has_the_same_limits() -> None:

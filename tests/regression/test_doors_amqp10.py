@@ -12,12 +12,13 @@ from annulet.broker.authentication import HASHER
 from annulet.broker.broker import Broker
 from annulet.testing.clock import VirtualClock
 from annulet.wire.amqp10 import conditions
-from annulet.wire.amqp10.frames import AMQP_HEADER
-from annulet.wire.amqp10.link_frames import Disposition
+from annulet.wire.amqp10.composite import definition_by_code, list_bounds, read_descriptor
+from annulet.wire.amqp10.frames import AMQP_HEADER, next_frame
+from annulet.wire.amqp10.link_frames import Disposition, Flow
 from annulet.wire.amqp10.outcomes import Rejected
-from annulet.wire.amqp10.performatives import Open, Source
+from annulet.wire.amqp10.performatives import Close, Open, Source
 from tests.broker.amqp091.peer import Peer as Amqp091Peer
-from tests.broker.amqp10.peer import ACCEPTED, Peer, bodies, message, permit, queue_of
+from tests.broker.amqp10.peer import ACCEPTED, MAX_FRAME_SIZE, Peer, Received, bodies, message, permit, queue_of
 from tests.broker.conftest import leave
 from tests.broker.stomp.peer import Peer as StompPeer
 
@@ -222,6 +223,30 @@ async def test_a_global_subscription_is_shared_by_users_and_ended_by_its_own(bro
     assert queue_names(broker) == {"sub"}
 
 
+@pytest.mark.parametrize("capabilities", [["shared"], ["shared", "global"]])
+async def test_a_volatile_and_a_durable_shared_subscription_of_one_name(
+    broker: Broker, capabilities: list[str]
+) -> None:
+    """B23: JMS has both at once; the second was refused with precondition-failed."""
+    await subscribed(broker, name="sub", capabilities=capabilities)
+    durable = "sub" if "global" in capabilities else "client.sub"
+    volatile = f"{durable}:shared-volatile" + (":global" if "global" in capabilities else "")
+    peer = await Peer(broker).open()
+    source = Source("news", capabilities=capabilities)
+    links = [await peer.receiver(None, source=source, name=f"sub|volatile{number}", credit=5) for number in (1, 2)]
+    assert queue_names(broker) == {durable, volatile}
+    await peer.publish(await peer.sender("news"), message(b"new"))
+    (delivery,) = await peer.deliveries()
+    await peer.settle(ACCEPTED, delivery)
+    for link in links:
+        await peer.detach(link, closed=True)
+    assert queue_names(broker) == {durable}
+    kept = await peer.receiver(None, source=Source("news", durable=2, capabilities=capabilities), name="sub", credit=5)
+    assert bodies(await peer.deliveries()) == [b"kept", b"new"]
+    await peer.detach(kept, closed=True)
+    assert queue_names(broker) == set()
+
+
 @pytest.mark.parametrize("pipelined", [False, True])
 async def test_a_sender_that_asks_for_second_gets_settled_dispositions(broker: Broker, *, pipelined: bool) -> None:
     """B24: clients that wait for a settled disposition (uamqp, pyamqp) hung, and sent again."""
@@ -235,6 +260,55 @@ async def test_a_sender_that_asks_for_second_gets_settled_dispositions(broker: B
     (told,) = await peer.all(Disposition)
     assert (told.settled, told.state) == (True, ACCEPTED)
     assert queue.order.count == 1
+
+
+class CountingPeer(Peer):
+    """A peer that notes how many fields each frame has, and how many its type has."""
+
+    def __init__(self, broker: Broker) -> None:
+        super().__init__(broker)
+        self.counts: dict[str, set[tuple[int, int]]] = {}
+
+    def _read(self) -> list[Received]:
+        data = bytes(self.transport.written)
+        at = 0
+        while at < len(data):
+            if data.startswith(b"AMQP", at):
+                at += 8
+                continue
+            read = next_frame(data, at, len(data), MAX_FRAME_SIZE)
+            assert read is not None
+            code, start = read_descriptor(data, read.start, read.end, "frame body")
+            definition = definition_by_code(int(code))
+            assert definition is not None
+            count, _, _ = list_bounds(data, start, read.end, definition.name)
+            self.counts.setdefault(definition.name, set()).add((int(count), len(definition.fields)))
+            at = read.end
+        return super()._read()
+
+
+async def test_frames_have_all_their_fields(broker: Broker) -> None:
+    """B24: pyamqp reads the last field of begin, and the payload of a transfer, by position: its client failed."""
+    peer = CountingPeer(broker)
+    await peer.open(max_frame_size=512)
+    queue_of(broker, "q")
+    sender = await peer.sender("q")
+    for body in (b"one", b"x" * 2000):
+        await peer.send(peer.transfer(sender, message(body)))
+    receiver = await peer.receiver("q", credit=3)
+    deliveries = await peer.deliveries()
+    assert bodies(deliveries) == [b"one", b"x" * 2000]
+    await peer.credit(receiver, 1, drain=True)  # answered by a flow of the link
+    await peer.send(Flow(0, 10, 0, 10, echo=True))  # by one of the session
+    await peer.detach(await peer.sender("$cbs"), closed=True)
+    await peer.detach(receiver, closed=True)
+    await peer.end()
+    await peer.send(Close())
+    await peer.take()
+    names = ("sasl-mechanisms", "sasl-outcome", "open", "begin", "attach", "flow", "transfer", "disposition", "detach")
+    assert set(peer.counts) == {*names, "end", "close"}
+    for name, counts in peer.counts.items():
+        assert all(count == defined for count, defined in counts), (name, counts)
 
 
 MANAGEMENT = ["$cbs", "$management", "/management", "orders/$management"]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from annulet.core.reply_queues import REPLY_PREFIX, REPLY_QUEUE, new_reply_name
 from tests.admin.conftest import REMOTE, Site, site
 
 __all__ = ["site"]
@@ -130,3 +133,38 @@ async def test_an_exclusive_queue_is_closed_to_http(site: Site) -> None:
     assert not queue.paused
     assert queue.order.count == 2
     assert site.broker.hosts["/"].queues["mine"].order.count == 0
+
+
+async def test_reply_queues_are_named_nowhere(site: Site) -> None:
+    """A10: the name of a reply queue is all that an answer takes; lists and metrics told it to any monitoring user."""
+    host = site.broker.hosts["/"]
+    queues = [
+        host.declare_queue(new_reply_name(), now=1, auto_delete=True, owner=object(), server_named=True)
+        for _ in range(3)
+    ]
+    plain = site.queue("orders")
+    for queue in (*queues, plain):
+        site.fill(queue, 1)
+    host.delete_queue(queues.pop(), site.clock())
+    paths = ("queues", "queues?name=reply-to", "overview", "losses", "losses/counts", "audit", "addresses")
+    texts = [(await site.get(f"/api/v1/{path}")).text for path in paths]
+    listed, named, overview, _, counts, *_ = (json.loads(text) for text in texts)
+    assert ([item["name"] for item in listed["items"]], listed["total_count"]) == (["orders"], 1)
+    assert (named["items"], named["filtered_count"]) == ([], 0)
+    totals = overview["object_totals"]
+    assert (totals["queues"], totals["reply_queues"], overview["totals"]["messages"]) == (1, 2, 3)
+    assert [(item["queue"], item["count"]) for item in counts["items"]] == [(REPLY_QUEUE, 1)]
+    scraped = (await site.get("/metrics")).text
+    assert 'annulet_reply_queues{vhost="/"} 2.0' in scraped
+    assert 'annulet_queues{vhost="/"} 1.0' in scraped
+    assert 'annulet_vhost_messages_pending{vhost="/"} 3.0' in scraped
+    name = queues[0].name
+    for resource in ("", "/messages", "/why-not", "/operations", "/operations/1"):
+        status, reason = await site.refused("GET", f"/api/v1/queues/%2F/{name}{resource}")
+        assert (status, "no queue" in reason) == (404, True)
+    for method, resource, body in CHANGING:
+        assert (await site.refused(method, f"/api/v1/queues/%2F/{name}{resource}", body))[0] == 404
+    near = {"operation": "copy", "everything": True, "destination": name[:-1]}
+    texts.append((await site.refused("POST", "/api/v1/queues/%2F/orders/operations", near))[1].replace(name[:-1], ""))
+    assert not [queue.name for queue in queues if queue.name in "".join([*texts, scraped])]
+    assert REPLY_PREFIX not in "".join([*texts, scraped])

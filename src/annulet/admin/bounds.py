@@ -14,6 +14,7 @@ from annulet.admin.web_socket import (
     WEB_SOCKETS_MAX,
 )
 from annulet.broker.admission import LIMIT_STRANGERS, LIMIT_WEB_SOCKETS
+from annulet.broker.amqp091.getting import GETS_WAITING_MAX, LIMIT_GETS
 from annulet.broker.delivery_shares import BROWSER_PART, LEAST_SECONDS, SHARE_LEAST, TURN_DELIVERIES
 from annulet.broker.delivery_shares import TURN_SECONDS as DELIVERIES_SECONDS
 from annulet.broker.history import COUNTERS_MILLISECONDS
@@ -94,6 +95,7 @@ def bounds(broker: Broker) -> dict[str, float]:
         LIMIT_STRANGERS: WEB_SOCKET_STRANGERS_MAX,
         LIMIT_MESSAGE: WEB_SOCKET_MESSAGE_BYTES_MAX,
         "stomp_headers_max": MAX_HEADERS,
+        LIMIT_GETS: GETS_WAITING_MAX,
         LIMIT_SUBSCRIPTIONS: SUBSCRIPTIONS_MAX,
         LIMIT_TRANSACTIONS: TRANSACTIONS_MAX,
         LIMIT_TEMPORARY_QUEUES: TEMPORARY_QUEUES_MAX,

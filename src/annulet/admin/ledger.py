@@ -14,6 +14,7 @@ from annulet.broker.configuration import nearest_name
 from annulet.broker.ledger_queue import describe_loss
 from annulet.core.ledger import count_losses
 from annulet.core.reasons import LOSSES, RemovalReason
+from annulet.core.reply_queues import REPLY_QUEUE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +88,8 @@ def _readable(host: VirtualHost, access: Access, records: Iterator[LossRecord]) 
         name = record.queue
         if name not in verdicts:
             queue = host.queues.get(name)
-            verdicts[name] = access.allowed("read", name) and (queue is None or queue.owner is None)
+            shared = queue.owner is None if queue is not None else name != REPLY_QUEUE
+            verdicts[name] = shared and access.allowed("read", name)
         if verdicts[name]:
             yield record
 

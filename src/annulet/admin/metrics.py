@@ -39,6 +39,7 @@ from annulet.broker.event_log import EVENT_QUEUE
 from annulet.broker.ledger_queue import LEDGER_QUEUE
 from annulet.broker.loop_watch import STALL_BOUNDS
 from annulet.broker.views import CONVERSIONS
+from annulet.core.reply_queues import is_reply_name
 from annulet.residency.residence import Residence, residence_of
 
 if TYPE_CHECKING:
@@ -89,7 +90,8 @@ class Snapshot:
 
     listed: list[tuple[str, QueueStatistics]] = dataclasses.field(default_factory=list)
     hosts_omitted: int = 0  # virtual hosts that the user does not see
-    queues: Counter[str] = dataclasses.field(default_factory=Counter)  # by virtual host
+    queues: Counter[str] = dataclasses.field(default_factory=Counter)  # by virtual host, without reply queues
+    reply_queues: Counter[str] = dataclasses.field(default_factory=Counter)  # by virtual host
     totals: Counter[tuple[str, str]] = dataclasses.field(default_factory=Counter)  # by virtual host and field
     removed: Counter[tuple[str, str]] = dataclasses.field(default_factory=Counter)  # by virtual host and reason
     unaccounted: Counter[str] = dataclasses.field(default_factory=Counter)  # by virtual host
@@ -130,12 +132,15 @@ async def gather(broker: Broker, hosts: list[VirtualHost] | None = None) -> Snap
     hosts = list(broker.hosts.values()) if hosts is None else hosts
     snapshot.hosts_omitted = len(broker.hosts) - len(hosts)
     for host in hosts:
-        snapshot.queues[host.name] = 0
+        snapshot.queues[host.name] = snapshot.reply_queues[host.name] = 0
         snapshot.unaccounted[host.name] = 0
     async for host_name, statistics in survey(hosts):
-        if len(snapshot.listed) < LISTED_QUEUES_MAX:
-            snapshot.listed.append((host_name, statistics))
-        snapshot.queues[host_name] += 1
+        if is_reply_name(statistics.name):  # one for each client that asks, with a name that others may not see
+            snapshot.reply_queues[host_name] += 1
+        else:
+            if len(snapshot.listed) < LISTED_QUEUES_MAX:
+                snapshot.listed.append((host_name, statistics))
+            snapshot.queues[host_name] += 1
         snapshot.unaccounted[host_name] += unaccounted(statistics)
         for _, field, _ in (*QUEUE_GAUGES, *QUEUE_COUNTERS):
             snapshot.totals[host_name, field] += getattr(statistics, field)
@@ -418,7 +423,9 @@ class BrokerCollector(Collector):
 
     def _hosts(self) -> Iterator[Metric]:
         snapshot = self._snapshot
-        yield self._labelled("annulet_queues", "Queues", "vhost", dict(snapshot.queues))
+        yield self._labelled("annulet_queues", "Queues, reply queues not counted", "vhost", dict(snapshot.queues))
+        text = "Reply queues: channels that wait for answers by direct reply-to"
+        yield self._labelled("annulet_reply_queues", text, "vhost", dict(snapshot.reply_queues))
         omitted = sum(snapshot.queues.values()) - len(snapshot.listed)
         yield GaugeMetricFamily("annulet_metrics_queues_omitted", "Queues without series of their own", omitted)
         yield GaugeMetricFamily(

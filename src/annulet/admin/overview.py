@@ -55,7 +55,8 @@ async def overview(request: Request) -> Response:
             "object_totals": {
                 "vhosts": len(hosts),
                 "exchanges": sum(len(host.exchanges) for host in hosts),
-                "queues": sum(len(host.queues) for host in hosts),
+                "queues": sum(len(host.queues) - host.reply_queues for host in hosts),
+                "reply_queues": sum(host.reply_queues for host in hosts),
                 "connections": len(connections),
                 "channels": sum(len(connection.channels) for connection in connections),
             },

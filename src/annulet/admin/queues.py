@@ -14,6 +14,7 @@ from annulet.admin.responses import ResourceError, json_response
 from annulet.core.arguments import describe
 from annulet.core.counters import QueueStatistics, lag_of
 from annulet.core.reasons import LOSSES
+from annulet.core.reply_queues import is_reply_name
 from annulet.core.settings import QueueSettings
 from annulet.residency.residence import residence_of
 
@@ -38,14 +39,18 @@ LOSS_NAMES: Final = tuple(sorted(reason.value for reason in LOSSES))
 
 
 async def list_queues(request: Request) -> Response:
-    """A page of queues by virtual host and name. ``vhost`` chooses one host, ``name`` a part of the name."""
+    """A page of queues by virtual host and name. ``vhost`` chooses one host, ``name`` a part of the name.
+
+    Reply queues of direct reply-to are in no list: to know the name of one is to answer in place of the server.
+    """
     user = await require_user(request)
     parameters = read_parameters(request, (*PAGE_PARAMETERS, "vhost", "name"))
     page = read_page(parameters)
     hosts = chosen_hosts(request, user, parameters.get("vhost"))
     part = parameters.get("name", "")
-    total = sum(len(host.queues) for host in hosts)
-    chosen = [(host, name) for host in hosts for name in sorted(host.queues) if part in name]
+    names = [(host, sorted([queue.name for queue in host.listed_queues()])) for host in hosts]
+    total = sum(len(listed) for _, listed in names)
+    chosen = [(host, name) for host, listed in names for name in listed if part in name]
     items: list[dict[str, Any]] = []
     for host, name in page.take(chosen):
         queue = host.queues.get(name)
@@ -108,12 +113,15 @@ def queue_to_configure(request: Request, user: User) -> tuple[VirtualHost, Queue
 
 
 def chosen_queue(request: Request, user: User) -> tuple[VirtualHost, Queue]:
-    """Return the queue that the path names with its virtual host; 404 when the user does not see one."""
+    """Return the queue that the path names with its virtual host; 404 when the user does not see one.
+
+    No user sees a reply queue.
+    """
     segments = path_segments(request)
     host = chosen_hosts(request, user, segments[PATH_DEPTH - 2])[0]
     name = segments[PATH_DEPTH - 1]
     queue = host.queues.get(name)
-    if queue is None:
+    if queue is None or is_reply_name(name):
         raise ResourceError(404, f"no queue {name!r} in virtual host {host.name!r}")
     return host, queue
 

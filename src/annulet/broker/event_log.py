@@ -20,6 +20,7 @@ from annulet.core.events import QueueEvents
 from annulet.core.forwarding import Forwarder
 from annulet.core.ledger import LossLedger
 from annulet.core.message import Message, Origin
+from annulet.core.reply_queues import is_reply_name
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 
 if TYPE_CHECKING:
@@ -149,8 +150,14 @@ class EventLog:
         self._fed: FedQueue | None = None  # not opened yet
 
     def events_of(self, queue: Queue) -> QueueNotes | None:
-        """Return who takes the notes of a queue that was chosen; never of those the broker feeds itself."""
-        if queue.name in (EVENT_QUEUE, LEDGER_QUEUE) or not any(one.matches(queue.name) for one in self._patterns):
+        """Return who takes the notes of a queue that was chosen.
+
+        Never of those the broker feeds itself, nor of reply queues: readers of the events could answer in place of the
+        server.
+        """
+        if queue.name in (EVENT_QUEUE, LEDGER_QUEUE) or is_reply_name(queue.name):
+            return None
+        if not any(one.matches(queue.name) for one in self._patterns):
             return None
         return QueueNotes(self, queue, self._clock)
 

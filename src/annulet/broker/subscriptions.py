@@ -38,6 +38,12 @@ EXPIRES: Final = "x-expires"
 ALL_WORDS: Final = "#"
 """Binding key for topic exchanges that are named without one: everything."""
 
+SHARED_VOLATILE: Final = ":shared-volatile"
+"""Ends the name of the queue of a shared subscription that goes with its consumers (Artemis)."""
+
+SHARED_BY_ALL: Final = ":global"
+"""Follows it where all clients share the subscription (Artemis)."""
+
 UNSUBSCRIBE: Final = "unsubscribe"
 """Operation of the audit trail: a durable subscription was ended, or replaced, with what waited in it."""
 
@@ -62,9 +68,15 @@ class Subscription:
 
     @property
     def queue_name(self) -> str:
-        """Artemis's name: client, a point, subscription; points in the client's part are escaped, so none collide."""
+        """Artemis's name: client, a point, subscription; points in the client's part are escaped, so none collide.
+
+        A shared one that goes with its consumers is another subscription than a durable one of its name (JMS).
+        """
         client = self.client.replace("%", "%25").replace(".", "%2E")
-        return f"{client}.{self.name}" if client else self.name
+        name = f"{client}.{self.name}" if client else self.name
+        if self.durable or not self.shared:
+            return name
+        return name + SHARED_VOLATILE if client else name + SHARED_VOLATILE + SHARED_BY_ALL
 
     def mark_for(self, user: str) -> SubscriptionMark | None:
         """Return the mark of its queue; ``None`` for one without a name, which is never looked up."""

@@ -59,6 +59,7 @@ class DeclaredQueues(Publishing):
         self._lifetimes: dict[Queue, Lifetime] = {}
         self._declared: dict[Queue, ResolvedQueue] = {}
         self.unknown_arguments = WARN  # what becomes of an argument that changes nothing here
+        self.reply_queues = 0  # of those in ``queues``
         self._owned: dict[object, dict[Queue, None]] = {}  # exclusive queues, by their connection
         self._reaps_declared = self._some_reap_declared()
         self.address_settings.listeners.append(self.address_settings_changed)
@@ -73,6 +74,10 @@ class DeclaredQueues(Publishing):
             raise NotFound(f"no queue '{name}' in vhost '{self.name}'")
         self.check_owner(queue, owner)
         return queue
+
+    def listed_queues(self) -> list[Queue]:
+        """Return the queues that may be listed by name: all but reply queues, as to know a name is to answer."""
+        return [queue for queue in self.queues.values() if not is_reply_name(queue.name)]
 
     def check_owner(self, queue: Queue, owner: object | None) -> None:
         """Check that a connection may use a queue, which another one may have for itself.
@@ -161,6 +166,7 @@ class DeclaredQueues(Publishing):
         if self.accounts.by_address:
             self.tell_accounts(queue)
         self.queues[queue.name] = queue
+        self.reply_queues += is_reply_name(queue.name)
         queue.events = self.effects.events_of(queue)
         self._bindings_to_queue[queue] = {}
         if queue.owner is not None:
@@ -255,6 +261,7 @@ class DeclaredQueues(Publishing):
             raise PreconditionFailed(f"{what} not empty: it holds {held} messages; purge it or delete without if-empty")
         edges = self.bindings_of_queue(queue)
         del self.queues[queue.name]
+        self.reply_queues -= is_reply_name(queue.name)
         del self._bindings_to_queue[queue]
         owned = self._owned.get(queue.owner) if queue.owner is not None else None
         if owned is not None:

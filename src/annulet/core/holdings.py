@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from annulet.core.consumer import Consumer
     from annulet.core.effects import Effects
     from annulet.core.events import QueueEvents
+    from annulet.core.pull_waits import PullWaiter
     from annulet.core.queue import Queue
     from annulet.core.returning import Returning
     from annulet.core.ring_debt import RingDebt
@@ -81,8 +82,8 @@ class Holdings:
         self.queue_id = queue_id  # the catalogue's id; 0 for queues that are not durable
         self.levels = PriorityLevels(settings)
         self.ranker = ranker_for(settings, self.levels)
-        self.lanes: Lanes | None = None
         self.order: Order = self.ranker.new_order()
+        self.lanes: Lanes | None = None
         self.copies: Copies | None = None
         self.consumers = CompetingDispatch(live_max_of(settings))
         self.matchers = Matchers()
@@ -102,16 +103,16 @@ class Holdings:
         self.accounts: AddressAccounts | None = None  # told of what leaves, where addresses have limits
         self.origins: Mapping[str, str] = {}  # where each setting came from, by field
         self.draining: dict[Consumer, int] = {}  # consumers that wait for an answer, and up to which sequence
+        self.pull_waiters: dict[PullWaiter, int] = {}  # pulls that wait for a walk, and up to which sequence
         self.arriving: QueueEntry | None = None  # tried once before its time to live of 0 ends it
         self.pins: list[int] = []  # up to these sequences somebody holds entries, see core.pins
         self.leases: set[tuple[str, str]] = set()  # leases over the queue: users of it that are no consumers
         self.leases_as_consumers = 0  # of them, those that take as a consumer does, which is one taker and not two
-        self.had_consumer = False  # auto-delete waits for the first consumer (AMQP 0-9-1 §1.7.2.1.6)
+        self.had_consumer = self.blocked = False  # auto-delete waits for the first (§1.7.2.1.6); publishers are held
         self.last_used_at = 0  # last declare, get or consumer; ``expires`` counts from here
         self.returns: list[Returning] = []  # deliveries on their way back: dispatch waits for the last of them
         self.unsent: list[int] = []  # records of removed messages whose copy could not be stored: the next start's
         self.deleted = self.paused = self.turn_asked = self.insists = False  # turn: of ``Queue.scan``
-        self.blocked = False  # publishers are held back until the queue has drained
         self.keys = key_table_for(settings)
         self.expiry: ExpiryIndex | None = None
         self.expiring: Expiring | None = None  # very many are being removed whose time has passed

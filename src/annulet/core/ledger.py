@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import mypyc_attr
 
 from annulet.core.reasons import RemovalReason
+from annulet.core.reply_queues import public_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -106,7 +107,7 @@ def loss_of(
     """Return a record of an entry that a queue has lost, with what its message says of itself."""
     message = entry.message
     return LossRecord(
-        queue=queue,
+        queue=public_name(queue),
         sequence=entry.sequence,
         reason=reason,
         key=entry.key.text if entry.key is not None else "",

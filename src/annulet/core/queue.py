@@ -17,6 +17,7 @@ from annulet.core import (
     emptying,
     expiry,
     match_classes,
+    pull_waits,
     restoring,
     returning,
     revision,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from annulet.core.consumer import Consumer
     from annulet.core.held_messages import Slot
     from annulet.core.message import Message
+    from annulet.core.pull_waits import PullWaiter
     from annulet.core.settings import QueueSettings
 
 
@@ -226,6 +228,8 @@ class Queue(Holdings):
                 self.wake(now)
         if self.draining:
             draining.settle(self)
+        if self.pull_waiters:
+            pull_waits.settle(self)
         return more
 
     def acquire(
@@ -242,6 +246,17 @@ class Queue(Holdings):
         taken = delivery.pull(self, messages_max, bytes_max, last_sequence, consumer, now)
         self.wake(now)  # what was taken may have been too large for a consumer, what follows not
         return taken
+
+    def await_pull(self, waiter: PullWaiter, upto: int, now: int) -> bool:
+        """Have who pulled in vain told when it is to pull again, as messages below ``upto`` are still looked through.
+
+        False when none are: there is nothing for it.
+        """
+        return pull_waits.begin(self, waiter, upto, now)
+
+    def stop_awaiting(self, waiter: PullWaiter) -> None:
+        """Tell it nothing."""
+        self.pull_waiters.pop(waiter, None)
 
     # ------------------------------------------------------------------ settlement
 

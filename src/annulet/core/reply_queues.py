@@ -4,6 +4,9 @@ A channel that consumes from :data:`REPLY_QUEUE` gets a queue of its own, whose 
 guessed, and its requests carry that name as their reply-to. It is a queue like any other to whoever replies, by any
 protocol; only its channel consumes from it, and it goes with that consumer. Policies and address settings are not for
 it: an answer that a ring drops or a filter keeps out is lost to a client that waits.
+
+The token is what keeps other clients from answering, so no list, metric, event or loss names it: figures of queues have
+the sums of all reply queues, and losses :data:`REPLY_QUEUE` as their queue.
 """
 
 from __future__ import annotations
@@ -28,3 +31,8 @@ def new_reply_name() -> str:
 def is_reply_name(name: str) -> bool:
     """Say whether a queue of this name is, or was, the reply queue of a channel."""
     return name.startswith(REPLY_PREFIX)
+
+
+def public_name(name: str) -> str:
+    """Return the name of a queue as others than its clients may see it: that of a reply queue without the token."""
+    return REPLY_QUEUE if is_reply_name(name) else name

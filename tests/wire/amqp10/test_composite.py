@@ -204,7 +204,8 @@ def test_malformed_unsettled_maps(content: str, count: int, named: str) -> None:
 def test_an_unsettled_map_is_not_the_same_as_none() -> None:
     data = unsettled("", 0)
     assert decode_composite(data, 0, len(data))[0].unsettled == {}
-    assert decode_composite(encode_composite(Attach("n", 0, True)), 0, 11)[0].unsettled is None
+    none = encode_composite(Attach("n", 0, True))
+    assert decode_composite(none, 0, len(none))[0].unsettled is None
 
 
 def test_values_compare_by_class_and_fields() -> None:

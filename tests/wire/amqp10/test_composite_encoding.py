@@ -24,7 +24,7 @@ from annulet.wire.amqp10.performatives import (
     Source,
     Transfer,
 )
-from annulet.wire.amqp10.sections import Properties
+from annulet.wire.amqp10.sections import Header, Properties
 from annulet.wire.amqp10.values import decode_value
 
 
@@ -32,15 +32,20 @@ from annulet.wire.amqp10.values import decode_value
     ("value", "octets"),
     [
         (Accepted(), "00532445"),
-        (Close(), "00531845"),
-        (Open("c"), "005310c00401a10163"),
-        (Open("c", max_frame_size=512), "005310c00a03a1016340" + "7000000200"),
-        (Open("c", max_frame_size=2**32 - 1), "005310c00401a10163"),  # the default is left out
-        (Begin(None, 0, 1, 2), "005311c00704404352015202"),
-        (Transfer(0, settled=False), "005314c006054340404042"),
-        (Source(outcomes=["a"]), "005328c0100a" + "404040404040404040" + "e00401a30161"),
+        # all fields of frames are there, nulls too: clients read the last ones without looking at the count
+        (Close(), "005318c0020140"),
+        (Open("c"), "005310c00d0aa10163" + "40" * 9),
+        (Open("c", max_frame_size=512), "005310c0110aa1016340" + "7000000200" + "40" * 7),
+        (Open("c", max_frame_size=2**32 - 1), "005310c00d0aa10163" + "40" * 9),  # a default is null
+        (Begin(None, 0, 1, 2), "005311c00b08404352015202" + "40" * 4),
+        (Transfer(0, settled=False), "005314c00c0b4340404042" + "40" * 6),
+        (Source(outcomes=["a"]), "005328c0110b" + "404040404040404040" + "e00401a3016140"),
         (Discharge(b"t", True), "005332c00502a0017441"),
-        (Declare(), "00533145"),
+        (Declare(), "005331c0020140"),
+        # those of a message are not
+        (Header(), "00537045"),
+        (Header(priority=4), "005370c00402405004"),
+        (Properties(user_id=b"u"), "005373c0050240a00175"),
     ],
 )
 def test_encodings_by_hand(value: Composite, octets: str) -> None:

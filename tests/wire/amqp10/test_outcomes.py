@@ -31,7 +31,7 @@ from annulet.wire.amqp10.outcomes import (
         (Rejected(Error("a", "b", {"c": None})), "005325c01401" + "00531dc00e03a30161a10162c10502a3016340"),
         (Released(), "00532645"),
         (Modified(True, True, {"a": None}), "005327c00a034141c10502a3016140"),
-        (Declare(), "00533145"),
+        (Declare(), "005331c0020140"),
         (Discharge(b"t", True), "005332c00502a0017441"),
         (Declared(b"t"), "005333c00401a00174"),
         (TransactionalState(b"t", Accepted()), "005334c00802a0017400532445"),

@@ -75,7 +75,7 @@ def test_other_things_are_not_encoded() -> None:
 
 def test_states_and_termini_are_encoded_as_well() -> None:
     assert encode_performative(Accepted()) == b"\x00\x53\x24\x45"
-    assert encode_performative(Source()) == b"\x00\x53\x28\x45"
+    assert encode_performative(Source()) == b"\x00\x53\x28\xc0\x0c\x0b" + b"\x40" * 11
 
 
 def test_vectors_written_by_hand() -> None:

@@ -25,10 +25,10 @@ from annulet.wire.amqp10.sasl import (
         # §5.3.3: descriptors and fields by the tables of the standard
         (SaslMechanisms(["A", "B"]), "005340c00901e00602a301410142"),
         (SaslInit("A", b"x", "h"), "005341c00a03a30141a00178a10168"),
-        (SaslInit("A"), "005341c00401a30141"),
+        (SaslInit("A"), "005341c00603a301414040"),
         (SaslChallenge(b"x"), "005342c00401a00178"),
         (SaslResponse(b""), "005343c00301a000"),
-        (SaslOutcome(SASL_OK), "005344c003015000"),
+        (SaslOutcome(SASL_OK), "005344c00402500040"),
         (SaslOutcome(SASL_AUTHENTICATION_FAILED, b"x"), "005344c006025001a00178"),
     ],
 )

@@ -24,8 +24,8 @@ from tests.wire.amqp10.samples import SOURCE
     ("value", "octets"),
     [
         # §3.5.3, §3.5.4, §4.5.1: descriptors and fields by the tables of the standard
-        (Source("q"), "005328c00401a10171"),
-        (Source("q", 2, EXPIRE_NEVER, 60, True), "005328c01005a101715202a3056e65766572523c41"),
+        (Source("q"), "005328c00e0ba10171" + "40" * 10),
+        (Source("q", 2, EXPIRE_NEVER, 60, True), "005328c0160ba101715202a3056e65766572523c41" + "40" * 6),
         (Target("q", capabilities=["queue"]), "005329c01307a101714040404040" + "e008" + "01a3057175657565"),
         (Coordinator(["a"]), "005330c00701e00401a30161"),
     ],

@@ -6,6 +6,7 @@ RabbitMQ's per-consumer prefetch, consumer priorities, negative acknowledgements
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -27,6 +28,7 @@ from annulet.wire.amqp091.values import Long, encode_short_string
 
 if TYPE_CHECKING:
     from annulet.broker.amqp091.connection import AmqpConnection
+    from annulet.broker.amqp091.getting import WaitingGet
     from annulet.core.delivery_deadlines import Overdue
     from annulet.core.entry import QueueEntry
     from annulet.core.message import Message, PropertyValue
@@ -97,6 +99,7 @@ class Channel(PublishingSession):
         self.prefetch_count = UNLIMITED  # for consumers started from now on
         self.prefetch_bytes = UNLIMITED
         self._prefetch_of_channel = False  # a client that means the standard's qos has changed it under its consumers
+        self.gets: deque[WaitingGet] = deque()  # not answered yet
         self.last_queue = ""  # what an empty queue name means (§1.7.2.1)
 
     # ------------------------------------------------------------------ deliveries
@@ -343,6 +346,8 @@ class Channel(PublishingSession):
         if self.transaction is not None:
             self.transaction.rollback()
             self.transaction = None  # it holds the channel
+        while self.gets:
+            self.gets.pop().withdraw()
         super().close(now)
 
 

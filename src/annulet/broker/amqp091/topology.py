@@ -10,10 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from annulet.broker.access import generated_name
-from annulet.broker.amqp091.channel import amqp_consumer, delivered_header
-from annulet.broker.amqp091.foreign import in_own_form
-from annulet.broker.amqp091.publishing import destination_of
-from annulet.broker.client_session import give_up
+from annulet.broker.amqp091 import getting
+from annulet.broker.amqp091.channel import amqp_consumer
 from annulet.core.arguments import parse_consumer_arguments
 from annulet.core.errors import InvalidArgument, NotFound
 from annulet.core.exchanges import EXCHANGE_TYPES
@@ -256,45 +254,8 @@ class Topology:
             self.host.consumer_removed(consumer.queue, self.connection.now)
 
     def get(self, channel: Channel, queue: str, no_ack: bool) -> None:
-        """Take one message. One the connection cannot carry closes the channel, and stays.
-
-        What cannot be converted to AMQP 0-9-1 goes to the queue's dead-letter target if there is one, and the next is
-        taken.
-        """
-        found = self.access.queue_to_read(self._name(channel, queue))
-        while True:
-            taken = channel.get(found, self.connection.now, auto_acknowledge=False)
-            if taken is None:
-                self.engine.send_get_empty(channel.number)
-                return
-            entry, tag = taken
-            message = in_own_form(entry.message)
-            if message is not None:
-                break
-            del channel.unacknowledged[tag]
-            if not give_up(entry, None, self.connection.now):
-                raise ChannelError(
-                    constants.PRECONDITION_FAILED,
-                    f"message {entry.sequence} of queue '{found.name}' cannot be converted to AMQP 0-9-1; get it "
-                    f"by the protocol it came with, {entry.message.origin.view.name}",
-                )
-        header = channel.fitting_header(delivered_header(entry, message), message.header)
-        if header is None:
-            self.connection.broker.deliveries_too_large += 1
-            del channel.unacknowledged[tag]
-            found.return_entries([entry], self.connection.now, counted=False)
-            raise ChannelError(constants.CONTENT_TOO_LARGE, channel.too_large(entry))
-        if no_ack:
-            channel.acknowledge(tag, self.connection.now)
-        self.engine.send_get_ok(
-            channel.number,
-            tag,
-            entry.redelivered,
-            message.origin.encoded or destination_of(message.origin),
-            pending_count(found),
-            header,
-            message.body,
-        )
+        """Take one message."""
+        getting.get(channel, self.access.queue_to_read(self._name(channel, queue)), no_ack=no_ack)
 
     def _name(self, channel: Channel, name: str) -> str:
         """Return the name of a queue; empty means the last one declared on the channel (§1.7.2.1)."""

@@ -19,6 +19,7 @@ from annulet.core.address_settings.patterns import DEFAULT_SYNTAX, AddressPatter
 from annulet.core.arguments.table import BY_FIELD
 from annulet.core.errors import NotFound
 from annulet.core.message import PropertyValue
+from annulet.core.reply_queues import is_reply_name
 from annulet.core.settings import UNLIMITED, QueueSettings
 
 RESOLVED_MAX: Final = 10_000
@@ -169,7 +170,8 @@ class AddressSettingsRepository:
         """Return what holds for an address. Costs one look-up when it was asked since the last change."""
         resolved = self._resolved.get(address)
         if resolved is None:
-            resolved = _merged([entry for entry in self._ordered if entry[0].matches(address)])
+            entries = [] if is_reply_name(address) else self._ordered
+            resolved = _merged([entry for entry in entries if entry[0].matches(address)])
             if len(self._resolved) >= RESOLVED_MAX:
                 self._resolved.clear()
             self._resolved[address] = resolved

@@ -174,7 +174,7 @@ def _check_there(host: VirtualHost, queue: Queue) -> None:
 
 def _destination(host: VirtualHost, queue: Queue, name: str) -> Queue:
     if name not in host.queues:
-        nearest = get_close_matches(name, host.queues, n=1)
+        nearest = get_close_matches(name, [queue.name for queue in host.listed_queues()], n=1)
         hint = f"; did you mean '{nearest[0]}'?" if nearest else ""
         raise NotFound(f"no queue '{name}' in vhost '{host.name}' to send messages to{hint}")
     destination = host.queue_for(name)

@@ -78,12 +78,13 @@ class Field:
 class CompositeType:
     """The definition of a composite type: its name, numeric descriptor, class and fields in order.
 
-    ``labels`` are the fields as error texts name them, like ``attach.snd-settle-mode``.
+    ``labels`` are the fields as error texts name them, like ``attach.snd-settle-mode``. A ``trimmed`` type is encoded
+    without its trailing nulls.
     """
 
-    __slots__ = ("code", "descriptor", "factory", "fields", "labels", "name", "symbol")
+    __slots__ = ("code", "descriptor", "factory", "fields", "labels", "name", "symbol", "trimmed")
 
-    def __init__(self, name: str, code: int, factory: type[Any], fields: tuple[Field, ...]) -> None:
+    def __init__(self, name: str, code: int, factory: type[Any], fields: tuple[Field, ...], *, trimmed: bool) -> None:
         self.name = name
         self.code = code
         self.symbol = f"amqp:{name}:list"
@@ -91,6 +92,7 @@ class CompositeType:
         self.factory = factory
         self.fields = fields
         self.labels = tuple([f"{name}.{field.label}" for field in fields])
+        self.trimmed = trimmed
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -140,9 +142,9 @@ _BY_CODE: Final[dict[int, CompositeType]] = {}
 _BY_SYMBOL: Final[dict[str, CompositeType]] = {}
 
 
-def define(name: str, code: int, factory: type[Any], fields: tuple[Field, ...]) -> None:
+def define(name: str, code: int, factory: type[Any], fields: tuple[Field, ...], *, trimmed: bool = False) -> None:
     """Tie the class ``factory`` to the definition of its composite type; the module of the class calls it once."""
-    definition = CompositeType(name, code, factory, fields)
+    definition = CompositeType(name, code, factory, fields, trimmed=trimmed)
     _BY_CLASS[factory] = definition
     _BY_CODE[code] = definition
     _BY_SYMBOL[definition.symbol] = definition

@@ -1,4 +1,8 @@
-"""Encoding of composite values (§1.4), trailing nulls left out."""
+"""Encoding of composite values (§1.4).
+
+The values of frames carry all their fields. The standard allows to leave trailing nulls out, but clients are known that
+read the last fields by position without looking at the count (Azure's pyamqp). Sections of messages leave them out.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +79,7 @@ def encode_composite(value: Composite) -> bytes:
         encoded.append(octets)
         if octets != ENCODED_NULL:
             kept = index + 1
-    return definition.descriptor + encode_list(encoded[:kept])
+    return definition.descriptor + encode_list(encoded[:kept] if definition.trimmed else encoded)
 
 
 def _encode_field(name: str, field: Field, value: Any) -> bytes:

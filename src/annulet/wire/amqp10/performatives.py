@@ -351,7 +351,7 @@ def decode_performative(data: bytes, position: int, end: int) -> tuple[Composite
 
 
 def encode_performative(performative: object) -> bytes:
-    """Encode a performative, or any other composite value, with trailing nulls left out.
+    """Encode a performative, or any other composite value, with all its fields.
 
     Raises:
         LocalProtocolError: a mandatory field is missing, or one has a value its type does not allow.

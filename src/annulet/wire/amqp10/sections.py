@@ -299,6 +299,7 @@ define(
         Field("first_acquirer", BOOLEAN, default=False),
         Field("delivery_count", UNSIGNED_INT, default=0),
     ),
+    trimmed=True,
 )
 define(
     "properties",
@@ -319,6 +320,7 @@ define(
         Field("group_sequence", UNSIGNED_INT),
         Field("reply_to_group_id", STRING),
     ),
+    trimmed=True,
 )
 
 

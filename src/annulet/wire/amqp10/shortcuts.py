@@ -1,4 +1,7 @@
-"""Transfers and dispositions written without an object, flows without tables: what each message costs."""
+"""Transfers and dispositions written without an object, flows without tables: what each message costs.
+
+All fields are written, as :mod:`annulet.wire.amqp10.composite_encoding` says.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +22,16 @@ from annulet.wire.amqp10.link_frames import MAX_DELIVERY_TAG_OCTETS, Flow
 
 NULL_STATE: Final[bytes] = ENCODED_NULL
 ACCEPTED_STATE: Final[bytes] = b"\x00\x53\x24\x45"
-REJECTED_STATE: Final[bytes] = b"\x00\x53\x25\x45"
-RELEASED_STATE: Final[bytes] = b"\x00\x53\x26\x45"
-MODIFIED_STATE: Final[bytes] = b"\x00\x53\x27\x45"
 
-_TRANSFER_HEAD: Final[bytes] = b"\x00\x53\x14\xc0\x00\x00"  # size and count are put in when they are known
-_DISPOSITION_HEAD: Final[bytes] = b"\x00\x53\x15\xc0\x00\x00"
-_FLOW_HEAD: Final[bytes] = b"\x00\x53\x13\xc0\x00\x00"
+# heads of lists with 11, 6 and 11 fields; the size is put in when it is known
+_TRANSFER_HEAD: Final[bytes] = b"\x00\x53\x14\xc0\x00\x0b"
+_DISPOSITION_HEAD: Final[bytes] = b"\x00\x53\x15\xc0\x00\x06"
+_FLOW_HEAD: Final[bytes] = b"\x00\x53\x13\xc0\x00\x0b"
 _SIZE_AT: Final = 4
 _COUNT_AT: Final = 5
+_TRANSFER_REST: Final[bytes] = b"\x40\x40\x40\x40\x40\x40"  # from more to batchable
+_TRANSFER_REST_MORE: Final[bytes] = b"\x41\x40\x40\x40\x40\x40"
+_FLOW_REST: Final[bytes] = b"\x40\x40\x40\x40\x40\x40\x40"  # from handle to properties
 _SHORT_STATE_OCTETS: Final = 200  # a longer state might not fit a list with one octet of size
 _SIGN: Final = 0x80000000
 _MODULUS: Final = 0x100000000
@@ -66,11 +70,7 @@ def encode_transfer_head(
     writer.write(delivery_tag)
     _write_unsigned_int(writer, message_format)
     writer.append(0x41 if settled else 0x42)
-    if more:
-        writer.append(0x41)
-        writer[_COUNT_AT] = 6
-    else:
-        writer[_COUNT_AT] = 5
+    writer.write(_TRANSFER_REST_MORE if more else _TRANSFER_REST)
     writer[_SIZE_AT] = len(writer) - _COUNT_AT
     return writer.getvalue()
 
@@ -89,6 +89,7 @@ def encode_disposition(role: bool, first: i64, last: i64, settled: bool, encoded
                 encode_unsigned_int(int(last)),
                 ENCODED_TRUE if settled else ENCODED_FALSE,
                 encoded_state,
+                ENCODED_NULL,
             ]
         )
     writer = BytesWriter()
@@ -100,11 +101,8 @@ def encode_disposition(role: bool, first: i64, last: i64, settled: bool, encoded
     else:
         _write_unsigned_int(writer, last)
     writer.append(0x41 if settled else 0x42)
-    if encoded_state == NULL_STATE:
-        writer[_COUNT_AT] = 4
-    else:
-        writer.write(encoded_state)
-        writer[_COUNT_AT] = 5
+    writer.write(encoded_state)
+    writer.append(0x40)
     writer[_SIZE_AT] = len(writer) - _COUNT_AT
     return writer.getvalue()
 
@@ -128,7 +126,6 @@ def encode_flow(flow: Flow) -> bytes:
     _write_unsigned_int(writer, flow.incoming_window)
     _write_unsigned_int(writer, flow.next_outgoing_id)
     _write_unsigned_int(writer, flow.outgoing_window)
-    writer[_COUNT_AT] = 4
     if (
         flow.handle is not None
         or flow.delivery_count is not None
@@ -143,6 +140,8 @@ def encode_flow(flow: Flow) -> bytes:
         _write_optional(writer, flow.available)
         writer.append(0x41 if flow.drain else 0x42)
         writer.append(0x41 if flow.echo else 0x42)
-        writer[_COUNT_AT] = 10
+        writer.append(0x40)
+    else:
+        writer.write(_FLOW_REST)
     writer[_SIZE_AT] = len(writer) - _COUNT_AT
     return writer.getvalue()
