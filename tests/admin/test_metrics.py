@@ -42,11 +42,11 @@ def key(name: str, /, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]:
 
 
 async def test_queue_series_and_removals_by_reason(site: Site) -> None:
-    queue = site.queue('odd "name"\n', ring_size=2)
+    queue = site.queue('odd "name"\\', ring_size=2)
     site.fill(queue, 5, size=4)
     queue.acquire(1, -1, site.clock())
     samples = await scrape(site)
-    labels = {"vhost": "/", "queue": 'odd "name"\n'}
+    labels = {"vhost": "/", "queue": 'odd "name"\\'}
     assert samples[key("annulet_queue_messages_pending", **labels)] == 1
     assert samples[key("annulet_queue_messages_delivering", **labels)] == 1
     assert samples[key("annulet_queue_pending_bytes", **labels)] == 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from annulet.core.reply_queues import new_reply_name
 from tests.admin.conftest import REMOTE, Site, site
 
 __all__ = ["site"]
@@ -130,3 +131,24 @@ async def test_an_exclusive_queue_is_closed_to_http(site: Site) -> None:
     assert not queue.paused
     assert queue.order.count == 2
     assert site.broker.hosts["/"].queues["mine"].order.count == 0
+
+
+@pytest.mark.parametrize("user", [None, "watcher:pass", "guest:guest"])
+async def test_names_of_reply_queues_are_listed_nowhere(site: Site, user: str | None) -> None:
+    """B13, A10: with the name of a reply queue, which `/metrics` gave without credentials, answers could be forged."""
+    host = site.broker.hosts["/"]
+    name = new_reply_name()
+    reply = host.declare_queue(name, now=1, auto_delete=True, owner=object(), server_named=True)
+    site.queue("shop")
+    site.fill(reply, 2)
+    reply.purge(site.clock())
+    paths = (
+        ["metrics"] if user is None else ["metrics", "api/v1/queues", "api/v1/queues?name=amq", "api/v1/losses/counts"]
+    )
+    for path in paths:
+        text = (await site.get(f"/{path}", user=user)).text
+        assert name not in text
+    text = (await site.get("/metrics", user=user)).text
+    assert 'annulet_queues{vhost="/"} 2.0' in text
+    assert "annulet_metrics_queues_omitted 1.0" in text
+    assert 'queue="shop"' in text

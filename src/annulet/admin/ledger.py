@@ -14,6 +14,7 @@ from annulet.broker.configuration import nearest_name
 from annulet.broker.ledger_queue import describe_loss
 from annulet.core.ledger import count_losses
 from annulet.core.reasons import LOSSES, RemovalReason
+from annulet.core.reply_queues import is_reply_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +60,8 @@ async def list_losses(request: Request) -> Response:
 async def count_losses_by_queue(request: Request) -> Response:
     """A page of counts by virtual host, queue and reason, the largest first. Filters as for the losses themselves.
 
-    Counted are the records the ledgers hold; what is ``forgotten`` is in the queues' own counters only.
+    Counted are the records the ledgers hold; what is ``forgotten`` is in the queues' own counters only. Reply queues
+    are not named: to know the name of one is the permission to send it answers.
     """
     user = await require_user(request)
     parameters = read_parameters(request, (*PAGE_PARAMETERS, *FILTERS))
@@ -69,6 +71,7 @@ async def count_losses_by_queue(request: Request) -> Response:
         (-count, host.name, queue, reason.value)
         for host, records in _query(hosts, parameters)
         for (queue, reason), count in count_losses(records).items()
+        if not is_reply_name(queue)
     ]
     found.sort()
     items = [

@@ -39,6 +39,7 @@ from annulet.broker.event_log import EVENT_QUEUE
 from annulet.broker.ledger_queue import LEDGER_QUEUE
 from annulet.broker.loop_watch import STALL_BOUNDS
 from annulet.broker.views import CONVERSIONS
+from annulet.core.reply_queues import is_reply_name
 from annulet.residency.residence import Residence, residence_of
 
 if TYPE_CHECKING:
@@ -125,7 +126,11 @@ async def metrics(request: Request) -> Response:
 
 
 async def gather(broker: Broker, hosts: list[VirtualHost] | None = None) -> Snapshot:
-    """Look at everything, queues in slices; of virtual hosts only at ``hosts``, all unless given."""
+    """Look at everything, queues in slices; of virtual hosts only at ``hosts``, all unless given.
+
+    Reply queues count and are not listed: to know the name of one is the permission to send it answers, and each would
+    leave series behind that never come again.
+    """
     snapshot = Snapshot()
     hosts = list(broker.hosts.values()) if hosts is None else hosts
     snapshot.hosts_omitted = len(broker.hosts) - len(hosts)
@@ -133,7 +138,7 @@ async def gather(broker: Broker, hosts: list[VirtualHost] | None = None) -> Snap
         snapshot.queues[host.name] = 0
         snapshot.unaccounted[host.name] = 0
     async for host_name, statistics in survey(hosts):
-        if len(snapshot.listed) < LISTED_QUEUES_MAX:
+        if len(snapshot.listed) < LISTED_QUEUES_MAX and not is_reply_name(statistics.name):
             snapshot.listed.append((host_name, statistics))
         snapshot.queues[host_name] += 1
         snapshot.unaccounted[host_name] += unaccounted(statistics)

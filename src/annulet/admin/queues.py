@@ -14,6 +14,7 @@ from annulet.admin.responses import ResourceError, json_response
 from annulet.core.arguments import describe
 from annulet.core.counters import QueueStatistics, lag_of
 from annulet.core.reasons import LOSSES
+from annulet.core.reply_queues import is_reply_name
 from annulet.core.settings import QueueSettings
 from annulet.residency.residence import residence_of
 
@@ -38,14 +39,19 @@ LOSS_NAMES: Final = tuple(sorted(reason.value for reason in LOSSES))
 
 
 async def list_queues(request: Request) -> Response:
-    """A page of queues by virtual host and name. ``vhost`` chooses one host, ``name`` a part of the name."""
+    """A page of queues by virtual host and name. ``vhost`` chooses one host, ``name`` a part of the name.
+
+    Reply queues are counted and not listed: who knows the name of one can send it answers.
+    """
     user = await require_user(request)
     parameters = read_parameters(request, (*PAGE_PARAMETERS, "vhost", "name"))
     page = read_page(parameters)
     hosts = chosen_hosts(request, user, parameters.get("vhost"))
     part = parameters.get("name", "")
     total = sum(len(host.queues) for host in hosts)
-    chosen = [(host, name) for host in hosts for name in sorted(host.queues) if part in name]
+    chosen = [
+        (host, name) for host in hosts for name in sorted(host.queues) if part in name and not is_reply_name(name)
+    ]
     items: list[dict[str, Any]] = []
     for host, name in page.take(chosen):
         queue = host.queues.get(name)
