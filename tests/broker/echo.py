@@ -23,6 +23,10 @@ class EchoEngine:
     def output_size(self) -> int:
         return sum(map(len, self.output))
 
+    @property
+    def unfinished_bytes(self) -> int:
+        return 0
+
     def receive(self, data: bytes) -> None:
         self.received_since_check = True
         if data == b"crash":

@@ -21,8 +21,10 @@ from annulet.broker.limits import RANGES, Limits
 from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS
 from annulet.broker.stomp.destinations import LIMIT_TEMPORARY_QUEUES
 from annulet.broker.transport import UNREAD_LIMIT
+from annulet.broker.unfinished import LIMIT_UNFINISHED
 from annulet.bulk.message_meter import LIMIT_MESSAGE as LIMIT_BULK_MESSAGE
-from annulet.bulk.message_meter import LIMIT_REQUEST, LIMIT_STREAMS, LIMIT_UNFINISHED
+from annulet.bulk.message_meter import LIMIT_REQUEST, LIMIT_STREAMS
+from annulet.bulk.message_meter import LIMIT_UNFINISHED as LIMIT_BULK_UNFINISHED
 from annulet.bulk.stage_account import LIMIT_ALL, LIMIT_USER
 from tests.broker_process import BrokerProcess, free_ports
 
@@ -114,8 +116,8 @@ def test_limits_are_counted_under_the_names_of_the_table() -> None:
     named = set(re.findall(r'annulet_limit_hits_total\{limit="(\w+)"\}', PAGE))
     assert counted - {"link_credit"} <= named, "credit is the peer's own promise, no limit of ours"
     stomp = {"max_header_bytes", "stomp_headers_max", LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS, LIMIT_TEMPORARY_QUEUES}
-    bulk = {LIMIT_USER, LIMIT_ALL, LIMIT_BULK_MESSAGE, LIMIT_REQUEST, LIMIT_STREAMS, LIMIT_UNFINISHED}
-    assert named - counted == {*stomp, *bulk, LIMIT_MESSAGE, UNREAD_LIMIT}
+    bulk = {LIMIT_USER, LIMIT_ALL, LIMIT_BULK_MESSAGE, LIMIT_REQUEST, LIMIT_STREAMS, LIMIT_BULK_UNFINISHED}
+    assert named - counted == {*stomp, *bulk, LIMIT_MESSAGE, LIMIT_UNFINISHED, UNREAD_LIMIT}
 
 
 def test_the_page_of_stomp_has_the_same_limits() -> None:

@@ -79,11 +79,22 @@ def _end(peer: socket.socket, script: Script) -> None:
 
 
 class Assault:
-    """Inputs ``first`` to ``first + count - 1`` over several threads; ``outcomes`` counts how they ended."""
+    """Inputs ``first`` to ``first + count - 1`` over several threads; ``outcomes`` counts how they ended.
+
+    ``pause``: seconds that each thread waits after an input, for runs of hours on a machine that others use.
+    """
 
     def __init__(
-        self, sessions: Sequence[Session], ports: Mapping[str, int], first: int, count: int, at_once: int = 6
+        self,
+        sessions: Sequence[Session],
+        ports: Mapping[str, int],
+        first: int,
+        count: int,
+        *,
+        at_once: int = 6,
+        pause: float = 0.0,
     ) -> None:
+        self._pause = pause
         self.outcomes: Counter[str] = Counter()
         self._sessions = sessions
         self._ports = ports
@@ -105,6 +116,8 @@ class Assault:
                 raise
             with self._lock:
                 self.outcomes[outcome] += 1
+            if self._pause:
+                time.sleep(self._pause)
 
     def run(self) -> Counter[str]:
         """Send all and return how they ended."""

@@ -23,11 +23,18 @@ QUEUE_KINDS: tuple[dict[str, object], ...] = (
     {"x-group-mode": "sticky"}, {"x-non-destructive": True, "x-ring-size": 10}, {"x-single-active-consumer": True},
 )  # fmt: skip
 
+ROUND_SECONDS = 0.05
+"""Between two rounds of a kind of client."""
+
 
 class HonestClients:
-    """Threads that each repeat rounds of one kind until told to stop; ``rounds`` counts them by kind."""
+    """Threads that each repeat rounds of one kind until told to stop; ``rounds`` counts them by kind.
 
-    def __init__(self, site: Site) -> None:
+    ``pause``: seconds between two rounds of a kind.
+    """
+
+    def __init__(self, site: Site, pause: float = ROUND_SECONDS) -> None:
+        self._pause = pause
         self.rounds: dict[str, int] = {}
         self.failures: list[str] = []
         self._site = site
@@ -51,7 +58,7 @@ class HonestClients:
         self._stack.close()
 
     def _repeat(self, kind: str, work: Callable[[int], None]) -> None:
-        while not self._stop.wait(0.05):
+        while not self._stop.wait(self._pause):
             try:
                 work(self.rounds[kind])
             except Exception as failure:  # noqa: BLE001 - whatever it is, the run reports it and fails
@@ -129,9 +136,16 @@ class HonestClients:
         return work
 
 
-def run_for(site: Site, seconds: float, each: Callable[[HonestClients], None], every: float = 30.0) -> HonestClients:
+def run_for(
+    site: Site,
+    seconds: float,
+    each: Callable[[HonestClients], None],
+    *,
+    every: float = 30.0,
+    pause: float = ROUND_SECONDS,
+) -> HonestClients:
     """Let honest clients work for so long; ``each`` is called every so many seconds meanwhile."""
-    clients = HonestClients(site)
+    clients = HonestClients(site, pause)
     clients.start()
     end = time.monotonic() + seconds
     try:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.hostile.assault import Assault
-from tests.hostile.honest import HonestClients, run_for
+from tests.hostile.honest import ROUND_SECONDS, HonestClients, run_for
 from tests.hostile.neighbour import Neighbour, neighbours
 from tests.hostile.sessions import recorded_sessions
 from tests.hostile.site import Site, site_in
@@ -73,7 +73,14 @@ class Report:
 
 
 def assail(
-    site: Site, seed: int, count: int, *, seconds: float = 0.0, warm_up: int = WARM_UP_INPUTS, say: bool = False
+    site: Site,
+    seed: int,
+    count: int,
+    *,
+    seconds: float = 0.0,
+    warm_up: int = WARM_UP_INPUTS,
+    pause: float = 0.0,
+    say: bool = False,
 ) -> Report:
     """Send ``warm_up`` and then ``count`` inputs beside neighbours; return what was seen. Nothing is asserted.
 
@@ -88,7 +95,7 @@ def assail(
         while done < warm_up + count or time.monotonic() < end:
             left = (warm_up if done < warm_up else warm_up + count) - done
             batch = min(BATCH, left) if left > 0 else BATCH
-            report.outcomes += Assault(sessions, site.ports, seed + done, batch).run()
+            report.outcomes += Assault(sessions, site.ports, seed + done, batch, pause=pause).run()
             done += batch
             site.delete_hostile_queues()
             if done == warm_up:
@@ -108,7 +115,9 @@ def assail(
     return report
 
 
-def live_honestly(site: Site, seconds: float, *, warm_up: float = WARM_UP_SECONDS, say: bool = False) -> Report:
+def live_honestly(
+    site: Site, seconds: float, *, warm_up: float = WARM_UP_SECONDS, pause: float = ROUND_SECONDS, say: bool = False
+) -> Report:
     """Let honest clients come and go; return what was seen."""
     report = Report()
 
@@ -117,9 +126,9 @@ def live_honestly(site: Site, seconds: float, *, warm_up: float = WARM_UP_SECOND
             rounds = ", ".join(f"{kind} {number}" for kind, number in clients.rounds.items())
             print(f"{time.strftime('%H:%M:%S')} resident {site.resident() / 2**20:.0f} MiB; {rounds}", flush=True)
 
-    report.faults += run_for(site, warm_up, look).failures
+    report.faults += run_for(site, warm_up, look, pause=pause).failures
     _measure_first(site, report)
-    report.faults += run_for(site, seconds, look).failures
+    report.faults += run_for(site, seconds, look, pause=pause).failures
     time.sleep(SETTLE_SECONDS)
     report.last, report.descriptors_last = site.resident(), site.descriptors()
     _check_log(site, report)
@@ -151,6 +160,7 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=0, help="hostile inputs, beside neighbours")
     parser.add_argument("--hostile-minutes", type=float, default=0, help="the same until so many minutes have passed")
     parser.add_argument("--honest-minutes", type=float, default=0, help="minutes of honest clients that come and go")
+    parser.add_argument("--pause", type=float, default=0, help="seconds between inputs of a thread, rounds of a client")
     parser.add_argument("--seed", type=int, default=random.randrange(2**31))
     options = parser.parse_args()
     gc.disable()  # of this process: its own pauses would be taken for the broker's
@@ -159,9 +169,16 @@ def main() -> int:
     for wanted, run in (
         (
             options.inputs or options.hostile_minutes,
-            lambda site: assail(site, options.seed, options.inputs, seconds=options.hostile_minutes * 60, say=True),
+            lambda site: assail(
+                site, options.seed, options.inputs, seconds=options.hostile_minutes * 60, pause=options.pause, say=True
+            ),
         ),
-        (options.honest_minutes, lambda site: live_honestly(site, options.honest_minutes * 60, say=True)),
+        (
+            options.honest_minutes,
+            lambda site: live_honestly(
+                site, options.honest_minutes * 60, pause=options.pause or ROUND_SECONDS, say=True
+            ),
+        ),
     ):
         if not wanted:
             continue

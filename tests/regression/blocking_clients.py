@@ -37,6 +37,7 @@ from annulet.wire.amqp10.terminus import Coordinator, Source, Target
 
 FRAME_MAX = 1 << 20
 TIMEOUT_SECONDS = 10.0
+TRANSFER_BYTES = 100_000
 RESET = struct.pack("ii", 1, 0)
 PLAIN = b"\0guest\0guest"
 
@@ -234,7 +235,10 @@ class Amqp10Client(BlockingClient):
         settled: bool = False,
         state: Any = None,
     ) -> None:
-        """Send a transfer of delivery ``number``."""
+        """Send delivery ``number``, in as many transfers as it takes."""
+        while len(payload) > TRANSFER_BYTES:
+            part, payload = payload[:TRANSFER_BYTES], payload[TRANSFER_BYTES:]
+            self.transfer(number, part, handle=handle, channel=channel, more=True, settled=settled, state=state)
         transfer = Transfer(handle, number, number.to_bytes(4, "big"), 0, settled, more, state=state)
         self.performative(transfer, payload, channel=channel)
 

@@ -67,8 +67,7 @@ def bounds(broker: Broker) -> dict[str, float]:
     configuration = broker.configuration
     spill = None if broker.pager is None else broker.pager.spill
     return {
-        "memory_limit_bytes": configuration.memory_limit_bytes,
-        "body_budget_bytes": configuration.body_budget_bytes,
+        **_bounds_of_memory(broker),
         "spill_limit_bytes": 0 if spill is None else spill.limit,
         "spill_behind_bytes": SPILL_BEHIND_BYTES,
         "spill_go_on_bytes": SPILL_GO_ON_BYTES,
@@ -159,6 +158,15 @@ def _bounds_of_input() -> dict[str, float]:
         "input_turn_seconds": INPUT_SECONDS,
         "stranger_turn_seconds": STRANGER_SECONDS,
         "stranger_piece_bytes": PIECE_BYTES,
+    }
+
+
+def _bounds_of_memory(broker: Broker) -> dict[str, float]:
+    """Return what the memory limit is divided into."""
+    return {
+        "memory_limit_bytes": broker.configuration.memory_limit_bytes,
+        "body_budget_bytes": broker.configuration.body_budget_bytes,
+        "unfinished_bytes_max": broker.unfinished.limit,
     }
 
 

@@ -169,8 +169,8 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
     snapshot.protocols.update(connection.protocol_name for connection in connections if connection.opened)
     snapshot.counters = {
         "connections_accepted": ("AMQP connections accepted", broker.connections_accepted),
-        "memory_alarms": ("Times the memory alarm went on", broker.memory.alarms),
-        "commit_batches": ("Group commits written", broker.commit.batches),
+        **_memory(broker),
+        **_commits(broker),
         "history_batches": (
             "Batches of losses, duplicate ids and delivery counts written down",
             0 if broker.history is None else broker.history.batches,
@@ -229,6 +229,29 @@ def _connection_ends(broker: Broker) -> dict[str, tuple[str, float]]:
             "Ended connections whose peers did not close in time, or sent too much",
             broker.lingering.cut,
         ),
+    }
+
+
+def _commits(broker: Broker) -> dict[str, tuple[str, float]]:
+    commits = broker.definitions
+    return {
+        "commit_batches": ("Group commits written", broker.commit.batches),
+        "definition_commits": ("Commits of what clients declared, each of a turn of the loop", commits.commits),
+        "definition_commits_refused": (
+            "Of these, those that the disk refused: what they declared is undone, and the connections were cut",
+            commits.refused,
+        ),
+    }
+
+
+def _memory(broker: Broker) -> dict[str, tuple[str, float]]:
+    late = broker.late_collection
+    return {
+        "late_collections": ("Full garbage collections while clients are served", late.collections),
+        "late_collections_put_off": ("Full garbage collections that would have taken too long", late.put_off),
+        "late_collected_objects": ("Objects that these freed: above a few it is a defect", late.freed_total),
+        "memory_alarms": ("Times the memory alarm went on", broker.memory.alarms),
+        "unfinished_refused": ("Connections ended because unfinished work was too much", broker.unfinished.refused),
     }
 
 
@@ -318,6 +341,12 @@ def _gauges(broker: Broker) -> dict[str, tuple[str, float]]:
         "sliced_work": (
             "Returns, purges, expiries and dead letters of very many messages under way",
             broker.worker.waiting,
+        ),
+        "late_collection_objects": ("Objects that the last full collection freed", broker.late_collection.freed),
+        "late_collection_seconds": ("Seconds that the last full collection took", broker.late_collection.seconds),
+        "unfinished_bytes": (
+            "Bytes of open transactions and of messages still arriving, all connections",
+            broker.unfinished.total,
         ),
         "memory_blocked": ("1 while publishers are held back for memory", broker.memory_blocked),
         "commit_failed": ("1 when the message log cannot be written any more", broker.commit.failed),

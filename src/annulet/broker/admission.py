@@ -204,6 +204,11 @@ class Admission:
         self.silent_closed += 1
         self._log.warning("missed heartbeats, closing", peer=peer, interval=seconds)
 
+    def note_gone(self, peer: str) -> None:
+        """Count and log a connection that is cut because the system knows its peer to be dead."""
+        self.silent_closed += 1
+        self._log.warning("the peer is gone, closing", peer=peer)
+
     def may_explain(self) -> bool:
         """Whether a refused peer may be served up to an error of its protocol; ``False``: cut it."""
         now = self._clock()

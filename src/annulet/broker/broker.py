@@ -22,6 +22,7 @@ from annulet.broker.clock import Clock, system_clock
 from annulet.broker.commit import CommitPipeline
 from annulet.broker.consumer_timeouts import ConsumerTimeouts
 from annulet.broker.declaring import configure_host, declare_all
+from annulet.broker.definition_commits import DefinitionCommits
 from annulet.broker.deleted_queues import DeletedQueues
 from annulet.broker.delivery_shares import DeliveryShares, only_browse
 from annulet.broker.effects import DurableLosses, HostEffects
@@ -29,6 +30,7 @@ from annulet.broker.event_log import EventLog
 from annulet.broker.history import CounterRounds, HistoryRecorder
 from annulet.broker.input_shares import InputShares
 from annulet.broker.input_turns import InputTurns
+from annulet.broker.late_collection import LateCollection
 from annulet.broker.leased import NoLeases, NoStages
 from annulet.broker.ledger_queue import LedgerQueue
 from annulet.broker.lingering import LingeringSockets
@@ -37,6 +39,7 @@ from annulet.broker.management import ManagementOperations
 from annulet.broker.memory import MemoryAlarm
 from annulet.broker.operator_settings import OperatorSettings
 from annulet.broker.pager import Pager
+from annulet.broker.peer_watch import PeerWatch
 from annulet.broker.protocol_errors import ProtocolErrors
 from annulet.broker.recovery import (
     open_log,
@@ -50,6 +53,7 @@ from annulet.broker.recovery import (
 from annulet.broker.sliced_work import SlicedWorker
 from annulet.broker.spill_pace import SpillPace
 from annulet.broker.tls_listeners import TlsListeners
+from annulet.broker.unfinished import UnfinishedWork, unfinished_limit
 from annulet.broker.upkeep import LogUpkeep
 from annulet.broker.wake import WakeTimer
 from annulet.core.arguments.values import refuse_line_breaks
@@ -123,6 +127,7 @@ class Broker:
 
     staged: StageFigures = NoStages()  # a service sets its own
     leases: LeaseFigures = NoLeases()  # a service sets its own
+    definitions: DefinitionCommits  # since recovery
     orphans: dict[int, int]  # since recovery: messages of queues that the catalogue does not know, by queue id
     _deleted: DeletedQueues  # since it listens
 
@@ -130,6 +135,7 @@ class Broker:
         self.configuration = configuration
         self.clock = clock
         self.ready = self.stopping = False  # ready: clients may connect
+        self.memory_blocked = False
         self.started_at = 0
         self.hosts: dict[str, VirtualHost] = {}
         self.event_logs: dict[str, EventLog] = {}  # by virtual host; none unless configured
@@ -147,7 +153,6 @@ class Broker:
         self.remembered_outcomes = RememberedOutcomes()
         self.deliveries_too_large = 0  # withheld: the header does not fit into a frame of the consumer's connection
         self.consumer_timeouts = ConsumerTimeouts(self.connections, configuration.consumer_timeout)
-        self.memory_blocked = False
         self.amqp_address: tuple[str, int] = ("", 0)
         self.server_properties: dict[str, PropertyValue] = {
             "product": "Annulet",
@@ -165,9 +170,10 @@ class Broker:
         self.audit = AuditTrail()
         self.management = ManagementOperations(clock)
         self.history: HistoryRecorder | None = None  # None: a broker in memory
-        self.memory = MemoryAlarm(configuration.memory_limit_bytes)
+        self.memory, self._peer_watch = MemoryAlarm(configuration.memory_limit_bytes), PeerWatch()
+        self.unfinished = UnfinishedWork(unfinished_limit(configuration))
         self.backups = Backups(self)
-        self.loop_watch = LoopWatch()
+        self.loop_watch, self.late_collection = LoopWatch(), LateCollection()
         self._counter_rounds: CounterRounds
         self._timers: list[WakeTimer] = []  # one for each virtual host
         self._refusal_logged_at = 0  # milliseconds since 1970
@@ -231,6 +237,8 @@ class Broker:
         self.log: Log = await open_log(directory, self.loop, heads=self.configuration.search_process)
         self.commit = CommitPipeline(self.log, self.loop, self.history)
         self.commit.on_failure = self._log_failed
+        self.definitions = DefinitionCommits(None if directory is None else self.catalogue, self.loop)
+        self.commit.definitions = None if directory is None else self.catalogue.groups
         if new and self.log.report.live_records:
             raise refuse_new_catalogue(self.catalogue)
         self.worker = SlicedWorker(self.loop, self.clock, self.log)
@@ -288,6 +296,7 @@ class Broker:
         if self._tick is not None:
             self._tick.cancel()
         self.loop_watch.stop()
+        self.late_collection.stop()
         for timer in self._timers:
             timer.stop()
         self.management.stop()
@@ -303,12 +312,7 @@ class Broker:
                 self.worker.finish()
                 await self._close_log()
         finally:
-            if hasattr(self, "catalogue"):
-                self.catalogue.close()
-            if self.history is not None:
-                self.history.history.close()
-            if self._lock is not None:
-                self._lock.release()
+            self._close_files()
         if started:  # of a start that failed its error is the last line
             logger.info("stopped")
 
@@ -316,6 +320,17 @@ class Broker:
         for listener in (self._listener, self._tls_listener):
             if listener is not None:
                 listener.close()
+
+    def _close_files(self) -> None:
+        """Close all but the log, and release the directory."""
+        if hasattr(self, "definitions"):
+            self.definitions.close()
+        if hasattr(self, "catalogue"):
+            self.catalogue.close()
+        if self.history is not None:
+            self.history.history.close()
+        if self._lock is not None:
+            self._lock.release()
 
     async def _close_log(self) -> None:
         """Write everything down. A disk that refuses is logged: the next start recovers as after a crash."""
@@ -379,7 +394,7 @@ class Broker:
             effects.event_log = EventLog(patterns, self.loop, self.clock, self.fed_losses, queue_bytes)
             self.event_logs[name] = effects.event_log
         host.ledger.listeners.append(DurableLosses(effects))
-        effects.timer = WakeTimer(self.loop, self.clock, lambda now: host.tick_some(now, TICKED))
+        effects.timer = WakeTimer(self.loop, self.clock, lambda now: self._tick_host(host, now))
         configure_host(host, self.configuration.definitions)
         self.blocked[name] = blocked
         self._timers.append(effects.timer)
@@ -477,6 +492,14 @@ class Broker:
 
     # ------------------------------------------------------------------ upkeep
 
+    def _tick_host(self, host: VirtualHost, now: int) -> int | None:
+        """Do what is due in some queues of a virtual host; queues that go are one group of definitions."""
+        begun = self.definitions.begin()
+        try:
+            return host.tick_some(now, TICKED)
+        finally:
+            self.definitions.end(begun, None)
+
     def _on_tick(self) -> None:
         if self._tick is not None:
             self._tick.cancel()  # who calls this directly must not leave a second chain of ticks, which no stop ends
@@ -489,11 +512,7 @@ class Broker:
             self._counter_rounds.tick(self.hosts.values(), now)
             if self.history.changed or self.history.pending.losses:  # a checkpoint may have made room for what waited
                 self.commit.request()
-        blocked = self.memory.check()
-        if blocked != self.memory_blocked:
-            self.memory_blocked = blocked
-            for connection in self.connections:
-                connection.mark_dirty()
+        self._check_memory()
         if self._upkeep is not None:
             self._upkeep.tick(now)
             self._deleted.tick()
@@ -503,3 +522,12 @@ class Broker:
             for host in self.hosts.values():
                 if host.dead_letters.waiting:  # the disk did not give their bodies
                     host.dead_letters.flush(now)
+
+    def _check_memory(self) -> None:
+        """Hold publishers back or let them go on, and look for ends of peers that are not read."""
+        blocked = self.memory.check()
+        if blocked != self.memory_blocked:
+            self.memory_blocked = blocked
+            for connection in self.connections:
+                connection.mark_dirty()
+        self._peer_watch.tick(self.connections, self.loop.time())

@@ -96,6 +96,10 @@ class ClientSession(Session):
             self.held_by.clear()
             self.connection.release(self)
 
+    def transacted(self, change: int) -> None:
+        """Count what open transactions hold to the connection, which is bounded by it."""
+        self.connection.transacted_bytes += change
+
     # ------------------------------------------------------------------ the time of deliveries
 
     def extend_delivery(self, tag: int) -> bool:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
 
     from annulet.broker.history import HistoryRecorder
+    from annulet.store.definition_groups import DefinitionGroups
     from annulet.store.history_batch import HistoryBatch
     from annulet.store.interface import Batch, Log
 
@@ -83,6 +84,7 @@ class CommitPipeline:
         self._maintaining = asyncio.Lock()
         self._upkeep: set[asyncio.Task[None]] = set()  # rounds that durable() asked for, and who waits for them
         self._interludes: deque[Interlude] = deque()  # to be played before the next window is sealed
+        self.definitions: DefinitionGroups | None = None  # durable before the messages of their queues
         self.on_failure: Callable[[BaseException], None] | None = None
         self.on_written: Callable[[], None] | None = None  # a window reached the disk, and who waited for it was told
         log.read_ahead_with(self._reading.submit)
@@ -209,6 +211,8 @@ class CommitPipeline:
             _commit(waiters, window)
             return
         self._busy = True
+        if self.definitions is not None:
+            self.definitions.seal()
         future = self._loop.run_in_executor(self._executor, self._write, batch, notes)
         future.add_done_callback(lambda done: self._written(done, batch, notes, waiters, window))
 
@@ -236,6 +240,8 @@ class CommitPipeline:
 
     def _write(self, batch: Batch | None, notes: HistoryBatch | None) -> Exception | None:
         """Disk thread: the log first, since notes of records that are not there mislead. Returns history's error."""
+        if self.definitions is not None:
+            self.definitions.run_all()
         if batch is not None:
             self.log.write(batch)
         return None if self.history is None or notes is None else self.history.write(notes)

@@ -46,6 +46,7 @@ class DurableDeclarations:
             except CatalogueError:
                 host.delete_exchange(name)
                 raise
+            self.catalogue.if_refused(lambda: host.delete_exchange(name))
         return declared
 
     def queue(
@@ -87,6 +88,7 @@ class DurableDeclarations:
                 queue.queue_id = 0
                 host.delete_queue(queue, now)
                 raise
+            self.catalogue.if_refused(lambda: self._undo_queue(queue, now))
         return queue
 
     def mark_subscription(self, queue: Queue, subscription: SubscriptionMark) -> None:
@@ -97,6 +99,10 @@ class DurableDeclarations:
 
     def _write_mark(self, name: str, mark: SubscriptionMark) -> None:
         self.catalogue.set_subscription(self.host.name, SubscriptionRecord(name, mark.client, mark.name, mark.user))
+
+    def _undo_queue(self, queue: Queue, now: int) -> None:
+        if not queue.deleted:
+            self.host.delete_queue(queue, now)
 
     def bind_queue(self, queue: Queue, source: str, routing_key: str, arguments: Arguments) -> None:
         """Bind a queue to an exchange; twice is once."""
@@ -110,6 +116,8 @@ class DurableDeclarations:
                 if len(binding.source.bindings) > count:
                     host.unbind_queue(queue, source, routing_key, arguments)
                 raise
+            if len(binding.source.bindings) > count:
+                self.catalogue.if_refused(lambda: host.drop_edge(binding))
 
     def unbind_queue(self, queue: Queue, source: str, routing_key: str, arguments: Arguments) -> None:
         """Undo :meth:`bind_queue`; a binding that is not there is fine (RabbitMQ)."""
@@ -129,6 +137,8 @@ class DurableDeclarations:
                 if len(binding.source.bindings) > count:
                     host.unbind_exchange(destination, source, routing_key, arguments)
                 raise
+            if len(binding.source.bindings) > count:
+                self.catalogue.if_refused(lambda: host.drop_edge(binding))
 
     def unbind_exchange(self, destination: str, source: str, routing_key: str, arguments: Arguments) -> None:
         """Undo :meth:`bind_exchange`; a binding that is not there is fine (RabbitMQ)."""

@@ -425,6 +425,12 @@ class HostEffects(Effects):
                 address="" if lifetime.address == queue.name else lifetime.address,
                 auto_created=lifetime.auto_created,
             )
+            host, now = self.host, self.host.latest
+            self.catalogue.if_refused(lambda: self._undo_queue(host, queue, now))
+
+    @staticmethod
+    def _undo_queue(host: VirtualHost, queue: Queue, now: int) -> None:
+        host.delete_queue(queue, now)
 
     def binding_created(self, binding: Binding) -> None:
         """Write down a binding the core made by itself between durable ends. Raises :class:`CatalogueError`."""
@@ -437,6 +443,9 @@ class HostEffects(Effects):
                 binding.routing_key,
                 binding.arguments,
             )
+            if self.host is not None:
+                host = self.host
+                self.catalogue.if_refused(lambda: host.drop_edge(binding))
 
     def address_created(self, address: Address) -> None:
         """Write down a durable address the core made by itself. Raises :class:`CatalogueError`."""
@@ -450,6 +459,9 @@ class HostEffects(Effects):
                 address.arguments,
                 auto_created=address.auto_created,
             )
+            if self.host is not None:
+                host = self.host
+                self.catalogue.if_refused(lambda: host.delete_exchange(address.name))
 
     def consumer_cancelled(self, consumer: Consumer) -> None:
         """Let the client know that its consumer is gone; not every protocol has a place for the reason."""

@@ -19,8 +19,10 @@ from annulet.broker.input_shares import INPUT_BYTES_FIRST
 from annulet.broker.input_turns import PacedInput
 from annulet.broker.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, STRANGER_BYTES_MAX
 from annulet.broker.listening import PeerFacts, release_transport
+from annulet.broker.peer_watch import PEER_ENDED, PEER_GONE, keep_alive, state_of_peer
 from annulet.broker.spill_pace import SPILL_BEHIND, SPILL_FREE, SPILL_FULL, must_be_heard
 from annulet.broker.tls import peer_facts
+from annulet.broker.unfinished import LIMIT_UNFINISHED
 
 if TYPE_CHECKING:
     import asyncio
@@ -69,6 +71,10 @@ class ConnectionEngine(Protocol):
     @property
     def output_size(self) -> int:
         """Bytes that :meth:`take_output` would return."""
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """Bytes held of messages and frames that have not come as a whole."""
 
     def receive(self, data: bytes) -> None:
         """Take what was read and serve everything that is complete."""
@@ -145,6 +151,8 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self._shares = broker.shares
         self._inputs = broker.inputs
         self._spill_pace = broker.spill_pace
+        self._definitions = broker.definitions
+        self.definitions_due = False  # the answers wait for what was declared to be durable
         self._spill_waits = SPILL_FREE
         self._delivered = 0  # deliveries of this turn
         self._written = 0  # bytes written before its end
@@ -152,6 +160,8 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self._until = 0.0  # how long the loop's thread will have computed when they have taken long enough
         self._reading_paused = False
         self._blocked_told = False
+        self.transacted_bytes = 0  # held by open transactions of its sessions
+        self._unfinished = 0  # bytes that the broker's account of unfinished work has of it
         self._held: dict[SessionT, None] = {}  # sessions that published into what is blocked
         self._timer: asyncio.TimerHandle | None = None
         self._handshake_until = 0.0  # time of the loop at which the hand-shake has taken too long
@@ -168,6 +178,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         broker = self.broker
         self.transport = transport
         bound_transport(transport)
+        keep_alive(transport)
         ours = transport.get_extra_info("sockname") or ("?", 0)
         self.peer = peer_facts(transport, broker.configuration, self.tls_listener)
         self.name = f"{self.peer.address or '?'}:{self.peer.port} -> {ours[0]}:{ours[1]}"
@@ -187,7 +198,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self.restart_timer(seconds, self._handshake_expired)
 
     def _may_be_read(self) -> bool:
-        return not self._reading_paused
+        return not self._reading_paused and not self.definitions_due
 
     def log_in(self, user_name: str) -> str:
         """Note who it is, and count it to the user. Returns "" or why it may not go on."""
@@ -222,6 +233,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
     def serve(self, data: bytes) -> None:
         """Handle input; without any, what waited until its answers could be written."""
         self._spill_pace.began()
+        begun = self._definitions.begin()
         try:
             if data:
                 self.engine.receive(data)
@@ -229,7 +241,24 @@ class ClientConnection(Generic[EngineT, SessionT]):
                 self.go_on()
         except Exception as error:  # noqa: BLE001 - a defect: the engine has closed with an internal error, and tells the peer
             self.note_defect(error)
+        self._definitions.end(begun, self)
         self._spill_pace.served(self)
+        held = self.unfinished_bytes()
+        if held != self._unfinished:
+            self._unfinished = held
+            self.broker.unfinished.note(self, held)
+        self.mark_dirty()
+
+    def unfinished_bytes(self) -> int:
+        """Return bytes held of what the client has begun and not finished: messages on their way, transactions."""
+        return self.engine.unfinished_bytes + self.transacted_bytes
+
+    def refuse_unfinished(self, text: str) -> None:
+        """End the connection: it holds most of what is unfinished, and that is too much."""
+        limit_hits = self.engine.limit_hits
+        limit_hits[LIMIT_UNFINISHED] = limit_hits.get(LIMIT_UNFINISHED, 0) + 1
+        self.close_for_resources(text)
+        self._unfinished = 0
         self.mark_dirty()
 
     def note_defect(self, error: Exception, event: str = "defect while serving a connection") -> None:
@@ -241,6 +270,8 @@ class ClientConnection(Generic[EngineT, SessionT]):
 
     def eof_received(self) -> bool:
         """The peer will send nothing more: let asyncio close the transport, soon even if the peer reads nothing."""
+        if self.definitions_due:
+            self._definitions.settle()
         if self._dirty:
             self.flush()  # who still waits for his turn: asyncio closes the transport now, and drops what comes later
         if not self.lost:  # else the flush was the last, and others have the socket
@@ -261,7 +292,9 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self._counted = False
             self.broker.admission.closed(self.peer, self._counted_user)
         self._spill_pace.ended(self)
+        self.broker.unfinished.forget(self)
         self.broker.connection_ended(self)
+        begun = self._definitions.begin()
         try:
             self.engine.connection_lost()
         finally:  # else a defect would keep what is held, and exclusive queues, until a restart
@@ -270,6 +303,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
                 self.access.connection_ended()
             release_transport(self.transport)
             self.transport = None
+            self._definitions.end(begun, None)
 
     def pause_writing(self) -> None:
         """The socket takes no more for now."""
@@ -311,12 +345,33 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self._share, self._until = self._shares.look(delivered, self._share, self._until, sessions)
         if self.writable and (self._delivered >= self._share or self._written + size >= OUTPUT_BYTES_MAX):
             self._set_writable(False)
-        elif size >= WRITE_BYTES and self.transport is not None and not self.lost:
+        elif size >= WRITE_BYTES and self.transport is not None and not self.lost and not self._answers_wait():
             self._written += size
             self._write(self.transport, self.take_deliveries())
 
+    def _answers_wait(self) -> bool:
+        """Say whether some of the output answers definitions that are not durable yet."""
+        return self.definitions_due or self._definitions.pending
+
+    def wait_for_definitions(self) -> None:
+        """Write nothing until :meth:`definitions_written`, so that answers keep their order, and read nothing."""
+        self.definitions_due = True
+        if self.transport is not None and not self._reading_paused:
+            self.transport.pause_reading()
+
+    def definitions_written(self) -> None:
+        """What this connection has declared is durable: its answers may go."""
+        self.definitions_due = False
+        paced = self._paced is not None and self._paced.paused
+        if self.transport is not None and not self._reading_paused and not paced and not self.lost:
+            self.transport.resume_reading()
+        self.mark_dirty()
+
     def flush(self) -> None:
         """Write everything queued. Called once per loop turn by the broker."""
+        if self.definitions_due and not self.lost:
+            self._dirty = False
+            return
         while self._flushing:
             flushing, self._flushing = self._flushing, {}
             for session in flushing:
@@ -404,7 +459,8 @@ class ClientConnection(Generic[EngineT, SessionT]):
         Publishers into what is full and blocks them are told, if the protocol can, and so is who brings what the spill
         store has no room for. Who only publishes is not read until there is room, who also consumes is, as its
         acknowledgements make room: of the store's while it has some to give. A connection that closes is read: the
-        peer has to answer.
+        peer has to answer. So is one whose open transaction holds messages: only its commit or rollback frees them, and
+        what it may add is bounded (``broker/unfinished.py``).
         """
         alarmed = self.publishes and self.broker.memory_blocked and self.running
         spill_full = self._spill_waits == SPILL_FULL
@@ -415,12 +471,28 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self.tell_blocked(("low on memory" if alarmed else self._held_reason()) if blocked else "")
         unread = self._transport_paused and transport.get_write_buffer_size() > self._paused_at + ANSWER_BYTES_MAX
         only = held and not must_be_heard(self.channels.values(), idle=not spill_full)
-        paused = alarmed or only or unread or (self._spill_waits == SPILL_BEHIND and self.running)
+        waits = (alarmed or only) and not self.transacted_bytes
+        paused = waits or unread or (self._spill_waits == SPILL_BEHIND and self.running)
         if paused != self._reading_paused:
             self._reading_paused = paused
             if unread:
                 note_unread(self.engine.limit_hits)
             (transport.pause_reading if paused else transport.resume_reading)()
+
+    def look_for_end(self) -> None:
+        """Find out of a peer that is not read whether it has ended, or is dead: asyncio would not tell.
+
+        What a peer sent before its end is served: no more can come than the system has taken already.
+        """
+        transport = self.transport
+        if transport is None or not self._reading_paused or transport.is_closing():
+            return
+        state = state_of_peer(transport)
+        if state == PEER_GONE:
+            self.broker.admission.note_gone(self.name)
+            self.abort()
+        elif state == PEER_ENDED:
+            transport.resume_reading()
 
     def _held_reason(self) -> str:
         names = {target.name: None for session in self._held for target in session.held_by}
@@ -573,6 +645,10 @@ class ClientConnection(Generic[EngineT, SessionT]):
 
     def force_close(self, text: str) -> None:
         """End the connection politely, on the broker's own account."""
+        raise NotImplementedError
+
+    def close_for_resources(self, text: str) -> None:
+        """End the connection with the protocol's error for a lack of resources."""
         raise NotImplementedError
 
     def ended(self) -> None:

@@ -77,6 +77,7 @@ class BulkService:
         self.snapshots: SnapshotStore
         self.sequences: SequenceStore
         self.stages: StageStore
+        self._tokens = TokenStore()
         self._door: Door | None = None
         self._server: _FlightServer | None = None
         self._upkeep: asyncio.Task[None] | None = None
@@ -111,7 +112,7 @@ class BulkService:
         door = self._door = Door(broker.configuration.limits, broker.configuration.handshake_timeout, _watcher(broker))
         try:
             handler = RequestHandler(broker, self.leases, self.publisher, self.snapshots, self.sequences)
-            self._server = _FlightServer(door, broker.loop, handler, self.stages)
+            self._server = _FlightServer(door, broker.loop, handler, self.stages, self._tokens)
             if self.endpoint is not None:
                 port = await door.listen(self.endpoint, "bulk", "--bulk", None)
                 self.endpoint = Endpoint(self.endpoint.host, port)
@@ -206,14 +207,19 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
     """Runs on gRPC's threads."""
 
     def __init__(
-        self, door: Door, loop: asyncio.AbstractEventLoop, handler: RequestHandler, stages: StageStore
+        self,
+        door: Door,
+        loop: asyncio.AbstractEventLoop,
+        handler: RequestHandler,
+        stages: StageStore,
+        tokens: TokenStore,
     ) -> None:
         self.stopping = False  # the broker is
         self._door = door
         self._loop = loop
         self._handler = handler
         self._stages = stages
-        self._tokens = TokenStore()
+        self._tokens = tokens
         self._actions = msgspec.json.Decoder(protocol.Action)
         super().__init__(door.location, middleware={AUTHORIZATION: _HeadersFactory()})
 

@@ -20,8 +20,8 @@ that keep the processor's caches busy, and took longer in all. The default is 10
 
 OLD_COLLECTIONS_MAX: Final = 50_000
 """Collections of the middle generation before a full one; the default is 10. A full one holds the loop 0.3 ms for each
-thousand messages in memory, so there is none in practice: what is in cycles and lives longer than the middle generation
-stays, and nothing the broker does with messages makes cycles."""
+thousand messages in memory, so there is none in practice. What ends takes itself apart; the broker looks now and then,
+where that is short, whether a cycle came back (``broker/late_collection.py``)."""
 
 
 def settle_collector() -> None:

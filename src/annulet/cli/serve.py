@@ -93,6 +93,12 @@ def command_line_document(options: Mapping[str, Any]) -> dict[str, Any]:
     return document
 
 
+def settle(broker: Broker) -> None:
+    """Leave what recovery made out of garbage collections, and begin to look for what only they would free."""
+    settle_collector()
+    broker.late_collection.start(asyncio.get_running_loop())
+
+
 async def run(configuration: BrokerConfiguration) -> int:
     """Run a broker until a signal or a failed disk ends it. Returns the exit code; raises what ``start`` raises."""
     raise_limit(configuration.limits)
@@ -100,7 +106,7 @@ async def run(configuration: BrokerConfiguration) -> int:
     stop = asyncio.Event()
     restore_signals = handle_signals(stop, lambda: reload(broker))
     try:
-        starting = asyncio.create_task(broker.start(settle_collector))
+        starting = asyncio.create_task(broker.start(lambda: settle(broker)))
         stopping = asyncio.create_task(stop.wait())
         await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if not starting.done():

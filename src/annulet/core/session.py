@@ -73,6 +73,9 @@ class Session:
         """Send a message to the client. Must not call back into the core."""
         raise NotImplementedError
 
+    def transacted(self, change: int) -> None:
+        """Open transactions of the session hold so many bytes more, or less. Of interest to those who bound them."""
+
     def consumer_cancelled(self, consumer: Consumer) -> None:
         """The queue below a consumer is gone: forget it. Subclasses tell the client."""
         if self.consumers.pop(consumer.tag, None) is not None:

@@ -21,6 +21,10 @@ SETTLEMENT_BYTES: Final = 16
 """What a settlement takes in a log that writes (queue, record) as two 64-bit numbers."""
 
 
+SEND_BYTES: Final = 512
+"""What a send takes in memory beside its header and its body, about."""
+
+
 class Send:
     """One message of a transaction. ``cancels``: it only takes back the scheduled message of this name."""
 
@@ -56,10 +60,11 @@ class Transaction:
     only what it holds itself.
     """
 
-    __slots__ = ("_rejections", "_returns", "_sends", "_settlements", "session")
+    __slots__ = ("_rejections", "_returns", "_sends", "_settlements", "held_bytes", "session")
 
     def __init__(self, session: Session) -> None:
         self.session = session
+        self.held_bytes = 0  # of the sends
         self._sends: list[Send] = []
         self._settlements: list[tuple[int, QueueEntry]] = []
         self._rejections: list[tuple[int, QueueEntry, bool]] = []
@@ -90,7 +95,7 @@ class Transaction:
         self, message: Message, route: Route, *, duplicate_id: str = "", further_keys: tuple[str, ...] = ()
     ) -> None:
         """Collect a message; it goes to the queues its route leads to at commit. Keywords: ``VirtualHost.publish``."""
-        self._sends.append(Send(message, route, duplicate_id, further_keys))
+        self._collect(Send(message, route, duplicate_id, further_keys))
 
     def cancel_scheduled(
         self, message: Message, route: Route, schedule_id: str, *, further_keys: tuple[str, ...] = ()
@@ -99,7 +104,13 @@ class Transaction:
 
         It meets what was sent earlier in the same transaction too.
         """
-        self._sends.append(Send(message, route, "", further_keys, schedule_id))
+        self._collect(Send(message, route, "", further_keys, schedule_id))
+
+    def _collect(self, send: Send) -> None:
+        self._sends.append(send)
+        size = len(send.message.header) + send.message.size + SEND_BYTES
+        self.held_bytes += size
+        self.session.transacted(size)
 
     def acknowledge(self, tag: int, *, multiple: bool = False) -> None:
         """Collect an acknowledgement. Raises ``UnknownDeliveryTag``."""
@@ -210,6 +221,9 @@ class Transaction:
         self._forget()
 
     def _forget(self) -> None:
+        if self.held_bytes:
+            self.session.transacted(-self.held_bytes)
+            self.held_bytes = 0
         self._sends, self._settlements, self._rejections, self._returns = [], [], [], []
 
     def _take(self, tag: int, *, multiple: bool) -> list[tuple[int, QueueEntry]]:

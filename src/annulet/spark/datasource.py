@@ -9,6 +9,7 @@ from pyspark import cloudpickle
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from annulet.bulk.errors import BulkError
+from annulet.spark import tables
 from annulet.spark.checkpoints import inspect, local_folder
 from annulet.spark.first_line import told_first
 from annulet.spark.options import OptionError, ReadOptions, WriteOptions
@@ -50,20 +51,24 @@ class AnnuletDataSource(DataSource):
         """Return the format's name."""
         return FORMAT
 
-    def schema(self) -> str:
-        """Return the columns of a read."""
-        return read_schema(ReadOptions.parse(self.options).columns)
+    def schema(self) -> StructType | str:
+        """Return the columns of a read, with its options where a table is created."""
+        table = tables.created(self.options)
+        if table is None:
+            return read_schema(ReadOptions.parse(self.options).columns)
+        WriteOptions.parse(tables.for_writing(table))
+        return tables.schema_with(ReadOptions.parse(tables.for_reading(table)).columns, table)
 
     def reader(self, schema: StructType) -> AnnuletReader:
         """Plan a batch read."""
-        options = ReadOptions.parse(self.options)
+        options = ReadOptions.parse(self._reading(schema))
         reader = AnnuletFilteringReader if options.pushdown else AnnuletReader
         return reader(options, columns_of(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """Plan a streaming read. What is wrong is told by the first call of the reader, see :class:`RefusedReader`."""
         try:
-            options = ReadOptions.parse(self.options)
+            options = ReadOptions.parse(self._reading(schema))
             reader = AnnuletSequenceReader if options.non_destructive else AnnuletStreamReader
             return reader(options, columns_of(schema))
         except BulkError as error:
@@ -73,6 +78,12 @@ class AnnuletDataSource(DataSource):
         """Plan a batch write."""
         if overwrite:
             raise OptionError('a queue cannot be overwritten; use .mode("append")')
+        table = self._table(schema)
+        if table is not None:
+            options = WriteOptions.parse({**tables.for_writing(table), **self.options})
+            return AnnuletWriter(options, schema, inserted=True)
+        if not self.options:
+            raise OptionError(tables.INSERT_REMEDY)
         options = WriteOptions.parse(self.options)
         return AnnuletWriter(options, schema) if options.reject_from is None else AnnuletRejecter(options, schema)
 
@@ -81,6 +92,14 @@ class AnnuletDataSource(DataSource):
         if overwrite:
             raise OptionError('a queue cannot be overwritten; use .mode("append") or .outputMode("append")')
         return AnnuletStreamWriter(WriteOptions.parse(self.options), schema)
+
+    def _table(self, schema: StructType) -> dict[str, str] | None:
+        """Return the options of the table that is read or written, unless the statement has options of its own."""
+        return None if any(name.lower() == "url" for name in self.options) else tables.carried(schema)
+
+    def _reading(self, schema: StructType) -> dict[str, str]:
+        table = self._table(schema)
+        return dict(self.options) if table is None else {**tables.for_reading(table), **self.options}
 
 
 @told_first

@@ -18,6 +18,7 @@ from annulet.bulk.errors import BulkError, StageInterruptedError, UnavailableErr
 from annulet.bulk.schema import READ_ONLY_COLUMNS, WRITE_COLUMNS
 from annulet.spark.first_line import FailureMessage, raise_failure, told_first
 from annulet.spark.options import OptionError, WriteOptions
+from annulet.spark.tables import refuse_read_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -126,8 +127,9 @@ class _Writer:
 class AnnuletWriter(_Writer, DataSourceArrowWriter):
     """A batch write: visible at once or not at all. With option ``writeId`` a repeated write publishes nothing."""
 
-    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+    def __init__(self, options: WriteOptions, schema: StructType, *, inserted: bool = False) -> None:
         _Writer.__init__(self, options, schema)
+        self._inserted = inserted  # into a table of the catalog, whose options these are
         # Without a writeId this one write still has a name, so that a commit asked for twice is done once.
         self._query = f"write:{options.write_id}" if options.write_id is not None else f"once:{uuid.uuid4().hex}"
 
@@ -137,7 +139,8 @@ class AnnuletWriter(_Writer, DataSourceArrowWriter):
         What the broker refuses, or does not answer for ``retrySeconds``, the commit tells: no other attempt helps.
         """
         try:
-            return self._stage(iterator, self._query, self._options.write_batch)
+            rows = refuse_read_rows(iterator) if self._inserted else iterator
+            return self._stage(rows, self._query, self._options.write_batch)
         except StageInterruptedError:
             raise  # another attempt does help, and is Spark's to make
         except BulkError as error:

@@ -2,7 +2,8 @@
 
 Small relational state with few changes, which is what SQLite is for; messages are in the log. Every mutating method is
 one transaction and durable when it returns (WAL, ``synchronous=FULL``); :meth:`Catalogue.transaction` makes one of
-several. Belongs to the event loop's thread: a change holds the loop for one sync of the disk, about a millisecond.
+several. Belongs to the event loop's thread: a change holds the loop for one sync of the disk, about a millisecond. What
+clients declare is grouped instead, and committed in a thread: see ``definition_groups``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from annulet.store.argument_json import dump_arguments, load_arguments
 from annulet.store.catalogue_schema import MIGRATIONS, SCHEMA, SCHEMA_VERSION
 from annulet.store.database import DatabaseKind, open_database
 from annulet.store.database_copy import copy_database
+from annulet.store.definition_groups import DefinitionGroup, DefinitionGroups
 from annulet.store.definitions import (
     BindingRecord,
     ExchangeRecord,
@@ -51,6 +53,25 @@ KIND: Final = DatabaseKind(
     "the message log knows",
 )
 
+INSERT_QUEUE: Final = (
+    "INSERT INTO queues (id, virtual_host, name, auto_delete, arguments, address, auto_created) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?)"
+)
+"""Takes the id too: it is given out before the row is written."""
+
+OF_QUEUE: Final = "IN (SELECT id FROM queues WHERE virtual_host = ?1 AND name = ?2)"
+LEASES_OF_QUEUE: Final = f"(SELECT name FROM leases WHERE virtual_host = ?1 AND queue_id {OF_QUEUE})"  # noqa: S608 - ours
+DELETE_QUEUE: Final = (
+    "INSERT OR IGNORE INTO deleted_queues SELECT id FROM queues WHERE virtual_host = ?1 AND name = ?2",
+    f"DELETE FROM queue_counters WHERE queue_id {OF_QUEUE}",  # noqa: S608 - as above
+    f"DELETE FROM lease_ranges WHERE virtual_host = ?1 AND lease IN {LEASES_OF_QUEUE}",  # noqa: S608 - as above
+    f"DELETE FROM leases WHERE virtual_host = ?1 AND queue_id {OF_QUEUE}",  # noqa: S608 - as above
+    "DELETE FROM queues WHERE virtual_host = ?1 AND name = ?2",
+    "DELETE FROM subscriptions WHERE virtual_host = ?1 AND queue = ?2",
+    "DELETE FROM bindings WHERE virtual_host = ?1 AND destination_type = 'queue' AND destination = ?2",
+)
+"""Statements that take a virtual host and a queue's name. They read nothing beforehand, so that they may wait."""
+
 IDENTITY: Final = "identity"
 """Name of the secret that tells one catalogue from all others."""
 
@@ -77,7 +98,10 @@ class Catalogue:
         self.deletions = 0  # of queues since the file was opened or ids of deleted ones were last dropped
         self._secrets: dict[str, bytes] = {}  # as they are in the file
         self._connection = open_database(self.path, KIND)
+        self.grouping = False  # changes are committed together, see ``definition_groups``
+        self.groups = DefinitionGroups(self._run_group)
         self.generation: int = self._rows("SELECT value FROM generations WHERE name = 'catalogue'")[0][0]
+        self._last_queue_id: int = self._highest_queue_id()
 
     def mark_with(self, mark: MarkFile) -> None:
         """Tell a mark beside the message log of every change from now on: see :mod:`annulet.store.catalogue_mark`."""
@@ -90,6 +114,7 @@ class Catalogue:
 
     def close(self) -> None:
         """Close the file. Idempotent."""
+        self.settle()
         self._connection.close()
         if self._mark is not None:
             self._mark.close()
@@ -97,6 +122,7 @@ class Catalogue:
 
     def copy_to(self, path: Path) -> None:
         """Write all of it to a new file, as it is now. The file is not synced. Raises :class:`BackupError`."""
+        self.settle()
         copy_database(self._connection, path)
 
     @contextmanager
@@ -105,7 +131,13 @@ class Catalogue:
 
         Raises :class:`CatalogueError` when the file refuses; nothing was changed then.
         """
+        if self.grouping:
+            with self._part_of_group():
+                yield
+            return
         outermost = self._depth == 0
+        if outermost:
+            self.settle()
         changes = self._connection.total_changes
         if outermost:
             self._execute("BEGIN IMMEDIATE", ())
@@ -132,14 +164,62 @@ class Catalogue:
         if self._mark is not None:
             self._mark.write(self._present())
 
-    def _change(self, statement: str, *values: object) -> int:
-        """Run one statement, durable on return unless inside a transaction. Returns the rows changed."""
-        if self._depth:
-            return self._execute(statement, values).rowcount
-        with self.transaction():
-            return self._execute(statement, values).rowcount
+    # ------------------------------------------------------------------ groups
+
+    def settle(self) -> None:
+        """Commit what waits in groups, and wait for what is being committed."""
+        if self.groups.waiting:
+            self.groups.seal()
+            self.groups.run_all()
+
+    def if_refused(self, undo: Callable[[], None]) -> None:
+        """Have this done if the open group cannot be written. Of a change that is durable already nothing is undone."""
+        if self.grouping:
+            self.groups.open.undo.append(undo)
+
+    @contextmanager
+    def _part_of_group(self) -> Iterator[None]:
+        """Take out of the open group what an exception ended half-way."""
+        group = self.groups.open
+        statements, undo = len(group.statements), len(group.undo)
+        try:
+            yield
+        except BaseException:
+            del group.statements[statements:], group.undo[undo:]
+            raise
+
+    def _run_group(self, group: DefinitionGroup) -> None:
+        """Commit a group. From any thread, but one at a time."""
+        connection = self._connection
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            for statement, values in group.statements:
+                connection.execute(statement, values)
+            connection.execute("UPDATE generations SET value = value + 1 WHERE name = 'catalogue'")
+            connection.execute("COMMIT")
+        except sqlite3.DatabaseError as error:
+            group.error = self._refusal(error, f"{len(group.statements)} changes")
+            if connection.in_transaction:  # SQLite may have rolled back by itself
+                connection.execute("ROLLBACK")
+            return
+        self.generation += 1
+        if self._mark is not None:
+            self._mark.write(self._present())
+
+    # ------------------------------------------------------------------ statements
+
+    def _change(self, statement: str, *values: object) -> None:
+        """Run one statement, durable on return unless inside a transaction or a group."""
+        if self.grouping:
+            self.groups.add(statement, values)
+        elif self._depth:
+            self._execute(statement, values)
+        else:
+            with self.transaction():
+                self._execute(statement, values)
 
     def _rows(self, statement: str, *values: object) -> list[Any]:
+        self.settle()
         return self._execute(statement, values).fetchall()
 
     def _execute(self, statement: str, values: tuple[object, ...]) -> sqlite3.Cursor:
@@ -292,19 +372,25 @@ class Catalogue:
         ``address``: whose settings it takes, empty for its own name; ``auto_created``: the broker made it because
         somebody named it.
         """
-        with self.transaction():
-            try:
-                cursor = self._connection.execute(
-                    "INSERT INTO queues (virtual_host, name, auto_delete, arguments, address, auto_created) "
-                    "VALUES (?, ?, ?, ?, ?, ?)",
-                    (virtual_host, name, auto_delete, dump_arguments(arguments), address, auto_created),
-                )
-            except sqlite3.DatabaseError as error:
-                raise self._refusal(error, f"queue {name!r} of {virtual_host!r}") from error
-        assert cursor.lastrowid is not None
+        queue_id = self._last_queue_id + 1
+        made = QueueName(queue_id, virtual_host, name, auto_delete, dump_arguments(arguments), address, auto_created)
+        row = (queue_id, virtual_host, name, auto_delete, made.arguments, address, auto_created)
+        if self.grouping:
+            self._change(INSERT_QUEUE, *row)
+        else:
+            with self.transaction():
+                try:
+                    self._connection.execute(INSERT_QUEUE, row)
+                except sqlite3.DatabaseError as error:
+                    raise self._refusal(error, f"queue {name!r} of {virtual_host!r}") from error
+        self._last_queue_id = queue_id
         if self.on_queue is not None:
-            self.on_queue(self.queue_name(cursor.lastrowid))
-        return cursor.lastrowid
+            self.on_queue(made)
+        return queue_id
+
+    def _highest_queue_id(self) -> int:
+        rows = self._rows("SELECT seq FROM sqlite_sequence WHERE name = 'queues'")
+        return rows[0][0] if rows else 0
 
     def queue_names(self) -> list[QueueName]:
         """Return the durable queues of all virtual hosts, as the message log keeps them a second time."""
@@ -330,8 +416,7 @@ class Catalogue:
             self._change("INSERT OR IGNORE INTO virtual_hosts VALUES (?)", name.virtual_host)
             self._change("DELETE FROM deleted_queues WHERE queue_id = ?", name.queue_id)
             self._change(
-                "INSERT INTO queues (id, virtual_host, name, auto_delete, arguments, address, auto_created) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                INSERT_QUEUE,
                 name.queue_id,
                 name.virtual_host,
                 given,
@@ -340,10 +425,12 @@ class Catalogue:
                 name.address,
                 name.auto_created,
             )
+        self._last_queue_id = max(self._last_queue_id, name.queue_id)
         return given
 
     def reserve_queue_ids(self, upto: int) -> None:
         """Give no queue to come an id up to this one: the message log knows it for another queue."""
+        self._last_queue_id = max(self._last_queue_id, upto)
         rows = self._rows("SELECT seq FROM sqlite_sequence WHERE name = 'queues'")
         if rows and rows[0][0] >= upto:
             return
@@ -366,22 +453,10 @@ class Catalogue:
     def delete_queue(self, virtual_host: str, name: str) -> None:
         """Delete a queue with its bindings, counters and leases; one that is not there is fine."""
         with self.transaction():
-            rows = self._rows("SELECT id FROM queues WHERE virtual_host = ? AND name = ?", virtual_host, name)
-            for (queue_id,) in rows:
-                self._change("INSERT OR IGNORE INTO deleted_queues VALUES (?)", queue_id)
-                self.deletions += 1
-                self._change("DELETE FROM queue_counters WHERE queue_id = ?", queue_id)
-                leases = self._rows("SELECT name FROM leases WHERE queue_id = ?", queue_id)
-                for (lease,) in leases:
-                    self.delete_lease(virtual_host, lease)
-            self._change("DELETE FROM queues WHERE virtual_host = ? AND name = ?", virtual_host, name)
-            self._change("DELETE FROM subscriptions WHERE virtual_host = ? AND queue = ?", virtual_host, name)
+            for statement in DELETE_QUEUE:
+                self._change(statement, virtual_host, name)
+            self.deletions += 1
             self.delete_operator_setting(OPERATOR_QUEUE, virtual_host, name)
-            self._change(
-                "DELETE FROM bindings WHERE virtual_host = ? AND destination_type = 'queue' AND destination = ?",
-                virtual_host,
-                name,
-            )
 
     def subscriptions(self, virtual_host: str) -> list[SubscriptionRecord]:
         """Return which durable queues of a virtual host are subscriptions, and whose."""

@@ -10,6 +10,7 @@ from pamqp.base import Frame
 
 from annulet.broker.amqp091.connection import AmqpConnection
 from annulet.broker.broker import Broker
+from annulet.broker.transport import AnyConnection
 from annulet.wire.amqp091.states import ConnectionState
 
 AnyFrame = TypeVar("AnyFrame")
@@ -33,7 +34,7 @@ class RecordingTransport:
         assert high > 0
 
     def get_extra_info(self, name: str) -> tuple[str, int] | None:
-        return {"peername": ("127.0.0.1", 50_000), "sockname": ("127.0.0.1", 5672), "ssl_object": None}[name]
+        return {"peername": ("127.0.0.1", 50_000), "sockname": ("127.0.0.1", 5672)}.get(name)
 
     def get_write_buffer_size(self) -> int:
         return self.buffered
@@ -116,10 +117,12 @@ class Peer:
         """Hand methods, or bytes that are made already, over as one read, and let the broker answer."""
         self.receive(b"".join(item if isinstance(item, bytes) else frame.marshal(item, channel) for item in methods))
         await turns()
+        await answered(self.connection)
 
     async def take(self) -> list[Any]:
         """Return the frames written since the last call, heartbeats left out."""
         await turns()
+        await answered(self.connection)
         written = 0
         while self.waits and (is_reading(self.broker) or len(self.transport.written) > written):
             written = len(self.transport.written)  # on a busy machine turns of deliveries are cut short: more may come
@@ -184,6 +187,13 @@ async def turns(count: int = 8) -> None:
     """Let the event loop go round: the broker writes at the end of a turn, and seals a window one turn later."""
     for _ in range(count):
         await asyncio.sleep(0)
+
+
+async def answered(connection: AnyConnection) -> None:
+    """Return when what the connection declared is durable, and the answers were written: a thread does it."""
+    while connection.definitions_due and not connection.lost:
+        await asyncio.sleep(READING_SECONDS)
+        await turns()
 
 
 def is_reading(broker: Broker) -> bool:

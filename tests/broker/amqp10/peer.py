@@ -27,7 +27,7 @@ from annulet.wire.amqp10.performatives import (
 )
 from annulet.wire.amqp10.sasl import SaslInit, SaslOutcome, SaslResponse
 from annulet.wire.amqp10.values import decode_value
-from tests.broker.amqp091.peer import RecordingTransport, turns
+from tests.broker.amqp091.peer import RecordingTransport, answered, turns
 
 Kind = TypeVar("Kind")
 ACCEPTED = Accepted()
@@ -114,10 +114,12 @@ class Peer:
         """Hand performatives, or bytes that are frames already, over as one read, and let the broker answer."""
         self.receive(b"".join(item if isinstance(item, bytes) else frame(item, channel) for item in items))
         await turns()
+        await answered(self.connection)
 
     async def take(self) -> list[Received]:
         """Return the frames written since the last call."""
         await turns()
+        await answered(self.connection)
         kept, self.kept = self.kept, []
         return kept + self._read()
 

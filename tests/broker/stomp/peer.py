@@ -8,7 +8,7 @@ from typing import Any
 from annulet.broker.broker import Broker
 from annulet.broker.stomp.connection import StompConnection
 from annulet.wire.stomp.frames import Frame, FrameReader, encode_frame
-from tests.broker.amqp091.peer import RecordingTransport
+from tests.broker.amqp091.peer import RecordingTransport, answered
 
 PATIENCE_TURNS = 2000
 """Looks at the output, a millisecond apart, before a test that waits for a frame fails."""
@@ -49,6 +49,7 @@ class Peer:
         """Let what was queued be written."""
         for _ in range(4):
             await asyncio.sleep(0)
+        await answered(self.connection)
 
     def take(self) -> list[Frame]:
         """Return the frames since the last time."""

@@ -169,6 +169,10 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
         self.engine.close_connection(constants.CONNECTION_FORCED, text)
         self.mark_dirty()
 
+    def close_for_resources(self, text: str) -> None:
+        """506 RESOURCE_ERROR."""
+        self.engine.close_connection(constants.RESOURCE_ERROR, text)
+
     def note_closed(self, code: int, text: str, *, by_peer: bool) -> None:
         """The connection is closed, or its end is under way."""
         if self.opened:

@@ -216,6 +216,10 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
         self.engine.close(conditions.CONNECTION_FORCED, text)
         self.mark_dirty()
 
+    def close_for_resources(self, text: str) -> None:
+        """``amqp:resource-limit-exceeded``."""
+        self.engine.close(conditions.RESOURCE_LIMIT_EXCEEDED, text)
+
     def note_closed(self, condition: str, description: str, *, by_peer: bool) -> None:
         """The connection is closed, or its end is under way."""
         if self.opened:

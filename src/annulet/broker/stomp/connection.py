@@ -189,6 +189,10 @@ class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
         self._expected = True
         self.fail(text)
 
+    def close_for_resources(self, text: str) -> None:
+        """ERROR."""
+        self.engine.close_with_error(text)
+
     def note_closed(self, text: str, *, by_peer: bool) -> None:
         """The connection is over: what it held goes back, what was its own is deleted."""
         code = self.engine.failed or ERROR_LATER

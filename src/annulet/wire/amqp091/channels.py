@@ -244,9 +244,12 @@ class ChannelLifecycle(ConnectionLifecycle):
         }
         self.send_method(number, encode_method("channel.close", arguments))
 
-    def _release(self, channel: Channel) -> None:
+    def _forget_body(self, channel: Channel) -> None:
         self._assembling_bytes -= channel.arrived
         channel.shut()
+
+    def _release(self, channel: Channel) -> None:
+        self._forget_body(channel)
         self.handler.close_channel(channel.number)
 
     def _blame(self, number: int, identifier: int, error: RemoteProtocolError) -> None:

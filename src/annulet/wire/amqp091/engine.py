@@ -108,6 +108,7 @@ class ConnectionEngine(ChannelLifecycle):
         self.max_unauthenticated_bytes = max_unauthenticated_bytes
         self._unauthenticated_bytes = 0
         self.holding = False  # input waits for output to be taken
+        self._resting = False  # it waits for :meth:`go_on`, however little output there is
         self._serving = False  # within _serve
         self._chunks: list[bytes] = []  # input that does not make a whole frame yet
         self._pending = 0  # bytes in it
@@ -131,7 +132,8 @@ class ConnectionEngine(ChannelLifecycle):
                 return
         if self.holding:
             self._hold(data)
-            self.go_on()
+            if not self._resting:
+                self.go_on()
             return
         if self._chunks:
             self._chunks.append(data)
@@ -145,6 +147,10 @@ class ConnectionEngine(ChannelLifecycle):
             self._chunks = []
         self._serve(data)
 
+    def rest(self) -> None:
+        """Serve nothing behind the frame that is being served until :meth:`go_on`: enough for one turn."""
+        self._resting = True
+
     def go_on(self) -> None:
         """Serve the input that waited for output to be taken; nothing while there is still too much output.
 
@@ -152,7 +158,7 @@ class ConnectionEngine(ChannelLifecycle):
             Exception: as :meth:`receive`.
         """
         if self.holding and self.output_size < HELD_OUTPUT_BYTES:
-            self.holding = False
+            self.holding = self._resting = False
             self._go_on()
 
     def _serve(self, data: bytes) -> None:
@@ -187,6 +193,11 @@ class ConnectionEngine(ChannelLifecycle):
             self._chunks = [b"".join(self._chunks)]
         self._check_unauthenticated()
 
+    @property
+    def unfinished_bytes(self) -> int:
+        """Octets held of messages and frames that have not come as a whole."""
+        return self._assembling_bytes + self._pending
+
     def _drop_input(self) -> None:
         self._chunks = []
         self._pending = 0
@@ -220,6 +231,9 @@ class ConnectionEngine(ChannelLifecycle):
             if following == position:
                 break
             position = following
+            if self._resting:
+                self.holding = True
+                break
             if self.output_size >= HELD_OUTPUT_BYTES:
                 self.holding = True
                 self._count_hit("held_output_bytes")

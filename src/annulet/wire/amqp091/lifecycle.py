@@ -20,6 +20,7 @@ from annulet.wire.amqp091.constants import (
 from annulet.wire.amqp091.errors import ConnectionFault, RemoteProtocolError
 from annulet.wire.amqp091.handler import PENDING, ConnectionHandler
 from annulet.wire.amqp091.methods import Method, decode_method, encode_method
+from annulet.wire.amqp091.output import Channel
 from annulet.wire.amqp091.replies import ReplyWriter
 from annulet.wire.amqp091.states import CONNECTION_TRANSITIONS, ConnectionState
 
@@ -158,7 +159,11 @@ class ConnectionLifecycle(ReplyWriter):
         raise NotImplementedError
 
     def _drop_input(self) -> None:
-        """Forget input that nobody will serve."""
+        """Forget input that is not to be served."""
+        raise NotImplementedError
+
+    def _forget_body(self, channel: Channel) -> None:
+        """Shut a channel, with what arrived of a message."""
         raise NotImplementedError
 
     def _enter(self, state: ConnectionState) -> None:
@@ -176,7 +181,7 @@ class ConnectionLifecycle(ReplyWriter):
         channels = [channel for channel in self.channels.values() if channel.open]
         self.channels.clear()
         for channel in channels:
-            channel.shut()
+            self._forget_body(channel)
             self.handler.close_channel(channel.number)
         self.handler.connection_closed(code, text, by_peer)
 

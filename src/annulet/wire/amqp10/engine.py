@@ -208,6 +208,11 @@ class Amqp10Engine(ConnectionLifecycle):
             self._chunks.append(data[position:])
             self._waiting = len(data) - position
 
+    @property
+    def unfinished_bytes(self) -> int:
+        """Octets held of deliveries and frames that have not come as a whole."""
+        return self.assembling_bytes + self._waiting
+
     def _drop_input(self) -> None:
         self._chunks = []
         self._waiting = 0

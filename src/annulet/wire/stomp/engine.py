@@ -100,6 +100,11 @@ class ConnectionEngine:
         """Say whether frames are served."""
         return self.state is ConnectionState.CONNECTED
 
+    @property
+    def unfinished_bytes(self) -> int:
+        """Octets held of a frame that has not come as a whole."""
+        return self._reader.pending
+
     # ---- input
 
     def receive(self, data: bytes) -> None:

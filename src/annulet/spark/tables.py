@@ -1,0 +1,101 @@
+"""Tables of Spark's catalog: ``CREATE TABLE orders USING annulet OPTIONS (url '...', queue 'orders')``.
+
+Spark 4.3 gives a Python source the options of a table once, when it is created, and none when it is read or written.
+What a source gets then is the table's schema. So the options travel as metadata of its columns.
+
+The metadata of a column goes on into what is selected from it. An ``INSERT`` from one such table into another may
+therefore arrive with the options of the table that was read. Then the rows have positions of that queue, which an
+``INSERT`` of other rows never has: :func:`refuse_read_rows` refuses them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import types
+
+from annulet.spark.options import READ_OPTIONS, WRITE_OPTIONS, OptionError
+from annulet.spark.schema import TYPES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+METADATA: Final = "annulet"
+"""Name of the options in the metadata of a column."""
+
+PROVIDER: Final = "provider"
+"""Option that Spark adds when a table is created, and only then."""
+
+OF_SPARK: Final = frozenset(
+    (PROVIDER, "owner", "location", "path", "external", "comment", "collation", "is_managed_location")
+)
+COPIES: Final = "option."
+"""Prefix under which Spark gives each option a second time."""
+
+POSITION: Final = "position"
+
+_TYPES: Final[dict[str, types.DataType]] = {
+    "bigint": types.LongType(),
+    "binary": types.BinaryType(),
+    "int": types.IntegerType(),
+    "boolean": types.BooleanType(),
+    "timestamp": types.TimestampType(),
+    "map<string,string>": types.MapType(types.StringType(), types.StringType()),
+    "string": types.StringType(),
+}
+
+INSERT_REMEDY: Final = (
+    "Spark passes no options of this table: create it without columns of its own (CREATE TABLE t USING annulet OPTIONS "
+    "(url '...', queue '...')), or give them with the statement (INSERT INTO t WITH (url = '...', address = '...'))"
+)
+
+
+def created(options: Mapping[str, str]) -> dict[str, str] | None:
+    """Return the user's options of a table that is being created; ``None`` when none is."""
+    given = {name.lower(): value for name, value in options.items()}
+    if PROVIDER not in given:
+        return None
+    return {name: value for name, value in given.items() if name not in OF_SPARK and not name.startswith(COPIES)}
+
+
+def for_reading(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of a table but for those of writes."""
+    others = {name.lower() for name in WRITE_OPTIONS} - {name.lower() for name in READ_OPTIONS}
+    return {name: value for name, value in options.items() if name not in others}
+
+
+def for_writing(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of a table but for those of reads. Without a destination it is the queue."""
+    others = {name.lower() for name in READ_OPTIONS} - {name.lower() for name in WRITE_OPTIONS}
+    chosen = {name: value for name, value in options.items() if name not in others}
+    if "queue" in options and chosen.keys().isdisjoint(("address", "exchange", "routingkey")):
+        chosen["address"] = options["queue"]
+    return chosen
+
+
+def schema_with(columns: Sequence[str], options: Mapping[str, str]) -> types.StructType:
+    """Return the schema of a table with these columns, which carries its options."""
+    metadata = {METADATA: dict(options)}
+    return types.StructType([
+        types.StructField(name, _TYPES[TYPES.get(name, "string")], True, metadata) for name in columns
+    ])  # fmt: skip
+
+
+def carried(schema: types.StructType) -> dict[str, str] | None:
+    """Return the options that every column of a schema carries; ``None`` when they differ, or there are none."""
+    found = [(field.metadata or {}).get(METADATA) for field in schema.fields]
+    return dict(found[0]) if found and found[0] and all(options == found[0] for options in found) else None
+
+
+def refuse_read_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield batches whose rows were not read from a queue. Raises :class:`OptionError` for one that has a position."""
+    for batch in batches:
+        place = batch.schema.get_field_index(POSITION)
+        if place < 0 or batch.column(place).null_count < batch.num_rows:
+            raise OptionError(
+                "rows that were read from a queue cannot be inserted without options, as Spark does not say into which "
+                "table: leave out the columns position and queue, or give the options with the statement (INSERT INTO "
+                "t WITH (url = '...', address = '...'))"
+            )
+        yield batch
