@@ -8,7 +8,9 @@ import pytest
 from annulet.bulk import message_meter
 from annulet.bulk.http2_frames import DATA, END_STREAM, HEADERS, PREFACE, RST_STREAM
 from annulet.bulk.message_meter import (
+    HEADER_FIELD,
     REQUEST_BYTES_MAX,
+    ROWS_FIELD,
     STREAMS_MAX,
     UNFINISHED_MESSAGES,
     MessageRefusedError,
@@ -102,6 +104,17 @@ def test_compressed_batches_are_refused(codec: str, size: int) -> None:
         send(meter(), message(ROWS + field(2, described(BATCH)) + field(2, header)), size)
     assert is_compressed(header)
     assert not is_compressed(described(BATCH))
+
+
+@pytest.mark.parametrize("above", [1 << 32, 1 << 40, 1 << 62])
+def test_keys_and_lengths_with_bits_that_the_library_drops_are_refused(above: int) -> None:
+    """A7: with such a key a compressed batch passed for another field, with such a length for the rows before it."""
+    header = described(BATCH, "zstd")
+    key = varint((HEADER_FIELD << 3 | 2) + above)
+    rows = varint(ROWS_FIELD << 3 | 2) + varint(1 + above) + b"x"
+    for content in (key + varint(len(header)) + header, rows + field(HEADER_FIELD, header)):
+        with pytest.raises(MessageRefusedError, match="none of Protocol Buffers"):
+            send(meter(), message(content))
 
 
 def test_compressed_dictionaries_are_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 import uuid
@@ -14,7 +15,7 @@ import pytest
 from annulet.broker.limits import Limits
 from annulet.bulk import stages
 from annulet.bulk.errors import InvalidRequestError, NotFoundError, OverLimitError, RefusedError
-from annulet.bulk.stages import StageKey, StageStore
+from annulet.bulk.stages import STAGE_FILE_BYTES, StageKey, StageStore
 from annulet.store.files import OsFileSystem
 
 BATCH = pa.record_batch({"body": [b"a", b"b"]})
@@ -135,8 +136,35 @@ def test_a_stage_sent_twice_at_a_time_is_whole(store: StageStore) -> None:
     assert rows(store, stage) == [b"a", b"b", b"a", b"b"]
 
 
+def counted(batches: list[pa.RecordBatch]) -> int:
+    """Return the bytes that a stage of these counts."""
+    store = StageStore(None)
+    store.write(key(1), BATCH.schema, batches)
+    return store.figures()[1]
+
+
+def test_a_stage_counts_the_bytes_of_its_file_and_a_block(tmp_path: Path) -> None:
+    for number, batches in enumerate([[], [BATCH], [BATCH, BATCH.slice(0, 0)]]):
+        store = StageStore(tmp_path / str(number))
+        store.write(key(1), BATCH.schema, batches)
+        (path,) = (tmp_path / str(number)).rglob("*.arrow")
+        assert store.figures() == (1, STAGE_FILE_BYTES + path.stat().st_size)
+
+
+def test_batches_without_rows_are_limited() -> None:
+    """A7: they counted nothing, and their descriptions filled the disk."""
+    store = StageStore(None, Limits(max_stage_bytes_per_user=1 << 20))
+    with pytest.raises(OverLimitError, match="max_stage_bytes_per_user"):
+        store.write(key(1, "ann@/q"), BATCH.schema, itertools.repeat(BATCH.slice(0, 0)))
+    assert store.figures() == (0, 0)
+    for number in range((1 << 20) // counted([])):
+        store.write(key(number, "ann@/q"), BATCH.schema, [])
+    with pytest.raises(OverLimitError, match="max_stage_bytes_per_user"):
+        store.write(key(0, "ann@/q"), BATCH.schema, [])
+
+
 def test_bytes_of_a_user_and_of_all_are_limited(tmp_path: Path) -> None:
-    size = BATCH.nbytes
+    size = counted([BATCH])
     limits = Limits(max_stage_bytes_per_user=2 * size, max_stage_bytes=3 * size)
     store = StageStore(tmp_path, limits)
     mine = [key(number, "ann@/q") for number in range(2)]
@@ -158,7 +186,7 @@ def test_bytes_of_a_user_and_of_all_are_limited(tmp_path: Path) -> None:
 
 def test_stages_left_by_a_former_run_count_for_their_user(tmp_path: Path) -> None:
     StageStore(tmp_path).write(key(1, "ann@/q"), BATCH.schema, [BATCH])
-    size = next(tmp_path.rglob("*.arrow")).stat().st_size
+    size = counted([BATCH])
     store = StageStore(tmp_path, Limits(max_stage_bytes_per_user=size))
     assert store.figures() == (1, size)
     with pytest.raises(OverLimitError):

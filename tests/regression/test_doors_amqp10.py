@@ -338,6 +338,11 @@ async def test_nor_over_0_9_1_and_stomp(broker: Broker, name: str) -> None:
     await client.send(1, declare.replace(b"_" * len(name), name.encode()))  # pamqp lets no $ pass
     close = await client.one(commands.Channel.Close)
     assert (close.reply_code, "is reserved for a management node" in close.reply_text) == (403, True)
+    client = await Amqp091Peer(broker).open(1)  # an exchange would be found by the name in every protocol
+    declare = frame.marshal(commands.Exchange.Declare(exchange="_" * len(name), exchange_type="fanout"), 1)
+    await client.send(1, declare.replace(b"_" * len(name), name.encode()))
+    close = await client.one(commands.Channel.Close)
+    assert (close.reply_code, "is reserved for a management node" in close.reply_text) == (403, True)
     for command, headers in (
         ("SEND", {}),
         ("SEND", {"x-ring-size": "2"}),

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import random
+from pathlib import Path
 
 import httpx
 import pytest
@@ -14,7 +15,7 @@ from wsproto import events
 
 from annulet import testing
 from annulet.broker.authentication import HASHER, Authenticator
-from annulet.broker.configuration import BrokerConfiguration, UserDeclaration
+from annulet.broker.configuration import LOOPBACK, BrokerConfiguration, Endpoint, UserDeclaration
 from annulet.broker.limited_log import LINES_PER_SECOND
 from annulet.broker.limits import Limits
 from annulet.broker.listening import PeerFacts, is_loopback
@@ -22,6 +23,7 @@ from annulet.broker.sasl import SaslExchange, Success
 from annulet.store.catalogue import Catalogue
 from annulet.testing.in_process import RunningBroker
 from tests.admin.test_web_socket import Page
+from tests.certificates import Certificates
 
 GUEST = "Basic " + base64.b64encode(b"guest:guest").decode()
 
@@ -335,3 +337,52 @@ async def test_logins_do_not_change_which_mechanisms_are_offered() -> None:
             await authenticator.login(name, password, peer=peer)
         assert [authenticator.mechanisms(peer, protocol) for protocol in ("amqp091", "amqp10")] == before
         assert any(name.startswith("SCRAM") for name in before[1]) is (not declared)
+
+
+UPGRADE = (
+    b"GET /stomp HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+    b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-version: 13\r\n"
+)
+"""The head of a hand-shake, but for its end."""
+
+CUT_SHORT = (
+    UPGRADE + b"\r\n" + b"\xff" * 100,
+    UPGRADE + b"\r\n",
+    UPGRADE + b"origin: http://[\r\n\r\n",
+    UPGRADE + b"sec-websocket-protocol: \xe9\r\n\r\n",
+    b"POST / HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFFF\r\n",
+    b"POST /api/v1/backups HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\nconnection: close\r\n\r\n",
+    b"GET /health/live HTTP/1.0\r\n\r\nno head\r\n\r\n",
+    b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n",  # parsed in pieces, of which more than one is refused
+)
+
+
+@pytest.mark.parametrize("over_tls", [False, True])
+@pytest.mark.parametrize("sent", CUT_SHORT)
+async def test_a_peer_that_goes_is_no_defect(sent: bytes, over_tls: bool, tmp_path: Path) -> None:
+    """A5, A10: over TLS a WebSocket that was closed twice raised, in asyncio's callbacks with a traceback.
+
+    So did a request behind the last answer of its connection.
+    """
+    certificates = Certificates(tmp_path)
+    raised: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: raised.append(context))
+    with structlog.testing.capture_logs() as lines:
+        async with testing.broker(https=Endpoint(LOOPBACK, 0), tls={"https": certificates.settings()}) as running:
+            url = running.urls["https"] if over_tls else running.http_url
+            port = int(url.rpartition(":")[2])
+            context = certificates.client_context() if over_tls else None
+            name = "localhost" if over_tls else None
+            for reads in (False, True, False):
+                reader, writer = await asyncio.open_connection(LOOPBACK, port, ssl=context, server_hostname=name)
+                writer.write(sent)
+                if reads:
+                    await reader.read(1)
+                writer.close()
+                with contextlib.suppress(OSError):
+                    await writer.wait_closed()
+            admission = running.broker.admission
+            while admission.http_connections or running.broker.web_sockets or running.broker.lingering.sockets:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+    assert not raised
+    assert [line for line in lines if line["log_level"] == "error"] == []

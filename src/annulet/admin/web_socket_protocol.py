@@ -96,10 +96,12 @@ class LingeringTransport:
         transport, protocol = self._transport, self._protocol
         if protocol is None or self._handed_over:  # uvicorn closes what it is told was lost
             return
+        if transport.is_closing():  # closed twice, one of TLS forgets its state, and its methods raise
+            return
         lingering = self._broker.lingering
         waited = protocol.peer_closed or protocol.close_timer is not None  # that timer has fired, or ends now
         served = transport.get_protocol() is protocol  # not while the request that opens it is handled
-        if transport.is_closing() or waited or not served or len(lingering) >= LINGERING_MAX:
+        if waited or not served or len(lingering) >= LINGERING_MAX:
             transport.close()
             return
         self._handed_over = lingering.begin(

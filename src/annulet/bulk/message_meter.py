@@ -42,6 +42,10 @@ HEADER_FIELD: Final = 2
 
 VARINT_BYTES_MAX: Final = 10
 
+NUMBER_MAX: Final = 0xFFFF_FFFF
+"""Of a field's key and length. The library reads larger ones too and drops the bits above, so it would see another
+field, or a shorter one, than is seen here."""
+
 EXPERIMENTAL_COMPRESSION: Final = b"ARROW:experimental_compression"
 """Where Arrow 0.17 said that buffers are compressed; Arrow still reads it."""
 
@@ -215,7 +219,7 @@ class _Fields:
         if not self._key:
             self._key = value
             kind = value & 7
-            if not value >> 3 or kind not in (0, 1, 2, 5):
+            if not value >> 3 or value > NUMBER_MAX or kind not in (0, 1, 2, 5):
                 raise _malformed()
             self._skip = {1: 8, 5: 4}.get(kind, 0)
             return
@@ -223,6 +227,8 @@ class _Fields:
         if kind == 0:
             self._key = 0
             return
+        if value > NUMBER_MAX:
+            raise _malformed()
         if field != ROWS_FIELD and value > REQUEST_BYTES_MAX:
             raise MessageRefusedError(
                 LIMIT_REQUEST,

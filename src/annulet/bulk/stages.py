@@ -34,6 +34,12 @@ STAGE_AGE_MAX: Final = 24 * 3600
 STAGE_BYTES_MAX: Final = 2 * 1024**3
 """Bytes of one stage, that is of one partition of one batch: a commit holds its stages in memory."""
 
+STAGE_FILE_BYTES: Final = 4096
+"""Bytes that a stage counts beside what is in it: a file takes a block of the disk, one without rows too."""
+
+END_OF_STREAM_BYTES: Final = 8
+"""What Arrow writes behind the last batch of a stream."""
+
 DEFAULT_LIMITS: Final = Limits()
 
 _STAGE: Final = re.compile(r"(?P<batch>[0-9]{1,19})-(?P<partition>[0-9]{1,10})-(?P<attempt>[0-9]{1,19})-[0-9a-f]{32}")
@@ -200,13 +206,17 @@ class StageStore:
     def _count_left(self, directory: Path) -> None:
         """Count what a former run of the broker left. The folder's name tells stages of one user from others'."""
         for path in directory.glob(f"*/*{_SUFFIX}"):
-            self._account.restore((path.parent.name, path.stem), _owner_in(path.parent.name), path.stat().st_size)
+            self._account.restore(
+                (path.parent.name, path.stem), _owner_in(path.parent.name), STAGE_FILE_BYTES + path.stat().st_size
+            )
 
 
 def _write_stream(
     sink: pa.NativeFile, schema: pa.Schema, batches: Iterable[pa.RecordBatch], entry: StageEntry
 ) -> tuple[int, int]:
+    """Write a stream and count its bytes before they are written, those that describe empty batches too."""
     rows = size = 0
+    entry.add(STAGE_FILE_BYTES + schema.serialize().size + END_OF_STREAM_BYTES)
     with pa.ipc.new_stream(sink, schema) as writer:
         for batch in batches:
             rows += batch.num_rows
@@ -216,7 +226,7 @@ def _write_stream(
                     f"a partition of the batch has more than {STAGE_BYTES_MAX} bytes: "
                     "lower maxMessagesPerTrigger or maxBytesPerTrigger, or repartition"
                 )
-            entry.add(batch.nbytes)
+            entry.add(pa.ipc.get_record_batch_size(batch))
             writer.write_batch(batch)
     return rows, size
 

@@ -14,7 +14,6 @@ from annulet.core.address_settings import (
     resolve_queue,
 )
 from annulet.core.address_settings.resolution import OPERATOR
-from annulet.core.addresses import names_management
 from annulet.core.arguments import Arguments, parse_queue_arguments
 from annulet.core.arguments.unknown import ACCEPT, WARN
 from annulet.core.automatic import NEVER, Lifetime, queue_due_at, sooner
@@ -121,7 +120,6 @@ class DeclaredQueues(Publishing):
             return queue
         if not server_named:
             self._refuse_name("queue", name)
-            self._refuse_management(name)
         ring = is_ring_name(name)
         resolved = self._resolve(name, address, given, queue_id)
         selector = compile_filter(resolved.settings.selector, SELECTOR_PLACE)
@@ -147,12 +145,6 @@ class DeclaredQueues(Publishing):
         if resolved.without_effect:
             self.effects.arguments_without_effect(queue, resolved.without_effect)
         return queue
-
-    def _refuse_management(self, name: str) -> None:
-        if names_management(name):
-            raise AccessRefused(
-                f"queue name '{name}' in vhost '{self.name}' is reserved for a management node; choose another name"
-            )
 
     def _resolve(self, name: str, address: str, given: Arguments, queue_id: int) -> ResolvedQueue:
         if is_ring_name(name) or is_reply_name(name):  # settings for queues are not for these

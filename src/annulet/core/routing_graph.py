@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.addresses import QUALIFIER, AddressPatterns, is_wildcard
+from annulet.core.addresses import QUALIFIER, AddressPatterns, is_wildcard, names_management
 from annulet.core.arguments import Arguments, parse_alternate_exchange
 from annulet.core.arguments.values import NAME_BYTES_MAX, refuse_line_breaks, shown
 from annulet.core.bindings import Binding, BindingKey
@@ -414,7 +414,10 @@ class RoutingGraph:
             raise AccessRefused(f"operation not permitted on the default exchange of vhost '{self.name}'")
 
     def _refuse_name(self, kind: str, name: str) -> None:
-        """Refuse a name that only the broker gives, one that no AMQP 0-9-1 client could say, and line breaks."""
+        """Refuse a name that only the broker gives, one that no AMQP 0-9-1 client could say, and line breaks.
+
+        The name of a management node too: whoever asks for one is to hear that there is none.
+        """
         refuse_line_breaks(kind, name)
         length = len(name.encode(errors="surrogatepass"))
         if length > NAME_BYTES_MAX:
@@ -425,4 +428,8 @@ class RoutingGraph:
         if name.startswith(RESERVED_PREFIX):
             raise AccessRefused(
                 f"{kind} name '{name}' in vhost '{self.name}' contains reserved prefix 'amq.*'; choose another name"
+            )
+        if names_management(name):
+            raise AccessRefused(
+                f"{kind} name '{name}' in vhost '{self.name}' is reserved for a management node; choose another name"
             )
