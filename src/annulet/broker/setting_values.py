@@ -48,13 +48,13 @@ def parse_endpoint(text: str, default_port: int) -> Endpoint:
     host = match["six"] or match["host"] or LOOPBACK
     if re.search(r"\s", host):
         raise ConfigurationError(f"{text!r} is not HOST:PORT: white space in the host")
-    if _is_short_address(host):
-        raise ConfigurationError(f"{text!r}: host {host!r} is no address in four parts; write 127.0.0.1:{default_port}")
     port_text = match["port"]
     if port_text is None:
-        return Endpoint(host, default_port)
+        port_text = str(default_port)
     if not re.fullmatch(r"[0-9]{1,5}", port_text) or int(port_text) > 65_535:
         raise ConfigurationError(f"{text!r}: port {port_text!r} is not a number from 0 to 65535")
+    if _is_short_address(host):
+        raise ConfigurationError(f"{text!r}: host {host!r} is no address in four parts; write 127.0.0.1:{default_port}")
     return Endpoint(host, int(port_text))
 
 
