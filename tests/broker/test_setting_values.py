@@ -23,13 +23,18 @@ from annulet.broker.setting_values import (
         ("[::1]:65535", Endpoint("::1", 65535)),
         ("[::]", Endpoint("::", 7)),
         (" host:2 ", Endpoint("host", 2)),
+        ("10.0.0.1", Endpoint("10.0.0.1", 7)),
+        ("1host.example", Endpoint("1host.example", 7)),
     ],
 )
 def test_endpoints(text: str, expected: Endpoint) -> None:
     assert parse_endpoint(text, 7) == expected
 
 
-@pytest.mark.parametrize("text", ["", " ", "::1", "a:b", "a:65536", "a:-1", "a:", "[::1", "a b:1", "a:1:2"])
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", "::1", "a:b", "a:65536", "a:-1", "a:", "[::1", "a b:1", "a:1:2", "5672:1", "0x10", "127.1", "0x7f.1:9"],
+)
 def test_bad_endpoints(text: str) -> None:
     with pytest.raises(ConfigurationError):
         parse_endpoint(text, 7)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import resource
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -217,3 +218,38 @@ async def test_calls_come_from_the_clients_address(tmp_path: Path) -> None:
         relays = list(here.service._door._connections.values())
         assert [(relay.user, relay.opened, relay.peer.address) for relay in relays] == [("guest", True, LOOPBACK)]
         client.close()
+
+
+async def test_a_connection_leaves_no_reference_cycle() -> None:
+    """A9: asyncio's transports hold a bound method of themselves; both of each connection stayed until a collection."""
+    async with scene() as made:
+        gc.collect()
+        gc.disable()
+        try:
+            for number in range(10):
+                reader, writer = await asyncio.open_connection(LOOPBACK, made.port)
+                writer.write(PREFACE if number % 2 else b"nonsense")
+                if number % 2:
+                    await made.until((number // 2 + 1) * len(PREFACE))
+                else:
+                    await reader.read(1)
+                writer.close()
+            while made.door.admission.connections or len(made.writers) < 5:  # noqa: ASYNC110 - told by another thread
+                await asyncio.sleep(0.001)
+            await asyncio.sleep(0.1)
+            gc.set_debug(gc.DEBUG_SAVEALL)
+            gc.collect()
+            ours = (LOOPBACK, made.port), made.door.server_path  # else they are the test's own
+            left = [
+                thing
+                for thing in gc.garbage
+                if isinstance(thing, asyncio.Transport)
+                and (thing.get_extra_info("sockname") == ours[0] or thing.get_extra_info("peername") == ours[1])
+            ]
+            kinds = {type(thing).__name__ for thing in gc.garbage} & {"Relay", "_ServerSide"}
+        finally:
+            gc.set_debug(0)
+            gc.enable()
+            gc.garbage.clear()
+    assert not left
+    assert not kinds

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from annulet import testing
 from annulet.broker.broker import Broker
-from annulet.broker.configuration import ConfigurationError, Endpoint, load
+from annulet.broker.configuration import ConfigurationError, Endpoint, StartError, load
 from annulet.broker.durable_declarations import DurableDeclarations
 from annulet.core.errors import InvalidArgument
 from annulet.testing.clock import VirtualClock
@@ -46,6 +46,23 @@ def test_a_number_alone_is_a_port_of_this_machine(tmp_path: Path, name: str) -> 
     assert getattr(load(None, {"listeners": {name: "5673"}}), name) == Endpoint("127.0.0.1", 5673)
     with pytest.raises(ConfigurationError, match=rf"--{name}: .*70000.* is not a number from 0 to 65535"):
         load(None, {"listeners": {name: "70000"}})
+
+
+@pytest.mark.parametrize("host", ["0x10", "127.1", "5672", "\uff11\uff12"])
+def test_no_shorter_form_of_an_address_is_a_host(host: str) -> None:
+    """D33: nor are its brothers, of which the system makes addresses as well."""
+    with pytest.raises(ConfigurationError, match=r"--amqp: .* is no address in four parts; write 127\.0\.0\.1:5672"):
+        load(None, {"listeners": {"amqp": f"{host}:5672"}})
+
+
+async def test_an_amqp_listener_that_cannot_be_opened_is_named(broker: Broker) -> None:
+    """D33: the error named neither the listener nor its option."""
+    port = broker.amqp_address[1]
+    with pytest.raises(
+        StartError, match=rf"AMQP listener: cannot listen on 127.0.0.1:{port}: .*; set --amqp HOST:PORT"
+    ):
+        async with testing.broker(http=False, amqp=Endpoint("127.0.0.1", port)):
+            pytest.fail("it cannot listen there")
 
 
 def test_paths_of_a_file_are_relative_to_it_and_those_of_the_command_line_are_not(tmp_path: Path) -> None:

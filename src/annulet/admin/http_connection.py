@@ -145,10 +145,10 @@ class BoundedHttpProtocol(H11Protocol):
         protocol.connection_made(self.transport)
         protocol.shake_hands(b"".join([*head, b"\r\n"]))
 
-    def send_400_response(self, msg: str) -> None:
+    def send_400_response(self, text: str) -> None:
         """Answer what cannot be parsed. Within or behind the last answer of a connection there is no room for one."""
         if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
-            super().send_400_response(msg)
+            super().send_400_response(text)
         elif not self.transport.is_closing():
             self.transport.close()
 

@@ -34,6 +34,7 @@ from annulet.broker.late_collection import LateCollection
 from annulet.broker.leased import NoLeases, NoStages
 from annulet.broker.ledger_queue import LedgerQueue
 from annulet.broker.lingering import LingeringSockets
+from annulet.broker.listening import BACKLOG, listener_error
 from annulet.broker.loop_watch import LoopWatch
 from annulet.broker.management import ManagementOperations
 from annulet.broker.memory import MemoryAlarm
@@ -272,7 +273,10 @@ class Broker:
         for service in self.services:
             await service.start(self)
         endpoint = self.configuration.amqp
-        self._listener = await self.loop.create_server(self._accept, endpoint.host, endpoint.port, backlog=1024)
+        try:
+            self._listener = await self.loop.create_server(self._accept, endpoint.host, endpoint.port, backlog=BACKLOG)
+        except OSError as error:
+            raise listener_error(endpoint, "AMQP", "--amqp", error) from error
         self.amqp_address = self._listener.sockets[0].getsockname()[:2]
         if self.configuration.amqps is not None:
             self._tls_listener, bound = await self.tls.listen("amqps", self.configuration.amqps, self._accept)

@@ -57,7 +57,7 @@ def open_listening_socket(endpoint: Endpoint, listener: str, option: str) -> soc
     try:
         resolved = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except socket.gaierror as error:
-        raise ListenerError(f"{listener} listener: unknown host {endpoint.host!r}; set {option} HOST:PORT") from error
+        raise listener_error(endpoint, listener, option, error) from error
     family, _, _, _, address = resolved[0]
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -69,10 +69,15 @@ def open_listening_socket(endpoint: Endpoint, listener: str, option: str) -> soc
         listening.setblocking(False)
     except OSError as error:
         listening.close()
-        raise ListenerError(
-            f"{listener} listener: cannot listen on {endpoint}: {_why(error)}; set {option} HOST:PORT"
-        ) from error
+        raise listener_error(endpoint, listener, option, error) from error
     return listening
+
+
+def listener_error(endpoint: Endpoint, listener: str, option: str, error: OSError) -> ListenerError:
+    """Return the error that says why a listener could not be opened."""
+    if isinstance(error, socket.gaierror):
+        return ListenerError(f"{listener} listener: unknown host {endpoint.host!r}; set {option} HOST:PORT")
+    return ListenerError(f"{listener} listener: cannot listen on {endpoint}: {_why(error)}; set {option} HOST:PORT")
 
 
 def bound_endpoint(listening: socket.socket) -> Endpoint:

@@ -50,10 +50,19 @@ def parse_endpoint(text: str, default_port: int) -> Endpoint:
         raise ConfigurationError(f"{text!r} is not HOST:PORT: white space in the host")
     port_text = match["port"]
     if port_text is None:
-        return Endpoint(host, default_port)
+        port_text = str(default_port)
     if not re.fullmatch(r"[0-9]{1,5}", port_text) or int(port_text) > 65_535:
         raise ConfigurationError(f"{text!r}: port {port_text!r} is not a number from 0 to 65535")
+    if _is_short_address(host):
+        raise ConfigurationError(f"{text!r}: host {host!r} is no address in four parts; write 127.0.0.1:{default_port}")
     return Endpoint(host, int(port_text))
+
+
+def _is_short_address(host: str) -> bool:
+    """Say whether the system takes a host for an address though it has not its four numbers: 5672, 0x10, 127.1."""
+    if host.replace(".", "").isdecimal():  # digits of other scripts too, which names are normalised from
+        return re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,3}){3}", host, re.ASCII) is None
+    return re.fullmatch(r"(?i)(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+))*", host) is not None
 
 
 def parse_memory(value: int | str) -> int:

@@ -24,7 +24,7 @@ import structlog
 
 from annulet.broker.admission import EXPLANATION_SECONDS, Admission
 from annulet.broker.limited_log import LimitedLog
-from annulet.broker.listening import PeerFacts, is_loopback, open_listening_socket
+from annulet.broker.listening import PeerFacts, is_loopback, open_listening_socket, release_transport
 from annulet.broker.tls import TlsAcceptor, TlsCounters
 from annulet.bulk.http2_frames import EMPTY_SETTINGS, go_away
 from annulet.bulk.message_meter import ROWS_BYTES_MORE, MessageRefusedError, RequestMeter, ResponseMeter
@@ -250,6 +250,7 @@ class Relay(asyncio.Protocol):
             self._connecting.cancel()
         if self._inner is not None:
             self._inner.close()
+        release_transport(self._outer)
 
     def pause_writing(self) -> None:
         """The client reads slower than the server sends."""
@@ -388,8 +389,10 @@ class _ServerSide(asyncio.Protocol):
 
     def __init__(self, relay: Relay) -> None:
         self._relay = relay
+        self._transport: asyncio.BaseTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
         self._relay.server_connected(cast("asyncio.Transport", transport))
 
     def data_received(self, data: bytes) -> None:
@@ -397,6 +400,7 @@ class _ServerSide(asyncio.Protocol):
 
     def connection_lost(self, error: BaseException | None) -> None:  # noqa: ARG002 - either way it has ended
         self._relay.server_ended()
+        release_transport(self._transport)
 
     def pause_writing(self) -> None:
         self._relay.server_full(full=True)
