@@ -1,0 +1,139 @@
+"""Nothing that a client that is logged in sends holds the event loop for long: it is cut, and others have their turns.
+
+What is asserted is that work is cut, not how long it takes: the machine that runs the tests may do other things.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from itertools import pairwise
+
+import pytest
+from pamqp import commands, frame
+
+from annulet import testing
+from annulet.broker.broker import Broker
+from annulet.broker.input_shares import INPUT_SECONDS_MAX
+from annulet.testing.clock import VirtualClock
+from annulet.wire.amqp10.frames import FRAME_AMQP, encode_frame
+from annulet.wire.amqp10.performatives import Begin, encode_performative
+from tests.broker.amqp091.peer import Peer as Amqp091Peer
+from tests.broker.amqp091.peer import turns
+from tests.broker.amqp10.peer import Peer as Amqp10Peer
+from tests.broker.amqp10.peer import message, queue_of
+from tests.broker.conftest import leave
+from tests.broker.stomp.peer import Peer as StompPeer
+
+BEGIN = Begin(None, 0, 100, 100)
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[Broker]:
+    async with testing.broker(http=False, clock=VirtualClock()) as running:
+        yield running.broker
+        leave(running.broker)
+
+
+def slow_processor(broker: Broker, seconds: float) -> Callable[[], float]:
+    """Have each look at the clock of the input come so much later than the one before."""
+    computed = 0.0
+
+    def clock() -> float:
+        nonlocal computed
+        computed += seconds
+        return computed
+
+    broker.inputs.computed = clock
+    return clock
+
+
+async def test_declarations_of_one_read_are_served_in_turns(broker: Broker) -> None:
+    """A8: 64 KiB of queue.declare came in one read after quick publishes, and held the loop for 351 ms."""
+    peer = await Amqp091Peer(broker).open(1)
+    slow_processor(broker, 0.4 * INPUT_SECONDS_MAX)
+    names = [f"q{number}" for number in range(30)]
+    peer.receive(b"".join(frame.marshal(commands.Queue.Declare(queue=name), 1) for name in names))
+    queues = broker.hosts["/"].queues
+    served = [len(queues)]
+    assert not peer.transport.reading
+    while len(queues) < len(names):
+        await turns(1)
+        served.append(len(queues))
+    assert max(after - before for before, after in pairwise(served)) <= 9  # 1, then 8 at most
+    await turns()
+    assert peer.transport.reading
+    answers = [method.queue for method in await peer.take() if isinstance(method, commands.Queue.DeclareOk)]
+    assert answers == names
+    assert broker.inputs.rests >= 3
+
+
+async def test_a_connection_waits_when_others_have_spent_the_turn(broker: Broker) -> None:
+    """A8: what several connections send in one turn is counted together."""
+    first, second = await Amqp091Peer(broker).open(1), await Amqp091Peer(broker).open(1)
+    slow_processor(broker, 1.1 * INPUT_SECONDS_MAX)
+    first.receive(frame.marshal(commands.Queue.Declare(queue="first"), 1))
+    second.receive(frame.marshal(commands.Queue.Declare(queue="second"), 1))
+    assert list(broker.hosts["/"].queues) == ["first"]
+    assert not second.transport.reading
+    await turns()
+    assert list(broker.hosts["/"].queues) == ["first", "second"]
+    assert second.transport.reading
+
+
+async def test_a_connection_may_end_while_its_input_waits(broker: Broker) -> None:
+    """A8: what waits of a connection that is gone is dropped with it."""
+    peer, other = await Amqp091Peer(broker).open(1), await Amqp091Peer(broker).open(1)
+    slow_processor(broker, 1.1 * INPUT_SECONDS_MAX)
+    peer.receive(b"".join(frame.marshal(commands.Queue.Declare(queue=f"q{number}"), 1) for number in range(9)))
+    peer.transport.abort()
+    await turns()
+    assert len(broker.hosts["/"].queues) <= 2
+    await other.send(1, commands.Queue.Declare(queue="other"))
+    await turns()
+    assert "other" in broker.hosts["/"].queues
+
+
+async def test_frames_of_amqp_1_0_are_served_in_turns(broker: Broker) -> None:
+    """A8: the same with frames of AMQP 1.0."""
+    peer = await Amqp10Peer(broker).open()
+    slow_processor(broker, 1.1 * INPUT_SECONDS_MAX)
+    sessions = peer.connection.engine.sessions
+    served = [len(sessions)]
+    peer.receive(b"".join(encode_frame(FRAME_AMQP, number, encode_performative(BEGIN)) for number in range(5, 11)))
+    while len(sessions) < served[0] + 6:
+        served.append(len(sessions))
+        assert not peer.transport.reading
+        await turns(1)
+    assert served[1] == served[0] + 1
+    await turns()
+    assert peer.transport.reading
+    assert broker.inputs.rests >= 3
+
+
+async def test_transfers_of_amqp_1_0_are_served_in_turns(broker: Broker) -> None:
+    """A8: transfers are read on a way of their own, and are cut as well."""
+    peer = await Amqp10Peer(broker).open()
+    queue = queue_of(broker, "q")
+    link = await peer.sender(queue.name)
+    slow_processor(broker, 1.1 * INPUT_SECONDS_MAX)
+    peer.receive(b"".join(peer.transfer(link, message(b"%d" % number)) for number in range(12)))
+    served = [queue.counters.messages_added]
+    while served[-1] < 12:
+        assert not peer.transport.reading
+        await turns(1)
+        served.append(queue.counters.messages_added)
+    assert served[0] == 1
+    assert broker.inputs.rests >= 3
+
+
+async def test_frames_of_stomp_are_served_in_turns(broker: Broker) -> None:
+    """A8: the same with SEND frames of STOMP."""
+    peer = await StompPeer(broker).open()
+    slow_processor(broker, 1.1 * INPUT_SECONDS_MAX)
+    peer.connection.data_received(b"".join(b"SEND\ndestination:/queue/s%d\n\nx\0" % number for number in range(6)))
+    served = [len(broker.hosts["/"].queues)]
+    while served[-1] < 6:
+        await turns(1)
+        served.append(len(broker.hosts["/"].queues))
+    assert served[0] == 1
+    assert broker.inputs.rests >= 3
