@@ -5,14 +5,20 @@ What is asserted is that work is cut, not how long it takes: the machine that ru
 
 from __future__ import annotations
 
+import asyncio
+import socket
+import ssl
+import time
 from collections.abc import AsyncIterator, Callable
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from pamqp import commands, frame
 
 from annulet import testing
 from annulet.broker.broker import Broker
+from annulet.broker.configuration import LOOPBACK, Endpoint
 from annulet.broker.input_shares import INPUT_SECONDS_MAX
 from annulet.testing.clock import VirtualClock
 from annulet.wire.amqp10.frames import FRAME_AMQP, encode_frame
@@ -23,6 +29,7 @@ from tests.broker.amqp10.peer import Peer as Amqp10Peer
 from tests.broker.amqp10.peer import message, queue_of
 from tests.broker.conftest import leave
 from tests.broker.stomp.peer import Peer as StompPeer
+from tests.certificates import Certificates
 
 BEGIN = Begin(None, 0, 100, 100)
 
@@ -137,3 +144,42 @@ async def test_frames_of_stomp_are_served_in_turns(broker: Broker) -> None:
         served.append(len(broker.hosts["/"].queues))
     assert served[0] == 1
     assert broker.inputs.rests >= 3
+
+
+# ---------------------------------------------------------------------- strangers over TLS
+
+
+def hello() -> bytes:
+    """Return what a client sends first."""
+    context = ssl.create_default_context()
+    outgoing = ssl.MemoryBIO()
+    client = context.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    return outgoing.read()
+
+
+async def test_hellos_of_tls_that_come_in_one_turn_are_answered_in_several(tmp_path: Path) -> None:
+    """A8: 300 hellos in one turn held the loop for 71 ms on amqps and 96 ms on https: one signature for each."""
+    settings = Certificates(tmp_path).settings()
+    async with testing.broker(http=False, tls={"amqps": settings}, amqps=Endpoint(LOOPBACK, 0)) as running:
+        broker = running.broker
+        port = int(running.urls["amqps"].rpartition(":")[2])
+        sockets = [socket.create_connection((LOOPBACK, port)) for _ in range(100)]
+        try:
+            first = hello()
+            while broker.admission.handshakes < len(sockets):  # noqa: ASYNC110 - nothing tells
+                await asyncio.sleep(0.01)
+            await turns(20)
+            for client in sockets:
+                client.sendall(first)
+            time.sleep(0.1)  # noqa: ASYNC251 - all of them wait for the loop
+            for client in sockets:
+                client.setblocking(False)
+            for client in sockets:
+                answer = await asyncio.get_running_loop().sock_recv(client, 1)
+                assert answer == b"\x16"  # a record of the hand-shake
+            assert broker.input_turns.cut >= 1
+        finally:
+            for client in sockets:
+                client.close()
