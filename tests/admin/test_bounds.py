@@ -5,7 +5,13 @@ from __future__ import annotations
 from annulet.admin.bounds import LISTED_QUEUES_MAX, bounds
 from annulet.broker.delivery_shares import BROWSER_PART, LEAST_SECONDS, SHARE_LEAST, TURN_DELIVERIES
 from annulet.broker.delivery_shares import TURN_SECONDS as DELIVERIES_SECONDS
-from annulet.broker.input_shares import INPUT_BYTES_FIRST, INPUT_BYTES_LEAST, INPUT_BYTES_MAX, INPUT_SECONDS
+from annulet.broker.input_shares import (
+    INPUT_BYTES_FIRST,
+    INPUT_BYTES_LEAST,
+    INPUT_BYTES_MAX,
+    INPUT_SECONDS,
+    INPUT_SECONDS_MAX,
+)
 from annulet.broker.lost_wakes import CONSUMERS_LOOKED_AT
 from annulet.broker.scanning import BROWSER_SHARE, CHARGED_MAX, SHARE, TURN_SECONDS
 from annulet.broker.spill_pace import SPILL_BEHIND_BYTES
@@ -32,6 +38,7 @@ async def test_what_one_turn_of_the_loop_has_room_for(site: Site) -> None:
     assert (found["input_bytes_per_turn"], found["input_bytes_per_turn_least"]) == (INPUT_BYTES_MAX, INPUT_BYTES_LEAST)
     assert found["input_bytes_per_turn_first"] == INPUT_BYTES_FIRST
     assert found["input_turn_seconds"] == INPUT_SECONDS
+    assert found["input_turn_seconds_most"] == INPUT_SECONDS_MAX
     assert (found["deliveries_per_turn"], found["deliveries_per_turn_least"]) == (TURN_DELIVERIES, SHARE_LEAST)
     assert found["deliveries_per_turn_least_browsing"] * BROWSER_PART == SHARE_LEAST
     assert found["deliveries_turn_seconds"] == DELIVERIES_SECONDS

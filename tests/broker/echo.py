@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from annulet.broker.broker import Broker
 from annulet.broker.sending import SendingSession
 from annulet.broker.transport import ClientConnection
@@ -16,6 +18,8 @@ class EchoEngine:
         self.closed = False
         self.received_since_check = False
         self.limit_hits: dict[str, int] = {}
+        self.look: Callable[[], int] | None = None
+        self.resting = False
         self.lost = 0
         self.output: list[bytes] = []
 

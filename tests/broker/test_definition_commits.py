@@ -12,7 +12,6 @@ import pytest
 from pamqp import commands
 
 from annulet import testing
-from annulet.broker.amqp091.declarations import COMMANDS_AT_ONCE
 from annulet.broker.broker import Broker
 from annulet.store.catalogue import Catalogue
 from annulet.store.data_format import CATALOGUE_FILE
@@ -20,7 +19,7 @@ from annulet.store.definition_groups import DefinitionGroup
 from tests.broker.amqp091.peer import Peer, persistent, turns
 
 QUEUE, EXCHANGE, BASIC = commands.Queue, commands.Exchange, commands.Basic
-COUNT = COMMANDS_AT_ONCE - 1
+COUNT = 15
 
 
 class Gate:
@@ -140,21 +139,6 @@ async def test_a_half_closed_connection_gets_its_answers(disk_broker: Broker) ->
     peer.connection.eof_received()
     assert written(peer) > 0
     disk_broker.definitions.settle()
-
-
-async def test_of_very_many_commands_some_are_served_in_a_turn(disk_broker: Broker) -> None:
-    peer = await Peer(disk_broker).open(1)
-    gate = Gate(disk_broker)
-    count = 3 * COMMANDS_AT_ONCE
-    hand_over(peer, *declares(count))
-    await turns(50)
-    assert len(disk_broker.hosts["/"].queues) == COMMANDS_AT_ONCE, "the rest waits until these are durable"
-    gate.opened.set()
-    found = await peer.take()
-    while len(found) < count:
-        found += await peer.take()
-    assert [method.queue for method in found] == [f"q{number}" for number in range(count)]
-    assert gate.commits == 3
 
 
 async def test_a_clean_stop_writes_what_was_declared(tmp_path: Path) -> None:

@@ -8,7 +8,15 @@ import pytest
 from pamqp import commands, frame
 
 from annulet.broker.broker import Broker
-from annulet.broker.input_shares import INPUT_BYTES_LEAST, INPUT_BYTES_MAX, INPUT_SECONDS, InputShares
+from annulet.broker.input_shares import (
+    INPUT_BYTES_LEAST,
+    INPUT_BYTES_MAX,
+    INPUT_SECONDS,
+    INPUT_SECONDS_MAX,
+    LOOK_FRAMES_MAX,
+    LOOK_SECONDS,
+    InputShares,
+)
 from tests.broker.amqp091.peer import Peer, turns
 from tests.broker.echo import connected
 
@@ -131,3 +139,76 @@ async def test_what_is_left_in_the_socket_comes_with_the_next_turns(broker: Brok
     await slow.ended
     assert sum(reads) == size
     assert reads[:3] == [32 << 10, 16 << 10, 8 << 10]
+
+
+# ---------------------------------------------------------------------- what a turn has no time for
+
+
+class Processor:
+    """How long the loop's thread has computed, as a test says."""
+
+    def __init__(self) -> None:
+        self.seconds = 1.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+class Resting:
+    """A connection that takes ``seconds`` for what rests."""
+
+    def __init__(self, inputs: InputShares, processor: Processor, seconds: float) -> None:
+        self.inputs, self.processor, self.seconds = inputs, processor, seconds
+        self.ended = 0
+
+    def end_rest(self) -> None:
+        self.ended += 1
+        began = self.inputs.begin()
+        self.processor.seconds += self.seconds
+        self.inputs.handled(None, 0, began)
+
+
+def test_a_turn_has_time_for_input_until_it_is_spent() -> None:
+    processor = Processor()
+    inputs = InputShares(processor)
+    began = inputs.begin()
+    processor.seconds += 0.9 * INPUT_SECONDS_MAX
+    assert inputs.look() >= 1
+    processor.seconds += 0.2 * INPUT_SECONDS_MAX
+    assert inputs.look() == 0
+    inputs.handled(None, 0, began)
+    assert not inputs.has_time()
+    inputs.begin()
+    assert inputs.look() == 0  # of another connection in the same turn
+    inputs.turn_ended()
+    inputs.begin()
+    assert inputs.has_time()
+    assert inputs.look() >= 1
+
+
+def test_frames_that_take_long_are_followed_by_a_look_at_the_clock_sooner() -> None:
+    processor = Processor()
+    inputs = InputShares(processor)
+    inputs.begin()
+    processor.seconds += LOOK_SECONDS / 100
+    assert inputs.look() == LOOK_FRAMES_MAX
+    processor.seconds += 3.9 * LOOK_SECONDS
+    assert inputs.look() == 2  # 8 frames took four times what they may
+    processor.seconds += 3.9 * LOOK_SECONDS
+    assert inputs.look() == 1
+    processor.seconds += LOOK_SECONDS / 100
+    assert inputs.look() == LOOK_FRAMES_MAX
+
+
+async def test_connections_that_rest_go_on_in_turns_that_have_time() -> None:
+    processor = Processor()
+    inputs = InputShares(processor)
+    clients = [Resting(inputs, processor, seconds) for seconds in (0.6 * INPUT_SECONDS_MAX,) * 5]
+    for client in clients:
+        inputs.rest(client)
+    seen = []
+    for _ in range(3):
+        await asyncio.sleep(0)
+        seen.append([client.ended for client in clients])
+    assert seen == [[1, 1, 0, 0, 0], [1, 1, 1, 1, 0], [1, 1, 1, 1, 1]]
+    assert inputs.rests == 5

@@ -13,6 +13,7 @@ import structlog
 
 from annulet.broker.admission import Admission
 from annulet.broker.configuration import LOOPBACK, BrokerConfiguration, Endpoint
+from annulet.broker.input_turns import InputTurns
 from annulet.broker.limits import Limits
 from annulet.broker.tls_listeners import TlsListeners
 from tests.certificates import Certificates
@@ -46,7 +47,7 @@ class Site:
             limits=Limits(max_handshakes=handshakes),
         )
         self.admission = Admission(configuration.limits)
-        self.listeners = TlsListeners(configuration, self.admission)
+        self.listeners = TlsListeners(configuration, self.admission, InputTurns())
         server, bound = await self.listeners.listen("amqps", Endpoint(LOOPBACK, 0), make)
         self.servers.append(server)
         self.port = bound.port

@@ -1,27 +1,199 @@
-"""Issue 30, A8: nothing that a client sends holds the event loop for long."""
+"""Nothing that a client that is logged in sends holds the event loop for long: it is cut, and others have their turns.
+
+What is asserted is that work is cut, not how long it takes: the machine that runs the tests may do other things.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import socket
+import ssl
 import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from itertools import pairwise
+from pathlib import Path
 
+import pytest
 from pamqp import commands, frame
 
 from annulet import testing
-from annulet.broker.amqp091.declarations import COMMANDS_AT_ONCE
 from annulet.broker.broker import Broker
+from annulet.broker.configuration import LOOPBACK, Endpoint
 from annulet.broker.durable_declarations import DurableDeclarations
+from annulet.broker.input_shares import INPUT_SECONDS_MAX
 from annulet.core.dropped_edges import SLICE_EDGES, SLICE_QUEUES
 from annulet.store.definition_groups import DefinitionGroup
-from tests.broker.amqp091.peer import Peer, turns
-from tests.broker.conftest import disk_broker
+from annulet.testing.clock import VirtualClock
+from annulet.wire.amqp10.frames import FRAME_AMQP, encode_frame
+from annulet.wire.amqp10.performatives import Begin, encode_performative
+from tests.broker.amqp091.peer import Peer as Amqp091Peer
+from tests.broker.amqp091.peer import turns
+from tests.broker.amqp10.peer import Peer as Amqp10Peer
+from tests.broker.amqp10.peer import message, queue_of
+from tests.broker.conftest import disk_broker, leave
+from tests.broker.stomp.peer import Peer as StompPeer
+from tests.certificates import Certificates
 
 __all__ = ["disk_broker"]
 
-QUEUE = commands.Queue
+BEGIN = Begin(None, 0, 100, 100)
 CONNECTIONS = 8
 PIPELINED = 300
 BINDINGS = 4000
 EXCLUSIVE = 1000
+STEP = 16
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[Broker]:
+    async with testing.broker(http=False, clock=VirtualClock()) as running:
+        yield running.broker
+        leave(running.broker)
+
+
+def slow_processor(broker: Broker, seconds: float) -> Callable[[], float]:
+    """Have each look at the clock of the input come so much later than the one before."""
+    computed = 0.0
+
+    def clock() -> float:
+        nonlocal computed
+        computed += seconds
+        return computed
+
+    broker.inputs.computed = clock
+    return clock
+
+
+async def test_declarations_of_one_read_are_served_in_turns(broker: Broker) -> None:
+    """A8: 64 KiB of queue.declare came in one read after quick publishes, and held the loop for 351 ms."""
+    peer = await Amqp091Peer(broker).open(1)
+    slow_processor(broker, 0.4 * INPUT_SECONDS_MAX)
+    names = [f"q{number}" for number in range(30)]
+    peer.receive(b"".join(frame.marshal(commands.Queue.Declare(queue=name), 1) for name in names))
+    queues = broker.hosts["/"].queues
+    served = [len(queues)]
+    assert not peer.transport.reading
+    while len(queues) < len(names):
+        await turns(1)
+        served.append(len(queues))
+    assert max(after - before for before, after in pairwise(served)) <= 9  # 1, then 8 at most
+    await turns()
+    assert peer.transport.reading
+    answers = [method.queue for method in await peer.take() if isinstance(method, commands.Queue.DeclareOk)]
+    assert answers == names
+    assert broker.inputs.rests >= 3
+
+
+async def test_a_connection_waits_when_others_have_spent_the_turn(broker: Broker) -> None:
+    """A8: what several connections send in one turn is counted together."""
+    first, second = await Amqp091Peer(broker).open(1), await Amqp091Peer(broker).open(1)
+    slow_processor(broker, 1.1 * INPUT_SECONDS_MAX)
+    first.receive(frame.marshal(commands.Queue.Declare(queue="first"), 1))
+    second.receive(frame.marshal(commands.Queue.Declare(queue="second"), 1))
+    assert list(broker.hosts["/"].queues) == ["first"]
+    assert not second.transport.reading
+    await turns()
+    assert list(broker.hosts["/"].queues) == ["first", "second"]
+    assert second.transport.reading
+
+
+async def test_a_connection_may_end_while_its_input_waits(broker: Broker) -> None:
+    """A8: what waits of a connection that is gone is dropped with it."""
+    peer, other = await Amqp091Peer(broker).open(1), await Amqp091Peer(broker).open(1)
+    slow_processor(broker, 1.1 * INPUT_SECONDS_MAX)
+    peer.receive(b"".join(frame.marshal(commands.Queue.Declare(queue=f"q{number}"), 1) for number in range(9)))
+    peer.transport.abort()
+    await turns()
+    assert len(broker.hosts["/"].queues) <= 2
+    await other.send(1, commands.Queue.Declare(queue="other"))
+    await turns()
+    assert "other" in broker.hosts["/"].queues
+
+
+async def test_frames_of_amqp_1_0_are_served_in_turns(broker: Broker) -> None:
+    """A8: the same with frames of AMQP 1.0."""
+    peer = await Amqp10Peer(broker).open()
+    slow_processor(broker, 1.1 * INPUT_SECONDS_MAX)
+    sessions = peer.connection.engine.sessions
+    served = [len(sessions)]
+    peer.receive(b"".join(encode_frame(FRAME_AMQP, number, encode_performative(BEGIN)) for number in range(5, 11)))
+    while len(sessions) < served[0] + 6:
+        served.append(len(sessions))
+        assert not peer.transport.reading
+        await turns(1)
+    assert served[1] == served[0] + 1
+    await turns()
+    assert peer.transport.reading
+    assert broker.inputs.rests >= 3
+
+
+async def test_transfers_of_amqp_1_0_are_served_in_turns(broker: Broker) -> None:
+    """A8: transfers are read on a way of their own, and are cut as well."""
+    peer = await Amqp10Peer(broker).open()
+    queue = queue_of(broker, "q")
+    link = await peer.sender(queue.name)
+    slow_processor(broker, 1.1 * INPUT_SECONDS_MAX)
+    peer.receive(b"".join(peer.transfer(link, message(b"%d" % number)) for number in range(12)))
+    served = [queue.counters.messages_added]
+    while served[-1] < 12:
+        assert not peer.transport.reading
+        await turns(1)
+        served.append(queue.counters.messages_added)
+    assert served[0] == 1
+    assert broker.inputs.rests >= 3
+
+
+async def test_frames_of_stomp_are_served_in_turns(broker: Broker) -> None:
+    """A8: the same with SEND frames of STOMP."""
+    peer = await StompPeer(broker).open()
+    slow_processor(broker, 1.1 * INPUT_SECONDS_MAX)
+    peer.connection.data_received(b"".join(b"SEND\ndestination:/queue/s%d\n\nx\0" % number for number in range(6)))
+    served = [len(broker.hosts["/"].queues)]
+    while served[-1] < 6:
+        await turns(1)
+        served.append(len(broker.hosts["/"].queues))
+    assert served[0] == 1
+    assert broker.inputs.rests >= 3
+
+
+# ---------------------------------------------------------------------- strangers over TLS
+
+
+def hello() -> bytes:
+    """Return what a client sends first."""
+    context = ssl.create_default_context()
+    outgoing = ssl.MemoryBIO()
+    client = context.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    return outgoing.read()
+
+
+async def test_hellos_of_tls_that_come_in_one_turn_are_answered_in_several(tmp_path: Path) -> None:
+    """A8: 300 hellos in one turn held the loop for 71 ms on amqps and 96 ms on https: one signature for each."""
+    settings = Certificates(tmp_path).settings()
+    async with testing.broker(http=False, tls={"amqps": settings}, amqps=Endpoint(LOOPBACK, 0)) as running:
+        broker = running.broker
+        port = int(running.urls["amqps"].rpartition(":")[2])
+        sockets = [socket.create_connection((LOOPBACK, port)) for _ in range(100)]
+        try:
+            first = hello()
+            while broker.admission.handshakes < len(sockets):  # noqa: ASYNC110 - nothing tells
+                await asyncio.sleep(0.01)
+            await turns(20)
+            for client in sockets:
+                client.sendall(first)
+            time.sleep(0.1)  # noqa: ASYNC251 - all of them wait for the loop
+            for client in sockets:
+                client.setblocking(False)
+            for client in sockets:
+                answer = await asyncio.get_running_loop().sock_recv(client, 1)
+                assert answer == b"\x16"  # a record of the hand-shake
+            assert broker.input_turns.cut >= 1
+        finally:
+            for client in sockets:
+                client.close()
 
 
 async def test_pipelined_durable_declarations_share_their_commits(disk_broker: Broker) -> None:
@@ -34,11 +206,10 @@ async def test_pipelined_durable_declarations_share_their_commits(disk_broker: B
         run(group)
 
     disk_broker.catalogue.groups._run = noting
-    peers = [await Peer(disk_broker).open(1) for _ in range(CONNECTIONS)]
+    peers = [await Amqp091Peer(disk_broker).open(1) for _ in range(CONNECTIONS)]
     for number, peer in enumerate(peers):
-        methods = [QUEUE.Declare(queue=f"{number}-{each}", durable=True) for each in range(PIPELINED)]
+        methods = [commands.Queue.Declare(queue=f"{number}-{each}", durable=True) for each in range(PIPELINED)]
         peer.receive(b"".join(frame.marshal(method, 1) for method in methods))
-        assert len(disk_broker.hosts["/"].queues) <= (number + 1) * COMMANDS_AT_ONCE, "one turn takes some"
     for number, peer in enumerate(peers):
         found = await peer.take()
         while len(found) < PIPELINED:
@@ -76,10 +247,10 @@ async def test_a_connection_with_very_many_exclusive_queues_ends_in_slices() -> 
     """A8, brother: connection close with 10,000 exclusive queues."""
     async with testing.broker(http=False) as running:
         broker = running.broker
-        peer = await Peer(broker).open(1)
-        for first in range(0, EXCLUSIVE, COMMANDS_AT_ONCE):
-            names = range(first, min(first + COMMANDS_AT_ONCE, EXCLUSIVE))
-            await peer.send(1, *[QUEUE.Declare(queue=f"q{number}", exclusive=True) for number in names])
+        peer = await Amqp091Peer(broker).open(1)
+        for first in range(0, EXCLUSIVE, STEP):
+            names = range(first, min(first + STEP, EXCLUSIVE))
+            await peer.send(1, *[commands.Queue.Declare(queue=f"q{number}", exclusive=True) for number in names])
         while len(broker.hosts["/"].queues) < EXCLUSIVE:
             await turns()
         slices = broker.worker.slices

@@ -18,7 +18,13 @@ from annulet.broker.amqp091.getting import GETS_WAITING_MAX, LIMIT_GETS
 from annulet.broker.delivery_shares import BROWSER_PART, LEAST_SECONDS, SHARE_LEAST, TURN_DELIVERIES
 from annulet.broker.delivery_shares import TURN_SECONDS as DELIVERIES_SECONDS
 from annulet.broker.history import COUNTERS_MILLISECONDS
-from annulet.broker.input_shares import INPUT_BYTES_FIRST, INPUT_BYTES_LEAST, INPUT_BYTES_MAX, INPUT_SECONDS
+from annulet.broker.input_shares import (
+    INPUT_BYTES_FIRST,
+    INPUT_BYTES_LEAST,
+    INPUT_BYTES_MAX,
+    INPUT_SECONDS,
+    INPUT_SECONDS_MAX,
+)
 from annulet.broker.input_turns import PIECE_BYTES
 from annulet.broker.input_turns import TURN_SECONDS as STRANGER_SECONDS
 from annulet.broker.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, STRANGER_BYTES_MAX
@@ -158,6 +164,7 @@ def _bounds_of_input() -> dict[str, float]:
         "input_bytes_per_turn_first": INPUT_BYTES_FIRST,
         "input_bytes_per_turn_least": INPUT_BYTES_LEAST,
         "input_turn_seconds": INPUT_SECONDS,
+        "input_turn_seconds_most": INPUT_SECONDS_MAX,
         "stranger_turn_seconds": STRANGER_SECONDS,
         "stranger_piece_bytes": PIECE_BYTES,
     }

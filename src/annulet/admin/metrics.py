@@ -292,6 +292,7 @@ def _turns(broker: Broker) -> dict[str, tuple[str, float]]:
             "Times less is read of a connection from then on, as what it sends takes long",
             inputs.reads_cut,
         ),
+        "input_rests": ("Times what a client sent waited for another turn, as this one had no time left", inputs.rests),
         "spill_pace_waits": (
             (
                 "Times a connection was not read until bodies were spilled, as memory held far more than the body "

@@ -218,7 +218,7 @@ class Broker:
             raise
 
     async def _recover(self) -> None:
-        self.tls = TlsListeners(self.configuration, self.admission)
+        self.tls = TlsListeners(self.configuration, self.admission, self.input_turns)
         directory = self.configuration.data_directory
         new = False  # the catalogue
         if directory is not None:

@@ -1,17 +1,23 @@
-"""How much of what a client sent is read at once, by how long it takes to handle.
+"""How much of what clients sent is handled in one turn of the event loop, by how long it takes.
 
-What was read is handled whole, in one turn of the event loop. Publishes of 64 KiB take a third of a millisecond, as
-many acknowledgements with the deliveries that they make room for 14, and where four consumers acknowledge in one turn,
-four times that. So who takes long is read less at once: what is left stays in the socket until the next turn.
+Publishes of 64 KiB take a third of a millisecond, as many acknowledgements with the deliveries that they make room for
+14, and where four consumers acknowledge in one turn, four times that. So less is read at once of a connection whose
+input takes long: what is left stays in the socket until the next turn.
+
+That looks back. What comes next may take far longer than what came before: 64 KiB hold 1,000 declarations, or 1,000
+publishes to an exchange with 1,000 queues. So the engines ask between frames whether the turn has time left. If it has
+not, the rest waits: the connection is not read, and those that wait take turns.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
-from typing import TYPE_CHECKING, Final
+from collections import deque
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    import asyncio
+    from collections.abc import Callable
 
 INPUT_BYTES_MAX: Final = 64 << 10
 """Bytes that are read from a socket at once, and handled in one turn. Publishes of 1 KiB take as much processor time
@@ -27,6 +33,23 @@ INPUT_BYTES_FIRST: Final = 16 << 10
 INPUT_SECONDS: Final = 0.005
 """Computing time of what is handled in one turn, of all connections together that have more to be read."""
 
+INPUT_SECONDS_MAX: Final = 0.015
+"""Computing time after which no more frames of clients are handled in a turn: three times what reads are cut to, so
+that only surprises meet it. With the shares of deliveries, strangers and sliced work a turn stays below 50 ms."""
+
+LOOK_SECONDS: Final = 0.001
+"""Computing time of the frames between two looks at the clock, by what those before took."""
+
+LOOK_FRAMES_MAX: Final = 8
+"""Frames between two looks at the clock at most: a look takes 0.5 µs."""
+
+
+class RestingClient(Protocol):
+    """A connection whose input waits for a turn."""
+
+    def end_rest(self) -> None:
+        """Serve what rested, as far as there is time."""
+
 
 class InputShares:
     """How much may be read of each connection, so that what is handled in a turn takes ``INPUT_SECONDS`` at most.
@@ -35,26 +58,57 @@ class InputShares:
     transports: it is all there is to remember. Belongs to the event loop.
     """
 
-    def __init__(self) -> None:
-        self.computed = time.thread_time  # seconds the loop's thread has computed
+    def __init__(self, computed: Callable[[], float] = time.thread_time) -> None:
+        self.computed = computed  # seconds the loop's thread has computed
         self.reads_cut = 0  # times less was to be read of a connection from then on
+        self.rests = 0  # times what was read waited for another turn
         self._sharing = 1  # connections that have more to be read, by the last turn
         self._full = 0  # of this turn
+        self._spent = 0.0  # seconds of this turn
+        self._until = 0.0  # how long the thread will have computed when the turn has no time left
+        self._looked = 0.0  # how long it had at the last look
+        self._frames = 1  # that may be served between that look and the next
+        self._waiting: deque[RestingClient] = deque()
+        self._scheduled = False
 
     def turn_ended(self) -> None:
-        """All that was read in this turn of the loop has been handled."""
+        """All that was read in this turn of the loop has been handled, or rests."""
         self._sharing = max(1, self._full)
         self._full = 0
+        self._spent = 0.0
+
+    def has_time(self) -> bool:
+        """Say whether this turn has time for more input."""
+        return self._spent < INPUT_SECONDS_MAX
+
+    def begin(self) -> float:
+        """Note that input is about to be handled. Returns how long the thread has computed."""
+        now = self._looked = self.computed()
+        self._until = now + INPUT_SECONDS_MAX - self._spent
+        self._frames = 1
+        return now
+
+    def look(self) -> int:
+        """Say how many frames of the input that is handled may be served before the next look; 0: it has to rest."""
+        now = self.computed()
+        if now >= self._until:
+            return 0
+        took = now - self._looked
+        self._looked = now
+        frames = int(self._frames * LOOK_SECONDS / took) if took else LOOK_FRAMES_MAX
+        self._frames = max(1, min(LOOK_FRAMES_MAX, frames))
+        return self._frames
 
     def handled(self, transport: asyncio.Transport | None, size: int, began: float) -> None:
         """Note that so many bytes were handled, and how long the thread had computed before; set how many may be next.
 
         What a transport has decrypted comes as it does.
         """
+        took = self.computed() - began
+        self._spent += took
         limit = getattr(transport, "max_size", 0)  # of asyncio's selector transports; there is no method to set it
         if transport is None or not limit:
             return
-        took = self.computed() - began
         share = INPUT_SECONDS / self._sharing
         full = size >= limit
         self._full += full
@@ -64,6 +118,30 @@ class InputShares:
             _set(transport, cut)
         elif full and took < share / 2:
             _set(transport, min(INPUT_BYTES_MAX, 2 * limit))
+
+    # ------------------------------------------------------------------ what a turn had no time for
+
+    def rest(self, client: RestingClient) -> None:
+        """Let a connection wait for its turn."""
+        self.rests += 1
+        self._waiting.append(client)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    def _turn(self) -> None:
+        """A new turn of the loop, before anything is read in it: those that wait go on, the first first."""
+        self._scheduled = False
+        self._spent = 0.0
+        for _ in range(len(self._waiting)):
+            if not self.has_time():
+                break
+            self._waiting.popleft().end_rest()
+        if self._waiting:
+            self._schedule()
 
 
 def _set(transport: asyncio.Transport, size: int) -> None:

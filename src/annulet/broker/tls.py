@@ -11,6 +11,7 @@ import ssl
 import time
 import weakref
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -20,6 +21,7 @@ import structlog
 from annulet.broker.configuration import StartError
 from annulet.broker.limited_log import LimitedLog
 from annulet.broker.listening import PeerFacts, is_loopback, release_transport
+from annulet.broker.paced_handshake import PacedHandshake
 from annulet.broker.validity import CertificateError, validity_of
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from annulet.broker.admission import Admission
     from annulet.broker.configuration import BrokerConfiguration
+    from annulet.broker.paced_handshake import HandshakePace
     from annulet.broker.tls_settings import CertificateName, TlsSettings
 
 logger = structlog.get_logger(__name__)
@@ -272,6 +275,7 @@ class TlsAcceptor:
         counters: TlsCounters,
         timeout: float,
         log: LimitedLog,
+        pace: HandshakePace,
         *,
         watched: bool = True,
     ) -> None:
@@ -281,6 +285,7 @@ class TlsAcceptor:
         self._counters = counters
         self._timeout = timeout
         self._log = log
+        self._pace = pace
         self._watched = watched
         self._task: asyncio.Task[None] | None = None
         self._early: list[bytes] = []
@@ -296,6 +301,14 @@ class TlsAcceptor:
             transport.abort()
             return
         transport.pause_reading()  # what comes belongs to the hand-shake, not to this object
+        self._pace.begin(partial(self._begin, transport, facts))
+
+    def _begin(self, transport: asyncio.Transport, facts: PeerFacts) -> None:
+        if self._lost or transport.is_closing():  # while others began
+            self._admission.handshake_ended(facts)
+            self._note_failure(facts, ConnectionResetError("the peer hung up"))
+            release_transport(transport)
+            return
         self._task = asyncio.get_running_loop().create_task(self._shake_hands(transport, facts))
 
     def data_received(self, data: bytes) -> None:
@@ -321,6 +334,8 @@ class TlsAcceptor:
         loop = asyncio.get_running_loop()
         started = loop.time()
         keeper = cast("asyncio.Protocol", self)
+        paced = PacedHandshake(self._pace.turns)
+        loop.call_soon(paced.step_in, transport)  # once start_tls has put its protocol there, before it is told
         try:
             secured = await loop.start_tls(
                 transport,
@@ -342,6 +357,7 @@ class TlsAcceptor:
             self._log.defect("defect in a TLS handshake", error, listener=self._listener.name, peer=str(peer))
             return
         finally:
+            paced.finish()
             self._admission.handshake_ended(peer)
         if secured is None or self._lost:
             self._note_failure(peer, ConnectionResetError("the peer hung up"))

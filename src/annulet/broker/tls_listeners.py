@@ -9,6 +9,7 @@ import structlog
 
 from annulet.broker.limited_log import LimitedLog
 from annulet.broker.listening import bound_endpoint, open_listening_socket
+from annulet.broker.paced_handshake import HandshakePace
 from annulet.broker.tls import TlsAcceptor, TlsCounters, TlsListener
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from annulet.broker.admission import Admission
     from annulet.broker.configuration import BrokerConfiguration, Endpoint
+    from annulet.broker.input_turns import InputTurns
 
 logger = structlog.get_logger(__name__)
 
@@ -28,10 +30,11 @@ class TlsListeners:
     Raises :class:`annulet.broker.tls.TlsError` when the files of one cannot be used.
     """
 
-    def __init__(self, configuration: BrokerConfiguration, admission: Admission) -> None:
+    def __init__(self, configuration: BrokerConfiguration, admission: Admission, turns: InputTurns) -> None:
         self.counters = TlsCounters()
         self.listeners = {name: TlsListener(name, settings) for name, settings in configuration.tls.items()}
         self._admission = admission
+        self._pace = HandshakePace(turns)
         self._timeout = configuration.handshake_timeout
         self._log = LimitedLog(logger)
 
@@ -52,7 +55,14 @@ class TlsListeners:
 
         def accept() -> asyncio.BaseProtocol:
             acceptor = TlsAcceptor(
-                listener, make_protocol, self._admission, self.counters, self._timeout, self._log, watched=watched
+                listener,
+                make_protocol,
+                self._admission,
+                self.counters,
+                self._timeout,
+                self._log,
+                self._pace,
+                watched=watched,
             )
             return cast("asyncio.BaseProtocol", acceptor)
 

@@ -67,6 +67,8 @@ class ConnectionEngine(Protocol):
     closed: bool
     received_since_check: bool
     limit_hits: dict[str, int]
+    look: Callable[[], int] | None
+    resting: bool
 
     @property
     def output_size(self) -> int:
@@ -158,7 +160,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self._written = 0  # bytes written before its end
         self._share = 0  # how many may be, since the first of them
         self._until = 0.0  # how long the loop's thread will have computed when they have taken long enough
-        self._reading_paused = False
+        self._reading_paused = self._rests = False  # rests: what was read waits for a turn that has time for it
         self._blocked_told = False
         self.transacted_bytes = 0  # held by open transactions of its sessions
         self._unfinished = 0  # bytes that the broker's account of unfinished work has of it
@@ -226,9 +228,36 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self._paced = None
 
     def _receive(self, data: bytes) -> None:
-        began = self._inputs.computed()
+        inputs = self._inputs
+        began = inputs.begin()
+        if self.opened and not inputs.has_time():
+            self.engine.resting = True
         self.serve(data)
-        self._inputs.handled(self.transport, len(data), began)
+        inputs.handled(self.transport, len(data), began)
+        if self.engine.resting and not self._rests:
+            self._rest()
+
+    def look(self) -> int:
+        """Say how many frames of a client that is logged in may be served now. With 0 the rest waits for its turn."""
+        steps = self._inputs.look()
+        if not steps and not self._rests:
+            self._rest()
+        return steps
+
+    def _rest(self) -> None:
+        """Read nothing until what was read is served."""
+        self._rests = True
+        self._inputs.rest(self)
+        if self.transport is not None and not self._reading_paused and not self.transport.is_closing():
+            self._reading_paused = True
+            self.transport.pause_reading()
+
+    def end_rest(self) -> None:
+        """Serve what rested, as far as there is time: the connection has its turn."""
+        self._rests = self.engine.resting = False
+        if not self.lost:
+            self.now = self.broker.clock()
+            self._receive(b"")
 
     def serve(self, data: bytes) -> None:
         """Handle input; without any, what waited until its answers could be written."""
@@ -299,6 +328,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self.engine.connection_lost()
         finally:  # else a defect would keep what is held, and exclusive queues, until a restart
             self.ended()
+            self.engine.look = None  # it leads back to the connection
             if self.access is not None:
                 self.access.connection_ended()
             release_transport(self.transport)
@@ -396,7 +426,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self._pace_reading(transport)
         if self.holding and not self._reading_paused:
             self.now = self.broker.clock()
-            self.serve(b"")
+            self._receive(b"")
 
     def _write(self, transport: asyncio.Transport, buffers: list[bytes]) -> None:
         output = b"".join(buffers)
@@ -472,7 +502,8 @@ class ClientConnection(Generic[EngineT, SessionT]):
         unread = self._transport_paused and transport.get_write_buffer_size() > self._paused_at + ANSWER_BYTES_MAX
         only = held and not must_be_heard(self.channels.values(), idle=not spill_full)
         waits = (alarmed or only) and not self.transacted_bytes
-        paused = waits or unread or (self._spill_waits == SPILL_BEHIND and self.running)
+        behind = self._spill_waits == SPILL_BEHIND and self.running
+        paused = waits or unread or behind or self._rests
         if paused != self._reading_paused:
             self._reading_paused = paused
             if unread:
@@ -579,6 +610,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         """Open a virtual host that the user may enter. ``records``: see :class:`~annulet.broker.access.Access`."""
         broker = self.broker
         self.host = host
+        self.engine.look = self.look
         self.access = Access(broker.authenticator, broker.catalogue, host, self.user_name, owner=self, records=records)
 
     def require_access(self) -> Access:

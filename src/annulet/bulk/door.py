@@ -23,8 +23,10 @@ import msgspec
 import structlog
 
 from annulet.broker.admission import EXPLANATION_SECONDS, Admission
+from annulet.broker.input_turns import InputTurns
 from annulet.broker.limited_log import LimitedLog
 from annulet.broker.listening import PeerFacts, is_loopback, open_listening_socket, release_transport
+from annulet.broker.paced_handshake import HandshakePace
 from annulet.broker.tls import TlsAcceptor, TlsCounters
 from annulet.bulk.http2_frames import EMPTY_SETTINGS, go_away
 from annulet.bulk.message_meter import ROWS_BYTES_MORE, MessageRefusedError, RequestMeter, ResponseMeter
@@ -74,6 +76,7 @@ class Door:
         self._directory = Path(tempfile.mkdtemp(prefix="annulet-bulk-"))  # only this user may enter it
         self._connections: dict[str, Relay] = {}
         self._next = 0
+        self._pace = HandshakePace(InputTurns())
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="annulet-bulk-door", daemon=True)
         self._servers: list[asyncio.Server] = []
@@ -150,7 +153,14 @@ class Door:
 
     def _acceptor(self, tls: TlsListener) -> asyncio.BaseProtocol:
         acceptor = TlsAcceptor(
-            tls, partial(Relay, self), self.admission, TlsCounters(), self.login_seconds, self.log, watched=False
+            tls,
+            partial(Relay, self),
+            self.admission,
+            TlsCounters(),
+            self.login_seconds,
+            self.log,
+            self._pace,
+            watched=False,
         )
         return cast("asyncio.BaseProtocol", acceptor)
 

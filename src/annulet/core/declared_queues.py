@@ -318,7 +318,8 @@ class DeclaredQueues(Publishing):
 
     def check_consumer(self, queue: Queue, *, exclusive: bool) -> None:
         """Check that one more consumer may be attached. Raises :class:`AccessRefused` (AMQP 0-9-1 §1.8.3.3)."""
-        if any(consumer.exclusive for consumer in queue.consumers):
+        # An exclusive consumer lets no other take messages: of more than one none is looked at.
+        if queue.takers <= 1 and any(consumer.exclusive for consumer in queue.consumers):
             raise AccessRefused(
                 f"queue '{queue.name}' in vhost '{self.name}' in exclusive use by another consumer; "
                 "cancel that one first"

@@ -30,11 +30,6 @@ REPLY_CODES: Final[dict[type[Exception], int]] = {
 }
 
 
-COMMANDS_AT_ONCE: Final = 16
-"""Declarations, bindings and the like of one connection that are served in one turn of the loop: 2 ms of it, some
-0.1 ms each. What has been read behind them is served in the next, when they are durable."""
-
-
 @contextmanager
 def translated() -> Iterator[None]:
     """Give errors of the core and of the catalogue their reply codes."""
@@ -61,15 +56,10 @@ class DeclaringHandler(ConnectionHandler):
     def __init__(self, channels: dict[int, Channel]) -> None:
         self.channels = channels  # of the connection
         self._topology: Topology | None = None  # from connection.open on
-        self._commands = 0  # since the engine rested
 
     def _declare(self, channel: int) -> tuple[Topology, Channel]:
         topology = self._topology
         assert topology is not None
-        self._commands += 1
-        if self._commands >= COMMANDS_AT_ONCE:
-            self._commands = 0
-            topology.engine.rest()
         return topology, self.channels[channel]
 
     def consume(

@@ -64,6 +64,10 @@ class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
         """``STOMP`` and the version."""
         return f"STOMP {self.engine.version}" if self.opened else "STOMP"
 
+    def go_on(self) -> None:
+        """Serve the input that rested."""
+        self.engine.go_on()
+
     def _trace(self, line: str, incoming: bool) -> None:
         if self._trace_line is not None:
             self._trace_line(f"<- {line}" if incoming else f"-> {line}")

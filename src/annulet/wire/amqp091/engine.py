@@ -8,6 +8,7 @@ with header and one body frame, and basic.ack, are read in place; all else takes
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from librt.strings import read_i32_be, read_i64_be
@@ -77,6 +78,9 @@ class ConnectionEngine(ChannelLifecycle):
     While ``holding``, input waits because too much of what it asked for has not been taken: after ``take_output`` call
     :meth:`go_on`.
 
+    ``engine.look`` may be set to what says how many frames may be served before it is asked again. When it answers 0,
+    or when the owner sets ``engine.resting``, input waits until the owner clears ``resting`` and calls :meth:`go_on`.
+
     ``engine.trace`` may be set to what takes each frame as a line (``<-`` from the peer, ``->`` to it); all frames then
     take the general path.
 
@@ -108,7 +112,9 @@ class ConnectionEngine(ChannelLifecycle):
         self.max_unauthenticated_bytes = max_unauthenticated_bytes
         self._unauthenticated_bytes = 0
         self.holding = False  # input waits for output to be taken
-        self._resting = False  # it waits for :meth:`go_on`, however little output there is
+        self.look: Callable[[], int] | None = None
+        self.resting = False
+        self._steps = 1  # frames that are served before the owner is asked again
         self._serving = False  # within _serve
         self._chunks: list[bytes] = []  # input that does not make a whole frame yet
         self._pending = 0  # bytes in it
@@ -130,10 +136,9 @@ class ConnectionEngine(ChannelLifecycle):
             if self.state is ConnectionState.CHECKING:
                 self._hold(data)
                 return
-        if self.holding:
+        if self.holding or self.resting:
             self._hold(data)
-            if not self._resting:
-                self.go_on()
+            self.go_on()
             return
         if self._chunks:
             self._chunks.append(data)
@@ -147,18 +152,14 @@ class ConnectionEngine(ChannelLifecycle):
             self._chunks = []
         self._serve(data)
 
-    def rest(self) -> None:
-        """Serve nothing behind the frame that is being served until :meth:`go_on`: enough for one turn."""
-        self._resting = True
-
     def go_on(self) -> None:
-        """Serve the input that waited for output to be taken; nothing while there is still too much output.
+        """Serve the input that waited for output to be taken, or rested; nothing while it has to wait.
 
         Raises:
             Exception: as :meth:`receive`.
         """
-        if self.holding and self.output_size < HELD_OUTPUT_BYTES:
-            self.holding = self._resting = False
+        if not self.holding or self.output_size < HELD_OUTPUT_BYTES:
+            self.holding = False
             self._go_on()
 
     def _serve(self, data: bytes) -> None:
@@ -180,7 +181,8 @@ class ConnectionEngine(ChannelLifecycle):
         self._check_unauthenticated()
 
     def _go_on(self) -> None:
-        if self._chunks and not self._serving:  # when answered within the call, the rest is served after it anyway
+        # When answered within the call, the rest is served after it anyway.
+        if self._chunks and not self._serving and not self.resting:
             data = b"".join(self._chunks)
             self._chunks = []
             self._serve(data)
@@ -221,24 +223,34 @@ class ConnectionEngine(ChannelLifecycle):
             if position == 0:
                 return 0
         end = len(data)
+        self._steps = 1
         while self._serves:
+            if self._steps <= 0 and position < end and self._must_rest():
+                break
             if self.running and end - position >= _ACK_FRAME_SIZE and self.trace is None:
                 if data[position + 10] == 40:
                     position = self._receive_publishes(data, position)
                 elif data[position + 10] == 80:
                     position = self._receive_acknowledgements(data, position)
+                if self._steps <= 0:
+                    continue
             following = self._receive_frame(data, position, end)
             if following == position:
                 break
             position = following
-            if self._resting:
-                self.holding = True
-                break
+            self._steps -= 1
             if self.output_size >= HELD_OUTPUT_BYTES:
                 self.holding = True
                 self._count_hit("held_output_bytes")
                 break
         return position
+
+    def _must_rest(self) -> bool:
+        """Ask the owner how many frames may be served now."""
+        self._steps = 1 if self.look is None else self.look()
+        if self._steps <= 0:
+            self.resting = True
+        return self.resting
 
     def _receive_protocol_header(self, data: bytes) -> int:
         received = data[: len(PROTOCOL_HEADER)]
@@ -271,7 +283,7 @@ class ConnectionEngine(ChannelLifecycle):
         channels = self.channels
         routes = self._routes
         handler = self.handler
-        while position + 40 <= end and self.running:
+        while position + 40 <= end and self.running and self._steps > 0:
             head = read_i64_be(data, position)  # type, channel, payload size and the octet behind
             content = position + ((head >> 8) & 0xFFFFFFFF) + 8  # header frame
             if (
@@ -314,6 +326,7 @@ class ConnectionEngine(ChannelLifecycle):
             header = data[content + 19 : body - 1]
             octets = data[body + 7 : following - 1]
             position = following
+            self._steps -= 1
             try:
                 handler.publish(
                     number, route.exchange, route.routing_key, route.mandatory, route.immediate, header, octets
@@ -328,7 +341,7 @@ class ConnectionEngine(ChannelLifecycle):
         position: i64 = start
         channels = self.channels
         handler = self.handler
-        while position + _ACK_FRAME_SIZE <= end and self.running:
+        while position + _ACK_FRAME_SIZE <= end and self.running and self._steps > 0:
             head = read_i64_be(data, position)
             tag = read_i64_be(data, position + 11)
             if (
@@ -345,6 +358,7 @@ class ConnectionEngine(ChannelLifecycle):
                 break
             multiple = data[position + 19] & 1 != 0
             position += _ACK_FRAME_SIZE
+            self._steps -= 1
             try:
                 handler.acknowledge(number, tag, multiple)
             except RemoteProtocolError as error:

@@ -8,6 +8,7 @@ lifecycle.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from librt.strings import read_i64_be
@@ -92,6 +93,8 @@ class Amqp10Engine(ConnectionLifecycle):
         received_since_check: set by every receive; the owner clears it when it checks for silence.
         holding: input waits, because too much of what it asked for has not been taken: after ``take_output`` call
             :meth:`go_on`.
+        look: may be set to what says how many frames may be served before it is asked again. When it answers 0, or when
+            the owner sets ``resting``, input waits until the owner clears ``resting`` and calls :meth:`go_on`.
         sessions: by the peer's channel.
         trace: called with each frame as a line.
         limit_hits: how often the peer met a bound that ended something, by the bound's name.
@@ -145,6 +148,9 @@ class Amqp10Engine(ConnectionLifecycle):
         self.max_unauthenticated_bytes = max_unauthenticated_bytes
         self.received_since_check = False
         self.holding = False
+        self.look: Callable[[], int] | None = None
+        self.resting = False
+        self._steps = 1  # frames that are served before the owner is asked again
         self._unauthenticated_bytes = 0
         self._chunks: list[bytes] = []  # input that does not make a whole frame yet, or waits for a login
         self._waiting = 0  # octets in it
@@ -167,6 +173,8 @@ class Amqp10Engine(ConnectionLifecycle):
         self._waiting += len(data)
         if len(self._chunks) >= _CHUNKS_JOINED:
             self._chunks = [b"".join(self._chunks)]
+        if self.resting:
+            return
         if self.holding:
             self.go_on()
         elif self._waiting >= self._needed:
@@ -179,18 +187,18 @@ class Amqp10Engine(ConnectionLifecycle):
             )
 
     def go_on(self) -> None:
-        """Serve the input that waited for output to be taken; nothing while there is still too much output.
+        """Serve the input that waited for output to be taken, or rested; nothing while it has to wait.
 
         Raises:
             Exception: as :meth:`receive`.
         """
-        if self.holding and self._output_octets < HELD_OUTPUT_BYTES:
+        if not self.holding or self._output_octets < HELD_OUTPUT_BYTES:
             self.holding = False
             self._go_on()
 
     def _go_on(self) -> None:
         """Serve the input that waits, unless it is being served already."""
-        if self._serving or not self._chunks:
+        if self._serving or not self._chunks or self.resting:
             return
         data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         self._chunks = []
@@ -222,9 +230,14 @@ class Amqp10Engine(ConnectionLifecycle):
         position = 0
         end = len(data)
         self._needed = 1
+        self._steps = 1
         while not self.closed:
+            if self._steps <= 0 and position < end and self._must_rest():
+                break
             if self.opened:
                 position = self._receive_transfers(data, position, end)
+                if self._steps <= 0 and position < end:
+                    continue
             if self._is_closed() or self.state is ConnectionState.AUTHENTICATING:
                 break
             if self.state in _HEADER_STATES:
@@ -234,11 +247,19 @@ class Amqp10Engine(ConnectionLifecycle):
             if following == position:
                 break
             position = following
+            self._steps -= 1
             if self._output_octets >= HELD_OUTPUT_BYTES:
                 self.holding = True
                 self._count_hit("held_output_bytes")
                 break
         return position
+
+    def _must_rest(self) -> bool:
+        """Ask the owner how many frames may be served now."""
+        self._steps = 1 if self.look is None else self.look()
+        if self._steps <= 0:
+            self.resting = True
+        return self.resting
 
     def _is_closed(self) -> bool:
         return self.closed  # asked through a call because serving changes it
@@ -260,7 +281,7 @@ class Amqp10Engine(ConnectionLifecycle):
         limit: i64 = self.max_frame_size
         position: i64 = start
         sessions = self.sessions
-        while position + 12 <= end and self.opened and self.trace is None:
+        while position + 12 <= end and self.opened and self.trace is None and self._steps > 0:
             head = read_i64_be(data, position)  # size, data offset 2, type 0, channel
             size = head >> 32
             following = position + size
@@ -279,6 +300,7 @@ class Amqp10Engine(ConnectionLifecycle):
             if session is None or not session.mapped:
                 break
             self._current_link = None
+            self._steps -= 1
             try:
                 transfer, payload = read_transfer(data, position + 11, following)
                 self._receive_transfer(session, transfer, data[payload:following])

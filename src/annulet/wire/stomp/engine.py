@@ -54,6 +54,10 @@ class ConnectionEngine:
         max_unauthenticated_bytes: what a peer may send before it is authenticated.
         trace: called with each frame, one line, and whether it came in; ``None``: not at all.
 
+    Attributes:
+        look: may be set to what says how many frames may be served before it is asked again. When it answers 0, or when
+            the owner sets ``resting``, input waits until the owner clears ``resting`` and calls :meth:`go_on`.
+
     Raises:
         LocalProtocolError: a limit is out of range.
     """
@@ -86,6 +90,9 @@ class ConnectionEngine:
         self.received_since_check = False  # set by every receive; the owner clears it when it checks for silence
         self.output_size = 0
         self.closed = False
+        self.look: Callable[[], int] | None = None
+        self.resting = False
+        self._steps = 1  # frames that are served before the owner is asked again
         self.limit_hits: dict[str, int] = {}  # how often the peer met a limit that ended the connection, by its name
         self.failed = ""  # command of the frame that is served, or was when the connection ended; or BROKEN_FRAME
         self._reader = FrameReader(max_header_bytes=max_header_bytes, max_body_bytes=max_body_bytes)
@@ -129,14 +136,32 @@ class ConnectionEngine:
 
     def _serve(self) -> None:
         self._serving = True
+        self._steps = 1
         try:
-            while self._reads():
+            while self._reads() and not self._must_rest():
                 frame = self._next_frame()
                 if frame is None:
                     break
                 self._serve_frame(frame)
+                self._steps -= 1
         finally:
             self._serving = False
+
+    def go_on(self) -> None:
+        """Serve the input that rested, unless it is being served already.
+
+        Raises:
+            Exception: as :meth:`receive`.
+        """
+        if not self._serving:
+            self._serve()
+
+    def _must_rest(self) -> bool:
+        """Say whether input waits; asks the owner when as many frames as it allowed were served."""
+        if self._steps <= 0 and not self.resting:
+            self._steps = 1 if self.look is None else self.look()
+            self.resting = self._steps <= 0
+        return self.resting
 
     def _reads(self) -> bool:
         return self.state is ConnectionState.CONNECTED or self.state is ConnectionState.CONNECTING
