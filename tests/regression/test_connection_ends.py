@@ -65,7 +65,7 @@ ENDS: dict[str, tuple[str, list[bytes], bytes, bytes]] = {
         "amqp",
         [AMQP_HEADER, performative(OPEN, "peer")],
         performative(CLOSE) + bytes(26_000_000),
-        b"\x00S\x18E",
+        b"\x00S\x18\xc0\x02\x01@",
     ),
     "1.0 frame error": (
         "amqp",
