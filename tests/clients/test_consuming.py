@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections import Counter
+from typing import Any
 
 import amqp
 import pika
@@ -22,10 +24,12 @@ from tests.clients.support import (
 )
 
 
-def fill(scene: Scene, count: int, size: int = 1) -> tuple[str, pika.adapters.blocking_connection.BlockingChannel]:
+def fill(
+    scene: Scene, count: int, size: int = 1, **settings: Any
+) -> tuple[str, pika.adapters.blocking_connection.BlockingChannel]:
     """Declare a queue with ``count`` messages."""
     channel = scene.channel()
-    queue = scene.queue(channel)
+    queue = scene.queue(channel, **settings)
     for number in range(count):
         channel.basic_publish("", queue, str(number).encode().ljust(size, b"."))
     channel.queue_declare(queue, passive=True)
@@ -281,3 +285,32 @@ def test_prefetch_size_is_refused_by_rabbitmq_only(scene: Scene, peer: Peer) -> 
         return
     with connection_closed(540, "prefetch_size"):
         scene.channel().basic_qos(prefetch_size=1)
+
+
+def test_a_consumer_that_does_not_settle_in_time_is_ended(scene: Scene, ours: Peer) -> None:
+    """B15: RabbitMQ looks once a minute, and at whole minutes only."""
+    queue, channel = fill(scene, 2, arguments={"x-consumer-timeout": 500})
+    received = deliveries(channel, queue)
+    wait_until(lambda: len(received) == 2, channel.connection)
+    channel.basic_ack(received[0][0].delivery_tag)
+    ended: list[Any] = []
+    channel._impl.add_on_close_callback(lambda _, reason: ended.append(reason))
+    wait_until(lambda: ended, channel.connection)
+    assert ended[0].reply_code == 406
+    assert "delivery 2" in ended[0].reply_text
+    assert "500 ms" in ended[0].reply_text
+    assert bodies(scene.channel(), queue) == [received[1][2]]
+
+
+def test_a_consumer_that_extends_the_time_of_a_delivery_keeps_it(scene: Scene, ours: Peer) -> None:
+    """B15: a publish with a header, on the channel that holds the delivery."""
+    queue, channel = fill(scene, 1, arguments={"x-consumer-timeout": 3000})
+    received = deliveries(channel, queue)
+    wait_until(lambda: len(received) == 1, channel.connection)
+    tag = received[0][0].delivery_tag
+    until = time.monotonic() + 9  # longer than the time and the broker's longest distance of looks
+    while time.monotonic() < until:
+        channel.basic_publish("", "", b"", pika.BasicProperties(headers={"x-extend-delivery": tag}))
+        channel.connection.process_data_events(time_limit=0.5)
+    channel.basic_ack(tag)
+    assert bodies(channel, queue) == []

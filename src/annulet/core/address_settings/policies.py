@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from annulet.core.arguments.reading import read_arguments, refuse_contradiction_within
+from annulet.core.arguments.table import PREFIX
+from annulet.core.arguments.unknown import IDLE
 from annulet.core.arguments.values import NAME_BYTES_MAX, Arguments, read_name, shown
 from annulet.core.errors import InvalidArgument, NotFound
 
@@ -93,7 +95,8 @@ class PolicyRepository:
 
 
 def _read(definition: Arguments) -> Mapping[str, Any]:
-    values = read_arguments({key: value for key, value in definition.items() if key not in PLACEMENT}).values
+    effective = {key: value for key, value in definition.items() if key not in PLACEMENT and PREFIX + key not in IDLE}
+    values = read_arguments(effective).values
     refuse_contradiction_within(values)
     return values
 
