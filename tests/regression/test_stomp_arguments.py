@@ -73,3 +73,15 @@ async def test_a_send_to_a_queue_that_is_there_keeps_them(broker: Broker) -> Non
     first, second = await client.messages(2)
     assert first.headers["x-request-id"] == "7"
     assert second.headers["ring-size"] == "small"
+
+
+async def test_a_temporary_queue_takes_arguments_and_refuses_others_later(broker: Broker) -> None:
+    """B25: they were left unread without a word."""
+    client = await Peer(broker).open()
+    await client.request("SUBSCRIBE", {"destination": "/temp-queue/t", "id": "1", "ring-size": "2"})
+    (queue,) = broker.hosts["/"].queues.values()
+    assert queue.settings.ring_size == 2
+    await client.request("SUBSCRIBE", {"destination": "/temp-queue/t", "id": "2", "ring-size": "2"})
+    await client.request("SUBSCRIBE", {"destination": "/temp-queue/t", "id": "3"})
+    await client.send("SUBSCRIBE", {"destination": "/temp-queue/t", "id": "4", "ring-size": "3"})
+    assert "inequivalent arg 'x-ring-size'" in await client.error()

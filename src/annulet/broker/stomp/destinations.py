@@ -62,17 +62,21 @@ class TemporaryQueues:
     def __contains__(self, destination: str) -> bool:
         return destination in self._queues
 
-    def queue_for(self, destination: str, then: PermissionKind) -> Queue:
+    def queue_for(self, destination: str, then: PermissionKind, arguments: Arguments | None = None) -> Queue:
         """Return the queue of a destination, made when it is first named.
 
         It has a name that any client of the virtual host may send to, is never written down, and goes with the
-        connection. ``then``: to read from it, or to write to it.
+        connection. ``then``: to read from it, or to write to it. ``arguments``: what it is declared with; a queue that
+        exists has to have the same.
 
-        Raises :class:`InvalidArgument` for an empty name, :class:`RemoteProtocolError` for one too many.
+        Raises :class:`InvalidArgument` for an empty name and wrong arguments, :class:`PreconditionFailed` for other
+        arguments than it has, :class:`RemoteProtocolError` for one too many.
         """
         access = self._connection.require_access()
         queue = self._queues.get(destination)
         if queue is not None and not queue.deleted:
+            if arguments:
+                return self._declare(queue.name, then, arguments)
             if then == READ:
                 access.queue_to_read(queue.name)
             return queue
@@ -83,18 +87,21 @@ class TemporaryQueues:
                 f"this connection has {TEMPORARY_QUEUES_MAX} temporary queues, which is the limit; use them again",
                 limit=LIMIT_TEMPORARY_QUEUES,
             )
-        queue = access.declare_queue(
-            generated_name(),
+        queue = self._declare(generated_name(), then, arguments or {})
+        self._queues[destination] = queue
+        return queue
+
+    def _declare(self, name: str, then: PermissionKind, arguments: Arguments) -> Queue:
+        return self._connection.require_access().declare_queue(
+            name,
             now=self._connection.now,
             durable=False,
             auto_delete=False,
-            arguments={},
+            arguments=arguments,
             exclusive=True,
             server_named=True,
             then=then,
         )
-        self._queues[destination] = queue
-        return queue
 
     def delete_all(self, now: int) -> None:
         """Delete them: the connection ends."""

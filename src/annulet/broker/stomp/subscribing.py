@@ -186,7 +186,7 @@ def _queue_for(
     """Return the queue to consume from, and whether it is a subscription's, which has the selector itself."""
     refuse_temporary_topic(destination)
     if destination.startswith(TEMPORARY_QUEUE):
-        return session.client.temporary.queue_for(destination, READ), False
+        return session.client.temporary.queue_for(destination, READ, options.arguments), False
     name = destination.removeprefix(REPLY_QUEUE)
     declared = declare_if_asked(session, name, options.arguments, READ, auto_delete=options.auto_delete)
     if declared is not None:
