@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 @pytest.fixture
 def tables(spark: SparkSession) -> Iterator[None]:
     yield
-    for table in ("orders", "copies", "own"):
+    for table in ("inbox", "outbox", "own"):
         spark.sql(f"DROP TABLE IF EXISTS {table}")
 
 
@@ -31,21 +31,21 @@ def test_a_table_is_created_read_and_inserted_into(
     """C29: the options that Spark adds were refused, and those of the table did not arrive."""
     first, second = f"{name}-1", f"{name}-2"
     broker.declare(first, second)
-    spark.sql(f"CREATE TABLE orders USING annulet OPTIONS (url '{broker.url}', queue '{first}')")
-    spark.sql(f"CREATE TABLE copies USING annulet OPTIONS (url '{broker.url}', queue '{second}')")
-    spark.sql("INSERT INTO orders (body, subject) VALUES (encode('a', 'utf-8'), 's'), (encode('b', 'utf-8'), NULL)")
+    spark.sql(f"CREATE TABLE inbox USING annulet OPTIONS (url '{broker.url}', queue '{first}')")
+    spark.sql(f"CREATE TABLE outbox USING annulet OPTIONS (url '{broker.url}', queue '{second}')")
+    spark.sql("INSERT INTO inbox (body, subject) VALUES (encode('a', 'utf-8'), 's'), (encode('b', 'utf-8'), NULL)")
     assert broker.bodies(first) == [b"a", b"b"]
-    rows = spark.sql("SELECT subject, cast(body AS string) AS text FROM orders ORDER BY position").collect()
+    rows = spark.sql("SELECT subject, cast(body AS string) AS text FROM inbox ORDER BY position").collect()
     assert [tuple(row) for row in rows] == [("s", "a"), (None, "b")]
 
-    spark.sql("INSERT INTO copies (body, subject) SELECT body, subject FROM orders ORDER BY position")
+    spark.sql("INSERT INTO outbox (body, subject) SELECT body, subject FROM inbox ORDER BY position")
     assert broker.bodies(second) == [b"a", b"b"]
     assert broker.bodies(first) == [b"a", b"b"]
 
-    for statement in ("INSERT INTO copies SELECT * FROM orders", "INSERT INTO copies TABLE orders"):
+    for statement in ("INSERT INTO outbox SELECT * FROM inbox", "INSERT INTO outbox TABLE inbox"):
         with pytest.raises(Exception, match="rows that were read from a queue cannot be inserted without options"):
             spark.sql(statement)
-    spark.sql(f"INSERT INTO copies WITH (url = '{broker.url}', address = '{second}') SELECT * FROM orders")
+    spark.sql(f"INSERT INTO outbox WITH (url = '{broker.url}', address = '{second}') SELECT * FROM inbox")
     assert sorted(broker.bodies(second)) == [b"a", b"a", b"b", b"b"]
     assert broker.bodies(first) == [b"a", b"b"], "nothing went back to where it was read"
 
