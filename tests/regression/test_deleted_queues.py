@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from annulet.core.settings import BROWSE_FOLLOW
 from tests.core.helpers import NOW, RecordingSession, make_message, queue_of
 
 KINDS: list[dict[str, Any]] = [
@@ -23,7 +24,7 @@ KINDS: list[dict[str, Any]] = [
     {"message_ttl": 1000},
     {"in_flight_max": 2},
 ]
-CONSUMERS: list[dict[str, Any]] = [{}, {"selector": "k = 'a'"}, {"browse": True}]
+CONSUMERS: list[dict[str, Any]] = [{}, {"selector": "k = 'a'"}, {"browse": BROWSE_FOLLOW}]
 
 
 def live_and_die(settings: dict[str, Any], consumer: dict[str, Any], *, ends_first: bool) -> None:

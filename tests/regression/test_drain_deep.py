@@ -97,8 +97,7 @@ async def test_credit_without_a_drain_ends_the_wait(deep: Deep) -> None:
     await fill(deep)
     peer = await open_on(deep.broker)
     link = await peer.receiver(None, source=source(what="last"))
-    await peer.credit(link, 2, drain=True)
-    await peer.credit(link, 2)
+    await peer.send(peer.flow(link, 2, drain=True), peer.flow(link, 2), channel=link.channel)
     numbers: list[int] = []
     async with asyncio.timeout(PATIENCE_SECONDS):
         while not numbers:

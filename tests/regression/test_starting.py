@@ -15,7 +15,6 @@ from structlog.testing import capture_logs
 from annulet import testing
 from annulet.broker.broker import Broker
 from annulet.broker.configuration import ConfigurationError, Endpoint, StartError, load
-from annulet.broker.durable_declarations import DurableDeclarations
 from annulet.core.errors import InvalidArgument
 from annulet.testing.clock import VirtualClock
 from tests.broker.amqp091.peer import Peer
@@ -160,16 +159,12 @@ async def test_virtual_hosts_with_line_breaks_are_refused(broker: Broker, tmp_pa
             load(file)
 
 
-async def test_a_stored_name_with_a_line_break_does_not_keep_the_broker_from_starting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_stored_name_with_a_line_break_does_not_keep_the_broker_from_starting(tmp_path: Path) -> None:
     """D33: it was accepted once, and its messages are there."""
     async with testing.broker(data_dir=tmp_path, http=False) as running:
-        host = running.broker.hosts["/"]
-        monkeypatch.setattr(host, "_refuse_name", lambda kind, name: None)
-        declarations = DurableDeclarations(host, running.broker.catalogue)
-        declarations.exchange("e\n", "direct", durable=True, auto_delete=False, internal=False, arguments={})
-        declarations.queue("q\n", now=1, durable=True, auto_delete=False, arguments={}, owner=None)
+        catalogue = running.broker.catalogue
+        catalogue.add_exchange("/", "e\n", "direct", False, False, {})
+        catalogue.add_queue("/", "q\n", False, {})
     async with testing.broker(data_dir=tmp_path, http=False) as running:
         host = running.broker.hosts["/"]
         assert ("q\n" in host.queues, "e\n" in host.exchanges) == (True, True)

@@ -268,19 +268,20 @@ class Peer:
     async def credit(self, link: PeerLink, credit: int, *, drain: bool = False, echo: bool = False) -> None:
         """Grant credit."""
         self.kept += self._read()
-        await self.send(
-            Flow(
-                next_incoming_id=self.transfers_received[link.channel],
-                incoming_window=WINDOW,
-                next_outgoing_id=self.transfers_sent[link.channel],
-                outgoing_window=WINDOW,
-                handle=link.handle,
-                delivery_count=link.delivery_count,
-                link_credit=credit,
-                drain=drain,
-                echo=echo,
-            ),
-            channel=link.channel,
+        await self.send(self.flow(link, credit, drain=drain, echo=echo), channel=link.channel)
+
+    def flow(self, link: PeerLink, credit: int, *, drain: bool = False, echo: bool = False) -> Flow:
+        """Return the flow that grants credit, as of what was received so far."""
+        return Flow(
+            next_incoming_id=self.transfers_received[link.channel],
+            incoming_window=WINDOW,
+            next_outgoing_id=self.transfers_sent[link.channel],
+            outgoing_window=WINDOW,
+            handle=link.handle,
+            delivery_count=link.delivery_count,
+            link_credit=credit,
+            drain=drain,
+            echo=echo,
         )
 
     # ------------------------------------------------------------------ messages
