@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import Any
-
 from annulet.broker.amqp091.cancel_notices import CancelNotices
 
 
@@ -17,7 +15,7 @@ class Told:
 
 def test_a_notice_is_given_at_once_while_no_answer_is_due() -> None:
     notices, channel = CancelNotices(), Told()
-    cancelled(notices, channel, "a")
+    notices.cancelled(channel, "a")
     assert channel.tags == ["a"]
 
 
@@ -25,16 +23,12 @@ def test_notices_of_all_channels_wait_for_the_last_answer_and_keep_their_order()
     notices, first, second = CancelNotices(), Told(), Told()
     notices.hold()
     notices.hold()
-    cancelled(notices, first, "a")
-    cancelled(notices, second, "b")
-    cancelled(notices, first, "c")
+    notices.cancelled(first, "a")
+    notices.cancelled(second, "b")
+    notices.cancelled(first, "c")
     notices.release()
     assert (first.tags, second.tags) == ([], [])
     notices.release()
     assert (first.tags, second.tags) == (["a", "c"], ["b"])
-    cancelled(notices, second, "d")
+    notices.cancelled(second, "d")
     assert second.tags == ["b", "d"]
-
-
-def cancelled(notices: CancelNotices, channel: Any, tag: str) -> None:
-    notices.cancelled(channel, tag)

@@ -7,10 +7,14 @@ process learns of the queue's end after it has answered, so its clients never se
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from annulet.broker.amqp091.channel import Channel
+
+class NotifiedChannel(Protocol):
+    """What a notice is given to."""
+
+    def send_cancel(self, tag: str) -> None:
+        """Send basic.cancel for a consumer."""
 
 
 class CancelNotices:
@@ -18,9 +22,9 @@ class CancelNotices:
 
     def __init__(self) -> None:
         self._answers_due = 0
-        self._held: list[tuple[Channel, str]] = []
+        self._held: list[tuple[NotifiedChannel, str]] = []
 
-    def cancelled(self, channel: Channel, tag: str) -> None:
+    def cancelled(self, channel: NotifiedChannel, tag: str) -> None:
         """Tell the client that a consumer has ended, now or when no answer is due."""
         if self._answers_due:
             self._held.append((channel, tag))
