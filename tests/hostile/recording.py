@@ -13,7 +13,7 @@ from types import TracebackType
 
 READ_BYTES = 65_536
 
-SETTLE_SECONDS = 10.0
+SETTLE_SECONDS = 3.0
 """How long the end of a recorded connection is waited for."""
 
 
@@ -110,7 +110,10 @@ class RecordingProxy:
             self._connections.append(_Recorded(client, socket.create_connection(("127.0.0.1", self._broker_port))))
 
     def recorded(self) -> list[tuple[bytes, ...]]:
-        """Return the pieces of each connection, the first one's first, when all have ended."""
+        """Return the pieces of each connection, the first one's first, when all have ended.
+
+        After the block: a client may connect once more while it ends, and that socket is closed here too.
+        """
         return [connection.finish() for connection in self._connections]
 
     def __enter__(self) -> RecordingProxy:
@@ -128,5 +131,4 @@ def record(name: str, door: str, broker_port: int, work: Callable[[int], None]) 
     """Let a client do its work through a proxy, whose port it is given; return a session for each connection."""
     with RecordingProxy(broker_port) as proxy:
         work(proxy.port)
-        pieces = proxy.recorded()
-    return [Session(name, door, one) for one in pieces if one]
+    return [Session(name, door, one) for one in proxy.recorded() if one]
