@@ -238,7 +238,7 @@ class ConnectionEngine(ChannelLifecycle):
             if following == position:
                 break
             position = following
-            self._steps -= 1
+            self._steps -= 4  # what is not read in place takes longer, a declaration a hundred times as long
             if self.output_size >= HELD_OUTPUT_BYTES:
                 self.holding = True
                 self._count_hit("held_output_bytes")

@@ -247,7 +247,7 @@ class Amqp10Engine(ConnectionLifecycle):
             if following == position:
                 break
             position = following
-            self._steps -= 1
+            self._steps -= 4  # what is not read in place takes longer
             if self._output_octets >= HELD_OUTPUT_BYTES:
                 self.holding = True
                 self._count_hit("held_output_bytes")
