@@ -18,7 +18,6 @@ from annulet.core.message import ContentView, Message, Origin
 from annulet.store.errors import StoreError
 
 if TYPE_CHECKING:
-    from annulet.broker.authentication import PermissionKind
     from annulet.broker.transport import AnyConnection
     from annulet.core.nodes import NodeReference
     from annulet.core.routing import Route
@@ -70,10 +69,6 @@ class SendingSession(ClientSession):
         self._waiting: deque[tuple[int, list[int]]] = deque()  # (window, answers) that wait for the disk
 
     # ------------------------------------------------------------------ names
-
-    def require(self, kind: PermissionKind, name: str) -> None:
-        """Raise :class:`AccessRefused` unless the user may configure, write or read ``name``."""
-        self.access.require(kind, name)
 
     def resolve(self, name: str, routing_type: str = "", *, create: bool = True) -> NodeReference:
         """Return what a name leads to for a consumer, see :meth:`annulet.broker.access.Access.source`."""

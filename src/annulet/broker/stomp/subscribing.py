@@ -266,7 +266,7 @@ def delete_subscription(session: StompSession, headers: dict[str, str], identifi
             f"no durable subscription '{name}' of client '{client_of(session)}' made by user "
             f"'{session.connection.user_name}'"
         )
-    session.require("configure", queue.name)
+    session.access.require("configure", queue.name)
     if queue.users:
         raise PreconditionFailed(f"durable subscription '{name}' is in use by another connection; end that first")
     end_subscription(session, queue)
