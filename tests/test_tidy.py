@@ -35,8 +35,8 @@ ABBREVIATIONS = {
 }  # fmt: skip
 
 TOP_LEVEL = {
-    ".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "LICENSE", "Makefile", "NOTICE", "README.md", "SECURITY.md",
-    "benchmarks", "docs", "pyproject.toml", "requirements", "scripts", "src", "tests",
+    ".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "NOTICE",
+    "README.md", "SECURITY.md", "benchmarks", "docs", "pyproject.toml", "requirements", "scripts", "src", "tests",
 }  # fmt: skip
 """What the root of the repository may hold. What a run leaves there belongs into .gitignore, not into a commit."""
 
@@ -57,6 +57,8 @@ FORBIDDEN_TEXT = [
 TEXT_SUFFIXES = {".py", ".md", ".toml", ".txt", ".json", ".sh", ".js", ".cfg", ".yml", ".yaml", ".c", ""}
 MARKERS = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 PAGES_WITHOUT_INTERACTIONS = {"index.md", "README.md", "glossary.md"}
+ARCHITECTURE_BYTES_MAX = 16 << 10  # what a newcomer reads in a quarter of an hour
+ARCHITECTURE_LINE_MAX = 200
 FOLDERS_WITHOUT_INTERACTIONS = {"decisions", "internals"}
 """Folders of pages for contributors, which describe the code and no feature."""
 
@@ -244,6 +246,12 @@ def test_feature_pages_say_how_features_interact() -> None:
     ]  # fmt: skip
     heading = re.compile(r"^#+ Interactions\b", re.MULTILINE)
     assert [str(page.relative_to(ROOT)) for page in pages if not heading.search(page.read_text())] == []
+
+
+def test_the_architecture_is_an_overview() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    assert len(text.encode()) <= ARCHITECTURE_BYTES_MAX, "move details to docs/internals, decisions to docs/decisions"
+    assert [line for line in text.splitlines() if len(line) > ARCHITECTURE_LINE_MAX] == []
 
 
 def test_hot_modules_exist_once_each() -> None:
