@@ -22,8 +22,9 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from annulet.spark.options import ReadOptions, WriteOptions
 from annulet.spark.sequences import AnnuletSequenceReader
-from annulet.spark.sink import BATCH_PROPERTY, QUERY_PROPERTY, AnnuletStreamWriter
+from annulet.spark.sink import BATCH_PROPERTY, AnnuletStreamWriter
 from annulet.spark.source import AnnuletStreamReader
+from annulet.spark.tables import QUERY_PROPERTY
 from tests.broker_process import BrokerProcess
 from tests.spark.deaths import sitecustomize
 from tests.spark.test_exactly_once import PATIENCE_SECONDS, World, wait_until, workers_of
@@ -226,8 +227,8 @@ class Task:
         return cls
 
     @classmethod
-    def getLocalProperty(cls, name: str) -> str:  # noqa: N802 - Spark's name
-        return cls.properties[name]
+    def getLocalProperty(cls, name: str) -> str | None:  # noqa: N802 - Spark's name
+        return cls.properties.get(name)
 
     @classmethod
     def partitionId(cls) -> int:  # noqa: N802
