@@ -18,6 +18,7 @@ from annulet.bulk.errors import BulkError, StageInterruptedError, UnavailableErr
 from annulet.bulk.schema import READ_ONLY_COLUMNS, WRITE_COLUMNS
 from annulet.spark.first_line import FailureMessage, raise_failure, told_first
 from annulet.spark.options import OptionError, WriteOptions
+from annulet.spark.query_ids import QUERY_PROPERTY
 from annulet.spark.tables import refuse_read_rows
 
 if TYPE_CHECKING:
@@ -25,11 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 BATCH_PROPERTY: Final = "streaming.sql.batchId"
-QUERY_PROPERTY: Final = "sql.streaming.queryId"
-"""Local properties of a task of a streaming query (run on Spark 4.3).
-
-The query id survives restarts of a checkpoint.
-"""
+"""Local property of a task of a streaming query (run on Spark 4.3), beside the id of its query."""
 
 LOG: Final = logging.getLogger(__name__)
 """Spark shows what its Python processes log among the lines of the driver."""
