@@ -21,10 +21,10 @@ import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from annulet.spark.options import ReadOptions, WriteOptions
+from annulet.spark.query_ids import QUERY_PROPERTY
 from annulet.spark.sequences import AnnuletSequenceReader
 from annulet.spark.sink import BATCH_PROPERTY, AnnuletStreamWriter
 from annulet.spark.source import AnnuletStreamReader
-from annulet.spark.tables import QUERY_PROPERTY
 from tests.broker_process import BrokerProcess
 from tests.spark.deaths import sitecustomize
 from tests.spark.test_exactly_once import PATIENCE_SECONDS, World, wait_until, workers_of

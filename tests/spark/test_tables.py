@@ -13,6 +13,7 @@ from annulet.bulk.schema import COLUMNS
 from annulet.spark import tables
 from annulet.spark.datasource import AnnuletDataSource
 from annulet.spark.options import OptionError
+from annulet.spark.query_ids import QUERY_PROPERTY
 from annulet.spark.schema import columns_of
 
 GIVEN = {"url": "annulet://h", "queue": "orders", "lease": "l"}
@@ -68,7 +69,7 @@ def test_rows_of_a_queue_are_refused() -> None:
             list(tables.refuse_read_rows(iter([batch])))
 
 
-IN_A_STREAM = {tables.QUERY_PROPERTY: "5422def1"}
+IN_A_STREAM = {QUERY_PROPERTY: "5422def1"}
 PROPERTIES = [
     ({tables.EXECUTION_PROPERTY: "3", tables.ROOT_PROPERTY: "3"}, False),
     ({tables.EXECUTION_PROPERTY: "3", tables.ROOT_PROPERTY: "2"}, True),

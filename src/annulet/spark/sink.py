@@ -18,14 +18,15 @@ from annulet.bulk.errors import BulkError, StageInterruptedError, UnavailableErr
 from annulet.bulk.schema import READ_ONLY_COLUMNS, WRITE_COLUMNS
 from annulet.spark.first_line import FailureMessage, raise_failure, told_first
 from annulet.spark.options import OptionError, WriteOptions
-from annulet.spark.tables import QUERY_PROPERTY, creation, refuse_read_rows, streamed_to_table
+from annulet.spark.query_ids import QUERY_PROPERTY
+from annulet.spark.tables import creation, refuse_read_rows, streamed_to_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
 BATCH_PROPERTY: Final = "streaming.sql.batchId"
-"""Local property of a task of a streaming query (run on Spark 4.3)."""
+"""Local property of a task of a streaming query (run on Spark 4.3), beside the id of its query."""
 
 LOG: Final = logging.getLogger(__name__)
 """Spark shows what its Python processes log among the lines of the driver."""

@@ -20,6 +20,7 @@ from pyspark import TaskContext
 from pyspark.sql import types
 
 from annulet.spark.options import READ_OPTIONS, WRITE_OPTIONS, OptionError
+from annulet.spark.query_ids import QUERY_PROPERTY
 from annulet.spark.schema import TYPES
 
 if TYPE_CHECKING:
@@ -38,9 +39,6 @@ COPIES: Final = "option."
 """Prefix under which Spark gives each option a second time."""
 
 POSITION: Final = "position"
-
-QUERY_PROPERTY: Final = "sql.streaming.queryId"
-"""Local property of a task of a streaming query. The query id survives restarts of a checkpoint."""
 
 EXECUTION_PROPERTY: Final = "spark.sql.execution.id"
 ROOT_PROPERTY: Final = "spark.sql.execution.root.id"
