@@ -119,9 +119,9 @@ WITHOUT_EFFECT: Final = frozenset(
 ONLY_DEFAULT: Final = {
     "redistribution-delay": ("-1", "there is no cluster to redistribute in"),
     "slow-consumer-threshold": ("-1", "slow consumers are not cut; limit what they may hold by their prefetch"),
-    "config-delete-queues": ("off", "a queue is deleted by who declared it or by an operator"),
-    "config-delete-addresses": ("off", "an address is deleted by who declared it or by an operator"),
-    "config-delete-diverts": ("off", "a divert is deleted by who declared it or by an operator"),
+    "config-delete-queues": ("off", "a queue is deleted by its owner or by an operator"),
+    "config-delete-addresses": ("off", "an address is deleted by its owner or by an operator"),
+    "config-delete-diverts": ("off", "a divert is deleted by its owner or by an operator"),
     "enable-metrics": ("true", "there are metrics of every queue"),
     "enable-ingress-timestamp": ("false", "messages are delivered with the properties they came with"),
 }
