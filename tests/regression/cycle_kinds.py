@@ -554,6 +554,15 @@ def http_requests_cut(places: Places, count: int) -> None:
 
 
 @kind
+def http_connections_reset_after_an_answer(places: Places, count: int) -> None:
+    for _ in range(count):
+        client = HttpClient(places.http)
+        assert b" 200 " in client.request("GET", "/health/live", keep=True)
+        client.until(b"}")
+        client.reset()
+
+
+@kind
 def http_over_tls(places: Places, count: int) -> None:
     for _ in range(count):
         with HttpClient(places.https, tls=places.tls) as client:

@@ -327,6 +327,8 @@ class Broker:
 
     def _close_files(self) -> None:
         """Close all but the log, and release the directory."""
+        if hasattr(self, "authenticator"):
+            self.authenticator.close()
         if hasattr(self, "definitions"):
             self.definitions.close()
         if hasattr(self, "catalogue"):

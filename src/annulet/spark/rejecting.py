@@ -15,6 +15,7 @@ from annulet.bulk import protocol
 from annulet.bulk.client import connect
 from annulet.spark.first_line import FailureMessage, raise_failure, told_first
 from annulet.spark.options import OptionError, WriteOptions
+from annulet.spark.tables import creation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,7 +55,10 @@ class AnnuletRejecter(DataSourceArrowWriter):
         self._lease = options.reject_from
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> PositionsMessage | FailureMessage:
-        """Collect the positions of a task; the commit tells of a row without one."""
+        """Collect the positions of a task; the commit tells of a row without one, and of a table that is created."""
+        refusal = creation()
+        if refusal is not None:
+            return FailureMessage(refusal)
         positions: list[int] = []
         for batch in iterator:
             column = batch.column(batch.schema.get_field_index(POSITION))

@@ -51,10 +51,10 @@ LIVE: Final = frozenset(
 """Settings of queues that follow their address setting at once (Artemis refreshes the same ones)."""
 
 ADDRESS_SETTINGS: Final = (
-    Setting("max_size_bytes", Kind.BYTES, "bodies the address holds, each counted once", off=True),
-    Setting("max_size_messages", Kind.MESSAGES, "messages the address holds, each counted once", off=True),
-    Setting("address_full_policy", Kind.CHOICE, "what happens to messages beyond that", choices=FULL_POLICIES),
-    Setting("max_size_bytes_reject_threshold", Kind.BYTES, "with `block`: refused from here on", off=True),
+    Setting("max_size_bytes", Kind.BYTES, "limit of bodies in the address, each counted once", off=True),
+    Setting("max_size_messages", Kind.MESSAGES, "limit of messages in the address, each counted once", off=True),
+    Setting("address_full_policy", Kind.CHOICE, "what happens to messages beyond these limits", choices=FULL_POLICIES),
+    Setting("max_size_bytes_reject_threshold", Kind.BYTES, "with `block`: publishers are refused above this", off=True),
     Setting("page_limit_bytes", Kind.BYTES, "with `page`: bodies beyond `max-size-*`", off=True),
     Setting("page_limit_messages", Kind.MESSAGES, "with `page`: messages beyond `max-size-*`", off=True),
     Setting(
@@ -63,16 +63,20 @@ ADDRESS_SETTINGS: Final = (
         "what happens to messages beyond the page limits; `none`: they have no effect",
         choices=PAGE_FULL_POLICIES,
     ),
-    Setting("auto_create_queues", Kind.SWITCH, "a queue is created for who asks for it"),
-    Setting("auto_create_addresses", Kind.SWITCH, "an address is created for who asks for it"),
-    Setting("auto_delete_queues", Kind.SWITCH, "automatically created queues go when unused"),
-    Setting("auto_delete_addresses", Kind.SWITCH, "automatically created addresses go with their last queue"),
-    Setting("auto_delete_created_queues", Kind.SWITCH, "declared queues go when unused as well"),
-    Setting("auto_delete_queues_delay", Kind.MILLISECONDS, "unused so long", 0, MILLISECONDS_MAX),
-    Setting("auto_delete_queues_message_count", Kind.MESSAGES, "with at most so many messages; -1: any", off=True),
-    Setting("auto_delete_queues_skip_usage_check", Kind.SWITCH, "go even if they were never used"),
-    Setting("auto_delete_addresses_delay", Kind.MILLISECONDS, "without a queue so long", 0, MILLISECONDS_MAX),
-    Setting("auto_delete_addresses_skip_usage_check", Kind.SWITCH, "go even if they were never used"),
+    Setting("auto_create_queues", Kind.SWITCH, "a queue is created when a client asks for it"),
+    Setting("auto_create_addresses", Kind.SWITCH, "an address is created when a client asks for it"),
+    Setting("auto_delete_queues", Kind.SWITCH, "delete automatically created queues when unused"),
+    Setting("auto_delete_addresses", Kind.SWITCH, "delete automatically created addresses with their last queue"),
+    Setting("auto_delete_created_queues", Kind.SWITCH, "delete declared queues when unused as well"),
+    Setting("auto_delete_queues_delay", Kind.MILLISECONDS, "time unused before deletion", 0, MILLISECONDS_MAX),
+    Setting(
+        "auto_delete_queues_message_count", Kind.MESSAGES, "delete with at most this many messages; -1: any", off=True
+    ),
+    Setting("auto_delete_queues_skip_usage_check", Kind.SWITCH, "delete even if never used"),
+    Setting(
+        "auto_delete_addresses_delay", Kind.MILLISECONDS, "time without a queue before deletion", 0, MILLISECONDS_MAX
+    ),
+    Setting("auto_delete_addresses_skip_usage_check", Kind.SWITCH, "delete even if never used"),
     Setting("auto_create_dead_letter_resources", Kind.SWITCH, "a dead-letter queue for each address"),
     Setting("dead_letter_queue_prefix", Kind.NAME, "its name begins with this", also=("dead-letter-prefix",)),
     Setting("dead_letter_queue_suffix", Kind.NAME, "its name ends with this"),
@@ -80,12 +84,12 @@ ADDRESS_SETTINGS: Final = (
     Setting("expiry_queue_prefix", Kind.NAME, "its name begins with this"),
     Setting("expiry_queue_suffix", Kind.NAME, "its name ends with this"),
     Setting("send_to_dla_on_no_route", Kind.SWITCH, "messages that no queue takes are dead-lettered"),
-    Setting("retroactive_message_count", Kind.MESSAGES, "kept for queues that come later"),
+    Setting("retroactive_message_count", Kind.MESSAGES, "messages kept for queues bound later"),
     Setting("default_queue_routing_type", Kind.CHOICE, "of automatically created queues", choices=ROUTING_TYPES),
     Setting("default_address_routing_type", Kind.CHOICE, "of automatically created addresses", choices=ROUTING_TYPES),
     Setting("id_cache_size", Kind.MESSAGES, "duplicate ids remembered; 0 switches detection off", 0, ID_CACHE_MAX),
     Setting("persist_id_cache", Kind.SWITCH, "they survive a restart"),
-    Setting("no_expiry", Kind.SWITCH, "messages lose the life their sender gave them"),
+    Setting("no_expiry", Kind.SWITCH, "messages lose the time to live their sender gave them"),
 )
 """Settings of the address itself; all of them are live."""
 
@@ -115,9 +119,9 @@ WITHOUT_EFFECT: Final = frozenset(
 ONLY_DEFAULT: Final = {
     "redistribution-delay": ("-1", "there is no cluster to redistribute in"),
     "slow-consumer-threshold": ("-1", "slow consumers are not cut; limit what they may hold by their prefetch"),
-    "config-delete-queues": ("off", "a queue is deleted by who declared it or by an operator"),
-    "config-delete-addresses": ("off", "an address is deleted by who declared it or by an operator"),
-    "config-delete-diverts": ("off", "a divert is deleted by who declared it or by an operator"),
+    "config-delete-queues": ("off", "a queue is deleted by its owner or by an operator"),
+    "config-delete-addresses": ("off", "an address is deleted by its owner or by an operator"),
+    "config-delete-diverts": ("off", "a divert is deleted by its owner or by an operator"),
     "enable-metrics": ("true", "there are metrics of every queue"),
     "enable-ingress-timestamp": ("false", "messages are delivered with the properties they came with"),
 }
