@@ -212,7 +212,7 @@ def test_what_a_weaker_origin_switched_off_does_not_stand_in_the_way():
 def test_no_change_makes_a_living_queue_another_one():
     world = World({"default-non-destructive": True})
     queue = world.declare()
-    with pytest.raises(InvalidArgument, match="nothing comes back"):
+    with pytest.raises(InvalidArgument, match="no message returns"):
         change_queue(queue, {"x-max-delivery-attempts": 3})
     with pytest.raises(InvalidArgument, match="grouping is off"):
         change_queue(World().declare(), {"x-group-rebalance": True})

@@ -15,40 +15,40 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "matrix.md"
 AXIS_TITLES = {
     "order": "Order",
     "retention": "Retention",
-    "dispatch": "Dispatch: who may have it",
-    "consumers": "Dispatch: what consumers ask for",
-    "flow": "Dispatch: when it may go on",
-    "time": "Time: life and schedule",
-    "returns": "Time: what comes back",
+    "dispatch": "Dispatch: eligible consumers",
+    "consumers": "Dispatch: options of consumers",
+    "flow": "Dispatch: limits of the flow",
+    "time": "Time: time to live and schedule",
+    "returns": "Time: returned messages",
 }
 
 HEAD = f"""# The matrix: every policy with every other
 
 A queue is a composition of policies on four axes: order, retention, dispatch and time. Dispatch and time are split
-here so that what can be combined within them is combined. This page says of every policy of one axis beside every
-policy of each other axis whether a queue may have both, and that this was tested.
+here so that their policies can be combined too. For every pair of policies of different axes this page shows whether
+a queue may have both, and that this was tested.
 
 - **proven (N)**: N compositions of seven policies contain the pair; each runs {EXAMPLES} programs of random commands
   in `make test`, and a hundred new ones in `make soak`. After every command the queue is compared with an oracle, a
-  list and the rules written down once more: who got which message in which order, what is pending, scheduled and in
-  delivery, what left for which reason and where it was sent, whether publishers are blocked, and that every message
-  and every body byte that came in is present or was counted out for exactly one reason.
-- **refused**: declaring such a queue is an error (AMQP 0-9-1: 406), and a test holds its text. The reasons are at
+  list with a second implementation of the rules: the deliveries of each consumer and their order, the pending and
+  scheduled messages and those in delivery, the reasons and targets of removals, whether publishers are blocked, and
+  that every accepted message and body byte is present or was counted as removed for exactly one reason.
+- **refused**: declaring such a queue is an error (AMQP 0-9-1: 406), and a test checks its text. The reasons are at
   the end.
 
 The oracle is written from the rules, not from the queue's code. Where the rules left a question open, queue and
-oracle were brought to agree, and the oracle says what was decided. "Proven" is proven by test: it holds for the
-programs that ran.
+oracle were made to agree, and the oracle shows the decision. "Proven" means proven by test, for the programs that
+ran.
 
-The page is written from the tables that the tests run: `python -m tests.core.model.matrix` writes it anew, and a
+The page is written from the tables that the tests run: `python -m tests.core.model.matrix` rewrites it, and a
 test fails when it is stale. The programs are in `tests/core/model`, the oracle in `src/annulet/testing/oracle`. A
-state machine, `tests/core/test_queue_state_machine.py`, draws any seven policies together, so that triples and more
-are met too.
+state machine, `tests/core/test_queue_state_machine.py`, draws any seven policies together, so that triples and
+more are tested too.
 """
 
 INTERACTIONS = """## Interactions
 
-This page is about nothing else. What happens when two policies meet is said on the page of either of them.
+This page covers interactions only as pairs. The page of each policy describes its effects beside other policies.
 """
 
 
@@ -90,7 +90,7 @@ def refusals() -> str:
 def render() -> str:
     """Return the page."""
     count = len(compositions())
-    parts = [HEAD, f"{count} compositions hold all pairs.\n", "## Policies\n"]
+    parts = [HEAD, f"{count} compositions contain all pairs.\n", "## Policies\n"]
     parts += [policies_table(name) for name in AXES]
     parts += ["## Pairs\n", *(pairs_table(first, second) for first, second in combinations(AXES, 2))]
     return "\n".join([*parts, refusals(), INTERACTIONS])

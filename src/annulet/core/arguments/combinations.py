@@ -149,7 +149,7 @@ _ORDER: Final = (
         ("priority_age", "priority_discipline"),
         ("priority_age",),
         lambda settings: settings.priority_age != DEFAULTS.priority_age and settings.priority_discipline != AGEING,
-        "waiting raises nobody without 'x-priority-discipline' 'ageing'; add it or leave out 'x-priority-age'",
+        "waiting raises no message without 'x-priority-discipline' 'ageing'; add it or leave out 'x-priority-age'",
     ),
 )
 
@@ -183,7 +183,7 @@ _RETENTION: Final = (
             settings.last_value_fallback not in {"", ARTEMIS_LAST_VALUE_KEY}
             or (bool(settings.last_value_fallback) and settings.last_value_key in {"", ARTEMIS_LAST_VALUE_KEY})
         ),
-        f"only '{ARTEMIS_LAST_VALUE_KEY}' stands in, and for another key; declare 'last-value-key', which brings it",
+        f"only '{ARTEMIS_LAST_VALUE_KEY}' can be the fallback, and for another key; declare 'last-value-key', which includes it",
     ),
     Combination(
         "oldest-key-without-key",
@@ -208,21 +208,21 @@ _RETENTION: Final = (
             (settings.resume_length != UNLIMITED or settings.resume_bytes != UNLIMITED)
             and settings.overflow != OVERFLOW_BLOCK
         ),
-        "only 'x-overflow' 'block' stops publishers that could go on; add it or leave the threshold out",
+        "only 'x-overflow' 'block' blocks publishers and resumes them; add it or leave the threshold out",
     ),
     Combination(
         "resume-length-above-limit",
         ("resume_length", "max_length"),
         ("resume_length",),
         lambda settings: settings.resume_length > settings.max_length,
-        "publishers go on at or below the limit; give 'x-resume-length' at most 'x-max-length'",
+        "publishers resume at or below the limit; give 'x-resume-length' at most 'x-max-length'",
     ),
     Combination(
         "resume-bytes-above-limit",
         ("resume_bytes", "max_bytes"),
         ("resume_bytes",),
         lambda settings: settings.resume_bytes > settings.max_bytes,
-        "publishers go on at or below the limit; give 'x-resume-bytes' at most 'x-max-bytes'",
+        "publishers resume at or below the limit; give 'x-resume-bytes' at most 'x-max-bytes'",
     ),
 )
 
@@ -262,7 +262,7 @@ _DISPATCH: Final = (
         ("group_mode", "non_destructive"),
         ("group_mode", *_GROUP_OPTIONS),
         lambda settings: bool(settings.group_mode) and settings.non_destructive,
-        "each consumer of a non-destructive queue gets every message, so no group is one's own; leave one of them out",
+        "each consumer of a non-destructive queue gets every message, so no consumer owns a group; leave one of them out",
     ),
     Combination(
         "groups-with-fair-key",
@@ -286,7 +286,7 @@ _DISPATCH: Final = (
             settings.non_destructive
             and (settings.in_flight_per_key != UNLIMITED or settings.in_flight_max != UNLIMITED)
         ),
-        "a non-destructive queue delivers copies, and no reader may hold up another; limit the consumers' prefetch",
+        "a non-destructive queue delivers copies, and no reader may delay another; limit the consumers' prefetch",
     ),
     Combination(
         "returns-of-non-destructive",
@@ -295,7 +295,7 @@ _DISPATCH: Final = (
         lambda settings: (
             settings.non_destructive and (settings.redelivery_delay > 0 or settings.max_delivery_attempts != UNLIMITED)
         ),
-        "nothing comes back to a non-destructive queue: its messages never left; leave delay and attempts out",
+        "no message returns to a non-destructive queue, because none leaves; leave delay and attempts out",
     ),
     Combination(
         "flight-per-key-without-key",
@@ -309,7 +309,7 @@ _DISPATCH: Final = (
         ("fair_quantum",),
         ("fair_quantum",),
         lambda settings: settings.fair_quantum != 0 and not settings.fair_key,
-        "nobody takes turns without 'x-fair-key'; add it",
+        "there are no keys to take turns without 'x-fair-key'; add it",
     ),
     Combination(
         "gate-never-opens",
@@ -320,7 +320,7 @@ _DISPATCH: Final = (
             and settings.consumers_before_dispatch > settings.max_consumers
             and settings.delay_before_dispatch == UNLIMITED
         ),
-        "so many consumers may never attach, and nothing would be delivered; raise 'x-max-consumers' or add "
+        "this many consumers can never attach, and no message would be delivered; raise 'x-max-consumers' or add "
         "'x-delay-before-dispatch'",
     ),
     Combination(
@@ -328,7 +328,7 @@ _DISPATCH: Final = (
         ("delay_before_dispatch",),
         ("delay_before_dispatch",),
         lambda settings: settings.delay_before_dispatch != UNLIMITED and settings.consumers_before_dispatch == 0,
-        "dispatch waits for nothing, so the delay ends no wait; add 'x-consumers-before-dispatch'",
+        "dispatch does not wait, so the delay has no effect; add 'x-consumers-before-dispatch'",
     ),
 )
 
@@ -359,7 +359,7 @@ _TIME: Final = (
                 or settings.redelivery_jitter != DEFAULTS.redelivery_jitter
             )
         ),
-        "messages come back at once, so there is no wait to change; add 'x-redelivery-delay'",
+        "messages return at once, so there is no delay to change; add 'x-redelivery-delay'",
     ),
 )
 

@@ -160,12 +160,12 @@ NEVER_EMPTY: Final = frozenset({"last_value_key", "sort_key", "fair_key"})
 TRIM_NOW: Final = "now"
 OFF: Final = "off"
 
-LATER_ARRIVALS: Final = "applies to what arrives from then on"
+LATER_ARRIVALS: Final = "applies to later arrivals"
 AT_ONCE: Final = "applies at once"
-TIMES: Final = "applies at once, to what waits as well"
+TIMES: Final = "applies at once, also to waiting messages"
 NEXT_DELIVERY: Final = "applies to the next delivery"
 NEXT_RETURN: Final = "applies to the next return"
-NEXT_REMOVAL: Final = "applies to what leaves from then on"
+NEXT_REMOVAL: Final = "applies to later removals"
 
 ORDER: Final = (
     Setting("priorities", Kind.LEVELS, "priority levels, higher first; 0 is first in, first out", 0, LEVELS_MAX),
@@ -181,7 +181,7 @@ ORDER: Final = (
     Setting(
         "priority_weights", Kind.WEIGHTS, "shares of each level from level 0 up; empty is 1, 2, 3 …", 1, WEIGHT_MAX
     ),
-    Setting("priority_age", Kind.MILLISECONDS, "waiting that is worth one level", 1, MILLISECONDS_MAX),
+    Setting("priority_age", Kind.MILLISECONDS, "waiting time that counts as one level", 1, MILLISECONDS_MAX),
     Setting("sort_key", Kind.PROPERTY, "property to sort by, ascending"),
 )
 
@@ -192,16 +192,16 @@ RETENTION: Final = (
         Kind.CHOICE,
         "whether a smaller ring drops the excess at once",
         choices=("lazy", TRIM_NOW),
-        changed="decides for the change it comes with",
+        changed="applies to the change of size it is given with",
         title="ring-trim",
     ),
     Setting("last_value_key", Kind.PROPERTY, "property whose last messages are kept, for each value"),
     Setting("keep_per_key", Kind.MESSAGES, "messages kept for each value of the key", 1),
-    Setting("last_value_place", Kind.CHOICE, "where a replacement stands", choices=names.LAST_VALUE_PLACES),
+    Setting("last_value_place", Kind.CHOICE, "place of a replacement", choices=names.LAST_VALUE_PLACES),
     Setting(
         "tombstone_ttl",
         Kind.MILLISECONDS,
-        "life of a message with key and empty body",
+        "time to live of a message with key and empty body",
         0,
         MILLISECONDS_MAX,
         off=True,
@@ -212,7 +212,7 @@ RETENTION: Final = (
     Setting(
         "overflow",
         Kind.CHOICE,
-        "what happens at a limit; `ring` when a limit is given",
+        "what happens at a limit; `ring` if a limit is given",
         choices=names.OVERFLOW_POLICIES,
         values=(
             ("drop-head", names.OVERFLOW_RING),
@@ -223,22 +223,22 @@ RETENTION: Final = (
         ),
         changed=AT_ONCE,
     ),
-    Setting("limit_counts", Kind.CHOICE, "what the limits count", choices=names.LIMIT_COUNTS, changed=AT_ONCE),
-    Setting("resume_length", Kind.MESSAGES, "publishers go on at this many", off=True, changed=AT_ONCE),
-    Setting("resume_bytes", Kind.BYTES, "publishers go on at this many", off=True, changed=AT_ONCE),
-    Setting("evict", Kind.CHOICE, "who goes first", choices=names.EVICTION_RULES, changed=NEXT_REMOVAL),
+    Setting("limit_counts", Kind.CHOICE, "messages that the limits count", choices=names.LIMIT_COUNTS, changed=AT_ONCE),
+    Setting("resume_length", Kind.MESSAGES, "publishers are unblocked at this amount", off=True, changed=AT_ONCE),
+    Setting("resume_bytes", Kind.BYTES, "publishers are unblocked at this amount", off=True, changed=AT_ONCE),
+    Setting("evict", Kind.CHOICE, "which message is evicted first", choices=names.EVICTION_RULES, changed=NEXT_REMOVAL),
     Setting("dropped_address", Kind.NAME, "where dropped messages are sent", changed=NEXT_REMOVAL),
 )
 
 DISPATCH: Final = (
     Setting("exclusive_consumer", Kind.SWITCH, "one consumer at a time gets everything"),
     Setting("single_active_consumer", Kind.SWITCH, "RabbitMQ's name for the same"),
-    Setting("live_consumers_max", Kind.CONSUMERS, "consumers that are served, the others wait", 1, off=True),
-    Setting("max_consumers", Kind.CONSUMERS, "attaching more is refused", off=True, changed="nobody is detached"),
+    Setting("live_consumers_max", Kind.CONSUMERS, "consumers served at a time, the others wait", 1, off=True),
+    Setting("max_consumers", Kind.CONSUMERS, "attaching more is refused", off=True, changed="attached consumers stay"),
     Setting(
         "group_mode",
         Kind.CHOICE,
-        "whether and how groups stay together; `sticky` when a group argument is given",
+        "how groups stay together; `sticky` if a group argument is given",
         choices=(OFF, *names.GROUP_MODES),
     ),
     Setting("group_key", Kind.PROPERTY, "property that names the group; empty is the protocol's group id"),
@@ -252,7 +252,7 @@ DISPATCH: Final = (
         also=("group-rebalance-pause-dispatch",),
         changed="with the next consumer",
     ),
-    Setting("default_group", Kind.NAME, "group of messages that name none; empty is `qpid.no-group`"),
+    Setting("default_group", Kind.NAME, "group of messages without a group; empty is `qpid.no-group`"),
     Setting("non_destructive", Kind.SWITCH, "every consumer reads every message"),
     Setting(
         "selector",
@@ -264,19 +264,22 @@ DISPATCH: Final = (
     Setting(
         "no_local",
         Kind.SWITCH,
-        "consumers get nothing of their own connection",
-        changed="for consumers that attach from then on",
+        "consumers get no messages of their own connection",
+        changed="for consumers that attach later",
     ),
     Setting(
         "hot_properties",
         Kind.PROPERTIES,
-        "properties by which selectors find what is on disk without reading the rest",
+        "properties by which selectors find messages on disk without reading the others",
         0,
         HOT_PROPERTIES_MAX,
-        changed="what is on disk is read once more, by the first selector that needs it",
+        changed="messages on disk are read once more, by the first selector that needs it",
     ),
     Setting(
-        "purge_on_no_consumers", Kind.SWITCH, "holds nothing while nobody consumes", changed="when the last one goes"
+        "purge_on_no_consumers",
+        Kind.SWITCH,
+        "keeps no messages while it has no consumer",
+        changed="when the last one detaches",
     ),
     Setting(
         "consumers_before_dispatch",
@@ -309,16 +312,16 @@ TIME: Final = (
     Setting(
         "consumer_timeout",
         Kind.MILLISECONDS,
-        "a delivery not settled so long ends its consumer; 0: never, -1: as the server",
+        "a delivery unsettled for this time ends its consumer; 0: never, -1: as the server",
         0,
         MILLISECONDS_MAX,
         off=True,
-        changed="applies at once, to what is in delivery as well",
+        changed="applies at once, also to messages in delivery",
     ),
     Setting(
         "message_ttl",
         Kind.MILLISECONDS,
-        "life of a message; with its own the smaller counts",
+        "time to live of a message; the smaller of this and its own applies",
         0,
         MILLISECONDS_MAX,
         off=True,
@@ -328,7 +331,7 @@ TIME: Final = (
     Setting(
         "min_ttl",
         Kind.MILLISECONDS,
-        "a shorter life is lengthened to this",
+        "a shorter time to live is raised to this",
         0,
         MILLISECONDS_MAX,
         off=True,
@@ -338,7 +341,7 @@ TIME: Final = (
     Setting(
         "max_ttl",
         Kind.MILLISECONDS,
-        "a longer or unlimited life is shortened to this; wins over `min-ttl`",
+        "a longer or unlimited time to live is lowered to this; wins over `min-ttl`",
         0,
         MILLISECONDS_MAX,
         off=True,
@@ -348,7 +351,7 @@ TIME: Final = (
     Setting(
         "expires",
         Kind.MILLISECONDS,
-        "the queue goes when unused so long",
+        "the queue is deleted when unused for this time",
         1,
         MILLISECONDS_MAX,
         off=True,
@@ -386,11 +389,13 @@ TIME: Final = (
         changed=NEXT_RETURN,
     ),
     Setting("max_delivery_attempts", Kind.DELIVERIES, "deliveries of one message", 1, off=True, changed=NEXT_RETURN),
-    Setting("dead_letter_address", Kind.NAME, "where messages nobody could process go", changed=NEXT_REMOVAL),
+    Setting(
+        "dead_letter_address", Kind.NAME, "where rejected and undeliverable messages are sent", changed=NEXT_REMOVAL
+    ),
     Setting(
         "dead_letter_exchange",
         Kind.NAME,
-        "the same as RabbitMQ's exchange, which expired ones and overflow victims reach too",
+        "the same as RabbitMQ's exchange, which also gets expired messages and overflow victims",
         changed=NEXT_REMOVAL,
     ),
     Setting(

@@ -20,8 +20,8 @@ type octet                    value                                             
 ``c8``                        Decimal64                                            Decimal64 that is one
 ============================= ==================================================== =====================
 
-Octets with anything else in them (structs, decimals of 64 bits) are none of these to :func:`decode_map` and
-:func:`decode_list`: then a body stays what it is.
+Octets with anything else in them (structs, decimals of 64 bits) are refused by :func:`decode_map` and
+:func:`decode_list`: the body then stays octets.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ TEXT_OCTETS_MAX: Final = 0xFFFF
 """Of a text: its length has 16 bits."""
 
 DEPTH_MAX: Final = 20
-"""Levels of containers that are read: what every other protocol carries. A body with more stays octets."""
+"""Levels of containers that are decoded, as in every other protocol. A body with more stays octets."""
 
 _SECONDS_MAX: Final = (2**63 - 1) // 1000
 _MAP: Final = 0xA8
@@ -122,7 +122,7 @@ _FIXED: Final[dict[int, tuple[int, Callable[[bytes], PropertyValue]]]] = {
     _VOID: (0, lambda _octets: None),
     **{width << 4: (1 << width, bytes) for width in range(8)},
 }
-"""Type octet, octets of a value, and what is made of them."""
+"""Type octet, octets of a value, and the function that decodes them."""
 
 _VARIABLE: Final[dict[int, tuple[int, Callable[[bytes], PropertyValue]]]] = {
     0x80: (1, bytes),
@@ -135,11 +135,11 @@ _VARIABLE: Final[dict[int, tuple[int, Callable[[bytes], PropertyValue]]]] = {
     0x86: (1, _utf_16),
     0x96: (2, _utf_16),
 }
-"""Type octet, octets of the length before a value, and what is made of its octets."""
+"""Type octet, octets of the length before a value, and the function that decodes the value."""
 
 
 def decode_map(octets: bytes) -> dict[str, PropertyValue] | None:
-    """Return the map a body is, no octets being an empty one (Broker-J); ``None`` for a body that is no map."""
+    """Decode a body as a map, empty for no octets (Broker-J); ``None`` for a body that is no map."""
     if not octets:
         return {}
     try:
@@ -150,7 +150,7 @@ def decode_map(octets: bytes) -> dict[str, PropertyValue] | None:
 
 
 def decode_list(octets: bytes) -> list[PropertyValue] | None:
-    """Return the list a body is, no octets being an empty one (Broker-J); ``None`` for a body that is no list."""
+    """Decode a body as a list, empty for no octets (Broker-J); ``None`` for a body that is no list."""
     if not octets:
         return []
     try:
@@ -171,7 +171,7 @@ def _unsigned(octets: bytes, at: int, size: int) -> int:
 
 
 def _bounds(octets: bytes, at: int, depth: int) -> int:
-    """Return where the container ends whose size stands at ``at``."""
+    """Return the end of the container whose size is at ``at``."""
     end = at + 4 + _unsigned(octets, at, 4)
     if end > len(octets) or depth >= DEPTH_MAX:
         raise _NotEncodedSo("a container beyond its octets, or nested too deeply")

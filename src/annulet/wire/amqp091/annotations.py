@@ -1,7 +1,7 @@
 """Changing the headers of a message the broker sends on, octet by octet the same where nothing is changed.
 
-Values of the sender keep the field types they came with: decoding and encoding them would not (a 16-bit integer comes
-out as one of 32 bits).
+Values of the sender keep their field types: decoding and encoding them would not (a 16-bit integer comes out as one of
+32 bits).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def annotate(
 ) -> bytes:
     """Return ``header`` with ``headers`` put over its own and those named in ``without`` left out.
 
-    ``expires=False`` leaves out the expiration property as well. ``header`` itself comes back when nothing changes.
+    ``expires=False`` leaves out the expiration property as well. Returns ``header`` itself if nothing changes.
 
     Raises:
         RemoteProtocolError: 502 for malformed properties, as far as they were read.

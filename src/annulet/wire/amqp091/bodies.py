@@ -13,7 +13,7 @@ empty, no content type                          value (null)
 anything else                                   data
 =============================================== =============================================
 
-Writing is the reverse; what is none of these is told apart by a *note*, which the message carries with it.
+Writing is the reverse; other values are identified by a *note*, which is stored in the message.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class WrittenBody:
 
 
 def natural_body(octets: bytes, content_type: str | None, content_encoding: str | None) -> tuple[str, PropertyValue]:
-    """Return kind and value of a body as anybody reads it. See the table of this module."""
+    """Return kind and value of a body without a note. See the table of this module."""
     if content_encoding is None:
         if content_type is None:
             return (BODY_DATA, octets) if octets else (BODY_VALUE, None)
@@ -130,7 +130,7 @@ def natural_body(octets: bytes, content_type: str | None, content_encoding: str 
 
 
 def read_body(kind: str, note: Tag, octets: bytes, content_type: str | None) -> tuple[str, PropertyValue] | None:
-    """Return kind and value of a body that says it is of ``kind``; ``None`` when it is not any more."""
+    """Return kind and value of a body declared as ``kind``; ``None`` if it no longer is of that kind."""
     if kind == BODY_DATA:
         return kind, octets
     if kind == BODY_TEXT:
@@ -178,7 +178,7 @@ def write_body(kind: str, value: Any, content_type: str | None) -> WrittenBody:
 
 
 def _write_jms(kind: str, value: Any, content_type: str) -> bytes | None:
-    """Return a map or stream message of JMS; ``None`` for a body that is none of the content type's."""
+    """Return a map or stream message of JMS; ``None`` if the body does not match the content type."""
     if kind == BODY_MAP and content_type == JMS_MAP and isinstance(value, dict):
         return encode_jms_map(value)
     return encode_jms_stream(value) if kind == BODY_LIST and content_type == JMS_STREAM else None

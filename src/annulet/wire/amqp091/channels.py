@@ -40,7 +40,7 @@ _REQUEST_OK: Final = encode_method("access.request-ok", {"ticket": 1})
 
 
 class ChannelLifecycle(ConnectionLifecycle):
-    """What happens on channels; the frames come from the engine."""
+    """The operations of channels; the engine supplies the frames."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class ChannelLifecycle(ConnectionLifecycle):
             self.handler.channel_flow(number, active)
             self.send_method(number, encode_method("channel.flow-ok", {"active": active}))
         elif identifier == _ACCESS_REQUEST:
-            self.send_method(number, _REQUEST_OK)  # 0-8 clients still ask; the ticket means nothing since 0-9
+            self.send_method(number, _REQUEST_OK)  # 0-8 clients request one; it has no meaning since 0-9
         else:
             dispatcher = DISPATCHERS.get(identifier)
             if dispatcher is None:
@@ -89,7 +89,7 @@ class ChannelLifecycle(ConnectionLifecycle):
                     COMMAND_INVALID, f"{method.specification.name} is not expected on channel {number}"
                 )
             if identifier == _RECOVER and method.flag("requeue"):
-                self.send_method(number, _RECOVER_OK)  # before what it has redelivered, as RabbitMQ
+                self.send_method(number, _RECOVER_OK)  # before the redeliveries, as RabbitMQ
             self.handler.answer_due(number)
             try:
                 dispatcher(self.handler, number, method)
@@ -223,7 +223,7 @@ class ChannelLifecycle(ConnectionLifecycle):
     # ---- errors
 
     def close_channel_with_error(self, channel: int, code: int, text: str, class_id: int, method_id: int) -> None:
-        """Close an open channel for an error: queues close, releases it, discards what comes until close-ok.
+        """Close an open channel for an error: queue close, release the channel, discard input until close-ok.
 
         Does nothing when the channel is not open.
         """

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
-"""§4.2.2: what a client sends first, and what a server answers to anything else."""
+"""§4.2.2: the first octets of a client, and the server's answer to any others."""
 
 FRAME_METHOD: Final = 1
 FRAME_HEADER: Final = 2
@@ -22,7 +22,7 @@ FRAME_OVERHEAD: Final = 8  # the header and the end octet
 HEADER_OVERHEAD: Final = 12  # of a content header: class, weight and body size, before the property flags (§4.2.6.1)
 
 FRAME_MIN_SIZE: Final = 4096
-"""§1.1 ``frame-min-size``, in bytes: nobody may negotiate less."""
+"""§1.1 ``frame-min-size``, in bytes: the minimum that may be negotiated."""
 
 FRAME_SIZE_TOLERANCE: Final = 8
 """Bytes a frame may exceed frame-max: some clients count the payload only, RabbitMQ lets them (FRAME_SIZE_FUDGE)."""
@@ -30,7 +30,7 @@ FRAME_SIZE_TOLERANCE: Final = 8
 INITIAL_FRAME_MAX: Final = 8192
 """Largest frame before tuning, in bytes. §2.3.5.2 says 4096; RabbitMQ 4.0 doubled it because OAuth tokens need more."""
 
-DEFAULT_FRAME_MAX: Final = 131_072  # bytes; RabbitMQ's default, and what clients have been tuned to
+DEFAULT_FRAME_MAX: Final = 131_072  # bytes; RabbitMQ's default, to which clients are tuned
 DEFAULT_CHANNEL_MAX: Final = 2047  # channels of one connection; RabbitMQ's default
 DEFAULT_HEARTBEAT: Final = 60  # seconds; RabbitMQ's default
 
@@ -41,7 +41,8 @@ MAX_ASSEMBLING_BYTES: Final = 2 * MAX_MESSAGE_BYTES
 """Bodies in arrival on all channels of one connection, in bytes: two of the largest messages may interleave."""
 
 MAX_UNAUTHENTICATED_BYTES: Final = 65_536
-"""What a peer may send before it has authenticated, in bytes: eight frames, far beyond any known client's start-ok."""
+"""Limit of a peer's input before it has authenticated, in bytes: eight frames, far beyond any known client's
+start-ok."""
 
 MAX_ROUTE_CACHE_ENTRIES: Final = 1024
 """Decoded basic.publish arguments kept per connection; at most about 0.5 KiB each. Emptied when full."""
@@ -107,7 +108,7 @@ CHANNEL_CODES: Final = frozenset(
 
 
 def reply_text(code: int, text: str) -> str:
-    """Return ``text`` behind the name of ``code`` as RabbitMQ writes it, cut to what a short string holds.
+    """Return ``text`` behind the name of ``code`` as RabbitMQ writes it, cut to the length of a short string.
 
     A text that already begins with the name, and a code outside §1.1, keep the text as it is.
     """

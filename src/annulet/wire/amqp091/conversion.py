@@ -1,6 +1,6 @@
 """Messages of AMQP 0-9-1 as content of no protocol, and such content as messages of AMQP 0-9-1. See docs/conversion.md.
 
-What has no place in properties and headers travels in one header, :data:`RECORD`, a table:
+Anything that properties and headers cannot express is recorded in one header, :data:`RECORD`, a table:
 
 ================ =====================================================================================================
 ``types``        types of headers that AMQP 0-9-1 has not (:mod:`.type_tags`), by name
@@ -53,7 +53,7 @@ from annulet.wire.amqp091.typed_tables import encode_typed_table, fits_name, rea
 from annulet.wire.amqp091.values import Timestamp
 
 RECORD: Final = "x-annulet-content"
-"""The header in which a message carries what AMQP 0-9-1 cannot say of it."""
+"""The header that records properties of a message that AMQP 0-9-1 cannot express."""
 
 GROUP_ID: Final = "JMSXGroupID"
 GROUP_SEQUENCE: Final = "JMSXGroupSeq"
@@ -69,9 +69,9 @@ REPLY_TO: Final = "x-opt-reply-to"
 CONTENT_TYPE: Final = "x-opt-content-type"
 SEQUENCE: Final = "x-opt-group-sequence"
 TIMESTAMP: Final = "x-opt-timestamp"
-"""Annotations for what only AMQP 0-9-1 has: cluster-id, a type beside ``qpid.subject``, a binding URL of Qpid, a
-content type that another one stands for, the number of ``JMSXGroupSeq`` in the type it had where that is not an int,
-seconds beyond 64 bits of milliseconds."""
+"""Annotations for properties that only AMQP 0-9-1 has: cluster-id, a type beside ``qpid.subject``, a binding URL of
+Qpid, a content type that was replaced by another one, the number of ``JMSXGroupSeq`` in its own type if that is not an
+int, seconds beyond 64 bits of milliseconds."""
 
 SERIALIZED: Final = "application/x-java-serialized-object"
 SERIALIZED_HERE: Final = "application/java-object-stream"
@@ -98,7 +98,7 @@ class Reading:
 
 
 def to_content(message: Message) -> MessageContent:
-    """Return a message decoded. What is malformed is left out."""
+    """Return a message decoded, without its malformed parts."""
     content = _interpret(read_properties(message.header), message.body)
     content.exchange = message.origin.exchange
     content.routing_key = message.origin.routing_key
@@ -110,7 +110,7 @@ def read_properties(header: bytes) -> Reading:
     reading = Reading()
     try:
         _read_into(reading, PropertyReader(header, strict=False))
-    except RemoteProtocolError:  # octets are missing: what stands behind them cannot be found
+    except RemoteProtocolError:  # octets are missing: the following fields cannot be found
         return reading
     return reading
 
@@ -148,13 +148,13 @@ def _text_or_octets(reader: PropertyReader, flag: int, name: str) -> str | bytes
         return octets
 
 
-# ---------------------------------------------------------------------- what a message says
+# ---------------------------------------------------------------------- reading a message
 
 
 def _interpret(reading: Reading, body: bytes, told: tuple[str, PropertyValue] | None = None) -> MessageContent:
-    """Return what properties and body mean, record included. Takes ``reading.headers`` over.
+    """Return the content of properties and body, including the record. Takes over ``reading.headers``.
 
-    ``told``: kind and value of the body, where they are known.
+    ``told``: kind and value of the body, if known.
     """
     headers = reading.headers
     given = headers.pop(RECORD, None)
@@ -178,7 +178,7 @@ def _interpret(reading: Reading, body: bytes, told: tuple[str, PropertyValue] | 
     if content.content_type in CONTAINER_TYPES and content.body_kind not in (BODY_DATA, BODY_TEXT):
         if content.content_type not in (AMQP_MAP, AMQP_LIST):
             content.annotations[CONTENT_TYPE] = content.content_type
-        content.content_type = None  # the kind says it
+        content.content_type = None  # the kind determines it
     if record:
         names = ("fields", "properties", "without")
         carried = {name: record[name] for name in names if name in record}
@@ -232,7 +232,7 @@ def _identifier(
 
 
 def _interpret_headers(content: MessageContent, headers: dict[str, PropertyValue]) -> None:
-    """Take out of the headers what they say as properties of other protocols do."""
+    """Take the headers that are properties of other protocols out of the headers."""
     deaths = headers.get(DEATHS)
     if isinstance(deaths, list):
         content.deaths = _deaths_in(deaths)
@@ -297,7 +297,7 @@ def reply_to_of(address: str) -> str:
     return parsed.name
 
 
-# ---------------------------------------------------------------------- what is made of a content
+# ---------------------------------------------------------------------- writing a content
 
 
 def from_content(content: MessageContent) -> tuple[bytes, bytes]:
@@ -334,7 +334,7 @@ def from_content(content: MessageContent) -> tuple[bytes, bytes]:
 def _body_type(content: MessageContent) -> str | None:
     """Return the content type a body is written for: the message's own, or how a map or list was encoded."""
     formerly = content.annotations.get(CONTENT_TYPE)
-    if content.content_encoding is not None:  # then none of them says what the octets are
+    if content.content_encoding is not None:  # then none of them describes the octets
         return None if content.content_type in CONTAINER_TYPES else content.content_type
     return formerly if isinstance(formerly, str) and formerly in CONTAINER_TYPES else content.content_type
 
@@ -350,7 +350,7 @@ def _with_headers(encoded: bytes, properties: BasicProperties, table: bytes) -> 
 
 
 def _as_read(reading: Reading, record: dict[str, PropertyValue]) -> Reading:
-    """Return what a reader of the message will find, so far."""
+    """Return the content as a reader of the message will decode it, so far."""
     found = Reading()
     found.properties = reading.properties
     found.message_id = reading.properties.message_id

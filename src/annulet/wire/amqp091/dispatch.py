@@ -121,7 +121,7 @@ def _cancel_ok(_handler: ConnectionHandler, _channel: int, _method: Method) -> N
 
 
 def _flow_ok(_handler: ConnectionHandler, _channel: int, _method: Method) -> None:
-    """The client has read the server's channel.flow (§1.5.2.3); what it publishes shows whether it obeys."""
+    """The client has read the server's channel.flow (§1.5.2.3); later publishes show whether it obeys."""
 
 
 def _get(handler: ConnectionHandler, channel: int, method: Method) -> None:

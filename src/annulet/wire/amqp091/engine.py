@@ -1,8 +1,8 @@
 """The AMQP 0-9-1 connection engine of a server: bytes in, calls of a handler out, bytes out.
 
-No socket, no event loop, no clock: the owner feeds :meth:`ConnectionEngine.receive` with whatever it read and
-writes what :meth:`ConnectionEngine.take_output` returns. The two sequences a busy connection consists of, basic.publish
-with header and one body frame, and basic.ack, are read in place; all else takes the general path, frame by frame.
+No socket, no event loop, no clock: the owner passes its input to :meth:`ConnectionEngine.receive` and writes the output
+that :meth:`ConnectionEngine.take_output` returns. The two most frequent sequences, basic.publish with header and one
+body frame, and basic.ack, are read in place; everything else takes the general path, frame by frame.
 """
 # ruff: noqa: PLR0913 - limits are keyword-only
 
@@ -55,7 +55,7 @@ _CLASS_BASIC_NO_WEIGHT: Final = 60 << 16
 _ACK_FRAME_SIZE: Final = 21
 _ACK_PAYLOAD_SIZE: Final = 13
 HELD_OUTPUT_BYTES: Final = 2097152
-"""Octets of output above which input waits until they were taken: a basic.get of 30 octets may ask for 128 MiB."""
+"""Octets of output above which input waits until the output is taken: a basic.get of 30 octets may ask for 128 MiB."""
 
 _CHUNKS_JOINED: Final = 256  # chunks of an incomplete frame after which they are joined: bounds objects, not octets
 
@@ -64,7 +64,7 @@ class ConnectionEngine(ChannelLifecycle):
     """One connection. See the module docstring; errors of the peer never raise, they close with the right code.
 
     Args:
-        handler: who serves the connection.
+        handler: serves the connection.
         server_properties: sent in connection.start; ``capabilities`` are added.
         mechanisms: SASL mechanisms offered, separated by blanks; ``engine.mechanisms`` changes them before the header.
         locales: message locales offered, separated by blanks.
@@ -73,16 +73,16 @@ class ConnectionEngine(ChannelLifecycle):
         heartbeat: proposed interval in seconds, 0 to 65535; 0 proposes none.
         max_message_size: largest body in bytes; larger ones close the channel with 406.
         max_assembling_bytes: announced bodies in arrival on all channels together; beyond it 506 closes the connection.
-        max_unauthenticated_bytes: what a peer may send before it is authenticated.
+        max_unauthenticated_bytes: limit of a peer's input before it is authenticated.
 
-    While ``holding``, input waits because too much of what it asked for has not been taken: after ``take_output`` call
+    While ``holding``, input waits because too much output has not been taken: call :meth:`go_on` after ``take_output``.
+
+    ``engine.look`` may be set to a function that returns how many frames may be served before its next call. When it
+    returns 0, or when the owner sets ``engine.resting``, input waits until the owner clears ``resting`` and calls
     :meth:`go_on`.
 
-    ``engine.look`` may be set to what says how many frames may be served before it is asked again. When it answers 0,
-    or when the owner sets ``engine.resting``, input waits until the owner clears ``resting`` and calls :meth:`go_on`.
-
-    ``engine.trace`` may be set to what takes each frame as a line (``<-`` from the peer, ``->`` to it); all frames then
-    take the general path.
+    ``engine.trace`` may be set to a function that takes each frame as a line (``<-`` from the peer, ``->`` to it); all
+    frames then take the general path.
 
     Raises:
         LocalProtocolError: a limit is out of range.
@@ -114,19 +114,19 @@ class ConnectionEngine(ChannelLifecycle):
         self.holding = False  # input waits for output to be taken
         self.look: Callable[[], int] | None = None
         self.resting = False
-        self._steps = 1  # frames that are served before the owner is asked again
+        self._steps = 1  # frames to be served before ``look`` is called again
         self._serving = False  # within _serve
         self._chunks: list[bytes] = []  # input that does not make a whole frame yet
         self._pending = 0  # bytes in it
-        self._needed = len(PROTOCOL_HEADER)  # bytes it takes to go on
+        self._needed = len(PROTOCOL_HEADER)  # bytes needed to continue
 
     # ---- input
 
     def receive(self, data: bytes) -> None:
-        """Take what was read from the socket and serve everything that is complete.
+        """Take input from the socket and serve all complete frames.
 
         Raises:
-            Exception: only what the handler raised besides protocol errors, after closing with 541.
+            Exception: other exceptions of the handler than protocol errors, after closing with 541.
         """
         if self.closed or not data:
             return
@@ -163,7 +163,7 @@ class ConnectionEngine(ChannelLifecycle):
             self._go_on()
 
     def _serve(self, data: bytes) -> None:
-        """Serve what is complete and keep the rest."""
+        """Serve all complete frames and keep the rest."""
         self._serving = True
         try:
             position = self._parse(data)
@@ -197,7 +197,7 @@ class ConnectionEngine(ChannelLifecycle):
 
     @property
     def unfinished_bytes(self) -> int:
-        """Octets held of messages and frames that have not come as a whole."""
+        """Octets of incomplete messages and frames."""
         return self._assembling_bytes + self._pending
 
     def _drop_input(self) -> None:
@@ -238,7 +238,7 @@ class ConnectionEngine(ChannelLifecycle):
             if following == position:
                 break
             position = following
-            self._steps -= 4  # what is not read in place takes longer, a declaration a hundred times as long
+            self._steps -= 4  # frames that are not read in place take longer, a declaration a hundred times as long
             if self.output_size >= HELD_OUTPUT_BYTES:
                 self.holding = True
                 self._count_hit("held_output_bytes")
@@ -246,7 +246,7 @@ class ConnectionEngine(ChannelLifecycle):
         return position
 
     def _must_rest(self) -> bool:
-        """Ask the owner how many frames may be served now."""
+        """Return how many frames the owner allows now."""
         self._steps = 1 if self.look is None else self.look()
         if self._steps <= 0:
             self.resting = True
@@ -259,7 +259,7 @@ class ConnectionEngine(ChannelLifecycle):
             if may_become_header(received):
                 return 0
             self._trace_header(received)
-            self._append(PROTOCOL_HEADER)  # §2.2.4: the header of the newest version that is served, then close
+            self._append(PROTOCOL_HEADER)  # §2.2.4: the header of the newest version served, then close
             self._enter(ConnectionState.CLOSED)
             self._end(0, f"not a protocol header of AMQP 0-9-1, 0-9 or 0-8: {received!r}", by_peer=False)
             return 0
@@ -275,7 +275,7 @@ class ConnectionEngine(ChannelLifecycle):
     # ---- hot paths; both return where the general path has to go on
 
     def _receive_publishes(self, data: bytes, start: int) -> int:
-        """Serve basic.publish with header and exactly one body frame while whole ones with known routes come."""
+        """Serve basic.publish with header and exactly one body frame while complete ones with known routes follow."""
         end: i64 = len(data)  # annotations convert when compiled; calling i64() would be slow when not
         limit: i64 = self.frame_limit
         most: i64 = self.max_message_size
@@ -336,7 +336,7 @@ class ConnectionEngine(ChannelLifecycle):
         return position
 
     def _receive_acknowledgements(self, data: bytes, start: int) -> int:
-        """Serve basic.ack frames as long as whole ones come."""
+        """Serve basic.ack frames while complete ones follow."""
         end: i64 = len(data)
         position: i64 = start
         channels = self.channels

@@ -1,4 +1,4 @@
-"""Protocol errors, told apart by who broke the rule, and by what has to be closed for it."""
+"""Protocol errors, classified by the side that caused them and by the scope that has to be closed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class LocalProtocolError(ProtocolError):
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer broke the rule, or asked for what it cannot have. ``code`` is a reply code of §1.1."""
+    """The peer violated the protocol, or requested something that is refused. ``code`` is a reply code of §1.1."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(code, text)

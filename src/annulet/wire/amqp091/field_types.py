@@ -1,6 +1,6 @@
 """Headers for clients of versions with fewer field types: 0-8 has ``S I D T F``, 0-9 also ``V`` (§4.2.5.5 of each).
 
-Such a client stops at a type it does not know, so what it is sent must stay within its version. No field is left out:
+Such a client fails on an unknown type, so tables sent to it must stay within its version. No field is left out:
 
 =================  =====================================================================
 ``t``              ``I``, 1 or 0
@@ -36,8 +36,8 @@ _ARRAY: Final = ord("A")
 def limit_field_types(header: bytes, allowed: bytes) -> bytes:
     """Return ``header``, a content header from the property flags on, with only the ``allowed`` types in its table.
 
-    ``header`` itself comes back when nothing changes. A value that is malformed inside its bounds becomes ``S`` with
-    the octets it came with.
+    Returns ``header`` itself if nothing changes. A value that is malformed inside its bounds becomes ``S`` with its
+    octets.
 
     Raises:
         RemoteProtocolError: 502 when the table itself is malformed.

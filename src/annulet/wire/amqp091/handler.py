@@ -1,4 +1,4 @@
-"""What an engine tells its owner."""
+"""The interface by which an engine calls its owner."""
 # ruff: noqa: PLR0913, PLR0917 - bits are positional in the order of the standard; a method has as many as it has
 
 from __future__ import annotations
@@ -10,17 +10,16 @@ from mypy_extensions import mypyc_attr
 from annulet.core.message import PropertyValue
 
 PENDING: Final = "\0pending"
-"""Returned for the name of a user who is not known yet; names have no NUL."""
+"""Returned for the name of a user that is not known yet; names have no NUL."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ConnectionHandler:
-    """Base class of those who serve a connection. The engine calls, in the order the peer sent.
+    """Base class of connection handlers. The engine calls its methods in the order of the peer's frames.
 
     All calls are synchronous. A method may raise :class:`~annulet.wire.amqp091.errors.ChannelError` to close the
-    channel or :class:`~annulet.wire.amqp091.errors.ConnectionFault` to close the connection, each with a reply code
-    of §1.1.
-    Whatever else it raises is a defect here: the engine closes with 541 and lets the exception pass.
+    channel or :class:`~annulet.wire.amqp091.errors.ConnectionFault` to close the connection, each with a reply code of
+    §1.1. Any other exception is a defect: the engine closes with 541 and lets the exception pass.
 
     The engine itself answers connection.*, channel.*, access.request and basic.recover; the handler answers all
     other methods with the engine's ``send_..._ok``, and not at all when ``no_wait`` is set.
@@ -42,7 +41,7 @@ class ConnectionHandler:
         raise NotImplementedError
 
     def connection_opened(self) -> None:
-        """Note that the connection is open: open-ok is queued, the engine holds the negotiated values."""
+        """Note that the connection is open: open-ok is queued, and the engine has the negotiated values."""
         raise NotImplementedError
 
     def connection_closed(self, code: int, text: str, by_peer: bool) -> None:
@@ -54,14 +53,15 @@ class ConnectionHandler:
         raise NotImplementedError
 
     def answer_due(self, channel: int) -> None:
-        """Note that a method other than basic.publish is served: what is not its answer may wait for :meth:`answered`.
+        """Note that a method other than basic.publish is served: other output than its answer may wait for
+        :meth:`answered`.
 
         The acknowledgements that the engine reads in place have no answer, and are not announced.
         """
         raise NotImplementedError
 
     def answered(self, channel: int) -> None:
-        """Note that it was served, with success or not; its answer may still be to come."""
+        """Note that it was served, successfully or not; its answer may follow later."""
         raise NotImplementedError
 
     def open_channel(self, channel: int) -> None:
@@ -69,7 +69,7 @@ class ConnectionHandler:
         raise NotImplementedError
 
     def close_channel(self, channel: int) -> None:
-        """Release a channel; called exactly once for each that opened, whoever closed it and for whatever reason."""
+        """Release a channel; called exactly once for each opened channel, for any kind of close."""
         raise NotImplementedError
 
     def channel_flow(self, channel: int, active: bool) -> None:
@@ -128,7 +128,7 @@ class ConnectionHandler:
         raise NotImplementedError
 
     def recover(self, channel: int, requeue: bool) -> None:
-        """Return what is unacknowledged to its queues; the engine answers recover-ok, for basic.recover only.
+        """Return unacknowledged messages to their queues; the engine answers recover-ok, for basic.recover only.
 
         With ``requeue`` it has answered before. Without, raise :class:`ConnectionFault`: there is no answer to that.
         """
@@ -188,7 +188,7 @@ class ConnectionHandler:
         no_wait: bool,
         arguments: dict[str, PropertyValue],
     ) -> None:
-        """Declare a queue; answer declare-ok. An empty name asks for one made by the server."""
+        """Declare a queue; answer declare-ok. With an empty name the server generates one."""
         raise NotImplementedError
 
     def queue_bind(
@@ -210,7 +210,7 @@ class ConnectionHandler:
         raise NotImplementedError
 
     def queue_purge(self, channel: int, queue: str, no_wait: bool) -> None:
-        """Remove what is pending; answer purge-ok."""
+        """Remove the pending messages; answer purge-ok."""
         raise NotImplementedError
 
     def queue_delete(self, channel: int, queue: str, if_unused: bool, if_empty: bool, no_wait: bool) -> None:

@@ -45,7 +45,7 @@ _NUMBERS: Final[dict[int, tuple[str, int, Any]]] = {
 
 
 def decode_jms_map(octets: bytes) -> dict[str, PropertyValue] | None:
-    """Return the map a body is, no octets being an empty one; ``None`` for a body that is no map."""
+    """Decode a body as a map, empty for no octets; ``None`` for a body that is no map."""
     if not octets:
         return {}
     table: dict[str, PropertyValue] = {}
@@ -63,7 +63,7 @@ def decode_jms_map(octets: bytes) -> dict[str, PropertyValue] | None:
 
 
 def decode_jms_stream(octets: bytes) -> list[PropertyValue] | None:
-    """Return the values a body is; ``None`` for a body that is no stream."""
+    """Decode a body as a stream of values; return ``None`` for a body that is no stream."""
     values: list[PropertyValue] = []
     position = 0
     try:
@@ -125,7 +125,7 @@ def encode_jms_stream(values: list[Any]) -> bytes | None:
 
 
 def _encode_value(value: Any) -> bytes | None:
-    """Return type octet and value; ``None`` for what would not be read as the same."""
+    """Return type octet and value; ``None`` for a value that would not be decoded to the same."""
     if value is None:
         return bytes((_NOTHING,))
     if isinstance(value, bool):

@@ -48,7 +48,7 @@ _CHANNEL_ZERO: Final = b"\x01\x00\x00"
 
 
 class ConnectionLifecycle(ReplyWriter):
-    """What of a connection does not depend on channels: who, where, with which limits, and until when."""
+    """The part of a connection that does not depend on channels: user, virtual host, limits and end."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class ConnectionLifecycle(ReplyWriter):
         super().__init__()
         self.handler = handler
         self.state = ConnectionState.AWAITING_HEADER
-        self.closed = False  # nothing more will come; close the socket once the output is written
+        self.closed = False  # no more output follows; close the socket once the output is written
         self.channel_max, self.frame_max, self.heartbeat_interval = limits  # ours; the negotiated ones after tune-ok
         self.client_properties: dict[str, PropertyValue] = {}
         self.capabilities: dict[str, PropertyValue] = {}  # of the client
@@ -71,15 +71,15 @@ class ConnectionLifecycle(ReplyWriter):
         self.frame_limit = min(INITIAL_FRAME_MAX, self.frame_max)  # bytes; frame_max after tune-ok
         self.authenticated = False
         self._server_properties = server_properties
-        self.mechanisms = mechanisms  # offered; the owner may set others until the protocol header has come
+        self.mechanisms = mechanisms  # offered; the owner may set others until the protocol header arrives
         self._serves = True  # input is served: the connection is not closed, and no response is being checked
         self._locales = locales
-        self._ended = False  # the handler knows of the end
+        self._ended = False  # the handler was notified of the end
 
-    # ---- what the owner calls
+    # ---- calls by the owner
 
     def send_blocked(self, reason: str) -> None:
-        """Tell a client that understands it that publishing is held (RabbitMQ's connection.blocked)."""
+        """Notify a capable client that publishing is blocked (RabbitMQ's connection.blocked)."""
         if self.running and self.capabilities.get("connection.blocked") is True:
             self._send_on_zero("connection.blocked", {"reason": reason_text(reason)})
 
@@ -89,7 +89,7 @@ class ConnectionLifecycle(ReplyWriter):
             self._send_on_zero("connection.unblocked", {})
 
     def send_cancel(self, channel: int, consumer_tag: str) -> None:
-        """Tell a client that understands it that a consumer's queue is gone (RabbitMQ's consumer_cancel_notify).
+        """Notify a capable client that a consumer's queue was deleted (RabbitMQ's consumer_cancel_notify).
 
         Raises:
             LocalProtocolError: the channel was never opened.
@@ -103,7 +103,7 @@ class ConnectionLifecycle(ReplyWriter):
         Does nothing when no answer is owed any more.
 
         Raises:
-            Exception: only what the handler raised besides protocol errors, after closing with 541.
+            Exception: other exceptions of the handler than protocol errors, after closing with 541.
         """
         self._checked(user)
         self._go_on()
@@ -119,7 +119,7 @@ class ConnectionLifecycle(ReplyWriter):
             self._go_on()
 
     def close_connection(self, code: int, text: str, class_id: int = 0, method_id: int = 0) -> None:
-        """Close the connection: queues close, releases everything, waits for close-ok only from who is authenticated.
+        """Close the connection: queue close, release everything, wait for close-ok only if the peer is authenticated.
 
         ``class_id`` and ``method_id`` name the method to blame, 0 for none. Does nothing once closing.
         """
@@ -140,9 +140,10 @@ class ConnectionLifecycle(ReplyWriter):
         self._end(code, text, by_peer=False)
 
     def connection_lost(self, text: str = "the connection was lost") -> None:
-        """Tell the engine that the socket is gone; harmless when everything was closed before.
+        """Tell the engine that the socket is closed; no effect if everything was closed before.
 
-        Afterwards the engine holds neither input nor its handler, so that both are freed without a garbage collection.
+        Afterwards the engine references neither input nor its handler, so that both are freed without a garbage
+        collection.
         """
         try:
             self._enter(ConnectionState.CLOSED)
@@ -159,11 +160,11 @@ class ConnectionLifecycle(ReplyWriter):
         raise NotImplementedError
 
     def _drop_input(self) -> None:
-        """Forget input that is not to be served."""
+        """Discard input that is not to be served."""
         raise NotImplementedError
 
     def _forget_body(self, channel: Channel) -> None:
-        """Shut a channel, with what arrived of a message."""
+        """Shut a channel and discard an incomplete message."""
         raise NotImplementedError
 
     def _enter(self, state: ConnectionState) -> None:
@@ -198,7 +199,7 @@ class ConnectionLifecycle(ReplyWriter):
     def _start(self) -> None:
         properties = dict(self._server_properties)
         offered = properties.pop("capabilities", None)
-        if self.version.extended:  # older versions have neither what they announce nor the type of their values
+        if self.version.extended:  # older versions have neither these capabilities nor the type of their values
             capabilities: dict[str, PropertyValue] = dict(offered) if isinstance(offered, dict) else {}
             for name in CAPABILITIES:
                 capabilities[name] = True
@@ -312,7 +313,7 @@ class ConnectionLifecycle(ReplyWriter):
 
 
 def reason_text(text: str) -> str:
-    """Return ``text`` cut to what a short string holds."""
+    """Return ``text`` cut to the length of a short string."""
     return reply_text(SUCCESS, text)
 
 

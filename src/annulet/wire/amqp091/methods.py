@@ -1,8 +1,8 @@
 """Every method of AMQP 0-9-1 (§1.5 to §1.8) and of RabbitMQ's extensions as one table; decoding and encoding from it.
 
-Older versions have tables of their own, made from this one in :mod:`annulet.wire.amqp091.versions`.
+The tables of older versions are derived from this one in :mod:`annulet.wire.amqp091.versions`.
 
-A row reads ``class.method``, class and method id, who may send it (``C`` client, ``S`` server), ``+`` when content
+A row reads ``class.method``, class and method id, the sending side (``C`` client, ``S`` server), ``+`` if content
 follows, and the arguments in wire order with their domain types (§4.2.5). Consecutive bits share octets. Names starting
 with ``reserved`` are written as zero and ignored on reading, as RabbitMQ does.
 """
@@ -173,12 +173,12 @@ class MethodTable:
         self.protocol = protocol  # for error texts: "AMQP 0-9-1"
         self.by_identifier = methods
         self.by_name = {specification.name: specification for specification in methods.values()}
-        self.unserved = {} if unserved is None else unserved  # names of what the version has and the broker has not, by
+        self.unserved = {} if unserved is None else unserved  # names of unserved methods of the version, by
         # method identifier, or by class id << 16 for a whole class
 
 
 def parse_methods(text: str) -> dict[int, MethodSpecification]:
-    """Return the rows of a table written as the module docstring says, by method identifier.
+    """Return the rows of a table in the format of the module docstring, by method identifier.
 
     The domain ``absent`` marks a table argument that a version lacks: it is not on the wire, and reads as empty.
     """
@@ -204,7 +204,7 @@ METHODS_0_9_1: Final = MethodTable("AMQP 0-9-1", METHODS)
 
 
 def method_identifier(name: str) -> int:
-    """Return ``class id << 16 | method id`` of ``class.method``; ``KeyError`` for what is not in the table."""
+    """Return ``class id << 16 | method id`` of ``class.method``; ``KeyError`` if it is not in the table."""
     return METHODS_BY_NAME[name].identifier
 
 

@@ -52,7 +52,7 @@ class Route:
 
 
 class Channel:
-    """One channel of a connection: its state and the content that is arriving on it."""
+    """One channel of a connection: its state and the content arriving on it."""
 
     __slots__ = (
         "arrived",
@@ -76,7 +76,7 @@ class Channel:
         self.number = number
         self.state = ChannelState.OPEN
         self.open = True  # state is OPEN, for the hot paths
-        self.ready = True  # open, and a method frame may come next
+        self.ready = True  # open, and the next frame may be a method
         self.content = ContentState.METHOD
         self.method_prefix = b"\x01" + octets
         self.header_prefix = b"\xce\x02" + octets  # with the end of the frame before
@@ -105,7 +105,7 @@ class Channel:
         return body
 
     def reset(self) -> None:
-        """Forget the content that is arriving."""
+        """Discard the content that is arriving."""
         self.content = ContentState.METHOD
         self.ready = self.open
         self.parts = []
@@ -121,17 +121,17 @@ class Channel:
 
 
 class FrameWriter:
-    """Collects what has to be written.
+    """Collects the output.
 
-    Once the connection closes, and on a channel that closes, sending does nothing: the peer discards it anyway, and
-    what was to be delivered is returned when the handler's ``close_channel`` is called.
+    Once the connection closes, and on a channel that closes, sending does nothing: the peer would discard it, and
+    undelivered messages are returned when the handler's ``close_channel`` is called.
     """
 
     def __init__(self) -> None:
         self.output_size = 0  # bytes not yet taken by take_output
         self.trace: Callable[[str], None] | None = None  # called with each frame as a line
         self.error_sent: Callable[[str, str, str], None] | None = None  # called with where, code and text of each
-        self.version = AMQP_0_9_1  # what the protocol header asked for
+        self.version = AMQP_0_9_1  # the version requested by the protocol header
         self.frame_max = DEFAULT_FRAME_MAX  # bytes of a frame; negotiated
         self.running = False  # the connection is open, neither negotiating nor closing
         self.channels: dict[int, Channel] = {}
@@ -208,7 +208,7 @@ class FrameWriter:
         header: bytes,
         body: bytes,
     ) -> None:
-        """Queue basic.get-ok with its content; ``message_count`` is what is left in the queue.
+        """Queue basic.get-ok with its content; ``message_count`` is the number of messages left in the queue.
 
         Raises:
             LocalProtocolError: the channel was never opened.
@@ -322,7 +322,7 @@ class FrameWriter:
         self.output_size += len(buffer)
 
     def _sending(self, channel: int) -> Channel | None:
-        """Return an open channel; ``None`` when what is sent has to be dropped."""
+        """Return an open channel; ``None`` if output for it has to be dropped."""
         sending = self.channels.get(channel)
         if sending is None:
             if not self.running:

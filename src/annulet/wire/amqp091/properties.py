@@ -1,6 +1,6 @@
-"""Basic properties (§1.8, §4.2.6.1): decoding, encoding, and the view the core looks at messages through.
+"""Basic properties (§1.8, §4.2.6.1): decoding, encoding, and the core's view of messages.
 
-``header`` is always the content header payload from the property flags on: what a message keeps.
+``header`` is always the content header payload from the property flags on, as stored in a message.
 """
 
 from __future__ import annotations
@@ -94,11 +94,11 @@ def decode_properties(header: bytes) -> BasicProperties:
 
 
 def decode_readable_properties(header: bytes) -> BasicProperties:
-    """Decode what can be decoded of malformed properties; the others are ``None``, as if they were absent."""
+    """Decode the valid part of malformed properties; the others are ``None``, as if they were absent."""
     properties = BasicProperties()
     try:
         _read_into(properties, PropertyReader(header, strict=False))
-    except RemoteProtocolError:  # octets are missing: what stands behind them cannot be found
+    except RemoteProtocolError:  # octets are missing: the following properties cannot be found
         return properties
     return properties
 
@@ -121,7 +121,7 @@ def _read_into(properties: BasicProperties, reader: PropertyReader) -> None:
 
 
 class PublishFacts:
-    """What the broker must know of every published message, and nothing that costs more to find out."""
+    """The facts the broker needs of every published message, without any that cost more to read."""
 
     __slots__ = ("delivery_mode", "expiration", "has_headers", "priority", "user_id")
 
@@ -132,11 +132,11 @@ class PublishFacts:
         self.priority = priority  # -1 when absent
         self.expiration = expiration
         self.user_id = user_id
-        self.has_headers = has_headers  # only then can CC, BCC, x-delay and the like be there
+        self.has_headers = has_headers  # only then can it contain CC, BCC, x-delay and the like
 
 
 def read_publish_facts(header: bytes) -> PublishFacts:
-    """Read the properties that decide what happens to a message; headers are stepped over, not decoded.
+    """Read the properties that affect the handling of a message; headers are skipped, not decoded.
 
     Callers may cache the result by ``header``: senders without message ids repeat the same octets.
 
@@ -224,8 +224,8 @@ def _append_number(parts: list[bytes], value: int | None, flag: int, size: int) 
 class Amqp091View(ContentView):
     """The content view of AMQP 0-9-1 messages; use the shared :data:`VIEW`.
 
-    Publishing looks at the whole first level of the header table, but neither into nested values nor behind the last
-    property the broker itself acts on. So malformed values get in, and count as absent here.
+    Publishing checks the whole first level of the header table, but neither nested values nor the properties behind the
+    last one that the broker uses. So malformed values may be stored, and count as absent here.
     """
 
     def __init__(self) -> None:
@@ -261,7 +261,7 @@ class Amqp091View(ContentView):
 
     def application_property(self, message: Message, name: str) -> PropertyValue:
         """Return one entry of ``headers`` without decoding the others, ``None`` when it is absent or malformed."""
-        key = name.encode("utf-8")  # stands there as it is: most messages lack most of what they are asked for
+        key = name.encode("utf-8")  # most messages lack most of the requested properties
         return _find_header(message.header, key) if key in message.header else None
 
     def given_priority(self, message: Message) -> int:
@@ -304,7 +304,7 @@ class Amqp091View(ContentView):
         without: tuple[str, ...] = (),
         expires: bool = True,
     ) -> bytes:
-        """Return the message's header changed as told; everything else keeps its octets.
+        """Return the message's header with the given changes; everything else keeps its octets.
 
         Raises:
             RemoteProtocolError: 502 for malformed properties, as far as they were read.
@@ -366,7 +366,7 @@ def _find_header(header: bytes, name: bytes) -> PropertyValue:
 
 
 def _asked(header: bytes) -> PublishHeaders:
-    """Return what a message in the broker asks for; nothing when it cannot be read."""
+    """Return the requests in the headers of a message in the broker; none if they cannot be read."""
     try:
         return read_publish_headers(header, strict=False)
     except RemoteProtocolError:

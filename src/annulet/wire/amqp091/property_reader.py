@@ -1,4 +1,4 @@
-"""Walking a property list (§4.2.6.1): what decoding, publishing and annotating have in common.
+"""Walking a property list (§4.2.6.1): the common part of decoding, publishing and annotating.
 
 ``header`` is always the content header payload from the property flags on.
 """
@@ -34,10 +34,10 @@ FLAGS_UNDEFINED: Final = 0b11
 
 
 class PropertyReader:
-    """Walks a property list in wire order: ask for the properties in the order of their flags.
+    """Walks a property list in wire order: read the properties in the order of their flags.
 
-    Every method raises :class:`RemoteProtocolError` 502 for octets that are missing or malformed. With
-    ``strict=False`` a value that is all there but cannot be decoded counts as absent, and only missing octets raise.
+    Every method raises :class:`RemoteProtocolError` 502 for octets that are missing or malformed. With ``strict=False``
+    a complete value that cannot be decoded counts as absent, and only missing octets raise.
     """
 
     __slots__ = ("data", "end", "flags", "position", "strict")
@@ -123,17 +123,17 @@ class PropertyReader:
         return RemoteProtocolError(SYNTAX_ERROR, f"content header ends inside property {name}; send the whole property")
 
     def to_headers(self) -> None:
-        """Step over what stands before ``headers``."""
+        """Skip the properties before ``headers``."""
         self.skip_text(FLAG_CONTENT_TYPE, "content-type")
         self.skip_text(FLAG_CONTENT_ENCODING, "content-encoding")
 
     def to_reply_to(self) -> None:
-        """Step over what stands between ``headers`` and ``reply-to``."""
+        """Skip the properties between ``headers`` and ``reply-to``."""
         self.octet(FLAG_DELIVERY_MODE, "delivery-mode")
         self.octet(FLAG_PRIORITY, "priority")
         self.skip_text(FLAG_CORRELATION_ID, "correlation-id")
 
     def to_expiration(self) -> None:
-        """Step over what stands between ``headers`` and ``expiration``."""
+        """Skip the properties between ``headers`` and ``expiration``."""
         self.to_reply_to()
         self.skip_text(FLAG_REPLY_TO, "reply-to")

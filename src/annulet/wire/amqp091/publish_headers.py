@@ -1,5 +1,5 @@
-"""The headers that tell the broker something: delay, schedule id and its end, duplicate id, further routing keys, group
-sequence, the delivery whose time begins anew, and that there is a trail of deaths.
+"""The headers with an effect on the broker: delay, schedule id and its cancellation, duplicate id, further routing
+keys, group sequence, the delivery whose timeout is restarted, and the presence of a trail of deaths.
 
 One pass over the header table finds all of them; nothing else in it is decoded. Names: RabbitMQ (``x-delay``, ``CC``,
 ``BCC``), Artemis (``_AMQ_SCHED_DELIVERY``, ``_AMQ_DUPL_ID``, ``JMSXGroupSeq``), Broker-J (``x-qpid-not-valid-before``).
@@ -58,11 +58,11 @@ SCHEDULE_NAMES: Final = (
     "x-schedule-id",
     "x-schedule-cancel",
 )
-"""What a copy must not carry on: it would be scheduled again."""
+"""Headers removed from a copy, because it would be scheduled again."""
 
 
 class PublishHeaders:
-    """What the headers ask of the broker. Attributes hold their defaults where the sender said nothing."""
+    """The requests in the headers. Attributes have their defaults if the sender did not set them."""
 
     __slots__ = (
         "bcc",
@@ -81,30 +81,30 @@ class PublishHeaders:
         self.deliver_at = 0  # not before this, milliseconds since 1970; of several the latest; 0 = none given
         self.delay = 0  # milliseconds from acceptance; 0 = none
         self.schedule_id = ""
-        self.cancels = False  # it takes back the message of its schedule id, and goes nowhere itself
+        self.cancels = False  # it cancels the message of its schedule id, and is not routed itself
         self.duplicate_id = ""  # octets as hexadecimal digits
         self.cc: tuple[str, ...] = ()  # further routing keys
         self.bcc: tuple[str, ...] = ()  # further routing keys; the header is not for consumers
         self.group_sequence = 0  # -1 closes the group
-        self.extends = 0  # the delivery tag whose time begins anew; it goes nowhere itself
-        self.deaths_given = False  # it comes with a trail of deaths, which is its publisher's word
+        self.extends = 0  # the delivery tag whose timeout is restarted; it is not routed itself
+        self.deaths_given = False  # it has a trail of deaths, set by its publisher
 
     def due_at(self, accepted_at: int) -> int:
-        """Return when a message accepted then is to be delivered (milliseconds since 1970); 0 for at once."""
+        """Return the delivery time of a message accepted at that time (milliseconds since 1970); 0 for at once."""
         if self.delay <= 0:
             return self.deliver_at
         return max(self.deliver_at, accepted_at + self.delay)
 
 
 NOTHING: Final = PublishHeaders()
-"""What a message without any of the names gets; shared, so never changed."""
+"""The requests of a message without any of the names; shared, so never changed."""
 
 
 def read_publish_headers(header: bytes, *, strict: bool = True) -> PublishHeaders:
-    """Find what a message asks of the broker; :data:`NOTHING` when it asks for nothing.
+    """Return the requests of a message; :data:`NOTHING` if it has none.
 
     Of two fields with one name, and of names that mean the same, the first counts; of several times the latest.
-    ``strict=False`` takes a value of the wrong type as absent: for messages that are in the broker already.
+    ``strict=False`` treats a value of the wrong type as absent: for messages already in the broker.
 
     Raises:
         ChannelError: 406 for a value of the wrong type or range, and for a cancellation that does not say of what.

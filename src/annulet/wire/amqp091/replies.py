@@ -26,7 +26,7 @@ class ReplyWriter(FrameWriter):
     """Adds the replies. Each raises LocalProtocolError when its channel was never opened."""
 
     def send_queue_declare_ok(self, channel: int, queue: str, message_count: int, consumer_count: int) -> None:
-        """Answer queue.declare; ``message_count`` counts what is ready, as RabbitMQ does."""
+        """Answer queue.declare; ``message_count`` counts ready messages, as in RabbitMQ."""
         self.send_method(
             channel,
             encode_method(
@@ -52,7 +52,7 @@ class ReplyWriter(FrameWriter):
         self.send_method(channel, encode_method("queue.purge-ok", {"message_count": min(message_count, _COUNT_MAX)}))
 
     def send_queue_delete_ok(self, channel: int, message_count: int) -> None:
-        """Answer queue.delete with the number of messages that went with it."""
+        """Answer queue.delete with the number of messages deleted with it."""
         self.send_method(channel, encode_method("queue.delete-ok", {"message_count": min(message_count, _COUNT_MAX)}))
 
     def send_exchange_declare_ok(self, channel: int) -> None:

@@ -63,7 +63,7 @@ CONNECTION_TRANSITIONS: Final[dict[tuple[ConnectionState, int], ConnectionState]
     (ConnectionState.CLOSING, method_identifier("connection.close")): ConnectionState.CLOSED,
     (ConnectionState.CLOSING, method_identifier("connection.close-ok")): ConnectionState.CLOSED,
 }
-"""Methods of class connection a client may send, by state. What is not here is 504, in ``CLOSING`` it is discarded."""
+"""Methods of class connection a client may send, by state. Others are 504; in ``CLOSING`` they are discarded."""
 
 CHANNEL_TRANSITIONS: Final[dict[tuple[ChannelState, int], ChannelState]] = {
     # §1.5.2.1
@@ -85,4 +85,4 @@ CONTENT_TRANSITIONS: Final[dict[tuple[ContentState, str], ContentState]] = {
     (ContentState.BODY, "part of the body"): ContentState.BODY,
     (ContentState.BODY, "end of the body"): ContentState.METHOD,
 }
-"""Frames in sequence on one channel. Every pair that is not here is 505 UNEXPECTED_FRAME."""
+"""Frames in sequence on one channel. Every other pair is 505 UNEXPECTED_FRAME."""

@@ -48,15 +48,15 @@ _PROPERTIES: Final = (
 def describe_frame(kind: int, channel: int, payload: bytes, sender: str, methods: MethodTable) -> str:
     """Return a frame as a line like ``#1 basic.publish(exchange='e', routing_key='k', mandatory=True)``.
 
-    Bits that are not set, empty tables and reserved arguments are left out. What is malformed shows why and its size,
-    none of its octets: they may hold a password.
+    Unset bits, empty tables and reserved arguments are left out. A malformed value is shown by the error and its size,
+    without its octets, because they may contain a password.
 
     Args:
         kind: the frame's type (§4.2.3).
         channel: the channel of the frame.
-        payload: what stands between the frame's head and its last octet.
+        payload: the octets between the frame's head and its last octet.
         sender: ``"C"`` for a frame of the client, ``"S"`` for one of the server.
-        methods: the methods of the version that is spoken.
+        methods: the methods of the connection's version.
     """
     if kind == FRAME_METHOD:
         return f"#{channel} {_method(payload, sender, methods)}"
@@ -72,7 +72,7 @@ def describe_frame(kind: int, channel: int, payload: bytes, sender: str, methods
 
 
 def describe_output(output: list[bytes], methods: MethodTable) -> list[str]:
-    """Return a line for each frame, or protocol header, of what the server is to write: whole ones, in any pieces."""
+    """Return a line for each frame or protocol header in the server's output: complete ones, in any pieces."""
     data = b"".join(output)
     lines: list[str] = []
     position = 0

@@ -1,7 +1,7 @@
-"""Values AMQP 0-9-1 has no field type for, made into values it has, and a tag that says what they were.
+"""Values AMQP 0-9-1 has no field type for, converted to values it has, and a tag that records their types.
 
-``lower`` returns what a consumer sees and the tag; ``restore`` puts both together again, and returns the value as it is
-when the tag does not fit it any more. Tags are field values themselves:
+``lower`` returns the consumer's value and the tag; ``restore`` combines both again, and returns the value unchanged if
+the tag no longer fits it. Tags are field values themselves:
 
 ================== ============================================= ============================
 was                is sent as                                    tag
@@ -64,7 +64,7 @@ _STRING: Final = "string"
 
 
 def lower(value: Any, depth: int = 0, *, wide: bool = False) -> tuple[PropertyValue, Tag]:
-    """Return a value of AMQP 0-9-1's types for ``value``, and its tag, ``None`` when the value says all by itself.
+    """Return a value of AMQP 0-9-1's types for ``value``, and its tag, ``None`` if the value needs no tag.
 
     ``wide``: of AMQP 0-10's types.
     """

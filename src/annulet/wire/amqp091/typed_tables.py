@@ -50,7 +50,7 @@ SECONDS_MAX: Final = 253_402_300_799
 """The last second of the year 9999: beyond it, clients fail to make a date of a timestamp, and lose the connection."""
 
 _TIMESTAMP_SECONDS_MAX: Final = (2**63 - 1) // 1000
-"""What fits the 64 bits of milliseconds."""
+"""The largest time that fits 64 bits of milliseconds."""
 
 DECIMAL_BIAS: Final = 398
 """IEEE 754-2008 §3.5.2: decimal64 in binary integer encoding has 53 bits of coefficient below ten of exponent."""

@@ -29,7 +29,7 @@ from annulet.wire.amqp091.errors import LocalProtocolError, RemoteProtocolError
 
 @mypyc_attr(native_class=False)
 class Timestamp(int):
-    """Seconds since 1970, UTC, that came as and are written as type ``T``, so that a table survives a round trip."""
+    """Seconds since 1970, UTC, read and written as type ``T``, so that a table survives a round trip."""
 
     __slots__ = ()
 
@@ -178,7 +178,7 @@ def _read_array(data: bytes, offset: int, end: int, depth: int) -> tuple[list[Pr
 def read_value(data: bytes, offset: int, end: int, depth: int) -> tuple[PropertyValue, int]:
     """Return the field value at ``offset``, type octet first, and the offset behind it.
 
-    ``S`` that is not UTF-8 comes back as :class:`bytes`: clients put binary data there, and RabbitMQ lets them.
+    ``S`` that is not UTF-8 is returned as :class:`bytes`: clients put binary data there, and RabbitMQ allows it.
 
     Raises:
         RemoteProtocolError: 502 for an unknown type or a truncated value.
@@ -279,7 +279,7 @@ def find_in_table(data: bytes, offset: int, end: int, name: bytes) -> PropertyVa
 
 
 def read_readable_table(data: bytes, offset: int, end: int) -> tuple[dict[str, PropertyValue], int]:
-    """Return what can be decoded of the field table at ``offset``, and the offset behind it.
+    """Return the decodable part of the field table at ``offset``, and the offset behind it.
 
     Left out are fields whose name or value is malformed inside its bounds, and everything from a field on whose bounds
     cannot be found. Of two fields with one name the first counts, so a malformed first hides the second.
@@ -355,7 +355,7 @@ def _write_value(writer: BytesWriter, value: PropertyValue, name: str) -> None:
     elif isinstance(value, str):
         writer.append(83)  # S
         writer.write(encode_long_string(value.encode("utf-8")))
-    elif isinstance(value, Timestamp):  # before int: compiled code keeps only the number of what it narrows to int
+    elif isinstance(value, Timestamp):  # before int: compiled code keeps only the number of a value it narrows to int
         _write_timestamp(writer, value, name)
     elif isinstance(value, Long):
         _write_long(writer, value, name)

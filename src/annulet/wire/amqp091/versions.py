@@ -1,9 +1,9 @@
 """The versions of AMQP 0-x a connection may speak, and all that differs between them.
 
-A client chooses by its protocol header (§4.2.2). States and dispatch know the methods of 0-9-1 only; a version brings
-its own method table, a renumbering of what it numbers differently, and the types its field tables may hold. Sources:
-the protocol definitions published with the standards (``amqp0-8.xml``, ``amqp0-9.xml``), named here by class and method
-number, and what RabbitMQ serves to clients of 0-8. Everything not listed here is the same on the wire as in 0-9-1.
+A client chooses by its protocol header (§4.2.2). States and dispatch know the methods of 0-9-1 only; a version adds its
+own method table, a renumbering of methods with other numbers, and the types its field tables may contain. Sources: the
+protocol definitions published with the standards (``amqp0-8.xml``, ``amqp0-9.xml``), named here by class and method
+number, and RabbitMQ's behaviour towards clients of 0-8. Everything not listed here is the same on the wire as in 0-9-1.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ _UNSERVED_0_9: Final[dict[int, str]] = {
     20 << 16 | 70: "channel.pong",
     20 << 16 | 80: "channel.ok",
 }
-"""What the standards have and brokers in use never served."""
+"""Classes of the standards that brokers in use never served."""
 
 
 class ProtocolVersion:
@@ -111,12 +111,12 @@ class ProtocolVersion:
     ) -> None:
         self.name = methods.protocol  # "AMQP 0-8"
         self.methods = methods
-        self.headers = headers  # protocol headers that ask for it, eight octets each
+        self.headers = headers  # protocol headers that select it, eight octets each
         self.major, self.minor = shown  # of connection.start (§1.4.2.1)
         self.renumbered = renumbered  # identifiers of 0-9-1, by those of this version, where they differ
         self.field_types = field_types  # letters of the types the broker may write into tables (§4.2.5.5); b"" = all
         self.extended = extended  # RabbitMQ's extensions exist, so capabilities mean something
-        self.extended_form = extended_form  # what a client speaks that announces capabilities; None: the same
+        self.extended_form = extended_form  # the version for a client that announces capabilities; None: the same
         self.channel_open_ok = encode_method("channel.open-ok", None, methods)
 
 
@@ -131,15 +131,15 @@ def _older_methods(rows: str) -> dict[int, MethodSpecification]:
 AMQP_0_9_1: Final = ProtocolVersion(
     METHODS_0_9_1, (PROTOCOL_HEADER,), (0, 9), renumbered={}, field_types=b"", extended=True
 )
-"""The newest: what an unknown protocol header is answered with."""
+"""The newest version: an unknown protocol header is answered with its header."""
 
 AMQP_0_9_EXTENDED: Final = ProtocolVersion(
     MethodTable("AMQP 0-9", METHODS, _UNSERVED_0_9), (), (0, 9), renumbered={}, field_types=b"SIDTFVAt", extended=True
 )
 """0-9 as RabbitMQ serves it, with the methods of 0-9-1: what Perl's AnyEvent::RabbitMQ means by the header of 0-9.
 
-No header asks for it, ``capabilities`` in the client's properties do: they are RabbitMQ's, as the extensions are. The
-types are those which that client reads: arrays and booleans beside the standard's, and no integer but ``I``.
+It is selected not by a header but by ``capabilities`` in the client's properties: they are RabbitMQ's, like the
+extensions. The types are those that client reads: arrays and booleans beside the standard's, and no integer but ``I``.
 """
 
 AMQP_0_9: Final = ProtocolVersion(
@@ -165,7 +165,10 @@ AMQP_0_8: Final = ProtocolVersion(
     field_types=b"SIDTF",
     extended=False,
 )
-"""The standard calls itself 8-0, so does connection.start. The second header is what amqplib and its kin send."""
+"""The standard calls itself 8-0, and so does connection.start.
+
+The second header is sent by amqplib and similar clients.
+"""
 
 VERSIONS: Final = (AMQP_0_9_1, AMQP_0_9, AMQP_0_8)
 """All that are served, newest first."""
@@ -173,7 +176,7 @@ VERSIONS: Final = (AMQP_0_9_1, AMQP_0_9, AMQP_0_8)
 VERSIONS_BY_HEADER: Final[dict[bytes, ProtocolVersion]] = {
     header: version for version in VERSIONS for header in version.headers
 }
-"""What a protocol header asks for."""
+"""The version selected by each protocol header."""
 
 
 def may_become_header(received: bytes) -> bool:

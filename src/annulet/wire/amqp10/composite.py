@@ -112,7 +112,8 @@ class Composite:
         return hash(type(self).__name__)
 
     def __repr__(self) -> str:
-        """Return it as a protocol trace has it, fields with their default left out, secrets as their length."""
+        """Return it in the form of a protocol trace: without fields that have their default, secrets as their
+        length."""
         definition = definition_of(self)
         shown: list[str] = []
         for field in definition.fields:
@@ -161,7 +162,7 @@ def definition_by_code(code: int) -> CompositeType | None:
 
 
 def read_descriptor(data: bytes, position: i64, end: i64, what: str) -> tuple[i64, i64]:
-    """Return the numeric code of the descriptor at ``position``, and the position of what it describes.
+    """Return the numeric code of the descriptor at ``position``, and the position of the described value.
 
     A symbolic descriptor is turned into its code.
 
@@ -202,7 +203,7 @@ def list_bounds(data: bytes, position: i64, end: i64, what: str) -> tuple[i64, i
 
 
 def unknown_type(what: str, code: int, position: int) -> DecodeError:
-    """Return the error for a descriptor that has no composite type, or none that is allowed here."""
+    """Return the error for a descriptor without a composite type, or with one that is not allowed here."""
     return DecodeError(f"{what} at octet {position} has the descriptor 0x{code:02x}, which is not defined for it")
 
 

@@ -1,7 +1,7 @@
 """AMQP 1.0 messages as content of no protocol, and such content as AMQP 1.0 messages: docs/conversion.md.
 
-AMQP 1.0 has a place for nearly everything. What it has not (nested values as application properties, content types
-beyond ASCII) travels in one message annotation, ``x-opt-annulet-content``.
+AMQP 1.0 can express nearly everything. The rest (nested values as application properties, content types beyond ASCII)
+is recorded in one message annotation, ``x-opt-annulet-content``.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ SERIALIZED: Final = "application/x-java-serialized-object"
 """Content type of a serialised Java object (AMQP JMS mapping §3.2.5)."""
 
 
-# ---------------------------------------------------------------------- what a message says
+# ---------------------------------------------------------------------- reading a message
 
 
 def to_content(message: Message) -> MessageContent:
-    """Return a message decoded. What is malformed is left out; a malformed body is its octets."""
+    """Return a message decoded, without its malformed parts; a malformed body is returned as its octets."""
     content = MessageContent()
     header = message.header
     content.exchange = message.origin.exchange
@@ -79,7 +79,7 @@ def to_content(message: Message) -> MessageContent:
     if header[:1] != bytes((FORM_DATA,)):
         try:
             _read_body(content, message.body)
-        except DecodeError:  # stored by nobody who looked: its octets are all there is
+        except DecodeError:  # stored unchecked: only its octets are known
             content.body_kind, content.body = BODY_DATA, message.body
     given = _section(header, HEADER)
     if isinstance(given, Header):
@@ -160,7 +160,7 @@ def _interpret(
     properties: Properties,
     application: dict[str, PropertyValue],
 ) -> None:
-    """Read what annotations, properties and application properties mean, record included. Takes the dicts over."""
+    """Read annotations, properties and application properties, including the record. Takes over the dicts."""
     record = annotations.pop(RECORD, None)
     content.deaths = decode_deaths(annotations.get(DEATHS))
     if content.deaths and same_value(encode_deaths(content.deaths), annotations.get(DEATHS)):
@@ -206,9 +206,10 @@ def _jms_type(content: MessageContent, content_type: str | None) -> int:
 
 
 def address_of(exchange: str, routing_key: str) -> str:
-    """Return the address of what was sent to an exchange with a key: ``/exchanges/name/key``, a queue's or node's name.
+    """Return the address of a message sent to an exchange with a key: ``/exchanges/name/key``, a queue's or node's
+    name.
 
-    Names are written with percent signs where they contain what addresses mean something by (RabbitMQ 4).
+    Characters with a meaning in addresses are written with percent signs (RabbitMQ 4).
     """
     if not exchange:
         return routing_key
@@ -217,7 +218,7 @@ def address_of(exchange: str, routing_key: str) -> str:
     return f"{_EXCHANGES}{quote(exchange, safe='')}/{quote(routing_key, safe='')}"
 
 
-# ---------------------------------------------------------------------- what is made of a content
+# ---------------------------------------------------------------------- writing a content
 
 
 def from_content(content: MessageContent) -> tuple[bytes, bytes]:
@@ -321,7 +322,7 @@ def _time(milliseconds: int | None) -> int | None:
 
 
 def _carried_record(record: dict[str, Any]) -> dict[str, Any]:
-    """Return a record whose every value can be carried where it stands in the record."""
+    """Return a record with only values that can be encoded in their places."""
     made = dict(record)
     if "fields" in made:
         made["fields"] = {name: [carried(item, 3) for item in change] for name, change in made["fields"].items()}
@@ -333,7 +334,7 @@ def _carried_record(record: dict[str, Any]) -> dict[str, Any]:
 def carried(value: Any, depth: int = 0) -> Any:
     """Return a value, or its text where AMQP 1.0 cannot carry it: nested too deeply, or beyond its type.
 
-    ``depth``: of the containers it will stand in.
+    ``depth``: the depth of its enclosing containers.
     """
     wrapped = value
     for _ in range(depth):
@@ -370,7 +371,7 @@ def _write_body(content: MessageContent) -> tuple[bytes, bytes]:
 
 
 def _pieces(octets: bytes, sizes: list[Any]) -> list[bytes]:
-    """Cut a body into the data sections it came in; one piece when it has another size by now."""
+    """Split a body into its original data sections; one piece if its size has changed."""
     whole = all(isinstance(size, int) and not isinstance(size, bool) and size >= 0 for size in sizes)
     if not whole or not sizes or sum(sizes) != len(octets):
         return [octets]

@@ -53,7 +53,7 @@ ENCODED_FALSE: Final[bytes] = b"\x42"
 _MAX_SIZE: Final = 0xFFFFFFFF
 _MAX_FLOAT: Final = (2 - 2**-24) * 2.0**127  # from here on rounding to 32 bits gives infinity
 _INFINITY: Final = float("inf")
-_WIDE: Final = 0x10  # what is added to a format code with one octet of size to get that with four
+_WIDE: Final = 0x10  # difference of the format codes with four octets and one octet of size
 
 
 class _IntegerFormat:

@@ -64,10 +64,11 @@ _DISCARDING_STATES: Final = (ConnectionState.CLOSE_SENT, ConnectionState.DISCARD
 
 
 class Amqp10Engine(ConnectionLifecycle):
-    """One connection. Errors of the peer never raise, they close what the standard says with the right condition.
+    """One connection. Errors of the peer never raise; they close the scope given by the standard with the right
+    condition.
 
     Args:
-        handler: who serves the connection.
+        handler: serves the connection.
         container_id: ours, in open (§2.7.1).
         require_sasl: refuse a peer that skips SASL unless ``handler.anonymous_allowed()``.
         max_frame_size: largest frame taken, octets, 512 or more.
@@ -84,20 +85,21 @@ class Amqp10Engine(ConnectionLifecycle):
         properties: of the connection: product, version.
 
     Attributes:
-        closed: nothing more will come; close the socket once the output is written.
+        closed: no more output follows; close the socket once the output is written.
         opened: both opens were exchanged and neither close.
         authenticated: SASL succeeded or may be skipped.
-        remote_open: the peer's open, ``None`` before it came.
+        remote_open: the peer's open, ``None`` before it arrives.
         hostname: the peer's: of its open, else of its sasl-init, else empty.
-        remote_idle_time_out: milliseconds after which the peer gives up on us, 0 never (§2.4.5).
+        remote_idle_time_out: milliseconds of silence after which the peer closes, 0 never (§2.4.5).
         received_since_check: set by every receive; the owner clears it when it checks for silence.
-        holding: input waits, because too much of what it asked for has not been taken: after ``take_output`` call
+        holding: input waits because too much output has not been taken: after ``take_output`` call
             :meth:`go_on`.
-        look: may be set to what says how many frames may be served before it is asked again. When it answers 0, or when
-            the owner sets ``resting``, input waits until the owner clears ``resting`` and calls :meth:`go_on`.
+        look: may be set to a function that returns how many frames may be served before its next call. When it returns
+            0, or when the owner sets ``resting``, input waits until the owner clears ``resting`` and calls
+            :meth:`go_on`.
         sessions: by the peer's channel.
         trace: called with each frame as a line.
-        limit_hits: how often the peer met a bound that ended something, by the bound's name.
+        limit_hits: how often the peer reached a bound that ended something, by the bound's name.
 
     Raises:
         LocalProtocolError: a limit is out of range.
@@ -150,19 +152,19 @@ class Amqp10Engine(ConnectionLifecycle):
         self.holding = False
         self.look: Callable[[], int] | None = None
         self.resting = False
-        self._steps = 1  # frames that are served before the owner is asked again
+        self._steps = 1  # frames to be served before ``look`` is called again
         self._unauthenticated_bytes = 0
         self._chunks: list[bytes] = []  # input that does not make a whole frame yet, or waits for a login
         self._waiting = 0  # octets in it
-        self._needed = 1  # octets it takes to go on
+        self._needed = 1  # octets needed to continue
 
     # ---- input
 
     def receive(self, data: bytes) -> None:
-        """Take what was read from the socket, protocol headers included, and serve everything that is complete.
+        """Take input from the socket, including protocol headers, and serve all complete frames.
 
         Raises:
-            Exception: only what the handler raised besides protocol errors, after closing with amqp:internal-error.
+            Exception: other exceptions of the handler than protocol errors, after closing with amqp:internal-error.
         """
         if self.closed or not data:
             return
@@ -218,7 +220,7 @@ class Amqp10Engine(ConnectionLifecycle):
 
     @property
     def unfinished_bytes(self) -> int:
-        """Octets held of deliveries and frames that have not come as a whole."""
+        """Octets of incomplete deliveries and frames."""
         return self.assembling_bytes + self._waiting
 
     def _drop_input(self) -> None:
@@ -226,7 +228,7 @@ class Amqp10Engine(ConnectionLifecycle):
         self._waiting = 0
 
     def _serve(self, data: bytes) -> int:
-        """Serve what is complete; returns how far that goes."""
+        """Serve all complete frames and return the position behind them."""
         position = 0
         end = len(data)
         self._needed = 1
@@ -247,7 +249,7 @@ class Amqp10Engine(ConnectionLifecycle):
             if following == position:
                 break
             position = following
-            self._steps -= 4  # what is not read in place takes longer
+            self._steps -= 4  # frames that are not read in place take longer
             if self._output_octets >= HELD_OUTPUT_BYTES:
                 self.holding = True
                 self._count_hit("held_output_bytes")
@@ -255,7 +257,7 @@ class Amqp10Engine(ConnectionLifecycle):
         return position
 
     def _must_rest(self) -> bool:
-        """Ask the owner how many frames may be served now."""
+        """Return how many frames the owner allows now."""
         self._steps = 1 if self.look is None else self.look()
         if self._steps <= 0:
             self.resting = True
@@ -268,7 +270,7 @@ class Amqp10Engine(ConnectionLifecycle):
         if end - position < PROTOCOL_HEADER_OCTETS:
             received = data[position : min(end, position + 4)]
             if AMQP_HEADER[: len(received)] != received:
-                self._receive_header(received)  # nobody has to wait for the rest of a wrong one
+                self._receive_header(received)  # a wrong frame is refused before the rest of it arrives
             return position
         self._receive_header(data[position : position + PROTOCOL_HEADER_OCTETS])
         return position + PROTOCOL_HEADER_OCTETS
@@ -276,7 +278,7 @@ class Amqp10Engine(ConnectionLifecycle):
     # ---- the hot path
 
     def _receive_transfers(self, data: bytes, start: int, finish: int) -> int:
-        """Serve transfer frames as long as whole ones come; all else is left to the general path."""
+        """Serve transfer frames while complete ones follow; everything else is left to the general path."""
         end: i64 = finish  # annotations convert when compiled; calling i64() would be slow when not
         limit: i64 = self.max_frame_size
         position: i64 = start
@@ -345,7 +347,7 @@ class Amqp10Engine(ConnectionLifecycle):
         return frame.end
 
     def _discard(self, data: bytes, frame: Frame) -> None:
-        """Look for nothing but close (§2.4.6); what else the peer sends need not even be right."""
+        """Look only for close (§2.4.6); all other input is ignored, even if it is malformed."""
         try:
             performative, _ = decode_performative(data, frame.start, frame.end)
         except DecodeError:
@@ -406,7 +408,7 @@ class Amqp10Engine(ConnectionLifecycle):
             )
 
     def _punish(self, session: EngineSession | None, error: RemoteProtocolError) -> None:
-        """Close what a fault of the frame being served is about."""
+        """Close the scope of a fault in the frame being served."""
         if isinstance(error, ConnectionFault) or session is None or not self.opened:
             self._fail(error.condition, error.description)
         else:

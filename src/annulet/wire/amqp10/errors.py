@@ -1,4 +1,4 @@
-"""Protocol errors, told apart by who broke the rule, and by what has to be closed for it (§2.8.14 to §2.8.18)."""
+"""Protocol errors, classified by the side that caused them and by the scope to be closed (§2.8.14 to §2.8.18)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class LocalProtocolError(ProtocolError):
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer broke the rule, or asked for what it cannot have.
+    """The peer violated the protocol, or requested something that is refused.
 
     ``condition`` is a symbol of :mod:`annulet.wire.amqp10.conditions`, ``description`` a sentence for people.
     """
@@ -42,7 +42,7 @@ class ConnectionFault(RemoteProtocolError):
 
 
 class DecodeError(ConnectionFault):
-    """Octets that are not what the standard says: ``amqp:decode-error`` (§2.8.15), naming field and offset."""
+    """Octets that violate the standard: ``amqp:decode-error`` (§2.8.15), naming field and offset."""
 
     def __init__(self, description: str) -> None:
         super().__init__(DECODE_ERROR, description)

@@ -1,4 +1,4 @@
-"""What the broker must know of an AMQP 1.0 message: header, properties, and what annotations ask of it."""
+"""The facts the broker needs of an AMQP 1.0 message: header, properties, and the requests in annotations."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ NAMES: Final[dict[bytes, int]] = {
     b"x-duplicate-id": _DUPLICATE_ID,
     b"x-opt-deaths": _DEATHS,
 }
-"""What asks something of the broker, in annotations or application properties: Artemis's names, then those of 0-9-1."""
+"""Names of requests in annotations or application properties: Artemis's names, then those of 0-9-1."""
 
 SCHEDULE_NAMES: Final = frozenset(name for name, what in NAMES.items() if what not in {_DUPLICATE_ID, _DEATHS})
-"""What a copy must not carry on: it would be scheduled again."""
+"""Annotations removed from a copy, because it would be scheduled again."""
 
 
 class Facts:
-    """What the broker must know of a message, and nothing that costs more to find out."""
+    """The facts the broker needs of a message, without any that cost more to read."""
 
     __slots__ = (
         "absolute_expiry_time",
@@ -70,12 +70,12 @@ class Facts:
         self.delay = 0  # milliseconds from acceptance; 0 = none
         self.deliver_at = 0  # not before this, milliseconds since 1970; of several the latest; 0 = none given
         self.schedule_id = ""
-        self.cancels = False  # it takes back the message of its schedule id, and goes nowhere itself
+        self.cancels = False  # it cancels the message of its schedule id, and is not routed itself
         self.duplicate_id = ""  # octets as hexadecimal digits
-        self.deaths_given = False  # it comes with a trail of deaths, which is its publisher's word
+        self.deaths_given = False  # it has a trail of deaths, set by its publisher
 
     def due_at(self, accepted_at: int) -> int:
-        """Return when a message accepted then is to be delivered (milliseconds since 1970); 0 for at once.
+        """Return the delivery time of a message accepted at that time (milliseconds since 1970); 0 for at once.
 
         A time beats a delay (Artemis §16).
         """
@@ -95,7 +95,7 @@ class Facts:
 
 
 def note(facts: Facts, what: int, name: str, value: Any) -> None:
-    """Take in what one entry of a map asks; ``what`` is what :data:`NAMES` has for its name.
+    """Apply the request of one entry of a map; ``what`` is the value of :data:`NAMES` for its name.
 
     Raises:
         InvalidArgument: a value of the wrong type or range.

@@ -1,7 +1,7 @@
 """Reading the fields of composite types (§1.4): each reader takes every format of its type, and null.
 
-``name`` is the field as error texts name it, like ``transfer.handle``. Readers return the value and the position behind
-it; numbers and booleans come as -1 for null.
+``name`` is the name of the field in error texts, like ``transfer.handle``. Readers return the value and the position
+behind it; for numbers and booleans null is -1.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from annulet.wire.amqp10.values import (
 
 
 def wrong_type(name: str, code: int, position: int, needed: str) -> DecodeError:
-    """Return the error for a field that came with another type than the standard gives it."""
+    """Return the error for a field with another type than in the standard."""
     return DecodeError(f"{name} at octet {position} has format code 0x{code:02x}, needed is {needed}; send one")
 
 

@@ -1,4 +1,4 @@
-"""The format codes of primitive types (§1.6) and the bounds of what they may hold."""
+"""The format codes of primitive types (§1.6) and the bounds of their values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ MAX_DEPTH: Final = 32
 """How deep lists, maps, arrays and described values may be nested, in levels: filters and annotations use three."""
 
 MAX_ZERO_WIDTH_ELEMENTS: Final = 16
-"""How many elements an array may have whose elements take no octets. Four octets could ask for 2**32 of them."""
+"""How many elements an array may have whose elements take no octets. Four octets could announce 2**32 of them."""
 
 UNKNOWN_WIDTH: Final = 255
 """In :data:`WIDTHS`, a format code the standard does not define."""

@@ -36,7 +36,7 @@ HEARTBEAT_FRAME: Final[bytes] = b"\x00\x00\x00\x08\x02\x00\x00\x00"
 
 
 class Frame:
-    """A frame that is whole: its kind, its channel, and where its body starts and ends. No body is a heartbeat."""
+    """A complete frame: its kind, its channel, and start and end of its body. No body is a heartbeat."""
 
     __slots__ = ("channel", "end", "kind", "start")
 
@@ -51,14 +51,14 @@ def next_frame(data: bytes, position: int, end: int, max_frame_size: int) -> Fra
     """Return the frame at ``position``, ``None`` when more octets are needed.
 
     The next frame starts where this one ends. An extended header (§2.3.2) is skipped. A frame that is too large is
-    refused by its size, before its body is there.
+    refused by its size, before its body arrives.
 
     Raises:
         ConnectionFault: ``amqp:connection:framing-error`` for a size, data offset or type that cannot be.
     """
     at: i64 = position
     if at + FRAME_HEADER_OCTETS > end:
-        if at + 4 <= end:  # nobody has to wait for a frame that will not be taken
+        if at + 4 <= end:  # a frame that will be refused need not arrive completely
             _check_size(i64(read_i32_be(data, at)) & 0xFFFFFFFF, position, max_frame_size)
         return None
     size = i64(read_i32_be(data, at)) & 0xFFFFFFFF

@@ -1,4 +1,7 @@
-"""What an AMQP 1.0 engine tells its owner. Section numbers are those of the OASIS standard (ISO/IEC 19464)."""
+"""The interface by which an AMQP 1.0 engine calls its owner.
+
+Section numbers are those of the OASIS standard (ISO/IEC 19464).
+"""
 
 from __future__ import annotations
 
@@ -14,25 +17,25 @@ if TYPE_CHECKING:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Amqp10Handler:
-    """Base class of those who serve a connection. The engine calls, in the order the peer sent.
+    """Base class of connection handlers. The engine calls its methods in the order of the peer's frames.
 
     All calls are synchronous. A method may raise :class:`~annulet.wire.amqp10.errors.LinkFault` to detach the link it
     was called about, :class:`~annulet.wire.amqp10.errors.SessionFault` to end the session or
     :class:`~annulet.wire.amqp10.errors.ConnectionFault` to close the connection, each with an error condition of
-    §2.8.14 to §2.8.18. Whatever else it raises is a defect here: the engine closes with ``amqp:internal-error`` and
-    lets the exception pass.
+    §2.8.14 to §2.8.18. Any other exception is a defect: the engine closes with ``amqp:internal-error`` and lets the
+    exception pass.
     """
 
     # ------------------------------------------------------------------ SASL, §5.3
 
     def sasl_mechanisms(self) -> tuple[str, ...]:
-        """Return the mechanisms to offer, at least one; asked once, when the peer's SASL header has come."""
+        """Return the mechanisms to offer, at least one; called once, when the peer's SASL header arrives."""
         raise NotImplementedError
 
     def sasl_init(self, mechanism: str, response: bytes, hostname: str) -> None:
         """Begin a login. Answer, now or later, with ``engine.sasl_challenge`` or ``engine.sasl_outcome``.
 
-        What arrives meanwhile waits in the engine. ``response`` is empty when the peer sent none.
+        Further input waits in the engine until then. ``response`` is empty when the peer sent none.
         """
         raise NotImplementedError
 
@@ -41,13 +44,13 @@ class Amqp10Handler:
         raise NotImplementedError
 
     def anonymous_allowed(self) -> bool:
-        """Say whether a peer that skips SASL (§2.2: AMQP header first) may come in; asked when it does."""
+        """Return whether a peer that skips SASL (§2.2: AMQP header first) is accepted; called when it does."""
         raise NotImplementedError
 
     # ------------------------------------------------------------------ connection, §2.4
 
     def connection_opened(self, performative: Open) -> None:
-        """The peer's open has come; ours went out just before. Raise ConnectionFault to close at once (§2.4.6)."""
+        """The peer's open has arrived; ours was sent just before. Raise ConnectionFault to close at once (§2.4.6)."""
         raise NotImplementedError
 
     def connection_closed(self, condition: str, description: str, by_peer: bool) -> None:
@@ -78,14 +81,14 @@ class Amqp10Handler:
         raise NotImplementedError
 
     def detached(self, link: Link, *, closed: bool, error: Error | None, by_peer: bool) -> None:
-        """A link that was accepted is gone: ``closed`` for good, else suspended. Called exactly once for each.
+        """An accepted link has ended: ``closed`` permanently, else suspended. Called exactly once for each.
 
         Also when its session ends or the connection is lost (``closed`` False then). The engine answers detach.
         """
         raise NotImplementedError
 
     def credit_changed(self, link: Link) -> None:
-        """The peer's flow changed ``link.credit`` or asked to ``link.drain`` an outgoing link (§2.6.7).
+        """The peer's flow changed ``link.credit`` or requested ``link.drain`` of an outgoing link (§2.6.7).
 
         When ``link.drain`` is set and nothing is left to send, call ``engine.drained(link)``. ``echo`` is the engine's.
         """
@@ -101,11 +104,11 @@ class Amqp10Handler:
         raise NotImplementedError
 
     def disposition(self, session: EngineSession, first: int, last: int, state: object | None, settled: bool) -> None:
-        """The peer, as receiver, tells states of deliveries ``first`` to ``last`` that we sent (§2.7.6).
+        """The peer, as receiver, sent states of our deliveries ``first`` to ``last`` (§2.7.6).
 
-        Numbers are those ``engine.send_transfer`` returned; what is settled already is left in and has to be ignored.
-        ``state`` is ``None``, an outcome of §3.4, ``Received`` or ``TransactionalState``. When it is terminal and not
-        ``settled``, answer with ``engine.settle_outgoing`` once it has been carried out.
+        Numbers are those ``engine.send_transfer`` returned; deliveries that are settled already are included and have
+        to be ignored. ``state`` is ``None``, an outcome of §3.4, ``Received`` or ``TransactionalState``. When it is
+        terminal and not ``settled``, answer with ``engine.settle_outgoing`` once it has been carried out.
         """
         raise NotImplementedError
 

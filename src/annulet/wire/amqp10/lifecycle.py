@@ -41,7 +41,7 @@ _CLOSING_STATES: Final = (ConnectionState.CLOSE_SENT, ConnectionState.DISCARDING
 
 
 class ConnectionLifecycle(SessionLifecycle):
-    """What of a connection does not depend on its sessions: who, with which limits, and until when."""
+    """The part of a connection that does not depend on its sessions: user, limits and end."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class ConnectionLifecycle(SessionLifecycle):
     ) -> None:
         super().__init__(handler, limits, own_open.channel_max, incoming_window)
         self.state = ConnectionState.AWAITING_HEADER
-        self.closed = False  # nothing more will come; close the socket once the output is written
+        self.closed = False  # no more output follows; close the socket once the output is written
         self.authenticated = False
         self.require_sasl = require_sasl
         self.own_open = own_open
@@ -63,7 +63,7 @@ class ConnectionLifecycle(SessionLifecycle):
         self.remote_idle_time_out = 0  # milliseconds, 0 for none
         self._mechanisms: tuple[str, ...] = ()
         self._open_sent = False
-        self._told = False  # the owner knows of the end
+        self._told = False  # the owner was notified of the end
         self._serving = False  # input is being served, somewhere up the stack
 
     def _enter(self, state: ConnectionState) -> None:
@@ -79,7 +79,7 @@ class ConnectionLifecycle(SessionLifecycle):
         raise NotImplementedError  # the engine has it
 
     def _transition(self, what: str) -> ConnectionState:
-        """Return where ``what`` leads; raise when it may not come now."""
+        """Return the state after ``what``; raise if it is not allowed now."""
         target = CONNECTION_TRANSITIONS.get((self.state, what))
         if target is None:
             raise ConnectionFault(ILLEGAL_STATE, f"{what} while {self.state.name.lower()}: {self.state.value}")
@@ -130,7 +130,7 @@ class ConnectionLifecycle(SessionLifecycle):
             raise ConnectionFault(ILLEGAL_STATE, f"{type(performative).__name__} from a client; only servers send it")
 
     def sasl_challenge(self, octets: bytes) -> None:
-        """Ask the peer for a response (§5.3.3.3). Does nothing when the connection is gone.
+        """Ask the peer for a response (§5.3.3.3). Has no effect when the connection has ended.
 
         Raises:
             LocalProtocolError: no login waits for an answer.
@@ -144,8 +144,7 @@ class ConnectionLifecycle(SessionLifecycle):
     def sasl_outcome(self, code: int, additional: bytes = b"") -> None:
         """End the login (§5.3.3.5): 0 lets the peer in, anything else ends the connection.
 
-        ``additional`` goes along with the outcome, as SCRAM's last message does. Does nothing when the connection is
-        gone.
+        ``additional`` is sent with the outcome, like SCRAM's last message. Has no effect when the connection has ended.
 
         Raises:
             LocalProtocolError: no login waits for an answer, or ``code`` is not 0 to 4.
@@ -198,7 +197,7 @@ class ConnectionLifecycle(SessionLifecycle):
         self._open_sent = True
         own = self.own_open
         if len(encode_performative(own)) + FRAME_HEADER_OCTETS > self.remote_max_frame_size:
-            # §2.4.1 and §2.8.18: what is for people only may be left out
+            # §2.4.1 and §2.8.18: parts meant for people only may be left out
             own = Open(own.container_id, None, own.max_frame_size, own.channel_max, own.idle_time_out)
         self._send(0, own)
 
@@ -207,8 +206,8 @@ class ConnectionLifecycle(SessionLifecycle):
     def close(self, condition: str = "", description: str = "") -> None:
         """Close the connection (§2.4.3); with a condition it is an error. Does nothing once closing.
 
-        Everything is released, and the owner told, before this returns. Before the AMQP header came, the connection
-        ends without a frame: there is none for it (§2.4.6). A socket that is still open long after has to be cut.
+        Everything is released, and the owner notified, before this returns. Before the AMQP header came, the connection
+        ends without a frame: there is none for it (§2.4.6). A socket that is still open long after has to be closed.
         """
         if self.state in _CLOSING_STATES:
             return
@@ -242,9 +241,10 @@ class ConnectionLifecycle(SessionLifecycle):
             self._release(error.condition, error.description or "", by_peer=True)
 
     def connection_lost(self, description: str = "the connection was lost") -> None:
-        """Tell the engine that the socket is gone; harmless when everything was closed before.
+        """Tell the engine that the socket is closed; no effect if everything was closed before.
 
-        Afterwards the engine holds neither input nor its handler, so that both are freed without a garbage collection.
+        Afterwards the engine references neither input nor its handler, so that both are freed without a garbage
+        collection.
         """
         try:
             self._enter(ConnectionState.ENDED)
@@ -279,7 +279,7 @@ class ConnectionLifecycle(SessionLifecycle):
     def _end_after_defect(self, error: Exception) -> None:
         """Close with internal-error; the caller raises ``error`` again."""
         self.close(INTERNAL_ERROR, f"the broker failed with {type(error).__name__}; see its log")
-        self._release(INTERNAL_ERROR, "", by_peer=False)  # what a failing owner was not told yet
+        self._release(INTERNAL_ERROR, "", by_peer=False)  # ends of which a failing owner was not notified yet
 
     def _release(self, condition: str, description: str, *, by_peer: bool) -> None:
         """Release the sessions, then tell the owner of the end; of each once, whatever the owner does."""

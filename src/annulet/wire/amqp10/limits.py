@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 DEFAULT_MAX_FRAME_SIZE: Final = 131072
-"""Octets of the largest frame we take: a message of 100 KiB in one frame, and one read from a socket holds one."""
+"""Octets of the largest frame we accept: a message of 100 KiB fits into one frame, and a frame into one read of a
+socket."""
 
 MAX_SENT_FRAME_SIZE: Final = 1048576
 """Octets of the largest frame we send to a peer that would take more: other links need not wait longer for theirs."""
@@ -23,7 +24,7 @@ DEFAULT_INCOMING_WINDOW: Final = 2048
 """Transfer frames a session may send before we renew (§2.5.6); credit limits messages, this limits frames."""
 
 OUTGOING_WINDOW: Final = 0x7FFFFFFF
-"""Transfer frames we say we may send. What we send is limited by the peer's window, never by ours."""
+"""Our announced outgoing window in transfer frames. Sending is limited by the peer's window, never by ours."""
 
 MAX_MESSAGE_SIZE: Final = 134217728
 """Octets of the largest message taken, as over 0-9-1; announced in each attach (§2.7.3)."""
@@ -32,7 +33,8 @@ MAX_ASSEMBLING_BYTES: Final = 268435456
 """Octets of messages whose transfers are still arriving, all links of a connection together: two of the largest."""
 
 MAX_UNAUTHENTICATED_BYTES: Final = 65536
-"""Octets a peer may send before it is authenticated: far above any SASL exchange, far below what hurts."""
+"""Octets a peer may send before it is authenticated: far above any SASL exchange, far below a relevant amount of
+memory."""
 
 MAX_UNSETTLED: Final = 65536
 """Unsettled deliveries remembered per session and direction. Incoming ones beyond it end the session, outgoing ones
@@ -48,11 +50,11 @@ FRAGMENTS_PER_PART: Final = 1024
 """Payloads of transfers joined at a time, so that a message in tiny frames does not cost an object per octet."""
 
 MAX_LINK_BYTES: Final = 16777216
-"""Octets of the attach frames of all links of a connection, as the links keep what they say, and an overhead for each:
-16384 links that say little, or 128 that fill the largest frame."""
+"""Octets of the attach frames of all links of a connection, since the links keep their contents, plus an overhead for
+each: 16384 links with short frames, or 128 that fill the largest frame."""
 
 LINK_OVERHEAD_BYTES: Final = 1024
-"""Octets a link counts besides its attach frame; about what its objects take."""
+"""Octets a link counts besides its attach frame; about the size of its objects."""
 
 HELD_OUTPUT_BYTES: Final = 2097152
 """Octets of output above which input waits until they were taken: attach of 100 octets may be answered with 1 MiB."""

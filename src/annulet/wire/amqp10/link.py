@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class UnsettledDelivery:
-    """What is remembered of a delivery until it is settled (§2.6.12)."""
+    """The state of a delivery until it is settled (§2.6.12)."""
 
     __slots__ = ("link", "second", "state", "tag")
 
@@ -20,18 +20,18 @@ class UnsettledDelivery:
         self.link = link
         self.tag = tag
         self.second = second  # incoming: the peer settles, after it has seen our outcome
-        self.state: object | None = None  # the last one told by the side that receives
+        self.state: object | None = None  # the last one sent by the receiving side
 
 
 class IncomingDelivery:
     """A delivery of the peer.
 
     Attributes:
-        link: the link it came on.
+        link: the link of its arrival.
         delivery_id: its number in the session, unwrapped.
         delivery_tag: the peer's name for it on the link, up to 32 octets (§2.8.7).
         message_format: 0 for the format of §3.2.
-        settled: the peer does not want to hear of it again.
+        settled: the peer expects no further state of it.
         rcv_settle_mode: ``RECEIVER_FIRST`` or ``RECEIVER_SECOND``; the engine obeys it in ``settle_incoming``.
         state: as the peer gave it: ``None``, ``TransactionalState`` (§4.4.2), or an outcome when resuming.
         payload: all transfers joined.
@@ -90,7 +90,7 @@ class OutgoingDelivery:
         self.settled = settled
         self.state: DeliveryState | None = None
         self.resume = False
-        self.aborted = False  # it is given up: one transfer that says so, without payload
+        self.aborted = False  # it is aborted by one transfer without payload
         self.offset = 0
         self.started = False
 
@@ -104,20 +104,20 @@ class Link:
         incoming: True when the peer sends to us.
         source, target: as the peer sent them: ``Source``, ``Target``, ``Coordinator`` or ``None``.
         snd_settle_mode, rcv_settle_mode: in force (§2.8.2, §2.8.3).
-        credit: deliveries the receiver still takes: granted and not used (§2.6.7).
-        drain: the receiver wants the credit used up or given back at once.
+        credit: deliveries the receiver still accepts: granted and not used (§2.6.7).
+        drain: the receiver requests that the credit is used up or returned at once.
         delivery_count: deliveries sent so far, from the sender's initial count on; unwrapped.
-        available: what the sender says it has waiting; of interest on incoming links only.
+        available: number of waiting deliveries announced by the sender; used on incoming links only.
         properties, desired_capabilities: of the peer's attach.
-        max_message_size: octets, 0 without limit; incoming: what we take, outgoing: what the peer takes.
+        max_message_size: octets, 0 without limit; incoming: our limit, outgoing: the peer's limit.
         attached: accepted, and not detached by either side.
-        peer_unsettled: delivery tag to state, as the peer told when it attached (§2.6.13).
-        incomplete_unsettled: that map is not all of it.
-        resuming: the peer knows unsettled deliveries of an earlier attachment.
+        peer_unsettled: delivery tag to state, as sent by the peer in its attach (§2.6.13).
+        incomplete_unsettled: that map is incomplete.
+        resuming: the peer has unsettled deliveries of an earlier attachment.
         unsettled: delivery tag to last known state; filled when the link is detached, before ``handler.detached``.
-        unsent: ids of deliveries handed to ``send_transfer`` that did not leave completely; filled as ``unsettled``.
+        unsent: ids of deliveries passed to ``send_transfer`` that were not sent completely; filled as ``unsettled``.
             The peer cannot have taken any of them, settled or not.
-        owner: free for the one who serves the link.
+        owner: free for use by the owner of the link.
     """
 
     __slots__ = (
@@ -175,7 +175,7 @@ class Link:
         self.target: object | None = None
         self.snd_settle_mode = SENDER_MIXED
         self.rcv_settle_mode = RECEIVER_FIRST
-        self.asked_second = False  # incoming: the peer asked for the mode second, whatever the answer was
+        self.asked_second = False  # incoming: the peer requested the mode second, independent of the answer
         self.properties: dict[str, Any] = {}
         self.desired_capabilities: list[str] = []
         self.max_message_size = 0
@@ -188,7 +188,7 @@ class Link:
 
         self.credit = 0
         self.drain = False
-        self.drain_due = False  # outgoing: asked for, and not answered yet
+        self.drain_due = False  # outgoing: requested, and not answered yet
         self.delivery_count = 0
         self.initial_delivery_count = 0
         self.available = 0
@@ -196,7 +196,7 @@ class Link:
         self.drained_due = False  # outgoing: drained, but deliveries still wait for the window
         self.pending = 0  # outgoing: deliveries handed in of which nothing has left
 
-        self.receiving: IncomingDelivery | None = None  # incoming: transfers of it are still to come
+        self.receiving: IncomingDelivery | None = None  # incoming: more transfers of it follow
         self.parts: list[bytes] = []  # its payload so far
         self.fragments: list[bytes] = []  # the youngest of it, to be joined into a part
         self.assembled = 0  # octets in both

@@ -1,6 +1,6 @@
-"""Transfer, flow and disposition (§2.7.4 to §2.7.6): what running links send, read field by field.
+"""Transfer, flow and disposition (§2.7.4 to §2.7.6): the frames of running links, read field by field.
 
-Decoding goes without the tables of :mod:`annulet.wire.amqp10.composite`; the rules are the same, and the tests compare.
+Decoding does not use the tables of :mod:`annulet.wire.amqp10.composite`; the rules are the same, and the tests compare.
 """
 # ruff: noqa: FBT002, PLR0913, PLR0917 - fields are positional in the order of the standard
 
@@ -129,7 +129,7 @@ class Transfer(Composite):
 
 
 class Disposition(Composite):
-    """Tells the state of deliveries ``first`` to ``last`` (§2.7.6); ``last`` is ``None`` for one delivery."""
+    """The state of deliveries ``first`` to ``last`` (§2.7.6); ``last`` is ``None`` for one delivery."""
 
     __slots__ = ("batchable", "first", "last", "role", "settled", "state")
 

@@ -35,7 +35,7 @@ from annulet.wire.amqp10.states import LinkState
 from annulet.wire.amqp10.transfers import TransferEngine
 
 TRANSACTION_ID: Final[str] = "txn-id"
-"""Flow property that associates what a link will send with a transaction (§4.4.3)."""
+"""Flow property that associates the later deliveries of a link with a transaction (§4.4.3)."""
 
 
 class LinkLifecycle(TransferEngine):
@@ -104,7 +104,7 @@ class LinkLifecycle(TransferEngine):
                 condition=LINK_STOLEN,
                 description=f"link {link.name!r} was attached again on channel {session.remote_channel}",
             )
-        if link.state is LinkState.ATTACH_RECEIVED:  # the owner may have ended the session when the other link went
+        if link.state is LinkState.ATTACH_RECEIVED:  # the owner may have ended the session when the other link ended
             self._names[key] = link
             self.handler.attach(link, attach)
 
@@ -128,10 +128,10 @@ class LinkLifecycle(TransferEngine):
         unsettled: dict[bytes, Any] | None = None,
         initial_delivery_count: int = 0,
     ) -> bool:
-        """Answer an attach (§2.6.3). Returns False when the link is gone meanwhile: undo what was done for it.
+        """Answer an attach (§2.6.3). Returns False if the link has ended in the meantime: undo the work for it.
 
-        ``max_message_size`` is what we take, octets; 0 and anything above the engine's mean the engine's. ``unsettled``
-        is cut to what the peer's frames hold, and marked as cut. When the peer granted credit before,
+        ``max_message_size`` is our limit in octets; 0 and values above the engine's mean the engine's. ``unsettled`` is
+        cut to the size of the peer's frames, and marked as incomplete. When the peer granted credit before,
         ``credit_changed`` follows at the end of the turn.
         """
         if link.state is not LinkState.ATTACH_RECEIVED or not self._take_handle(link):
@@ -188,7 +188,7 @@ class LinkLifecycle(TransferEngine):
         return True
 
     def _cut_unsettled(self, attach: Attach, unsettled: dict[bytes, Any]) -> None:
-        """Leave out what the peer's frame size has no room for (§2.7.3, incomplete-unsettled)."""
+        """Omit entries for which the peer's frame size has no room (§2.7.3, incomplete-unsettled)."""
         room = self.remote_max_frame_size - FRAME_HEADER_OCTETS
         attach.unsettled = None
         room -= len(encode_performative(attach)) + 16  # and the map's own head, and the flag
@@ -202,7 +202,7 @@ class LinkLifecycle(TransferEngine):
         attach.unsettled = kept
 
     def refuse_attach(self, link: Link, condition: str, description: str, info: dict[str, Any] | None = None) -> None:
-        """Answer an attach with no terminus and a closing detach (§2.6.3). Does nothing when the link is gone."""
+        """Answer an attach with no terminus and a closing detach (§2.6.3). Has no effect when the link has ended."""
         if link.state is not LinkState.ATTACH_RECEIVED or not self._take_handle(link):
             return
         self._send_refusal(link)
@@ -233,7 +233,7 @@ class LinkLifecycle(TransferEngine):
         description: str = "",
         info: dict[str, Any] | None = None,
     ) -> None:
-        """Detach (§2.6.5), for good when ``closed`` (§2.6.6). Does nothing when the link is gone.
+        """Detach (§2.6.5), permanently when ``closed`` (§2.6.6). Has no effect when the link has ended.
 
         ``handler.detached`` is called before this returns, with ``by_peer`` False. A link that was not answered yet is
         refused; there is no call then.
@@ -274,7 +274,7 @@ class LinkLifecycle(TransferEngine):
         self._release_link(link, detach.closed, detach.error, by_peer=True)
 
     def _release_link(self, link: Link, closed: bool, error: Error | None, *, by_peer: bool) -> None:
-        """Give up what the link holds and tell the owner; called once for each link that was accepted."""
+        """Release the link's deliveries and notify the owner; called once for each accepted link."""
         if not link.attached:
             return
         link.attached = False
@@ -309,7 +309,7 @@ class LinkLifecycle(TransferEngine):
             self._blame(link.session, link, fault)
 
     def _forget_link(self, link: Link) -> None:
-        """Release the name and what was arriving; the handle stays taken until both detaches were exchanged."""
+        """Release the name and incomplete deliveries; the handle stays in use until both detaches were exchanged."""
         self._forget_assembly(link)
         key = (link.name, link.incoming)
         if self._names.get(key) is link:
@@ -336,9 +336,9 @@ class LinkLifecycle(TransferEngine):
     # ---- credit, §2.6.7
 
     def grant_credit(self, link: Link, credit: int, *, drain: bool = False) -> None:
-        """Set the credit of an incoming link and tell the peer (§2.6.7). Does nothing when the link is gone.
+        """Set the credit of an incoming link and send it to the peer (§2.6.7). Has no effect when the link has ended.
 
-        With less than before, the peer may still use what it had until it has seen the change.
+        After a reduction, the peer may still use its old credit until it has seen the change.
 
         Raises:
             LocalProtocolError: the link is outgoing, or ``credit`` is not 0 to 2**31 - 1.
@@ -358,7 +358,7 @@ class LinkLifecycle(TransferEngine):
     def drained(self, link: Link) -> None:
         """Give back the credit of an outgoing link (§2.6.7); leaves after everything handed in before.
 
-        Does nothing unless the peer asked for it since the last answer.
+        Has no effect unless the peer requested it since the last answer.
 
         Raises:
             LocalProtocolError: the link is incoming.
@@ -385,7 +385,7 @@ class LinkLifecycle(TransferEngine):
             self._send_flow(session, link)
 
     def _update_sender(self, link: Link, flow: Flow) -> None:
-        """Take what the peer says as the sender: how far it is, and what it has waiting."""
+        """Take the peer's flow state as the sender: its delivery count and its waiting deliveries."""
         if flow.available is not None:
             link.available = flow.available
         if flow.delivery_count is None:
@@ -418,7 +418,7 @@ class LinkLifecycle(TransferEngine):
                     f"flow.delivery-count is {flow.delivery_count} on {link.name!r}; sent were {link.delivery_count}",
                 )
             link.credit = max(0, base + flow.link_credit - link.delivery_count) if link.attached else flow.link_credit
-        # A receiver repeats drain in every flow until it grants credit anew; answering each would never end.
+        # A receiver repeats drain in every flow until it grants new credit; answering each would never end.
         link.drain_due = flow.drain and (link.drain_due or not link.drain or link.credit > 0)
         link.drain = flow.drain
         if link.attached:

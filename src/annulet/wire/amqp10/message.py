@@ -1,4 +1,4 @@
-"""AMQP 1.0 messages as they are stored, made from what a transfer brought and made into what a transfer takes.
+"""AMQP 1.0 messages as they are stored, made from received transfers and converted to transfers to be sent.
 
 ========= =============================================================================================================
 header    one octet, the form of the body; then the sections before the body, each behind its short descriptor: header,
@@ -42,11 +42,11 @@ TIME_TO_LIVE_MAX: Final = 0xFFFFFFFF  # §3.2.1: milliseconds, a uint
 FACTS_MAX: Final = 1024
 """Stored headers whose facts are remembered, at most about 1 KB each: senders without message ids repeat them."""
 FACTS_HEADER_MAX: Final = 512
-"""Octets of a header that is worth remembering: a longer one is hardly ever sent twice."""
+"""Octets of the largest header worth caching: a longer one is hardly ever sent twice."""
 
 
 class IncomingMessage:
-    """A message as a transfer brought it, ready to be stored. The facts are those of :class:`Facts`."""
+    """A message as received by transfer, ready to be stored. The facts are those of :class:`Facts`."""
 
     __slots__ = (
         "body",
@@ -120,16 +120,16 @@ def split_incoming(payload: bytes) -> IncomingMessage:
 
 
 def _short(payload: bytes, section: Section | None) -> bytes:
-    """Return a section behind the short form of its descriptor, nothing for one that is not there."""
+    """Return a section behind the short form of its descriptor, nothing for a missing one."""
     if section is None:
         return b""
     return b"\x00\x53" + bytes((section.code,)) + payload[section.content : section.end]
 
 
 def _with_schedule(payload: bytes, own: Section | None, delivery: Section) -> bytes:
-    """Return the message annotations with what the annotations of this delivery ask of the broker's schedule.
+    """Return the message annotations with the schedule requested in the annotations of this delivery.
 
-    Delivery annotations end here (§3.2.2); when it is to be delivered onward must be known after a restart too.
+    Delivery annotations end here (§3.2.2); the time of delivery must be known after a restart too.
     """
     asked: dict[str, Any] = {}
     kind: i64 = payload[delivery.content]
@@ -213,9 +213,9 @@ def with_given_deaths(header: bytes) -> bytes:
 
 
 def read_facts(header: bytes, *, strict: bool = True) -> Facts:
-    """Find what a stored header says to the broker.
+    """Read the facts in a stored header.
 
-    ``strict=False`` takes a value of the wrong type as absent: for messages that are in the broker already.
+    ``strict=False`` treats a value of the wrong type as absent: for messages already in the broker.
 
     Raises:
         DecodeError: malformed octets, as far as they were read.
@@ -267,7 +267,7 @@ def _read_map(facts: Facts, header: bytes, content: int, end: int, *, strict: bo
 
 
 def _key_octets(data: bytes, at: i64, end: i64) -> bytes:
-    """Return the octets of a key that is a string or symbol, nothing for another."""
+    """Return the octets of a key that is a string or symbol, nothing for others."""
     kind: i64 = data[at]
     if kind == 0xA1 or kind == 0xA3:  # noqa: PLR1714 - compiles better than a tuple
         return data[at + 2 : end]
@@ -289,8 +289,8 @@ def encode_delivery(
 ) -> bytes:
     """Return the payload of a transfer: a header section of this delivery, and the message as it is stored.
 
-    ``annotations`` are put over the message's own annotations. The time to live is what is left of it at ``now``, at
-    least a millisecond: 0 would mean for ever.
+    ``annotations`` override the message's own annotations. The time to live is the remaining one at ``now``, at least a
+    millisecond: 0 would mean unlimited.
 
     Raises:
         DecodeError: a stored header that cannot be read.
@@ -334,7 +334,7 @@ def _header_section(
     first_acquirer: bool,
     delivery_count: int,
 ) -> bytes:
-    """Encode a header section (§3.2.1) by hand: every delivery has one of its own."""
+    """Encode a header section (§3.2.1) by hand: every delivery has its own."""
     fields = b"\x41" if durable else b"\x42"
     fields += b"\x40" if priority < 0 else bytes((0x50, priority))
     fields += b"\x40" if time_to_live < 0 else b"\x70" + time_to_live.to_bytes(4, "big")

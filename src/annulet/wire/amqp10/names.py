@@ -10,7 +10,7 @@ from typing import Final
 from annulet.core.death_records import GIVEN
 
 ANNOTATION_PREFIX: Final = "x-opt-"
-"""Begins the names of message annotations (§3.2.10); nobody else may use it."""
+"""Prefix of the names of message annotations (§3.2.10), reserved for them."""
 
 DEATHS: Final = "x-opt-deaths"
 FIRST_DEATH: Final = "x-opt-first-death-"
@@ -18,7 +18,7 @@ LAST_DEATH: Final = "x-opt-last-death-"
 GIVEN_DEATHS: Final = "x-opt-deaths-given"
 
 RECORD: Final = "x-opt-annulet-content"
-"""A map in which a message carries what AMQP 1.0 cannot say of it: :mod:`annulet.core.content_differences`."""
+"""A map that records properties of a message that AMQP 1.0 cannot express: :mod:`annulet.core.content_differences`."""
 
 APP_ID: Final = "x-opt-app-id"
 """AMQP 0-9-1's app-id, for which AMQP 1.0 has no property."""
@@ -31,7 +31,7 @@ JMS_TYPE: Final = "x-opt-jms-msg-type"
 
 REJECTED_CONDITION: Final = "x-opt-rejected-condition"
 REJECTED_DESCRIPTION: Final = "x-opt-rejected-description"
-"""What a dead letter carries of the error it was rejected with (§3.4.3)."""
+"""The error with which a dead letter was rejected (§3.4.3)."""
 
 ANNOTATIONS: Final[dict[str, str]] = {
     "_AMQ_ORIG_ADDRESS": "x-opt-ORIG-ADDRESS",

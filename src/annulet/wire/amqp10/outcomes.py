@@ -36,7 +36,7 @@ class Error(Composite):
 
 
 class DeliveryState(Composite):
-    """What a delivery came to so far (§2.8.5, archetype delivery-state)."""
+    """The state of a delivery so far (§2.8.5, archetype delivery-state)."""
 
     __slots__ = ()
 
@@ -123,7 +123,7 @@ class Declared(Outcome):
 
 
 class TransactionalState(DeliveryState):
-    """A state that holds once the transaction commits (§4.5.8); ``outcome`` is absent on a publish."""
+    """A state that applies once the transaction commits (§4.5.8); ``outcome`` is absent on a publish."""
 
     __slots__ = ("outcome", "txn_id")
 

@@ -26,7 +26,7 @@ from annulet.wire.amqp10.trace import describe_frame
 COPY_PAYLOAD_OCTETS: Final = 256
 """Payloads up to this many octets are copied behind their head; longer ones are queued as they are (measured)."""
 
-_TURN_END_OCTETS: Final = 32  # what a session that was touched adds to the output, about
+_TURN_END_OCTETS: Final = 32  # about the output that a touched session adds
 _SERIAL_MASK: Final = 0xFFFFFFFF
 
 
@@ -48,7 +48,7 @@ def encode_state(state: object | None) -> bytes:
 
 
 class FrameOutput:
-    """What a connection has to write, and what it will have to write when the turn ends."""
+    """The output of a connection, and the output it will add when the turn ends."""
 
     def __init__(self, handler: Amqp10Handler) -> None:
         self.handler = handler
@@ -59,9 +59,9 @@ class FrameOutput:
         self.remote_max_frame_size = MIN_MAX_FRAME_SIZE  # octets we send at most; of the peer's open, within our bound
         self._output: list[bytes] = []
         self._output_octets = 0
-        self._touched: list[EngineSession] = []  # sessions to look at when the turn ends
+        self._touched: list[EngineSession] = []  # sessions to process when the turn ends
         self._muted = False  # close was sent: nothing may follow
-        self._credited: list[Link] = []  # links whose credit came before they were accepted
+        self._credited: list[Link] = []  # links whose credit arrived before they were accepted
 
     @property
     def output_size(self) -> int:
@@ -69,7 +69,7 @@ class FrameOutput:
         return self._output_octets + _TURN_END_OCTETS * (len(self._touched) + len(self._credited))
 
     def take_output(self) -> list[bytes]:
-        """Return what has to be written, in order, and forget it.
+        """Return the output in order and clear it.
 
         Ends the turn: collected dispositions and windows leave now, and ``session_writable`` is called where due.
         """
@@ -78,7 +78,7 @@ class FrameOutput:
         return self.take_frames()
 
     def take_frames(self) -> list[bytes]:
-        """Return the frames there are, in order, and forget them. The turn goes on, and the handler is not called."""
+        """Return the present frames in order and clear them. The turn continues, and the handler is not called."""
         output = self._output
         self._output = []
         self._output_octets = 0
@@ -92,7 +92,7 @@ class FrameOutput:
                 self.trace("-> " + describe_frame(FRAME_AMQP, 0, None, 0))
 
     def _note_error(self, where: str, condition: str, description: str) -> None:
-        """Tell the owner of an error that is sent; no condition is none."""
+        """Notify the owner of an error that is sent; without a condition there is none."""
         if condition and self.error_sent is not None:
             self.error_sent(where, condition, description)
 
@@ -112,7 +112,7 @@ class FrameOutput:
         self._output_octets += len(octets)
 
     def _send(self, channel: int, performative: object) -> None:
-        """Send a frame without payload; closes the connection when the peer takes no frame of that size."""
+        """Send a frame without payload; closes the connection if the peer accepts no frame of that size."""
         body = encode_performative(performative)
         if len(body) + FRAME_HEADER_OCTETS > self.remote_max_frame_size:
             name = type(performative).__name__.lower()
@@ -162,7 +162,7 @@ class FrameOutput:
             outgoing_window=OUTGOING_WINDOW,
         )
         if link is not None:
-            unstarted = link.pending  # the peer must not count what has not left
+            unstarted = link.pending  # the peer must not count transfers that were not sent
             flow.handle = link.handle
             flow.delivery_count = (link.delivery_count - unstarted) & _SERIAL_MASK
             flow.link_credit = link.credit + unstarted

@@ -1,8 +1,8 @@
 """The performatives of §2.7, each with the fields of the standard, and the codec of whole frame bodies.
 
 All fields can be given by position in the standard's order or by name. A missing list or map is empty, any other
-missing field is ``None``. Numbers are plain ``int``, symbols plain ``str``. The other composite types a frame can
-hold are imported from here as well.
+missing field is ``None``. Numbers are plain ``int``, symbols plain ``str``. The other composite types of frames can be
+imported from here as well.
 """
 # ruff: noqa: FBT002, PLR0913, PLR0917 - fields are positional in the order of the standard
 

@@ -89,7 +89,7 @@ class MessageSections:
     """Where the sections of a message are; ``None`` for those that are absent.
 
     ``body_kind`` is ``DATA``, ``SEQUENCE``, ``VALUE`` or ``NO_BODY``, ``body`` has its sections. The bare message
-    (§3.2), which nobody on the way may change, is from ``bare_start`` to ``bare_end``.
+    (§3.2), which intermediaries must not change, is from ``bare_start`` to ``bare_end``.
     """
 
     __slots__ = (
@@ -122,7 +122,7 @@ def split_message(data: bytes) -> MessageSections:
     """Find the sections of an encoded message.
 
     Header and properties have to be lists, annotations, application properties and footer maps, data binaries and
-    sequences lists; what is inside of them is left to the decoders.
+    sequences lists; their contents are left to the decoders.
 
     Raises:
         DecodeError: an unknown section, one out of order or twice, mixed bodies, a wrong type, or octets that are none.

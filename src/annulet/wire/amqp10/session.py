@@ -1,4 +1,4 @@
-"""A session of a connection: its two windows, its links, and what is not settled yet (§2.5)."""
+"""A session of a connection: its two windows, its links, and its unsettled deliveries (§2.5)."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class EngineSession:
         handle_max: the largest of our link handles the peer accepts (§2.7.2).
         links: the links by the peer's handle.
         writable: False while transfers wait for the peer's incoming window, or while more deliveries are unsettled
-            than ``max_unsettled`` allows; ``handler.session_writable`` tells when it is True again.
-        pending: deliveries handed in that have not left completely.
-        owner: free for the one who serves the session.
+            than ``max_unsettled`` allows; ``handler.session_writable`` is called when it is True again.
+        pending: deliveries passed in that were not sent completely.
+        owner: free for use by the owner of the session.
     """
 
     __slots__ = (
@@ -83,8 +83,8 @@ class EngineSession:
         self.state = SessionState.MAPPED
         self.mapped = True  # state is MAPPED, for the hot paths
         self.released = False  # nothing can be sent any more
-        self.leaving: deque[Link] = deque()  # links whose end the owner has still to be told
-        self.told = False  # the owner knows of its end
+        self.leaving: deque[Link] = deque()  # links of whose end the owner has still to be notified
+        self.told = False  # the owner was notified of its end
         self.handle_max = SERIAL_MODULUS - 1
         self.properties: dict[str, object] = {}  # of the peer's begin
         self.links: dict[int, Link] = {}
@@ -92,7 +92,7 @@ class EngineSession:
         self.errant_handles: set[int] = set()  # the peer's, detached with an error of ours (§2.8.17)
         self.owner: object | None = None
         self.writable = True
-        self.touched = False  # the engine has to look at it before the output is taken
+        self.touched = False  # the engine has to process it before the output is taken
 
         self.incoming_window_size = incoming_window  # transfer frames we allow at a time
         self.incoming_window = incoming_window  # of these, not used yet
@@ -102,8 +102,8 @@ class EngineSession:
 
         self.next_outgoing_id = 0  # transfer id given next; the first is 0
         self.next_delivery_id = 0  # delivery id given next
-        self.remote_incoming_window = 0  # transfer frames the peer still takes
-        self.remote_outgoing_window = 0  # as the peer says; of no use to us
+        self.remote_incoming_window = 0  # transfer frames the peer still accepts
+        self.remote_outgoing_window = 0  # as sent by the peer; not used
         self.outgoing_unsettled: dict[int, UnsettledDelivery] = {}  # by delivery id
         self.pending: deque[OutgoingDelivery] = deque()
 

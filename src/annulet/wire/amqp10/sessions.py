@@ -1,4 +1,4 @@
-"""Sessions from begin to end, their flow, and what a fault closes (§2.5)."""
+"""Sessions from begin to end, their flow, and the scopes that a fault closes (§2.5)."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class SessionLifecycle(LinkLifecycle):
         self._tell_end(session, error, by_peer=by_peer)
 
     def _silence_session(self, session: EngineSession) -> None:
-        """Give up what the session holds; from here on nothing can be sent over it."""
+        """Release the session's links and deliveries; afterwards nothing can be sent over it."""
         if session.released:
             return
         session.released = True
@@ -176,7 +176,7 @@ class SessionLifecycle(LinkLifecycle):
     # ---- end of a turn
 
     def _end_turn(self) -> None:
-        """Send what was collected; tell of sessions that are writable again, and of credit that came early."""
+        """Send the collected frames; report sessions that are writable again, and credit that arrived early."""
         credited = self._credited
         self._credited = []
         for link in credited:
@@ -206,7 +206,7 @@ class SessionLifecycle(LinkLifecycle):
     # ---- faults
 
     def _blame(self, session: EngineSession | None, link: Link | None, error: RemoteProtocolError) -> None:
-        """Close what the fault is about: link, session or connection."""
+        """Close the scope of the fault: link, session or connection."""
         if isinstance(error, LinkFault) and link is not None:
             self.detach(link, closed=True, condition=error.condition, description=error.description)
         elif session is not None and not isinstance(error, ConnectionFault):

@@ -1,6 +1,6 @@
-"""Transfers and dispositions written without an object, flows without tables: what each message costs.
+"""Transfers and dispositions written without an object, flows without tables: the per-message work.
 
-All fields are written, as :mod:`annulet.wire.amqp10.composite_encoding` says.
+All fields are written, as explained in :mod:`annulet.wire.amqp10.composite_encoding`.
 """
 
 from __future__ import annotations

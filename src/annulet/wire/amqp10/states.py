@@ -1,8 +1,8 @@
 """Life cycles of a connection, a session and a link, as tables, seen from the side that listens.
 
 A listener answers at once, so of the states of §2.4.6 those in which only one header or only one open was exchanged do
-not last; a peer that pipelines (OPEN PIPE, OC PIPE, CLOSE PIPE) finds the same answers in the same order. What is not
-in a table is an error of the peer, except where a state discards.
+not last; a peer that pipelines (OPEN PIPE, OC PIPE, CLOSE PIPE) gets the same answers in the same order. Input that is
+not in a table is an error of the peer, except in states that discard.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ CONNECTION_TRANSITIONS: Final[dict[tuple[ConnectionState, str], ConnectionState]
     # §2.2: the AMQP header, first or after SASL
     (ConnectionState.AWAITING_HEADER, "amqp header"): ConnectionState.AWAITING_OPEN,
     (ConnectionState.AWAITING_AMQP_HEADER, "amqp header"): ConnectionState.AWAITING_OPEN,
-    # §2.4.1: nothing but open may come first
+    # §2.4.1: the first frame must be open
     (ConnectionState.AWAITING_OPEN, "open"): ConnectionState.OPENED,
     # §2.4.3 and §2.4.6: either peer may close; closes that cross end it too
     (ConnectionState.OPENED, "close"): ConnectionState.ENDED,
     (ConnectionState.CLOSE_SENT, "close"): ConnectionState.ENDED,
     (ConnectionState.DISCARDING, "close"): ConnectionState.ENDED,
 }
-"""What a peer may send by state of the connection."""
+"""The input a peer may send by state of the connection."""
 
 SESSION_TRANSITIONS: Final[dict[tuple[SessionState, str], SessionState]] = {
     # §2.5.1
@@ -69,7 +69,7 @@ SESSION_TRANSITIONS: Final[dict[tuple[SessionState, str], SessionState]] = {
     (SessionState.END_SENT, "end"): SessionState.UNMAPPED,
     (SessionState.DISCARDING, "end"): SessionState.UNMAPPED,
 }
-"""What moves a session. All else needs ``MAPPED``."""
+"""Input that changes the state of a session. All other input needs ``MAPPED``."""
 
 LINK_TRANSITIONS: Final[dict[tuple[LinkState, str], LinkState]] = {
     # §2.6.3
@@ -79,4 +79,7 @@ LINK_TRANSITIONS: Final[dict[tuple[LinkState, str], LinkState]] = {
     (LinkState.ATTACHED, "detach"): LinkState.DETACHED,
     (LinkState.DETACH_SENT, "detach"): LinkState.DETACHED,
 }
-"""What moves a link. All else needs ``ATTACHED``; flow is kept in ``ATTACH_RECEIVED`` (§2.6.7: credit may precede)."""
+"""Input that changes the state of a link.
+
+All other input needs ``ATTACHED``; flow is kept in ``ATTACH_RECEIVED`` (§2.6.7: credit may precede).
+"""

@@ -48,7 +48,7 @@ DELETE_ON_NO_LINKS_OR_MESSAGES: Final = 0x2E
 
 
 class Source(Composite):
-    """Where a link takes messages from (§3.5.3).
+    """The source of a link's messages (§3.5.3).
 
     ``timeout`` is in seconds. ``filter`` maps names to described values
     (:class:`~annulet.core.typed_values.Described`). ``dynamic_node_properties`` and ``filter`` keep the values' types.
@@ -98,7 +98,7 @@ class Source(Composite):
 
 
 class Target(Composite):
-    """Where a link brings messages to (§3.5.4). ``timeout`` is in seconds."""
+    """The target of a link's messages (§3.5.4). ``timeout`` is in seconds."""
 
     __slots__ = (
         "address",

@@ -1,4 +1,4 @@
-"""Deliveries and what becomes of them, in both directions: transfers and dispositions (§2.6.12, §2.7.5, §2.7.6)."""
+"""Deliveries and their settlement, in both directions: transfers and dispositions (§2.6.12, §2.7.5, §2.7.6)."""
 # ruff: noqa: FBT002 - settled is the usual case and given by position
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SERIAL_MASK: Final = 0xFFFFFFFF
 
 
 class TransferEngine(FrameOutput):
-    """Deliveries of a connection. What it keeps per delivery ends with settling it or with its link."""
+    """Deliveries of a connection. The state of a delivery ends with its settlement or with its link."""
 
     def __init__(self, handler: Amqp10Handler, max_assembling_bytes: int, max_unsettled: int) -> None:
         super().__init__(handler)
@@ -62,7 +62,7 @@ class TransferEngine(FrameOutput):
             self._touch(session)
         link = self._find_link(session, transfer.handle, "transfer")
         if link.state is LinkState.DETACH_SENT:
-            self._skip_delivery(session, transfer)  # §2.6.5: what was on its way when we detached
+            self._skip_delivery(session, transfer)  # §2.6.5: still in transit when we detached
             return
         self._current_link = link
         delivery = link.receiving
@@ -135,7 +135,7 @@ class TransferEngine(FrameOutput):
         return delivery
 
     def _next_delivery(self, session: EngineSession, delivery_id: int) -> int:
-        """Unwrap the id of a delivery that begins; ids go up one by one (§2.8.4)."""
+        """Unwrap the id of a new delivery; ids increase one by one (§2.8.4)."""
         expected = session.delivery_expected
         if expected < 0:
             expected = delivery_id
@@ -154,7 +154,7 @@ class TransferEngine(FrameOutput):
         session.delivery_expected = max(expected, number + 1)
 
     def _check_settled(self, link: Link, transfer: Transfer, delivery: IncomingDelivery) -> None:
-        """Hold the sender to the settle mode it attached with (§2.8.2, §2.7.5), once the delivery is complete."""
+        """Check the sender's settle mode of its attach (§2.8.2, §2.7.5), once the delivery is complete."""
         if delivery.resume:
             return  # the modes say how deliveries are sent at first (§2.8.2)
         if link.snd_settle_mode == SENDER_UNSETTLED and delivery.settled:
@@ -183,7 +183,7 @@ class TransferEngine(FrameOutput):
         self._check_settled(delivery.link, transfer, delivery)
 
     def _abort_delivery(self, link: Link) -> None:
-        """Forget a delivery (§2.7.5); the owner never hears of it, so the credit it gave is given again."""
+        """Discard a delivery (§2.7.5); the owner is not notified, so the used credit is restored."""
         self._forget_assembly(link)
         link.credit += 1
         link.limit = max(link.limit, link.delivery_count + link.credit)
@@ -229,9 +229,9 @@ class TransferEngine(FrameOutput):
     def settle_incoming(
         self, session: EngineSession, first: int, last: int, state: object | None, settled: bool = True
     ) -> None:
-        """Tell what became of deliveries of the peer (§2.7.6, role receiver). Consecutive ones leave as one frame.
+        """Send the states of the peer's deliveries (§2.7.6, role receiver). Consecutive ones are sent in one frame.
 
-        Deliveries that are settled or whose link is gone are left out. Under rcv-settle-mode second the state is told
+        Deliveries that are settled or whose link has ended are left out. Under rcv-settle-mode second the state is sent
         unsettled, and the peer settles.
         """
         if not session.mapped:
@@ -267,8 +267,8 @@ class TransferEngine(FrameOutput):
         """Hand in a delivery; returns its delivery id, unwrapped.
 
         It is split at the peer's frame size and kept while the peer's window is closed: stop when
-        ``link.session.writable`` becomes False. ``aborted`` tells that a delivery to be resumed is given up; it has
-        no payload and is settled.
+        ``link.session.writable`` becomes False. ``aborted`` ends a delivery that was to be resumed; it has no payload
+        and is settled.
 
         Raises:
             LocalProtocolError: the link is not attached or not outgoing, there is no credit, the tag has more than 32
@@ -313,7 +313,7 @@ class TransferEngine(FrameOutput):
         return number
 
     def _send_pending(self, session: EngineSession) -> None:
-        """Let go what the peer's window takes."""
+        """Send the transfers that the peer's window allows."""
         pending = session.pending
         while pending and session.remote_incoming_window > 0:
             delivery = pending[0]
@@ -362,9 +362,9 @@ class TransferEngine(FrameOutput):
     def settle_outgoing(
         self, session: EngineSession, first: int, last: int, state: object | None, settled: bool = True
     ) -> None:
-        """Tell what became of deliveries of ours (§2.7.6, role sender): the answer to a state that was not settled.
+        """Send the states of our deliveries (§2.7.6, role sender): the answer to an unsettled state.
 
-        Deliveries that are settled or whose link is gone are left out.
+        Deliveries that are settled or whose link has ended are left out.
         """
         if not session.mapped:
             return
@@ -398,7 +398,7 @@ class TransferEngine(FrameOutput):
         if last - first < 2 * len(unsettled) + 2:
             self._apply_disposition(session, disposition, first, last)
             return
-        # A peer may name far more than exists: the work must not grow with what it names.
+        # A peer may name far more deliveries than exist: the work must not grow with their number.
         known = [number for number in unsettled if first <= number <= last]
         start = 0
         for index in range(1, len(known) + 1):

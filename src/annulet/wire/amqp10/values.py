@@ -1,10 +1,10 @@
 """Values of the AMQP 1.0 type system (ISO 19464, OASIS AMQP 1.0 part 1 §1.6): decoding and skipping.
 
-Encoding is in :mod:`annulet.wire.amqp10.encoding` and can be imported from here as well. Which Python type stands for
-which AMQP type: :mod:`annulet.core.typed_values`; besides, ``long`` is ``int``, ``double`` is ``float``, ``string`` is
+Encoding is in :mod:`annulet.wire.amqp10.encoding` and can be imported from here as well. The Python type of each AMQP
+type: :mod:`annulet.core.typed_values`; in addition, ``long`` is ``int``, ``double`` is ``float``, ``string`` is
 ``str``, ``binary`` is ``bytes``, ``list`` is ``list``, ``map`` with text keys is ``dict``, ``null`` is ``None``.
 
-Whatever the octets are, the time is linear in their number and the memory at most some dozens of octets for each.
+For any octets the time is linear in their number and the memory at most some dozens of octets for each.
 """
 
 from __future__ import annotations
@@ -345,7 +345,7 @@ def _read_array(data: bytes, code: i64, position: i64, end: i64, depth: i64) -> 
 def skip_value(data: bytes, position: int, end: int) -> int:
     """Return the position behind the value at ``position`` without decoding it.
 
-    Only its outermost format and size are read, so what a list, map or array holds may still be malformed.
+    Only its outermost format and size are read, so the contents of a list, map or array may still be malformed.
 
     Raises:
         DecodeError: an unknown format code, or the value reaches beyond ``end``.

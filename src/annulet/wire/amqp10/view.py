@@ -1,4 +1,4 @@
-"""The view the core looks at AMQP 1.0 messages through. ``Message.header`` and body are those of :mod:`.message`."""
+"""The core's view of AMQP 1.0 messages. ``Message.header`` and body are those of :mod:`.message`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from annulet.wire.amqp10.values import decode_value, skip_value
 _NOT_OF_COPIES: Final = SCHEDULE_NAMES | {GIVEN_DEATHS.encode()}
 
 GROUP_SEQUENCE: Final = "JMSXGroupSeq"
-"""The property ``group-sequence`` by the name the core asks for."""
+"""The property ``group-sequence`` by the name used in the core."""
 
 
 class Amqp10View(ContentView):
@@ -131,7 +131,7 @@ class Amqp10View(ContentView):
         without: tuple[str, ...] = (),
         expires: bool = True,
     ) -> bytes:
-        """Return the stored header changed as told, ``x-opt-`` names as annotations; all else keeps its octets.
+        """Return the stored header with the given changes, ``x-opt-`` names as annotations; all else keeps its octets.
 
         Raises:
             DecodeError: malformed octets, as far as they were read.
@@ -263,7 +263,7 @@ def _find(header: bytes, code: int, name: str) -> PropertyValue:
 
 
 def _facts(header: bytes) -> Facts:
-    """Return what a message in the broker asks for; nothing when it cannot be read."""
+    """Return the requests in the headers of a message in the broker; none if they cannot be read."""
     try:
         return read_facts(header, strict=False)
     except DecodeError:  # as absent

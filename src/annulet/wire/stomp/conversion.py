@@ -1,7 +1,7 @@
 """STOMP messages as content of no protocol, and such content as STOMP messages: docs/stomp.md, docs/conversion.md.
 
-STOMP has texts and octets and nothing else, so typed values arrive as texts (:mod:`.texts`). A STOMP message comes back
-from any other protocol as it was; the other way round names, texts and structure stay, types do not.
+STOMP has texts and octets and nothing else, so typed values arrive as texts (:mod:`.texts`). A STOMP message that
+passed through any other protocol is unchanged; the other way round names, texts and structure stay, types do not.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ CHARACTER_SETS: Final = frozenset(
 
 JSON_TYPE: Final = "application/json"
 JSON_DEPTH_MAX: Final = 20
-"""Levels of a body that is read as JSON: what every other protocol carries (docs/conversion.md)."""
+"""Levels of a body that is read as JSON, as in every other protocol (docs/conversion.md)."""
 TEXT_KIND: Final = "text"
 BYTES_KIND: Final = "bytes"  # ActiveMQ's word for octets
 
 _SEQUENCE_MODULUS: Final = 2**32
-_BINARY_USER: Final = "hex:"  # before a user id that is no text
+_BINARY_USER: Final = "hex:"  # before a user id that is not a text
 
 
-# ---------------------------------------------------------------------- what a message says
+# ---------------------------------------------------------------------- reading a message
 
 
 def to_content(message: Message) -> MessageContent:
-    """Return a message decoded. What is none of its header's is left out of its field and stays a property."""
+    """Return a message decoded. A value that its header does not allow is not read as a field and stays a property."""
     headers = decode_block(message.header)
     content = _content_of(headers, message.body)
     content.exchange = message.origin.exchange
@@ -93,7 +93,7 @@ def _content_of(headers: dict[str, str], body: bytes) -> MessageContent:
 
 
 def _sort_out(content: MessageContent, rest: dict[str, str]) -> None:
-    """Put what is left where it belongs: annotations, footer, application properties."""
+    """Distribute the remaining headers to annotations, footer and application properties."""
     for name, value in rest.items():
         if name.startswith(names.ANNOTATION_PREFIX):
             content.annotations[name] = value
@@ -106,7 +106,7 @@ def _sort_out(content: MessageContent, rest: dict[str, str]) -> None:
 
 
 def _text(rest: dict[str, str], known: tuple[str, ...]) -> str | None:
-    """Take out the first of several headers that is there."""
+    """Take out the first present one of several headers."""
     for name in known:
         if name in rest:
             return rest.pop(name)
@@ -140,13 +140,14 @@ def _user_id(text: str | None) -> bytes | None:
     if text.startswith(_BINARY_USER):
         try:
             return bytes.fromhex(text[len(_BINARY_USER) :])
-        except ValueError:  # a name that begins so
+        except ValueError:  # a name with this prefix
             return text.encode()
     return text.encode()
 
 
 def read_body(body: bytes, kind: str, content: MessageContent) -> tuple[str, PropertyValue]:
-    """Return kind and value of a body: as ``amq-msg-type`` says, else a text where ``content-type`` is ``text/*``."""
+    """Return kind and value of a body: as declared by ``amq-msg-type``, else a text if ``content-type`` is
+    ``text/*``."""
     content_type = content.content_type
     if kind == BYTES_KIND:
         return BODY_DATA, body
@@ -162,10 +163,10 @@ def read_body(body: bytes, kind: str, content: MessageContent) -> tuple[str, Pro
 
 
 def _json(body: bytes, kind: str) -> tuple[str, PropertyValue] | None:
-    """Return a body that says it is a map, list, sequence or value; ``None`` when it is none."""
+    """Return a body declared as a map, list, sequence or value; ``None`` if it is not."""
     try:
         value: Any = json.loads(body, parse_int=_whole_number)
-    except (ValueError, RecursionError):  # no JSON, whatever its sender says
+    except (ValueError, RecursionError):  # not JSON, although its sender declared it
         return None
     if not _is_carried(value, 0):
         return None
@@ -194,9 +195,9 @@ def _is_unicode(text: str) -> bool:
 
 
 def _is_carried(value: Any, depth: int) -> bool:
-    """Say whether the other protocols have what JSON may say: whole numbers of 64 bits, texts of Unicode, few levels.
+    """Return whether the other protocols can express a JSON value: integers of 64 bits, texts of Unicode, few levels.
 
-    A body with anything else in it stays octets, for nothing of it is to be lost.
+    A body with other values stays octets, so that nothing is lost.
     """
     if isinstance(value, str):
         return value.isascii() or _is_unicode(value)
@@ -236,11 +237,11 @@ def _decoded(body: bytes, charset: str) -> str | None:
         return None
     try:
         return body.decode(charset)
-    except ValueError:  # octets that are no text, whatever their sender says
+    except ValueError:  # octets that are not a text, although their sender declared it
         return None
 
 
-# ---------------------------------------------------------------------- what is made of a content
+# ---------------------------------------------------------------------- writing a content
 
 
 _TEXT_FIELDS: Final = (
@@ -259,7 +260,7 @@ _TIME_FIELDS: Final = (
     ("absolute_expiry_time", names.EXPIRES, 1, "absolute-expiry-time"),
     ("creation_time", names.TIMESTAMP_NAMES[0], 0, "creation-time"),
 )
-"""Fields that are times: header, the least it can say, and the annotation's name for what it cannot."""
+"""Fields that are times: header, its smallest value, and the annotation's name for smaller ones."""
 
 
 def from_content(content: MessageContent) -> tuple[bytes, bytes]:
@@ -342,7 +343,7 @@ def _application_header(name: str) -> str:
 
 
 def _write_body(headers: dict[str, str], content: MessageContent) -> bytes:
-    """Return the body as octets; ``amq-msg-type`` says what it is where ``content-type`` does not."""
+    """Return the body as octets; ``amq-msg-type`` gives its kind if ``content-type`` does not."""
     kind = content.body_kind
     value: Any = content.body
     if kind == BODY_DATA:

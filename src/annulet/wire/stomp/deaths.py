@@ -10,7 +10,7 @@ from annulet.wire.stomp.names import DEATHS, FIRST_DEATH, LAST_DEATH
 from annulet.wire.stomp.texts import json_of
 
 _TIME_MAX: Final = 253_402_300_799_999
-"""Milliseconds since 1970, the end of the year 9999: what a time in a header of AMQP 0-9-1 has room for."""
+"""Milliseconds since 1970, the end of the year 9999: the largest time in a header of AMQP 0-9-1."""
 
 _COUNT_MAX: Final = 2**62
 
@@ -44,7 +44,7 @@ def _decode_death(fields: dict[str, Any]) -> DeathRecord:
 
 
 def _text(value: Any) -> str:
-    """Return a text, or nothing for what is none. JSON can spell half a character, which is U+FFFD then."""
+    """Return a text, or nothing for other values. JSON can contain half a character, which becomes U+FFFD."""
     if not isinstance(value, str):
         return ""
     return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -1,8 +1,8 @@
 """The STOMP connection engine of a server: bytes in, calls of a handler out, bytes out.
 
-No socket, no event loop, no clock: the owner feeds :meth:`ConnectionEngine.receive` with whatever it read and writes
-what :meth:`ConnectionEngine.take_output` returns. One engine serves 1.0, 1.1 and 1.2; what differs is in ``states`` and
-in the header escaping of ``frames``.
+No socket, no event loop, no clock: the owner passes its input to :meth:`ConnectionEngine.receive` and writes the output
+that :meth:`ConnectionEngine.take_output` returns. One engine serves 1.0, 1.1 and 1.2; the differences are in ``states``
+and in the header escaping of ``frames``.
 """
 
 from __future__ import annotations
@@ -37,26 +37,27 @@ _HEARTBEAT_OCTET: Final = b"\n"
 _NUL: Final = b"\0"
 _SHOWN_CHARACTERS: Final = 80
 BROKEN_FRAME: Final = "frame"
-"""What :attr:`ConnectionEngine.failed` says of a frame that is malformed, or whose command is unknown."""
+"""The value of :attr:`ConnectionEngine.failed` for a frame that is malformed, or whose command is unknown."""
 
-_ERROR_CHARACTERS: Final = 1000  # of an ERROR's message header; texts may quote what the peer sent
+_ERROR_CHARACTERS: Final = 1000  # of an ERROR's message header; texts may quote the peer's input
 
 
 class ConnectionEngine:
     """One connection. See the module docstring; errors of the peer never raise, they end it with ERROR.
 
     Args:
-        handler: who serves the connection.
+        handler: serves the connection.
         server: value of CONNECTED's ``server`` header: name, slash, version.
-        least_heartbeat: shortest interval offered and asked for, in milliseconds; 0 switches heart-beats off.
+        least_heartbeat: shortest interval offered and requested, in milliseconds; 0 switches heart-beats off.
         max_header_bytes: command and headers of one frame, in bytes.
         max_body_bytes: body of one frame, in bytes.
-        max_unauthenticated_bytes: what a peer may send before it is authenticated.
-        trace: called with each frame, one line, and whether it came in; ``None``: not at all.
+        max_unauthenticated_bytes: limit of a peer's input before it is authenticated.
+        trace: called with each frame, one line, and whether it was received; ``None``: not at all.
 
     Attributes:
-        look: may be set to what says how many frames may be served before it is asked again. When it answers 0, or when
-            the owner sets ``resting``, input waits until the owner clears ``resting`` and calls :meth:`go_on`.
+        look: may be set to a function that returns how many frames may be served before its next call. When it returns
+            0, or when the owner sets ``resting``, input waits until the owner clears ``resting`` and calls
+            :meth:`go_on`.
 
     Raises:
         LocalProtocolError: a limit is out of range.
@@ -81,24 +82,24 @@ class ConnectionEngine:
         self.max_unauthenticated_bytes = max_unauthenticated_bytes
         self.trace = trace
         self.state = ConnectionState.CONNECTING
-        self.version = VERSION_1_0  # the negotiated one; until then what every version can read
+        self.version = VERSION_1_0  # the negotiated one; until then one that every version can read
         self.login: str | None = None
         self.client_id = ""  # CONNECT's client-id: names the owner of durable subscriptions (ActiveMQ, Artemis)
         self.connect_headers: dict[str, str] = {}  # all of CONNECT but passcode
-        self.sending_interval = 0  # milliseconds after which the peer wants to hear something; 0: it need not
+        self.sending_interval = 0  # milliseconds after which the peer expects output; 0: never
         self.receiving_interval = 0  # milliseconds within which the peer promised to say something; 0: it did not
         self.received_since_check = False  # set by every receive; the owner clears it when it checks for silence
         self.output_size = 0
         self.closed = False
         self.look: Callable[[], int] | None = None
         self.resting = False
-        self._steps = 1  # frames that are served before the owner is asked again
+        self._steps = 1  # frames to be served before ``look`` is called again
         self.limit_hits: dict[str, int] = {}  # how often the peer met a limit that ended the connection, by its name
         self.failed = ""  # command of the frame that is served, or was when the connection ended; or BROKEN_FRAME
         self._reader = FrameReader(max_header_bytes=max_header_bytes, max_body_bytes=max_body_bytes)
         self._output: list[bytes] = []
         self._unauthenticated_bytes = 0
-        self._serving = False  # receive is running: what an answer sets free is served by it
+        self._serving = False  # receive is running: it serves the input that an answer releases
         self._ended = False  # connection_closed was called
         self._connect_receipt = ""
 
@@ -109,16 +110,16 @@ class ConnectionEngine:
 
     @property
     def unfinished_bytes(self) -> int:
-        """Octets held of a frame that has not come as a whole."""
+        """Octets of an incomplete frame."""
         return self._reader.pending
 
     # ---- input
 
     def receive(self, data: bytes) -> None:
-        """Take what was read from the socket and serve everything that is complete.
+        """Take input from the socket and serve all complete frames.
 
         Raises:
-            Exception: only what the handler raised besides protocol errors, after closing with an ERROR.
+            Exception: other exceptions of the handler than protocol errors, after closing with an ERROR.
         """
         if self.closed or not data or self.state is ConnectionState.DISCONNECTING:
             return
@@ -157,7 +158,7 @@ class ConnectionEngine:
             self._serve()
 
     def _must_rest(self) -> bool:
-        """Say whether input waits; asks the owner when as many frames as it allowed were served."""
+        """Return whether input waits; ask the owner when as many frames as it allowed were served."""
         if self._steps <= 0 and not self.resting:
             self._steps = 1 if self.look is None else self.look()
             self.resting = self._steps <= 0
@@ -291,7 +292,7 @@ class ConnectionEngine:
             self.sending_interval = max(numbers[1], self.least_heartbeat) if numbers[1] else 0
 
     def authenticated(self, session: str) -> None:
-        """Let the peer in: CONNECTED with ``session`` as the connection's id, then what it has sent meanwhile.
+        """Accept the peer: send CONNECTED with ``session`` as the connection's id, then serve the waiting input.
 
         Harmless when the connection ended while its login was judged.
         """
@@ -302,7 +303,7 @@ class ConnectionEngine:
         if self.version != VERSION_1_0:
             headers["heart-beat"] = f"{self.least_heartbeat},{self.least_heartbeat}"
         self._append_frame(Frame("CONNECTED", headers))
-        if self._connect_receipt:  # "Receipts": any client frame other than CONNECT; who asks all the same is answered
+        if self._connect_receipt:  # "Receipts": allowed on other frames than CONNECT; answered all the same
             self.send_receipt(self._connect_receipt)
         self.handler.connection_opened()
         if not self._serving:
@@ -317,7 +318,7 @@ class ConnectionEngine:
     # ---- output
 
     def take_output(self) -> list[bytes]:
-        """Return what is to be written, and forget it."""
+        """Return the output and clear it."""
         output, self._output = self._output, []
         self.output_size = 0
         return output
@@ -339,7 +340,7 @@ class ConnectionEngine:
         if self.trace is not None:
             self._trace_message(head + block, body)
         self._append(b"MESSAGE\n%bcontent-length:%d\n%b\n" % (head, len(body), block))
-        if len(body) < 4096:  # joining a small body costs less than a piece of its own
+        if len(body) < 4096:  # joining a small body costs less than a separate piece
             self._append(body + _NUL)
         else:
             self._append(body)
@@ -359,7 +360,7 @@ class ConnectionEngine:
             self._append_frame(Frame("RECEIPT", {"receipt-id": receipt}))
 
     def heartbeat(self) -> None:
-        """Queue an end of line, unless something else is queued: that tells the peer as much."""
+        """Queue an end of line, unless other output is queued, which serves the same purpose."""
         if self.running and not self._output:
             self._append(_HEARTBEAT_OCTET)
 
@@ -373,7 +374,7 @@ class ConnectionEngine:
         headers: dict[str, str] | None = None,
         frame: Frame | None = None,
     ) -> None:
-        """Queue an ERROR that says ``text`` and end the connection.
+        """Queue an ERROR with ``text`` and end the connection.
 
         ``receipt``: that of the frame it is about; ``frame`` is quoted in the body, without its own.
         """
@@ -394,9 +395,10 @@ class ConnectionEngine:
         self._end("", by_peer=True)
 
     def connection_lost(self) -> None:
-        """The socket is gone.
+        """Tell the engine that the socket is closed.
 
-        Afterwards the engine holds neither input nor its handler, so that both are freed without a garbage collection.
+        Afterwards the engine references neither input nor its handler, so that both are freed without a garbage
+        collection.
         """
         try:
             self._end("", by_peer=True)
@@ -416,7 +418,7 @@ class ConnectionEngine:
 def header_line(name: str, value: str, version: str) -> bytes:
     """Return one header as a line of a version, for :meth:`ConnectionEngine.send_message`.
 
-    Names of queues and routing keys come from other protocols, whose texts may have NULs.
+    Names of queues and routing keys may come from other protocols, whose texts may have NULs.
     """
     return header_octets(f"{escape(name, version)}:{escape(value, version)}\n")
 

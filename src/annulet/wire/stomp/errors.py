@@ -1,4 +1,7 @@
-"""Protocol errors, told apart by who broke the rule. STOMP knows one remedy: ERROR, then the end (1.2 "ERROR")."""
+"""Protocol errors, classified by the side that caused them.
+
+STOMP has one reaction: ERROR, then the end (1.2 "ERROR").
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ class LocalProtocolError(ProtocolError):
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer broke the rule, or asked for what it cannot have.
+    """The peer violated the protocol, or requested something that is refused.
 
     ``text`` becomes the ``message`` header of the ERROR frame; ``headers`` are added to the frame. ``limit`` names the
     limit that was met, empty when it is none: the engine counts it.

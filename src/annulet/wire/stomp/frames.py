@@ -1,6 +1,6 @@
 """Frames on the wire (STOMP 1.2 "STOMP Frames" and "Augmented BNF"): reading from any pieces, writing, printing.
 
-Lines end with LF or CR LF in every version: 1.2 says so, and older clients do it. Line ends between frames are
+Lines end with LF or CR LF in every version: 1.2 requires it, and older clients do it. Line ends between frames are
 heart-beats. Of repeated headers the first counts ("Repeated Header Entries").
 """
 
@@ -42,7 +42,7 @@ _ESCAPE_SEQUENCE: Final = re.compile(r"\\.?", re.DOTALL)
 
 
 class Frame:
-    """One frame. ``headers`` are decoded, each name once, in the order they came."""
+    """One frame. ``headers`` are decoded, each name once, in their original order."""
 
     __slots__ = ("body", "command", "headers")
 
@@ -88,7 +88,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def unescape(text: str, version: str = VERSION_1_2) -> str:
-    """Return what a header name or value of a version means.
+    """Return the unescaped header name or value of a version.
 
     Raises:
         RemoteProtocolError: a sequence the version does not know, which is fatal ("Value Encoding").
@@ -112,7 +112,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def encode_frame(frame: Frame, version: str = VERSION_1_2) -> bytes:
-    """Return a frame as octets; a body that is not empty gets its ``content-length``.
+    """Return a frame as octets; a non-empty body gets its ``content-length``.
 
     Raises:
         LocalProtocolError: a header has a NUL, or a frame without escaping a line end, or a colon in a name.
@@ -135,11 +135,11 @@ def encode_frame(frame: Frame, version: str = VERSION_1_2) -> bytes:
 
 
 class FrameReader:
-    """Finds frames in a stream that comes in pieces of any size.
+    """Finds frames in a stream that arrives in pieces of any size.
 
-    :meth:`feed` takes a piece, :meth:`next_frame` returns what is complete; what nobody asks for waits. ``version``
-    is set by the owner once it is negotiated and counts from the next frame on. Memory stays within the limits and one
-    piece, and no octet of a body is looked at twice.
+    :meth:`feed` takes a piece, :meth:`next_frame` returns complete frames; further ones wait. ``version`` is set by the
+    owner once it is negotiated and applies from the next frame on. Memory stays within the limits and one piece, and no
+    octet of a body is examined twice.
 
     Args:
         max_header_bytes: command and headers of one frame, in bytes.
@@ -158,11 +158,11 @@ class FrameReader:
         self.max_headers = max_headers
         self.max_body_bytes = max_body_bytes
         self.version = VERSION_1_0  # until it is negotiated nothing is escaped
-        self._data = b""  # a piece that is being read; what is before _position was consumed
+        self._data = b""  # a piece that is being read; octets before _position were consumed
         self._position = 0
         self._begun: Frame | None = None  # its headers were read, its body was not
         self._length = -1  # of that body; -1: it ends at the first NUL
-        self._body = bytearray()  # what came of it
+        self._body = bytearray()  # the result of the piece
 
     @property
     def pending(self) -> int:
@@ -178,7 +178,7 @@ class FrameReader:
         self._position = 0
 
     def drop(self) -> None:
-        """Forget what was fed: nobody will ask for it."""
+        """Discard the input: it is not needed any more."""
         self._data = b""
         self._position = 0
         self._begun = None
@@ -317,7 +317,7 @@ class FrameReader:
         return frame
 
     def _keep_rest(self) -> None:
-        """Put what came of a body beside, so that the next piece is not joined to all of it."""
+        """Put the arrived part of a body aside, so that the next piece is not joined to all of it."""
         self._body += self._data[self._position :]
         self._data = b""
         self._position = 0
@@ -335,6 +335,6 @@ def _without_return(line: str) -> str:
 
 
 def _early_end(head: bytes) -> str:
-    """Return what is wrong with a frame that ends too early. Only its command is quoted: a passcode may follow."""
+    """Return the error of a frame that ends too early. Only its command is quoted: a passcode may follow."""
     shown = head.partition(b"\n")[0][:SHOWN_OCTETS].decode("utf-8", "replace")
     return f"frame that starts with {shown!r} ends within its headers; put an empty line before body and NUL"

@@ -1,4 +1,4 @@
-"""What an engine tells its owner."""
+"""The interface by which an engine calls its owner."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from annulet.wire.stomp.frames import Frame
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ConnectionHandler:
-    """Base class of those who serve a connection. The engine calls, in the order the peer sent.
+    """Base class of connection handlers. The engine calls its methods in the order of the peer's frames.
 
     All calls are synchronous. A method may raise :class:`~annulet.wire.stomp.errors.RemoteProtocolError`: the peer gets
-    an ERROR with the receipt id of its frame, and the connection ends. Whatever else it raises is a defect here: the
-    engine ends the connection with an ERROR that tells nothing and lets the exception pass.
+    an ERROR with the receipt id of its frame, and the connection ends. Any other exception is a defect: the engine ends
+    the connection with an ERROR without details and lets the exception pass.
 
-    ``receipt`` is what the peer wants to be answered with, empty when it wants nothing; the handler has the engine send
-    it once what was asked for is done, and durable where it has to be. ``frame`` holds all other headers, decoded.
+    ``receipt`` is the peer's receipt id, empty if it wants none; the handler makes the engine send it once the request
+    is complete, and durable if necessary. ``frame`` has all other headers, decoded.
     """
 
     def authenticate(self, login: str | None, passcode: str | None, host: str) -> None:
         """Judge a login; ``None``: the header was not given. Not given is ``host`` too when it is empty.
 
         Answer with ``engine.authenticated(session)`` or ``engine.refuse(text)``, at once or later. Until then the
-        engine serves nothing and keeps what comes.
+        engine keeps all input unserved.
         """
         raise NotImplementedError
 
     def connection_opened(self) -> None:
-        """Note that CONNECTED is queued; the engine holds the negotiated values."""
+        """Note that CONNECTED is queued; the engine has the negotiated values."""
         raise NotImplementedError
 
     def connection_closed(self, text: str, by_peer: bool) -> None:

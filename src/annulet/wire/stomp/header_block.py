@@ -1,6 +1,6 @@
 """The header block a message keeps: lines ``name:value`` with STOMP 1.2 escaping, each ended by LF, each name once.
 
-It is what 1.2 clients get to see, so it goes out as it is; for 1.1 and 1.0 only lines with escapes are rewritten.
+It is in the form of 1.2, so it is sent unchanged to its clients; for 1.1 and 1.0 only lines with escapes are rewritten.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from annulet.wire.stomp.errors import RemoteProtocolError
 from annulet.wire.stomp.frames import escape, unescape
 
 NUL_TEXT: Final = "␀"
-"""What stands for a NUL in a header: it would end the frame. Other protocols' texts may have some."""
+"""Replacement of a NUL in a header, which would end the frame. Texts of other protocols may contain NULs."""
 
 _SEQUENCE: Final = re.compile(rb"\\(.)")
 
 
 def header_octets(text: str) -> bytes:
-    """Return a text as octets of a header: UTF-8, what is no Unicode text replaced by U+FFFD, NUL by U+2400."""
+    """Return a text as octets of a header: UTF-8, with invalid Unicode replaced by U+FFFD, NUL by U+2400."""
     if "\0" in text:
         text = text.replace("\0", NUL_TEXT)
     try:
@@ -39,7 +39,7 @@ def encode_block(headers: dict[str, str]) -> bytes:
 
 
 def decode_block(block: bytes) -> dict[str, str]:
-    """Return the headers of a block; what is no header line is left out, of repeated names the first counts."""
+    """Return the headers of a block, without invalid lines; of repeated names the first counts."""
     headers: dict[str, str] = {}
     for line in block.decode("utf-8", "replace").split("\n"):
         name, colon, value = line.partition(":")
@@ -71,7 +71,8 @@ def changed_block(block: bytes, headers: dict[str, str], without: frozenset[str]
 
 
 def block_for(block: bytes, version: str) -> bytes:
-    """Return a block as lines of a version; see :func:`annulet.wire.stomp.frames.escape` for what 1.0 and 1.1 lack."""
+    """Return a block as lines of a version; see :func:`annulet.wire.stomp.frames.escape` for the escapes that 1.0 and
+    1.1 lack."""
     if version == VERSION_1_2 or b"\\" not in block:
         return block
     if version != VERSION_1_0:

@@ -36,14 +36,14 @@ DELIVER_AT_NAMES: Final = ("x-deliver-at", "AMQ_SCHEDULED_TIME", "_AMQ_SCHED_DEL
 SCHEDULE_ID: Final = "x-schedule-id"
 SCHEDULE_CANCEL: Final = "x-schedule-cancel"
 SCHEDULE_NAMES: Final = (*DELAY_NAMES, *DELIVER_AT_NAMES, SCHEDULE_ID, SCHEDULE_CANCEL)
-"""What a copy must not carry on: it would be scheduled again."""
+"""Headers removed from a copy, because it would be scheduled again."""
 
 REFUSED_SCHEDULE_NAMES: Final = ("AMQ_SCHEDULED_PERIOD", "AMQ_SCHEDULED_REPEAT", "AMQ_SCHEDULED_CRON")
 """ActiveMQ's repeated deliveries, which are not available: refused rather than delivered once."""
 
 DUPLICATE_ID_NAMES: Final = ("_AMQ_DUPL_ID", "x-duplicate-id")
 
-EXTEND_DELIVERY: Final = "x-extend-delivery"  # on SEND, which goes nowhere: the delivery whose time begins anew
+EXTEND_DELIVERY: Final = "x-extend-delivery"  # on a SEND that is not routed: the delivery whose timeout is restarted
 DEATHS: Final = "x-death"
 FIRST_DEATH: Final = "x-first-death-"
 LAST_DEATH: Final = "x-last-death-"
@@ -58,7 +58,7 @@ APPLICATION_PREFIX: Final = "x-application-"  # before application properties wh
 OF_A_DELIVERY: Final = frozenset(
     {"receipt", "transaction", "content-length", "subscription", "ack", "redelivered", "x-delivery-count"}
 )
-"""Headers of SEND that are no part of the message, and those that MESSAGE has of its own: a message keeps none."""
+"""Headers of SEND that are not part of the message, and those that MESSAGE adds: a message keeps none."""
 
 STANDARD: Final = frozenset(
     {

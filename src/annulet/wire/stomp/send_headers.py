@@ -1,4 +1,4 @@
-"""What the headers of SEND ask of the broker: durability, priority, lifetime, delay, schedule id, duplicate id."""
+"""The requests in the headers of SEND: durability, priority, time to live, delay, schedule id, duplicate id."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DIGITS_MAX: Final = 19
 
 
 class SendFacts:
-    """What publishing needs to know of a message. Attributes hold their defaults where the sender said nothing."""
+    """The facts that publishing needs of a message. Attributes have their defaults if the sender did not set them."""
 
     __slots__ = (
         "block",
@@ -40,7 +40,7 @@ class SendFacts:
     )
 
     def __init__(self, block: bytes) -> None:
-        self.block = block  # what the message keeps
+        self.block = block  # the headers the message keeps
         self.durable = False
         self.priority = -1
         self.time_to_live = 0  # milliseconds; 0 = for ever
@@ -53,7 +53,7 @@ class SendFacts:
         self.user_id = ""
 
     def due_at(self, accepted_at: int) -> int:
-        """Return when a message accepted then is to be delivered (milliseconds since 1970); 0 for at once."""
+        """Return the delivery time of a message accepted at that time (milliseconds since 1970); 0 for at once."""
         return self.deliver_at if self.delay <= 0 else max(self.deliver_at, accepted_at + self.delay)
 
     def expires_at(self, accepted_at: int) -> int:
@@ -71,7 +71,7 @@ def read_send(headers: dict[str, str], without: frozenset[str] = frozenset()) ->
     """Read the headers of a SEND frame and write the block its message keeps: all but those of ``without``.
 
     Raises:
-        RemoteProtocolError: a value that is none of its header's, a cancellation that does not say of what, and
+        RemoteProtocolError: a value that its header does not allow, a cancellation without a schedule id, and
             ActiveMQ's repeated schedules.
     """
     kept: dict[str, str] = {}
@@ -148,7 +148,7 @@ def _read_schedule(facts: SendFacts, name: str, value: str) -> None:
 
 
 def read_number(name: str, value: str, meaning: str, least: int, most: int) -> int:
-    """Return a whole number. Raises :class:`RemoteProtocolError` that says what is allowed."""
+    """Return an integer. Raises :class:`RemoteProtocolError` with the allowed values."""
     text = value.strip()
     digits = text[1:] if text[:1] == "-" else text
     if digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS_MAX:

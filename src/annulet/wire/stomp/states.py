@@ -1,4 +1,4 @@
-"""The life cycle of a connection, and what each frame needs, as tables.
+"""The life cycle of a connection, and the requirements of each frame, as tables.
 
 All transitions a peer's frames cause live here; the engine looks them up and does the rest. The server's own are three:
 a successful login makes ``AUTHENTICATING`` ``CONNECTED``, the last receipt makes ``DISCONNECTING`` ``CLOSED``, and an
@@ -40,7 +40,7 @@ TRANSITIONS: Final[dict[tuple[ConnectionState, str], ConnectionState]] = {
     # a client that changes its mind before it is answered
     (ConnectionState.CONNECTING, "DISCONNECT"): ConnectionState.DISCONNECTING,
 }
-"""Frames a client may send, by state. What is not here is answered with ERROR."""
+"""Frames a client may send, by state. Others are answered with ERROR."""
 
 REQUIRED_HEADERS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     # "SEND", "SUBSCRIBE", ... of each specification; 1.0 identifies a subscription by id or destination
@@ -73,14 +73,14 @@ REQUIRED_HEADERS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "ABORT": ("transaction",),
     },
 }
-"""Headers a frame must have, by version and command. A frame that is in no version's table needs none."""
+"""Headers a frame must have, by version and command. A frame that is not in the table needs none."""
 
 COMMANDS: Final[dict[str, frozenset[str]]] = {
     VERSION_1_0: frozenset(command for _, command in TRANSITIONS) - {"STOMP", "NACK"},
     VERSION_1_1: frozenset(command for _, command in TRANSITIONS),
     VERSION_1_2: frozenset(command for _, command in TRANSITIONS),
 }
-"""What clients of a version may send: NACK and STOMP came with 1.1."""
+"""The frames that clients of a version may send: NACK and STOMP exist since 1.1."""
 
 COMMANDS_WITH_BODY: Final = frozenset({"SEND", "MESSAGE", "ERROR"})
 """1.2 "Body": all other frames must not have one."""

@@ -44,7 +44,7 @@ def json_of(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return a value in the types JSON has: what it lacks is a text, a map with other keys a list of pairs."""
+    """Return a value in JSON's types: other values become texts, a map with other keys a list of pairs."""
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else repr(float(value))
     if isinstance(value, bytes):

@@ -1,4 +1,4 @@
-"""The view the core looks at STOMP messages through. ``Message.header`` is a block of ``header_block``."""
+"""The core's view of STOMP messages. ``Message.header`` is a block of ``header_block``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LIFETIMES: Final = frozenset({names.TIME_TO_LIVE, names.EXPIRES})
 class StompView(ContentView):
     """The content view of STOMP messages; use the shared :data:`VIEW`.
 
-    SEND refuses a value that is none of its header's, so what cannot be read here was put there by something else.
+    SEND refuses a value that its header does not allow, so an unreadable value was not set by SEND.
     """
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class StompView(ContentView):
         without: tuple[str, ...] = (),
         expires: bool = True,
     ) -> bytes:
-        """Return the message's block changed as told, values as texts; everything else keeps its octets."""
+        """Return the message's block with the given changes, values as texts; everything else keeps its octets."""
         leaving = frozenset(without) if expires else _LIFETIMES.union(without)
         return changed_block(message.header, _as_texts(headers), leaving)
 
@@ -129,7 +129,7 @@ class StompView(ContentView):
 
 
 def first_of(headers: dict[str, str], known: tuple[str, ...]) -> str:
-    """Return the first of several headers that is there and says something; empty when none does."""
+    """Return the first non-empty one of several headers; empty if there is none."""
     for name in known:
         value = headers.get(name, "")
         if value:
@@ -159,7 +159,7 @@ def _as_texts(headers: dict[str, PropertyValue]) -> dict[str, str]:
 def _read_leniently(facts: SendFacts, name: str, value: str) -> None:
     try:
         read_header(facts, name, value)
-    except RemoteProtocolError:  # as absent: whoever put it there was not SEND
+    except RemoteProtocolError:  # as absent: it was not set by SEND
         return
 
 
