@@ -93,6 +93,7 @@ def amqp091_connections_reset_with_deliveries_held(places: Places, count: int) -
         client.call(1, "channel.open")
         client.call(1, "queue.declare", {"queue": "held", "durable": True})
         client.publish(1, "held", b"x", mode=2)
+        client.call(1, "basic.qos", {"prefetch_count": 10})
         client.call(1, "basic.consume", {"queue": "held"})
         client.next_method()
         client.reset()
