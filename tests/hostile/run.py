@@ -21,7 +21,7 @@ from tests.hostile.assault import Assault
 from tests.hostile.honest import ROUND_SECONDS, HonestClients, run_for
 from tests.hostile.neighbour import Neighbour, neighbours
 from tests.hostile.sessions import recorded_sessions
-from tests.hostile.site import NOTHING_LOST, Ledger, Site, site_in
+from tests.hostile.site import NO_PROGRESS, Progress, Site, site_in
 
 BATCH = 500
 """Inputs between two looks at the broker."""
@@ -30,7 +30,7 @@ WARM_UP_INPUTS = 1500
 """Inputs before the first size is taken, at least: by then every part was used and the heap has its working size."""
 
 WARM_UP_INPUTS_MOST = 30_000
-"""Inputs after which the first size is taken even if the loss ledger is not full, which is a fault. 6,000 filled it."""
+"""Inputs after which the first size is taken even if what fills is not full, which is a fault. 16,000 were enough."""
 
 WARM_UP_SECONDS = 120.0
 """As :data:`WARM_UP_INPUTS`, for honest clients."""
@@ -56,8 +56,8 @@ class Report:
     last: int = 0
     descriptors_first: int = 0
     descriptors_last: int = 0
-    ledger_first: Ledger = NOTHING_LOST
-    ledger_last: Ledger = NOTHING_LOST
+    progress_first: Progress = NO_PROGRESS
+    progress_last: Progress = NO_PROGRESS
     inputs: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     longest: dict[str, float] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class Report:
             f"{self.inputs} inputs: {dict(self.outcomes)}",
             f"resident {first:.0f} MiB at first, {last:.0f} MiB at the end ({self.growth:+.1%})",
             f"descriptors {self.descriptors_first} at first, {self.descriptors_last} at the end",
-            f"loss ledger: {self.ledger_first} at first, {self.ledger_last} at the end",
+            f"{self.progress_first} at first, {self.progress_last} at the end",
             f"longest waits of the neighbours: {waits}", *self.faults,
         ]  # fmt: skip
 
@@ -88,13 +88,14 @@ def assail(
     *,
     seconds: float = 0.0,
     warm_up: int = WARM_UP_INPUTS,
-    fill: bool = True,
+    settle: bool = True,
     pause: float = 0.0,
     say: bool = False,
 ) -> Report:
     """Send ``warm_up`` and then ``count`` inputs beside neighbours; return what was seen. Nothing is asserted.
 
-    ``fill``: the warm-up goes on until the loss ledger is full, as a table that still fills would be taken for growth.
+    ``settle``: the warm-up goes on until the loss ledger is full and the log has an index: a bounded table that still
+    fills, and a part that works for the first time, would be taken for growth.
     ``seconds``: after the warm-up, go on until so much time has passed, also beyond ``count``.
     """
     report = Report()
@@ -111,9 +112,9 @@ def assail(
 
         while report.inputs < warm_up:
             send(min(BATCH, warm_up - report.inputs))
-        while fill and not site.ledger().full and report.inputs < WARM_UP_INPUTS_MOST:
+        while settle and not site.progress().settled and report.inputs < WARM_UP_INPUTS_MOST:
             send(BATCH)
-        _measure_first(site, report, fill=fill)
+        _measure_first(site, report, settle=settle)
         last, end = report.inputs + count, time.monotonic() + seconds
         while report.inputs < last:
             send(min(BATCH, last - report.inputs))
@@ -132,7 +133,7 @@ def assail(
 def live_honestly(
     site: Site, seconds: float, *, warm_up: float = WARM_UP_SECONDS, pause: float = ROUND_SECONDS, say: bool = False
 ) -> Report:
-    """Let honest clients come and go; return what was seen. The warm-up goes on until the loss ledger is full."""
+    """Let honest clients come and go; return what was seen. The warm-up is that of :func:`assail`."""
     report = Report()
 
     def look(clients: HonestClients) -> None:
@@ -141,9 +142,9 @@ def live_honestly(
 
     longest = time.monotonic() + WARM_UP_SECONDS_MOST
     report.faults += run_for(site, warm_up, look, pause=pause).failures
-    while not report.faults and not site.ledger().full and time.monotonic() < longest:
+    while not report.faults and not site.progress().settled and time.monotonic() < longest:
         report.faults += run_for(site, warm_up, look, pause=pause).failures
-    _measure_first(site, report, fill=True)
+    _measure_first(site, report, settle=True)
     if not report.faults:
         report.faults += run_for(site, seconds, look, pause=pause).failures
     time.sleep(SETTLE_SECONDS)
@@ -153,20 +154,20 @@ def live_honestly(
 
 
 def _say(site: Site, done: str) -> None:
-    ledger = site.ledger()
-    size = f"resident {site.resident() / 2**20:.0f} MiB, {ledger.records} losses recorded, {ledger.forgotten} forgotten"
-    print(f"{time.strftime('%H:%M:%S')} {done}, {size}", flush=True)
+    print(
+        f"{time.strftime('%H:%M:%S')} {done}, resident {site.resident() / 2**20:.0f} MiB, {site.progress()}", flush=True
+    )
 
 
-def _measure_first(site: Site, report: Report, *, fill: bool) -> None:
-    report.ledger_first = site.ledger()
-    if fill and not report.ledger_first.full:
-        report.faults.append(f"the first size was taken before the loss ledger was full: {report.ledger_first}")
+def _measure_first(site: Site, report: Report, *, settle: bool) -> None:
+    report.progress_first = site.progress()
+    if settle and not report.progress_first.settled:
+        report.faults.append(f"the first size was taken before what fills was full: {report.progress_first}")
     report.first, report.descriptors_first = site.resident(), site.descriptors()
 
 
 def _measure_last(site: Site, report: Report) -> None:
-    report.ledger_last = site.ledger()
+    report.progress_last = site.progress()
     report.last, report.descriptors_last = site.resident(), site.descriptors()
 
 

@@ -38,19 +38,20 @@ permissions = {{{{ "/" = {{{{ configure = ".*", write = ".*", read = ".*" }}}} }
 
 
 @dataclass(frozen=True)
-class Ledger:
-    """What the loss ledger of the virtual host ``/`` holds."""
+class Progress:
+    """What fills a bounded table, or is done for the first time, only after minutes."""
 
-    records: int
-    forgotten: int  # losses whose records the bound has pushed out
+    losses: int  # that the ledger of the virtual host ``/`` has records of: full, some 6 MB
+    forgotten: int  # losses whose records its bound has pushed out
+    indexes: int  # of segments of the log; making one takes some 10 MB, which the C library keeps for its thread
 
     @property
-    def full(self) -> bool:
-        """Whether each further loss takes the place of another."""
-        return self.forgotten > 0
+    def settled(self) -> bool:
+        """Whether each further loss takes the place of another, and the upkeep of the log has its memory."""
+        return self.forgotten > 0 and self.indexes > 0
 
 
-NOTHING_LOST = Ledger(0, 0)
+NO_PROGRESS = Progress(0, 0, 0)
 
 
 class Site:
@@ -73,10 +74,10 @@ class Site:
         """Return how many files and sockets the broker has open."""
         return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
 
-    def ledger(self) -> Ledger:
-        """Return how full the loss ledger is, the largest of the broker's bounded tables: some 6 MB of Python."""
+    def progress(self) -> Progress:
+        """Return how far the broker is from its working size."""
         found = self.process.get("/api/v1/losses?vhost=%2F&page_size=1")
-        return Ledger(found["total_count"], found["forgotten"])
+        return Progress(found["total_count"], found["forgotten"], int(self.process.metric("log_indexes")))
 
     def connect(self) -> pika.BlockingConnection:
         """Open a connection of the administrator."""

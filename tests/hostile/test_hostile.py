@@ -15,7 +15,7 @@ import pytest
 from tests.hostile.mutations import ENDINGS, MUTATIONS, Script, script
 from tests.hostile.recording import Session
 from tests.hostile.run import GROWTH_MAX, STALL_SECONDS_MAX, Report, assail, live_honestly
-from tests.hostile.site import Ledger, site_in
+from tests.hostile.site import Progress, site_in
 
 INPUTS = 400
 WARM_UP_INPUTS = 200
@@ -41,11 +41,11 @@ def check(report: Report) -> None:
 
 def test_neighbours_of_hostile_peers_notice_nothing(tmp_path: Path) -> None:
     with site_in(tmp_path) as site:
-        report = assail(site, seed_of_run(), INPUTS, warm_up=WARM_UP_INPUTS, fill=False)
+        report = assail(site, seed_of_run(), INPUTS, warm_up=WARM_UP_INPUTS, settle=False)
     check(report)
     assert report.outcomes.total() == INPUTS + WARM_UP_INPUTS
     assert report.last - report.first < SMALL_GROWTH_MAX_BYTES
-    assert 0 < report.ledger_first.records <= report.ledger_last.records
+    assert 0 < report.progress_first.losses <= report.progress_last.losses
 
 
 @pytest.mark.soak
@@ -74,9 +74,10 @@ SESSIONS = [
 ]
 
 
-def test_a_ledger_is_full_once_a_loss_takes_the_place_of_another() -> None:
-    assert not Ledger(records=10_000, forgotten=0).full
-    assert Ledger(records=10_000, forgotten=1).full
+def test_the_first_size_waits_for_a_full_ledger_and_an_index() -> None:
+    assert not Progress(losses=10_000, forgotten=0, indexes=1).settled
+    assert not Progress(losses=10_000, forgotten=1, indexes=0).settled
+    assert Progress(losses=10_000, forgotten=1, indexes=1).settled
 
 
 def test_a_seed_gives_the_same_script_again() -> None:

@@ -19,6 +19,7 @@ from annulet.broker.configuration import LOOPBACK, Endpoint
 from annulet.broker.limits import Limits
 from tests.broker.conftest import until
 from tests.certificates import Certificates
+from tests.regression import bulk_cycle_kinds  # noqa: F401 - it enters its kinds
 from tests.regression.cycle_kinds import KINDS, Kind, Places
 
 FEW = 20
@@ -85,21 +86,27 @@ async def check(name: str, count: int, folder: Path) -> None:
     """Run one kind against a broker with all listeners."""
     certificates = Certificates(folder / "certificates")
     free = Endpoint(LOOPBACK, 0)
-    tls = {"amqps": certificates.settings(), "https": certificates.settings()}
+    listeners: dict[str, Any] = dict.fromkeys(("amqps", "https", "bulks"), free)
+    tls = {name: certificates.settings() for name in listeners}
     context = testing.broker(
-        data_dir=folder / "data", stomp=True, amqps=free, https=free, tls=tls, limits=LIMITS, handshake_timeout=1.0
+        data_dir=folder / "data", stomp=True, bulk=True, tls=tls, limits=LIMITS, handshake_timeout=1.0, **listeners
     )
     async with context as running:
         broker = running.broker
-        http, https = (urlsplit(running.urls[name]).port or 0 for name in ("http", "https"))
+        http, https, bulk, bulks = (
+            urlsplit(running.urls[name]).port or 0 for name in ("http", "https", "bulk", "bulks")
+        )
         assert broker.amqps_address is not None
         places = Places(
-            broker.amqp_address,
-            running.stomp_address,
-            (LOOPBACK, http),
-            broker.amqps_address,
-            (LOOPBACK, https),
-            certificates.client_context(),
+            amqp=broker.amqp_address,
+            stomp=running.stomp_address,
+            http=(LOOPBACK, http),
+            amqps=broker.amqps_address,
+            https=(LOOPBACK, https),
+            bulk=running.bulk_url,
+            bulk_address=(LOOPBACK, bulk),
+            bulks=(LOOPBACK, bulks),
+            tls=certificates.client_context(),
         )
         found = await cycles_of(broker, KINDS[name], places, count)
     assert found.total() < count // 2, f"left in cycles by {count}: {found.most_common(20)}"

@@ -258,6 +258,7 @@ class Relay(asyncio.Protocol):
         self._door.leave(self._name)
         if self._connecting is not None:
             self._connecting.cancel()
+            self._connecting = None  # it ends with an error whose traceback holds us
         if self._inner is not None:
             self._inner.close()
         release_transport(self._outer)

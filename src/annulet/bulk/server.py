@@ -371,6 +371,8 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
             raise UnavailableError(str(error)) from error
         except TimeoutError as error:  # not cancelled: the work is whole or not begun, and asking again is harmless
             raise UnavailableError(f"the broker did not answer within {CALL_SECONDS_MAX:.0f} seconds") from error
+        finally:
+            del future  # it holds its error, whose traceback holds this frame: a cycle of each refused request
 
 
 def _check_batch(batch: pa.RecordBatch) -> None:
