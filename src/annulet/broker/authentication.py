@@ -23,7 +23,7 @@ import structlog
 
 from annulet.broker.limited_log import LimitedLog
 from annulet.broker.login_throttle import NAME_CHARACTERS_MAX, LoginThrottle
-from annulet.broker.scram import (
+from annulet.broker.scram_verifiers import (
     DIGESTS,
     ITERATIONS_LEAST,
     ScramError,
