@@ -30,7 +30,7 @@ WARM_UP_INPUTS = 1500
 """Inputs before the first size is taken, at least: by then every part was used and the heap has its working size."""
 
 WARM_UP_INPUTS_MOST = 30_000
-"""Inputs after which the first size is taken even if what fills is not full, which is a fault. 16,000 were enough."""
+"""Inputs after which the first size is taken even if the loss ledger is not full, which is a fault. 6,000 filled it."""
 
 WARM_UP_SECONDS = 120.0
 """As :data:`WARM_UP_INPUTS`, for honest clients."""
@@ -88,14 +88,13 @@ def assail(
     *,
     seconds: float = 0.0,
     warm_up: int = WARM_UP_INPUTS,
-    settle: bool = True,
+    fill: bool = True,
     pause: float = 0.0,
     say: bool = False,
 ) -> Report:
     """Send ``warm_up`` and then ``count`` inputs beside neighbours; return what was seen. Nothing is asserted.
 
-    ``settle``: the warm-up goes on until the loss ledger is full and the log has an index: a bounded table that still
-    fills, and a part that works for the first time, would be taken for growth.
+    ``fill``: the warm-up goes on until the loss ledger is full, as a table that still fills would be taken for growth.
     ``seconds``: after the warm-up, go on until so much time has passed, also beyond ``count``.
     """
     report = Report()
@@ -112,9 +111,9 @@ def assail(
 
         while report.inputs < warm_up:
             send(min(BATCH, warm_up - report.inputs))
-        while settle and not site.progress().settled and report.inputs < WARM_UP_INPUTS_MOST:
+        while fill and not site.progress().full and report.inputs < WARM_UP_INPUTS_MOST:
             send(BATCH)
-        _measure_first(site, report, settle=settle)
+        _measure_first(site, report, fill=fill)
         last, end = report.inputs + count, time.monotonic() + seconds
         while report.inputs < last:
             send(min(BATCH, last - report.inputs))
@@ -142,9 +141,9 @@ def live_honestly(
 
     longest = time.monotonic() + WARM_UP_SECONDS_MOST
     report.faults += run_for(site, warm_up, look, pause=pause).failures
-    while not report.faults and not site.progress().settled and time.monotonic() < longest:
+    while not report.faults and not site.progress().full and time.monotonic() < longest:
         report.faults += run_for(site, warm_up, look, pause=pause).failures
-    _measure_first(site, report, settle=True)
+    _measure_first(site, report, fill=True)
     if not report.faults:
         report.faults += run_for(site, seconds, look, pause=pause).failures
     time.sleep(SETTLE_SECONDS)
@@ -159,10 +158,10 @@ def _say(site: Site, done: str) -> None:
     )
 
 
-def _measure_first(site: Site, report: Report, *, settle: bool) -> None:
+def _measure_first(site: Site, report: Report, *, fill: bool) -> None:
     report.progress_first = site.progress()
-    if settle and not report.progress_first.settled:
-        report.faults.append(f"the first size was taken before what fills was full: {report.progress_first}")
+    if fill and not report.progress_first.full:
+        report.faults.append(f"the first size was taken before the loss ledger was full: {report.progress_first}")
     report.first, report.descriptors_first = site.resident(), site.descriptors()
 
 

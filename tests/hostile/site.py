@@ -39,16 +39,16 @@ permissions = {{{{ "/" = {{{{ configure = ".*", write = ".*", read = ".*" }}}} }
 
 @dataclass(frozen=True)
 class Progress:
-    """What fills a bounded table, or is done for the first time, only after minutes."""
+    """What explains steps of the broker's size: a bounded table that fills, work that is done for the first time."""
 
     losses: int  # that the ledger of the virtual host ``/`` has records of: full, some 6 MB
     forgotten: int  # losses whose records its bound has pushed out
-    indexes: int  # of segments of the log; making one takes some 10 MB, which the C library keeps for its thread
+    indexes: int  # of segments of the log; the first takes some 10 MB, which the C library keeps for its thread
 
     @property
-    def settled(self) -> bool:
-        """Whether each further loss takes the place of another, and the upkeep of the log has its memory."""
-        return self.forgotten > 0 and self.indexes > 0
+    def full(self) -> bool:
+        """Whether each further loss takes the place of another."""
+        return self.forgotten > 0
 
 
 NO_PROGRESS = Progress(0, 0, 0)

@@ -41,7 +41,7 @@ def check(report: Report) -> None:
 
 def test_neighbours_of_hostile_peers_notice_nothing(tmp_path: Path) -> None:
     with site_in(tmp_path) as site:
-        report = assail(site, seed_of_run(), INPUTS, warm_up=WARM_UP_INPUTS, settle=False)
+        report = assail(site, seed_of_run(), INPUTS, warm_up=WARM_UP_INPUTS, fill=False)
     check(report)
     assert report.outcomes.total() == INPUTS + WARM_UP_INPUTS
     assert report.last - report.first < SMALL_GROWTH_MAX_BYTES
@@ -74,10 +74,9 @@ SESSIONS = [
 ]
 
 
-def test_the_first_size_waits_for_a_full_ledger_and_an_index() -> None:
-    assert not Progress(losses=10_000, forgotten=0, indexes=1).settled
-    assert not Progress(losses=10_000, forgotten=1, indexes=0).settled
-    assert Progress(losses=10_000, forgotten=1, indexes=1).settled
+def test_a_ledger_is_full_once_a_loss_takes_the_place_of_another() -> None:
+    assert not Progress(losses=10_000, forgotten=0, indexes=1).full
+    assert Progress(losses=10_000, forgotten=1, indexes=0).full
 
 
 def test_a_seed_gives_the_same_script_again() -> None:

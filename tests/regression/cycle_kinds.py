@@ -5,6 +5,7 @@ The functions block and are run in a thread beside the broker. :data:`KINDS` has
 
 from __future__ import annotations
 
+import base64
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,12 +14,16 @@ from typing import Final
 
 from annulet.core.message import PropertyValue
 from annulet.core.typed_values import Described, Symbol
+from annulet.wire.amqp091.constants import PROTOCOL_HEADER
+from annulet.wire.amqp10.frames import FRAME_SASL, SASL_HEADER, encode_frame
 from annulet.wire.amqp10.outcomes import Accepted, Declare, Declared, Discharge, TransactionalState
-from annulet.wire.amqp10.performatives import Disposition, Transfer
+from annulet.wire.amqp10.performatives import Disposition, Transfer, encode_performative
+from annulet.wire.amqp10.sasl import SaslInit, SaslMechanisms
 from annulet.wire.amqp10.terminus import Coordinator, Source, Target
 from tests.regression.blocking_clients import (
     Amqp091Client,
     Amqp10Client,
+    BlockingClient,
     HttpClient,
     StompClient,
     WebSocketClient,
@@ -640,3 +645,50 @@ def http_over_tls(places: Places, count: int) -> None:
     for _ in range(count):
         with HttpClient(places.https, tls=places.tls) as client:
             client.request("GET", "/healthz")
+
+
+# ---------------------------------------------------------------------- all protocols
+
+
+@kind
+def connections_cut_while_they_log_in(places: Places, count: int) -> None:
+    def amqp091(password: str) -> BlockingClient:
+        client = Amqp091Client(places.amqp)
+        client.send(PROTOCOL_HEADER)
+        client.next_method()
+        response = b"\0guest\0" + password.encode()
+        client.method(0, "connection.start-ok", {"mechanism": "PLAIN", "response": response, "locale": "en_US"})
+        return client
+
+    def amqp10(password: str) -> BlockingClient:
+        client = Amqp10Client(places.amqp)
+        client.send(SASL_HEADER)
+        client.header()
+        client.expect(SaslMechanisms)
+        initial = SaslInit("PLAIN", b"\0guest\0" + password.encode())
+        client.send(encode_frame(FRAME_SASL, 0, encode_performative(initial)))
+        return client
+
+    def stomp(password: str) -> BlockingClient:
+        client = StompClient(places.stomp)
+        client.frame("CONNECT", accept_version="1.2", host="/", login="guest", passcode=password)
+        return client
+
+    def web_socket(password: str) -> BlockingClient:
+        client = WebSocketClient(places.http)
+        client.upgrade()
+        client.message(f"CONNECT\naccept-version:1.2\nhost:/\nlogin:guest\npasscode:{password}\n\n\0".encode())
+        return client
+
+    def http(password: str) -> BlockingClient:
+        client = HttpClient(places.http)
+        credentials = base64.b64encode(f"guest:{password}".encode())
+        client.send(
+            b"GET /api/v1/queues HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic " + credentials + b"\r\n\r\n"
+        )
+        return client
+
+    kinds = (amqp091, amqp10, stomp, web_socket, http)
+    for number in range(count):
+        client = kinds[number % len(kinds)](f"wrong {number}")  # it takes a thread some milliseconds to say so
+        client.reset()

@@ -19,7 +19,7 @@ from annulet.broker.configuration import LOOPBACK, Endpoint
 from annulet.broker.limits import Limits
 from tests.broker.conftest import until
 from tests.certificates import Certificates
-from tests.regression import bulk_cycle_kinds  # noqa: F401 - it enters its kinds
+from tests.regression import bulk_cycle_kinds, timed_cycle_kinds  # noqa: F401 - they enter their kinds
 from tests.regression.cycle_kinds import KINDS, Kind, Places
 
 FEW = 20
