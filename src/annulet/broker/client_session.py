@@ -139,7 +139,7 @@ class ClientSession(Session):
         if self.closed:
             return
         self.forget_holds()
-        queues = [consumer.queue for consumer in self.consumers.values()]
+        queues = dict.fromkeys(consumer.queue for consumer in self.consumers.values())
         super().close(now)
         for queue in queues:
             self.host.consumer_removed(queue, now)
