@@ -32,6 +32,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_login_attempts_waiting: int = 64  # of one peer address; more are refused unchecked
     max_stage_bytes_per_user: int = 8_589_934_592  # 8 GiB of rows before their commit: four of the largest stages
     max_stage_bytes: int = 34_359_738_368  # 32 GiB, of all users: what four users with the most may have
+    max_commit_bytes: int = 0  # of memory for the batches that are published; 0: half of memory_limit
 
 
 class LimitRange(msgspec.Struct, frozen=True):
@@ -61,5 +62,6 @@ RANGES: Final[dict[str, LimitRange]] = {
     "max_login_attempts_waiting": LimitRange(1, 10_000, "attempts"),
     "max_stage_bytes_per_user": LimitRange(1_048_576, 1 << 50, "bytes"),
     "max_stage_bytes": LimitRange(1_048_576, 1 << 50, "bytes"),
+    "max_commit_bytes": LimitRange(0, 1 << 40, "bytes"),
 }
 """By the name of the setting."""

@@ -89,8 +89,9 @@ class Damage:
 
     ``kind`` is ``torn`` (a write the crash interrupted: nothing confirmed is lost), ``corrupt`` (content changed after
     it was written), ``header`` (a segment header, its copy was used), ``missing`` (a segment with ``length`` live
-    records is gone) or ``short`` (the log ends ``length`` bytes before what was synced, and ``messages`` are gone; some
-    of them may have been settled).
+    records is gone), ``short`` (the log ends ``length`` bytes before what was synced, and ``messages`` are gone; some
+    of them may have been settled) or ``cut`` (a segment, or one of the ``length`` behind it, is shorter than it was,
+    and ``messages`` that were not settled are gone; -1: nobody knows how many).
     """
 
     kind: str
@@ -106,6 +107,15 @@ class Damage:
             return (
                 f"segment {self.segment} ends at byte {self.offset}, {self.length} bytes before what was synced: "
                 f"{self.messages} messages that were written there are gone, and those not settled by then are lost"
+            )
+        if self.kind == "cut":
+            gone = "an unknown number of" if self.messages < 0 else str(self.messages)
+            where = f"segment {self.segment} ends at byte {self.offset} and"
+            if self.length:
+                where = f"one of segments {self.segment} to {self.segment + self.length}"
+            return (
+                f"{where} is shorter than it was, while what was written later is there: {gone} messages are gone, and "
+                "what settled others there is"
             )
         return f"{self.length} {self.kind} bytes at offset {self.offset} of segment {self.segment}"
 
