@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import sys
 from importlib import metadata
 
@@ -39,7 +40,7 @@ def test_what_cannot_be_imported_is_told_with_versions_and_remedy(monkeypatch: p
     with pytest.raises(ImportError) as caught:
         pyspark_annulet.DefaultSource({"url": URL})
     text = str(caught.value)
-    assert f"({sys.executable})" in text
+    assert f"({sys.executable}, host {platform.node()})" in text
     assert f"pyspark==4.3.* (has {pyspark.__version__})" in text
     assert "pip install 'annulet[spark]==" in text
 
