@@ -12,6 +12,8 @@ import platform
 import re
 import sys
 from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql.datasource import DataSource
@@ -36,11 +38,15 @@ class DefaultSource(DataSource):
         return "annulet"
 
 
-def opened(content: bytes, planner: str) -> Any:
+def opened(content: bytes, planner: str, archive: str) -> Any:
     """Make the object of a parcel again, see ``annulet.spark.parcels``. Runs in Python processes of executors.
 
-    ``planner`` is the version of annulet that packed it. Raises ``ImportError`` with versions and remedy.
+    ``planner`` is the version of annulet that packed it, ``archive`` the archive it was imported from, if it was:
+    Spark 4.3 gives what ``--py-files`` names to executors and to the process that plans, but not to the one that runs
+    the source of a stream on the same machine. Raises ``ImportError`` with versions and remedy.
     """
+    if archive and find_spec("annulet") is None and Path(archive).is_file():
+        sys.path.append(archive)
     try:
         return pickle.loads(content)  # noqa: S301 - what Spark runs comes to its executors in pickles
     except (ImportError, AttributeError) as error:
@@ -63,7 +69,7 @@ def explanation(error: Exception, planner: str = "") -> str:
         return (
             f"format annulet cannot be used by Spark's {here}: {error}; annulet is not installed there{planned}. "
             f"Install it for that Python on every machine: pip install 'annulet[spark]{pinned}', or set PYSPARK_PYTHON "
-            "to a Python that has it (--py-files brings neither its dependencies nor reaches the process that plans)"
+            "to a Python that has it (--py-files brings it as a .zip, but not what it needs)"
         )
     needed = [text.partition(";")[0].strip() for text in required if re.search(r"extra == ['\"]spark['\"]", text)]
     found = ", ".join(f"{need} ({installed(need)})" for need in needed)

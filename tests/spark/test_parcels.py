@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,24 @@ def test_another_version_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         pickle.loads(sealed)
     assert f"annulet {__version__} (the query was planned by annulet 9.9.9) needs there:" in str(caught.value)
     assert "pip install 'annulet[spark]==9.9.9'" in str(caught.value)
+
+
+def test_what_comes_from_an_archive_is_looked_for_there(tmp_path: Path) -> None:
+    archive = tmp_path / "annulet.zip"
+    with zipfile.ZipFile(archive, "w") as writer:
+        writer.writestr("annulet/__init__.py", "found = 'in the archive'")
+    sealed = tmp_path / "sealed"
+    sealed.write_bytes(seal(b"cannulet\nfound\n.", archive=str(archive)))
+    code = "import pickle, sys; from pathlib import Path; print(pickle.loads(Path(sys.argv[1]).read_bytes()))"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code, str(sealed)],
+        env={**os.environ, "PYTHONPATH": str(packages_without_annulet(tmp_path))},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
+    )
+    assert done.stdout == "in the archive\n"
 
 
 def test_a_function_travels_with_what_it_needs() -> None:

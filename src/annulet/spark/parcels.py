@@ -9,12 +9,18 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, Final, TypeVar
 
 from pyspark import cloudpickle
 
+import annulet
 from annulet import __version__
 from pyspark_annulet import source
+
+ORIGIN: Final = Path(str(annulet.__file__)).parents[1]
+ARCHIVE: Final = str(ORIGIN) if ORIGIN.is_file() else ""
+"""Path of the archive that this process imports ``annulet`` from, as ``--py-files`` brings it; else empty."""
 
 Given = TypeVar("Given")
 Returned = TypeVar("Returned")
@@ -26,7 +32,7 @@ class Sealed:
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how the object is made again."""
         content = pickle.dumps(Call(restored, type(self), vars(self)))
-        return pickle.loads, (seal(content, __version__),)
+        return pickle.loads, (seal(content),)
 
 
 class Call:
@@ -48,18 +54,18 @@ def restored(kind: type, state: dict[str, Any]) -> Any:
     return made
 
 
-def seal(content: bytes, version: str) -> bytes:
+def seal(content: bytes, version: str = __version__, archive: str = ARCHIVE) -> bytes:
     """Return the parcel of an object's pickle, made by a version of annulet: a pickle as well."""
     cloudpickle.register_pickle_by_value(source)  # type: ignore[no-untyped-call]
     try:
-        return _dumped(Call(source.opened, content, version))
+        return _dumped(Call(source.opened, content, version, archive))
     finally:
         cloudpickle.unregister_pickle_by_value(source)  # type: ignore[no-untyped-call]
 
 
 def sealed_function(function: Callable[[Given], Returned]) -> Callable[[Given], Returned]:
     """Return a function that travels as a parcel. Spark takes no other callable object where it counts arguments."""
-    parcel = seal(_dumped(function), __version__)
+    parcel = seal(_dumped(function))
 
     def call(given: Given) -> Returned:
         inner: Callable[[Given], Returned] = pickle.loads(parcel)  # noqa: S301 - as all that Spark runs
