@@ -71,7 +71,9 @@ def explanation(error: Exception, planner: str = "") -> str:
             f"Install it for that Python on every machine: pip install 'annulet[spark]{pinned}', or set PYSPARK_PYTHON "
             "to a Python that has it (--py-files brings it as a .zip, but not what it needs)"
         )
-    needed = [text.partition(";")[0].strip() for text in required if re.search(r"extra == ['\"]spark['\"]", text)]
+    of_spark = [text.partition(";")[0].strip() for text in required if re.search(r"extra == ['\"]spark['\"]", text)]
+    always = [text.partition(";")[0].strip() for text in required if "extra ==" not in text]
+    needed = of_spark + [need for need in always if installed(need) == "missing"]
     found = ", ".join(f"{need} ({installed(need)})" for need in needed)
     wanted = planner or version
     return (

@@ -45,6 +45,20 @@ def test_what_cannot_be_imported_is_told_with_versions_and_remedy(monkeypatch: p
     assert "pip install 'annulet[spark]==" in text
 
 
+def test_a_package_that_annulet_always_needs_is_told_if_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    version = metadata.version
+
+    def without(name: str) -> str:
+        if name == "msgspec":
+            raise metadata.PackageNotFoundError(name)
+        return version(name)
+
+    monkeypatch.setattr(metadata, "version", without)
+    text = pyspark_source.explanation(ImportError("No module named 'msgspec'"))
+    assert "msgspec>=0.19 (missing)" in text
+    assert "starlette" not in text
+
+
 def test_what_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> str:
         raise metadata.PackageNotFoundError(name)
