@@ -15,6 +15,7 @@ from annulet.bulk import protocol
 from annulet.bulk.client import connect
 from annulet.spark.first_line import FailureMessage, raise_failure, told_first
 from annulet.spark.options import OptionError, WriteOptions
+from annulet.spark.parcels import Sealed
 from annulet.spark.tables import creation
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class PositionsMessage(WriterCommitMessage):
 
 
 @told_first
-class AnnuletRejecter(DataSourceArrowWriter):
+class AnnuletRejecter(Sealed, DataSourceArrowWriter):
     """Rejects the positions of its rows when all tasks are done: all of a request or none."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:

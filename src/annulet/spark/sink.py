@@ -18,6 +18,7 @@ from annulet.bulk.errors import BulkError, StageInterruptedError, UnavailableErr
 from annulet.bulk.schema import READ_ONLY_COLUMNS, WRITE_COLUMNS
 from annulet.spark.first_line import FailureMessage, raise_failure, told_first
 from annulet.spark.options import OptionError, WriteOptions
+from annulet.spark.parcels import Sealed
 from annulet.spark.query_ids import QUERY_PROPERTY
 from annulet.spark.tables import creation, refuse_read_rows, streamed_to_table
 
@@ -57,7 +58,7 @@ class StageMessage(WriterCommitMessage):
         self.stage = stage
 
 
-class _Writer:
+class _Writer(Sealed):
     """What batch and streaming writers share."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
