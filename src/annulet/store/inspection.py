@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from annulet.store import catalogue, history
 from annulet.store.catalogue_mark import REMEDY, mark_path
-from annulet.store.checkpoint import UNFINISHED_SUFFIX
 from annulet.store.data_format import (
     CATALOGUE_FILE,
     HISTORY_FILE,
@@ -32,6 +31,7 @@ from annulet.store.data_format import (
 )
 from annulet.store.database import READ_ERRORS, SURROUNDINGS_REMEDY
 from annulet.store.errors import DirectoryInUseError, FormatError, StoreError
+from annulet.store.files import UNFINISHED_SUFFIX
 from annulet.store.full_disk import NO_SPACE
 from annulet.store.journal import find_damage
 from annulet.store.lock import LOCK_FILE, DirectoryLock

@@ -6,14 +6,16 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
 from annulet.core.message import Message, Origin
 from annulet.store.definitions import KnownQueues, QueueName
-from annulet.store.read_ahead import AheadStretch
-from annulet.store.search import Search
+
+if TYPE_CHECKING:
+    from annulet.store.read_ahead import AheadStretch
+    from annulet.store.search import Search
 
 NO_PRIORITY: Final = 256
 """Stands for the priority of a message whose sender gave none: what that counts as, its queue says."""

@@ -19,16 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from annulet.store.checkpoint import (
-    UNFINISHED_SUFFIX,
-    Checkpoint,
-    SegmentPicture,
-    checkpoint_number,
-    load,
-)
+from annulet.store.checkpoint import Checkpoint, SegmentPicture, checkpoint_number, load
 from annulet.store.cut_segments import UNKNOWN, CutSegments
 from annulet.store.definitions import KnownQueues
-from annulet.store.files import FileSystem
+from annulet.store.files import UNFINISHED_SUFFIX, FileSystem
 from annulet.store.head_blocks import heads_path, stray_heads
 from annulet.store.index_recovery import segment_from
 from annulet.store.interface import Damage, RecoveryProgress, RecoveryReport
