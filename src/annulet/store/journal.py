@@ -1,8 +1,8 @@
-"""Damage in the journal of an SQLite file (``-wal``) that SQLite takes for the end of it.
+"""Damage in the journal of an SQLite file (``-wal``) that SQLite treats as its end.
 
-A journal is there after a crash and holds what was written since it was last emptied. SQLite reads it up to the first
-frame whose checksum is wrong, as a crash tears the last transaction; what is behind a flipped bit would be dropped
-without a word. Format: https://www.sqlite.org/fileformat2.html#the_write_ahead_log
+After a crash there is a journal with the writes since it was last emptied. SQLite reads it up to the first frame whose
+checksum is wrong, as a crash tears the last transaction; everything behind a flipped bit would be dropped silently.
+Format: https://www.sqlite.org/fileformat2.html#the_write_ahead_log
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ PAGE_SIZES: Final = frozenset(1 << bits for bits in range(9, 17))
 
 
 def journal_damage(path: str) -> str:
-    """Say what is damaged in a journal whose transactions were synced one by one; empty for nothing, or no file.
+    """Describe the damage in a journal whose transactions were synced one by one; empty for none, or no file.
 
-    What a crash tears is the last transaction. So where one that was committed ends at a wrong frame or behind it, and
-    another one behind that, it was no crash. Damage in the last transaction cannot be told from a crash. Frames that
-    no commit follows are left by a transaction that was rolled back or whose process died, and prove nothing.
+    A crash tears the last transaction only. So if a committed one ends at or behind a wrong frame, and another one
+    follows, the cause was not a crash. Damage in the last transaction cannot be distinguished from a crash. Frames
+    without a following commit belong to a transaction that was rolled back or whose process died, and prove nothing.
     """
     try:
         content = Path(path).read_bytes()
