@@ -1,1 +1,1 @@
-"""What of a deep backlog is in memory: rows instead of entries, the budget of bodies, and the way back from disk."""
+"""The in-memory part of a deep backlog: rows instead of entries, the budget of bodies, and loading from disk."""

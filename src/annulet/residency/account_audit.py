@@ -1,4 +1,4 @@
-"""Counts the accounts of queues' bodies anew, now and then: what it finds is a defect."""
+"""Recounts the accounts of queues' bodies periodically: any difference is a defect."""
 
 from __future__ import annotations
 
@@ -16,29 +16,34 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RECOUNTED_WAITING_MAX: Final = 16_384
-"""Messages in memory that wait or are scheduled, of a queue whose account a tick counts anew: 3 ms of the loop. A queue
-with more is not counted; that is one of which only bodies page, or which has not paged yet."""
+"""Most waiting or scheduled messages in memory of a queue whose account a tick recounts: 3 ms of the loop.
+
+A queue with more is not counted; that is one of which only bodies page, or which has not paged yet.
+"""
 
 RECOUNTED_RETURNED_MAX: Final = 5000
-"""Of these, messages that came back: each may be folded, and takes 1 µs to be an entry again. More are rows soon."""
+"""Of these, returned messages: each may be compact, and takes 1 µs to become an entry again. More are rows soon."""
 
 RECOUNTED_DELIVERIES: Final = 8192
-"""Messages in delivery that are counted anew with one tick: 2 to 3 ms of the loop. A million take half a minute, if
-nothing comes to their queue or leaves it so long; else their account is begun anew when it is its turn again."""
+"""Messages in delivery that are recounted with one tick: 2 to 3 ms of the loop.
+
+A million take half a minute, if no message arrives at or leaves their queue during that time; otherwise the recount is
+restarted at the queue's next turn.
+"""
 
 
 class AccountAudit:
-    """By how much the accounts of queues were wrong when last counted anew (V8)."""
+    """Differences of the accounts of queues at their last recount (V8)."""
 
     def __init__(self) -> None:
-        self.recounts = 0  # accounts that were counted anew as a whole
+        self.recounts = 0  # completely recounted accounts
         self.messages_most = 0  # messages in memory of the largest of these
         self._drifts: dict[Queue, int] = {}  # bytes
-        self._next: list[Queue] = []  # those whose turn is yet to come
-        self._recount: Recount | None = None  # the one that is under way
+        self._next: list[Queue] = []  # queues still to be counted in this round
+        self._recount: Recount | None = None  # the recount in progress
 
     def tick(self, queues: Mapping[Queue, BodyCandidates]) -> None:
-        """Count the account of one of these queues anew, each tick of the next: of a large one a part of it.
+        """Recount the account of one of these queues, with each tick the next: a part of a large one.
 
         It is given up when the queue has changed since the tick before, as it would say nothing.
         """
@@ -70,7 +75,7 @@ class AccountAudit:
         self.messages_most = max(self.messages_most, recount.messages)
 
     def forget(self, queue: Queue) -> None:
-        """A queue is gone."""
+        """Forget a deleted queue."""
         self._drifts.pop(queue, None)
 
     @property

@@ -1,8 +1,8 @@
-"""Bodies out of memory and back: what rows do for plain queues, for every other order and for what is in delivery.
+"""Moving bodies out of memory and back: the counterpart of rows for all other orders and for messages in delivery.
 
-The entry stays where it is and keeps all a policy asks for; only its body leaves. Which does is decided in passes: a
-sample of the queue's bodies tells behind which place the furthest of them are as many bytes as have to go, and all
-behind it go, slice by slice. So the cost of a pass is that of looking at each body in memory once.
+The entry stays and keeps everything that policies need; only its body leaves. Passes select the bodies: a sample of the
+queue's bodies gives the position behind which the furthest of them amount to the required bytes, and all behind it
+leave, slice by slice. So a pass examines each body in memory once.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ SAMPLE_BLOCKS: Final = 8
 """Blocks of neighbours in delivery that tell how much may leave there: as many messages as in the other sample."""
 
 GROWTH_LEAST: Final = 256
-"""Bodies that came since the last pass before another is worth it, where rows can go instead."""
+"""New bodies since the last pass that justify another, if rows can be paged instead."""
 
 
 SAMPLING: Final = Random(0)  # noqa: S311 - no secret
-"""What samples are drawn with. One for all: of ten thousand queues each its own would take 25 MB."""
+"""The generator of samples, one for all: separate ones for ten thousand queues would take 25 MB."""
 
 
 class StoredBodies(BodyCandidates):
@@ -60,9 +60,9 @@ class StoredBodies(BodyCandidates):
         self.load_bytes = LOAD_BYTES
         self.freed = 0  # bytes that left in the pass under way, or the last one
         self._random = SAMPLING if random is None else random
-        self._adopted = 0  # messages in memory when all of the queue was last looked at
+        self._adopted = 0  # messages in memory at the last complete scan of the queue
         self._attempts = 0
-        self._asked_for = 0  # fetches whose records the disk was asked for ahead
+        self._asked_for = 0  # fetches whose records were requested ahead
         self._spills_deliveries = True
         self._came_back = 0  # bytes that were pulled and are pending again since the last pass began
         self.writing = 0  # bytes on their way to the spill store, still in memory
@@ -70,27 +70,27 @@ class StoredBodies(BodyCandidates):
         self.adopt()
 
     def bound(self, bounds: FrontBounds) -> None:
-        """Keep no more of what comes next than this, and read no more at once."""
+        """Limit the part of the next messages kept in memory, and the size of reads, to this."""
         self.keep_messages, self.keep_bytes = bounds
         self.load_messages = min(LOAD_MESSAGES, bounds.messages)
         self.load_bytes = min(LOAD_BYTES, bounds.size)
 
-    # ------------------------------------------------------------------ what is in memory
+    # ------------------------------------------------------------------ the contents of memory
 
     def note_change(self) -> None:
-        """Have the account looked at in a turn of its own: the next tick would be late for a large prefetch."""
+        """Check the account in a separate turn: the next tick would be late for a large prefetch."""
         if self.store.changed is not None:
             self.store.changed(self.queue)
 
     def loaded(self, messages: int, size: int) -> None:
-        """Have the store count it with what came into other queues."""
+        """Let the store count it together with arrivals at other queues."""
         self.store.loaded(self.queue, messages * ENTRY_BYTES + size)
 
     def came_back(self, size: int) -> None:
-        """Bodies that could not leave while somebody had pulled them now can: as many as a load has begin a pass.
+        """Bodies that could not leave while they were pulled now can: as many as a load begin a pass.
 
-        Not each of them, which would be a pass over the queue for every message somebody gets and gives back. The next
-        tick looks at fewer.
+        Not each of them, which would be a pass over the queue for every message that is pulled and returned. The next
+        tick handles fewer.
         """
         self._came_back += size
         if self._came_back >= LOAD_BYTES:
@@ -98,7 +98,7 @@ class StoredBodies(BodyCandidates):
             self.note_change()
 
     def adopt(self, *, whole: bool = False) -> None:
-        """Look at all entries of the queue, whose kind may have changed; ``whole``: at what could be rows as well."""
+        """Examine all entries of the queue, whose kind may have changed; ``whole``: including possible rows."""
         queue = self.queue
         self.rows = pageable(queue) and not whole
         scheduled = [appointment.entry for appointment in queue.schedule.snapshot()]
@@ -108,11 +108,12 @@ class StoredBodies(BodyCandidates):
     # ------------------------------------------------------------------ out
 
     def begin(self, wanted: int, deliveries: int = 0) -> None:
-        """Begin a pass that is to free about ``wanted`` bytes.
+        """Begin a pass to free about ``wanted`` bytes.
 
-        What is in delivery and would have to be written stays as long as no more than ``deliveries`` bytes are.
+        Bodies in delivery that would have to be written stay while they are at most ``deliveries`` bytes.
         """
-        # What becomes rows is in no list, and the pages tell of what cannot: to look at all again would find nothing.
+        # Messages that become rows are in no list, and pages report those that cannot: another full scan would find
+        # nothing.
         grown = not self.rows and self.in_memory > 2 * max(self._adopted, self.most_waiting)
         if grown or self.rows is not pageable(self.queue):
             self.adopt()
@@ -125,10 +126,10 @@ class StoredBodies(BodyCandidates):
         self._came_back = 0
 
     def step(self, durable_record: int, limit: int) -> int:
-        """Look at the next ``limit`` candidates and let the furthest go. Returns at how many it looked.
+        """Examine the next ``limit`` candidates and page the furthest. Returns how many were examined.
 
-        Only records below ``durable_record`` can be read back. What no log holds is written, one chunk of it, and goes
-        when that is done; ``freed`` counts it already.
+        Only records below ``durable_record`` can be read back. Bodies that are not in the log are written, one chunk at
+        a time, and leave when that is done; ``freed`` counts them already.
         """
         away, away_bytes = self.count, self.bytes
         looked, unwritten = self.sift(durable_record, limit, self._boundary)
@@ -140,7 +141,7 @@ class StoredBodies(BodyCandidates):
         return looked
 
     def to_be_spilled(self, entry: QueueEntry) -> bool:
-        """Ask the spill store, for what the log does not hold; what is in delivery is mostly settled soon."""
+        """Pass bodies that are not in the log to the spill store; those in delivery are mostly settled soon."""
         message, spilling = entry.message, self.store.spilling
         if spilling is None or (message.record and self.queue.queue_id):
             return False
@@ -152,7 +153,7 @@ class StoredBodies(BodyCandidates):
         self.freed += self.store.spilling.write(self, entries, size)
 
     def spilled(self, entries: list[QueueEntry], size: int) -> None:
-        """Let go of those that were written and may still leave; the others, and what was refused, stay."""
+        """Drop the bodies that were written and may still leave; the others, and refused ones, stay."""
         self.writing -= size
         for entry in entries:
             message = entry.message
@@ -174,7 +175,7 @@ class StoredBodies(BodyCandidates):
             self.step(durable_record, SAMPLE)
 
     def _leading(self) -> set[QueueEntry]:
-        """Return the entries whose bodies stay: what consumers take next."""
+        """Return the entries whose bodies stay: those that consumers take next."""
         front: set[QueueEntry] = set()
         size = 0
         for entry in self.queue.order.upcoming(self.keep_messages):
@@ -185,7 +186,8 @@ class StoredBodies(BodyCandidates):
         return front
 
     def _boundary_for(self, wanted: int) -> Position | None:
-        """Return behind which position about ``wanted`` bytes stand, counting what is in no order as behind all."""
+        """Return the position behind which there are about ``wanted`` bytes; entries in no order count as behind
+        all."""
         count = len(self.scanning)
         sample = self.scanning if count <= SAMPLE else self._random.sample(self.scanning, SAMPLE)
         places: list[tuple[Position, int]] = []
@@ -205,7 +207,7 @@ class StoredBodies(BodyCandidates):
         return None
 
     def _claimed_bytes(self) -> float:
-        """Return about how many bytes may leave of what is in delivery and looked at block by block."""
+        """Return about how many bytes of deliveries may leave that are examined block by block."""
         some = self.blocks if len(self.blocks) <= SAMPLE_BLOCKS else self._random.sample(self.blocks, SAMPLE_BLOCKS)
         found = [entry for number in some for entry in self.in_block(number) if may_leave(entry)]
         return sum([entry.message.size for entry in found]) * len(self.blocks) / max(1, len(some))
@@ -214,7 +216,7 @@ class StoredBodies(BodyCandidates):
 
     def fetch(self, entry: QueueEntry, order: Order) -> int:
         """Read this body and those of the next entries that are away, ``load_messages`` or about ``load_bytes``."""
-        if not entry.message.absent:  # another queue has it
+        if not entry.message.absent:  # it is in another queue
             bring_back(entry, self)
             self.add(entry)
             return FOUND
@@ -258,7 +260,7 @@ class StoredBodies(BodyCandidates):
         return DAMAGED if bodies[0] is None else FOUND
 
     def reading_refusal(self, messages: list[Message]) -> str:
-        """Compare what the bodies would take with the memory that is left."""
+        """Compare the size of the bodies with the remaining memory."""
         room = self.store.room()
         needed = sum([message.size for message in messages])
         if needed <= room:
@@ -320,7 +322,7 @@ class StoredBodies(BodyCandidates):
         except OSError:
             if message.spill is None or not self.queue.queue_id or not message.record:
                 return None
-        try:  # it was spilled for a queue that is not durable; this one has its record
+        try:  # it was spilled for a non-durable queue; this one has its record
             return self.store.read_logged(message)
         except OSError:
             return None

@@ -1,4 +1,4 @@
-"""Reads bodies that are on disk only, for all queues: from the message log and from what was spilled."""
+"""Reads bodies that are on disk only, for all queues: from the message log and from the spill store."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from annulet.residency.spilling import Spilling
 
 AHEAD_BYTES: Final = 4 << 20
-"""Bodies read for who does not take them that are kept until others come: 4 MiB for all queues, but for one read."""
+"""Bodies read for non-destructive readers that are kept until replaced: 4 MiB for all queues, except for one read."""
 
 
 class BodyStore(BodySource):
-    """Reads bodies for all queues, from ``reader`` and what was spilled, in the thread that made it.
+    """Reads bodies for all queues, from ``reader`` and the spill store, in the thread that created it.
 
-    ``changed`` is told which queue took some back into memory, or had some written.
+    ``changed`` is called with a queue that loaded bodies into memory, or had some written.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class BodyStore(BodySource):
         spilling: Spilling | None = None,
     ) -> None:
         self.reader = reader
-        self.spilling = spilling  # None: what no log holds stays in memory
+        self.spilling = spilling  # None: bodies that are not in the log stay in memory
         self.figures = figures
         self.room = room  # bytes the process may still take
         self.changed = changed
@@ -44,18 +44,18 @@ class BodyStore(BodySource):
         self.ahead_bytes = 0
         self._ahead: dict[int, bytes] = {}  # by record, or place below 0; oldest first
         self._orphans: list[Message] = []
-        self._loaded = 0  # bytes that rows became entries with since accounts were looked at for it
+        self._loaded = 0  # bytes of rows loaded since accounts were last checked for this
         self._loading: dict[Queue, None] = {}  # whose rows these were
 
     def read(self, messages: Sequence[Message]) -> list[bytes | None]:
-        """Return the bodies in this order, ``None`` for what is damaged or not that message. Raises ``OSError``."""
+        """Return the bodies in this order, ``None`` for a damaged one or another message. Raises ``OSError``."""
         found: dict[int, bytes | None] = {}
         places = {key_of(message): message.spill for message in messages if message.spill is not None}
         if places:
             assert self.spilling is not None
             found.update(zip(places, self.spilling.files.read(list(places.values())), strict=True))
         logged = [message for message in messages if message.record and found.get(key_of(message)) is None]
-        if logged:  # also what was spilled for another queue, and is damaged there
+        if logged:  # also one spilled for another queue and damaged there
             records = sorted({message.record for message in logged})
             stored = dict(zip(records, self.reader.read(records), strict=True))
             for message in logged:
@@ -71,7 +71,7 @@ class BodyStore(BodySource):
     def read_logged(self, message: Message) -> bytes | None:
         """Return a body from the log, though it is spilled as well; ``None`` when it is damaged. Raises ``OSError``.
 
-        Only for who holds the record: that of another queue may be gone, and would count as lost.
+        Only for a queue with the record: that of another queue may have been removed, and would count as lost.
         """
         (record,) = self.reader.read([message.record])
         return None if record is None or len(record.body) != message.size else record.body
@@ -86,7 +86,7 @@ class BodyStore(BodySource):
             self.spilling.files.prefetch(places)
 
     def body_of(self, message: Message) -> bytes:
-        """Return what was read ahead, or read this one body."""
+        """Return the body read ahead, or read this one."""
         body = self._ahead.get(key_of(message))
         if body is not None and len(body) == message.size:
             return body
@@ -123,10 +123,10 @@ class BodyStore(BodySource):
             ahead[key] = body
 
     def loaded(self, queue: Queue, size: int) -> None:
-        """Have the accounts of all looked at whose rows came into memory, when they take as much as a load, 1 MiB.
+        """Check the accounts of all queues that loaded rows when these amount to one load, 1 MiB.
 
-        The next tick looks at less. Were each queue allowed a load, a thousand that are drained together would have as
-        many beyond the budget. ``size``: of these rows, by the account.
+        The next tick handles less. If each queue were allowed a load, a thousand queues drained together would exceed
+        the budget by as many. ``size``: of these rows, by the account.
         """
         if self.changed is None:
             return
@@ -142,14 +142,15 @@ class BodyStore(BodySource):
         self._orphans.append(message)
 
     def close(self) -> None:
-        """Let go of the broker, which ends: messages refer to this, and a cycle over compiled ones would stay."""
+        """Drop the references to the ending broker: messages refer to this, and a cycle over compiled objects would
+        stay."""
         self._orphans.clear()
         self._loading.clear()
         self.changed = None
         self.room = int
 
     def drop_orphans(self) -> None:
-        """Let bodies leave that nobody wanted any more, unless somebody does again."""
+        """Drop bodies that were no longer needed, unless they are needed again."""
         for message in self._orphans:
             if message.near <= 0 and message.away:
                 message.leave()

@@ -1,8 +1,8 @@
 """The budget of bodies in memory: how much the messages of each queue take, and which queue has to page.
 
-Bytes are an account, not a measurement: bodies as they are, and for each message a constant for what leaves memory with
-the body. That is the whole entry where it becomes a row, and nothing but the body itself in all other queues and in
-delivery. A message in several queues counts in each that wants its body.
+Bytes are an account, not a measurement: bodies at their size, and for each message a constant for the objects that
+leave memory with the body: the whole entry if it becomes a row, only the body itself in all other queues and in
+delivery. A message in several queues counts in each queue that needs its body.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 MIB: Final = 1 << 20
 
 BODY_BUDGET_BYTES: Final = 256 * MIB
-"""Default: half of the smallest machine brokers run on, and what the design's figures are for."""
+"""Default: half of the smallest machine brokers run on, and the value of the design's figures."""
 
 BODY_BUDGET_LEAST: Final = MIB
 """Bytes. Below it a single queue's front would not fit."""
 
 BODY_BYTES: Final = 48
-"""Bytes of a body in memory beside its content: the object and what the allocator rounds up."""
+"""Bytes of a body in memory beside its content: the object and the allocator's rounding."""
 
 SLACK: Final = 8
-"""The part of the budget, or of a share, that is freed beyond the need, so that one pass does for many arrivals."""
+"""The part of the budget, or of a share, that is freed in excess, so that one pass serves many arrivals."""
 
 PEAKS_AT_ONCE: Final = 1024
 """Small queues that are measured once more in one go: 2 ms of the loop."""
@@ -47,7 +47,7 @@ PAGED_AT_ONCE: Final = 64
 
 
 class BodyBudget:
-    """Accounts for what queues have in memory. Those with more than the floor count: they may have to page.
+    """Accounts for the memory of queues. Those with more than the floor count: they may have to page.
 
     With ``spills`` queues that are not durable do as well: their bodies can leave.
     """
@@ -57,17 +57,17 @@ class BodyBudget:
         self.spills = spills
         self.floor = FLOOR_BYTES  # bytes from which on a queue counts, set by small_queues
         self.used = 0  # bytes that queues take together that count, by when each was measured last
-        self.below = 0  # the same of those that do not: a queue that pages until it is small goes from here to there
-        self._costs: dict[Queue, int] = {}  # who was measured last is the last one
+        self.below = 0  # the same for those below: a queue that pages until it is small moves from one to the other
+        self._costs: dict[Queue, int] = {}  # the one measured last is the last one
         self._small: dict[Queue, int] = {}
-        self._peaks: dict[Queue, None] = {}  # of these, those measured when messages had just come
-        self._unsure = -1  # of these, how many are to be measured before anybody pages; -1: the budget is kept
+        self._peaks: dict[Queue, None] = {}  # of these, those measured right after arrivals
+        self._unsure = -1  # of these, how many are to be measured before any queue pages; -1: the budget is kept
 
     def __len__(self) -> int:
         return len(self._costs)
 
     def measure(self, queues: Iterable[Queue]) -> None:
-        """Account for these queues anew. Those below the floor, or of which nothing can leave, do not count."""
+        """Measure these queues again. Those below the floor, or of which nothing can leave, do not count."""
         for queue in queues:
             self.account(queue)
 
@@ -76,7 +76,7 @@ class BodyBudget:
         return not queue.deleted and (queue.queue_id != 0 or self.spills)
 
     def account(self, queue: Queue) -> None:
-        """Account for a queue anew. It takes nothing when nothing of it can leave."""
+        """Measure a queue again. It counts nothing if nothing of it can leave."""
         cost = cost_of(queue) if self.concerns(queue) else 0
         self.used -= self._costs.pop(queue, 0)
         self.below -= self._small.pop(queue, 0)
@@ -89,17 +89,17 @@ class BodyBudget:
             self.below += cost
 
     def measure_arrivals(self, queues: Iterable[Queue]) -> None:
-        """Account anew for queues that messages came to. They may be gone soon, see :meth:`surely_exceeded`."""
+        """Measure queues with arrivals again. The messages may be consumed soon, see :meth:`surely_exceeded`."""
         for queue in queues:
             self.account(queue)
             if queue in self._small:
                 self._peaks[queue] = None
 
     def surely_exceeded(self) -> bool:
-        """Say whether queues are to page now: more is in memory than may be, also when small queues that were measured
-        when messages had just come are measured once more. That is done some at a time, so ask again.
+        """Return whether queues have to page now: the budget is exceeded, also after small queues that were measured
+        right after arrivals are measured once more. That is done in portions, so call it again.
 
-        Those to which messages come meanwhile are not waited for: there may be some all the time.
+        It does not wait for queues with new arrivals: there may always be some.
         """
         if not self.exceeded():
             self._unsure = -1
@@ -115,11 +115,11 @@ class BodyBudget:
         return list(self._costs)
 
     def measure_some(self, most: int) -> None:
-        """Account anew for so many of the queues that count, those first for which that was done longest ago."""
+        """Measure this many of the counting queues again, the least recently measured first."""
         self.measure(list(islice(self._costs, most)))
 
     def cost_of(self, queue: Queue) -> int:
-        """Return what a queue takes by the last measure, whether it counts or not."""
+        """Return the last measured size of a queue, whether it counts or not."""
         return self._costs.get(queue) or self._small.get(queue, 0)
 
     def exceeded(self) -> bool:
@@ -128,7 +128,7 @@ class BodyBudget:
 
     @property
     def over(self) -> int:
-        """Bytes in memory beyond what may be, by the queues measured last; negative while there is room."""
+        """Bytes in memory beyond the budget, by the last measures; negative while there is room."""
         return self.used - (self.limit - self.below)
 
     @property
@@ -139,9 +139,9 @@ class BodyBudget:
     def front_of(self, queue: Queue, sizes: Sequence[int] = ()) -> FrontBounds:
         """How much of its next messages a queue keeps: by the account no more than a lowered floor, but one message.
 
-        It goes by the average of bodies, in bytes: of those of these ``sizes``, else of all that wait there. That is
-        unknown where nothing waits, and says little where few messages may make it large: the next may be small ones,
-        which have half the floor.
+        It depends on the average size of bodies in bytes: of these ``sizes``, else of all that wait there. Without
+        waiting messages it is unknown, and with few it is unreliable, since a few large ones may determine it: the next
+        may be small ones, which have half the floor.
         """
         floor = self.floor
         if floor >= FLOOR_BYTES:
@@ -156,7 +156,7 @@ class BodyBudget:
         return FrontBounds(messages, min(KEEP_BYTES, max(1, floor - messages * beside)))
 
     def excess(self, queue: Queue) -> int:
-        """Return how many bytes a queue should free: what is over the budget and over its share, and an eighth more.
+        """Return how many bytes a queue should free: its excess over the budget and over its share, and an eighth more.
 
         So a pass over its bodies is not for one arrival.
         """
@@ -166,8 +166,8 @@ class BodyBudget:
     def to_page(self, without: AbstractSet[Queue] = frozenset()) -> list[Queue]:
         """Return the queues over their share but those ``without``, the largest first; none while the budget is kept.
 
-        No more than :data:`PAGED_AT_ONCE`. Fronts may exceed the budget when there are very many queues: who has
-        nothing to page is not asked each time.
+        No more than :data:`PAGED_AT_ONCE`. Fronts may exceed the budget when there are very many queues: those without
+        anything to page are not checked each time.
         """
         if not self.exceeded():
             return []
@@ -201,16 +201,16 @@ def waiting_in(queue: Queue) -> int:
 
 
 def _bytes_beside(queue: Queue) -> int:
-    """Return what leaves memory with a body of a queue."""
+    """Return the bytes that leave memory with a body of a queue."""
     return ENTRY_BYTES if pageable(queue) else BODY_BYTES
 
 
 class Recount:
-    """Counts the bodies of a queue anew, a slice at a time: what is in delivery may be a million messages.
+    """Recounts the bodies of a queue, a slice at a time: a million messages may be in delivery.
 
-    What waits or is scheduled is counted in one turn, and deliveries by their blocks, of which nothing moves to another
-    one. So it is exact if nothing has :attr:`changed` since it began, and says nothing else. What is folded stays so,
-    and what is on disk as a row is not looked at.
+    Waiting and scheduled messages are counted in one turn, and deliveries by their blocks, between which nothing moves.
+    So it is exact if nothing has :attr:`changed` since it began, and otherwise has no result. Compact messages stay
+    compact, and rows on disk are not examined.
     """
 
     def __init__(self, queue: Queue) -> None:
@@ -226,11 +226,14 @@ class Recount:
 
     @property
     def changed(self) -> bool:
-        """Say whether anything came to the queue, was handed out, settled, left it or moved since this began."""
+        """Return whether any message arrived, was delivered, settled, removed or moved since this began."""
         return _account_of(self.queue) != self._account
 
     def step(self, most: int) -> bool:
-        """Count what waits, the first time, and deliveries, about ``most`` with it. Returns whether there are more."""
+        """Count waiting messages the first time, then deliveries, about ``most`` in total.
+
+        Returns whether there are more.
+        """
         queue = self.queue
         until = self.messages + most
         blocks = self._blocks
@@ -272,7 +275,7 @@ class Recount:
 
 
 def _account_of(queue: Queue) -> tuple[int, ...]:
-    """Return all figures a recount is held against, and counters that tell whether others came in place of some."""
+    """Return all figures that a recount is compared with, and counters that detect replaced messages."""
     counters, bodies = queue.counters, queue.bodies
     account = (
         counters.messages_added,
@@ -291,9 +294,9 @@ def _account_of(queue: Queue) -> tuple[int, ...]:
 
 
 def drift_of(queue: Queue) -> int:
-    """Return by how many bytes the account of a queue's bodies is wrong, counted anew: always 0 but for a defect.
+    """Return the error of the account of a queue's bodies in bytes by a recount: always 0 without a defect.
 
-    O(n), and what is on disk as a row is not looked at.
+    O(n); rows on disk are not examined.
     """
     recount = Recount(queue)
     while recount.step(len(queue.delivering)):

@@ -1,7 +1,7 @@
-"""Which bodies of a queue may leave memory: noted for each message that comes or is delivered, and looked at one by one
-when some have to leave, so it is compiled.
+"""Candidates for leaving memory, recorded on arrival and delivery of each message, and examined one by one when some
+have to leave; therefore compiled.
 
-What becomes of them is the business of :mod:`annulet.residency.bodies`.
+:mod:`annulet.residency.bodies` acts on them.
 """
 
 from __future__ import annotations
@@ -23,40 +23,39 @@ if TYPE_CHECKING:
     from annulet.core.queue import Queue
 
 Position: TypeAlias = "tuple[Rank, int]"
-"""Where an entry stands in its order: rank (empty on FIFO queues), then place."""
+"""The position of an entry in its order: rank (empty on FIFO queues), then place."""
 
 SWEEP_LEAST: Final = 1024
-"""Candidates before those are forgotten that cannot leave any more: of those that came last at as many beyond those
-that were left of the ones before, of all at as many beyond twice what is in memory. With the usual prefetch of up to
-1000 what is let go of at once is less than what has the cyclic collector look at young objects."""
+"""Number of candidates at which those that cannot leave any more are dropped: young ones at this many beyond those kept
+before, all at this many beyond twice the entries in memory. With the usual prefetch of up to 1000, fewer are released
+at once than trigger the cyclic collector for young objects."""
 
 TIDY_BYTES: Final = 8 << 20
-"""Bytes removed from the queue, at most, before those are forgotten that were: where bodies are large few candidates
-hold much, and the account does not know of it. A thousand of 64 KiB, consumed at once, were held beside what took their
-place."""
+"""Most bytes removed from the queue before removed candidates are dropped: with large bodies few candidates reference
+much memory that is not in the account. A thousand of 64 KiB, consumed at once, stayed in memory beside their
+successors."""
 
 TIDY_BYTES_LEAST: Final = 256 << 10
-"""The same, at least. A queue that nobody uses any more keeps as much for as long as it has more than is gone."""
+"""The same, at least. An unused queue keeps this much as long as it has more than was removed."""
 
 TIDY_PART: Final = 8
-"""Between these a part of what the queue has in memory, one of so many: of like bodies eight are looked at for each
-that is gone."""
+"""Between these bounds, 1 / this of the queue's memory: with equal bodies eight are examined for each removed one."""
 
 TIDY_MOST: Final = 65_536
 """Candidates that are looked through for bytes: 3 ms of the loop. Where there are more, 8 MiB are a small part."""
 
 TIDY_EACH: Final = TIDY_BYTES // TIDY_MOST
-"""Bytes removed for each that is looked at, at least: 0.4 ms a MiB, where few large ones go beside very many small."""
+"""Least bytes removed for each examined one: 0.4 ms a MiB, if few large ones leave among very many small ones."""
 
 FREED_MOST: Final = 16_384
-"""Of those that were forgotten, as many are let go of in one turn: 2 ms of the loop where nobody else knows them."""
+"""Dropped candidates that are released in one turn: 2 ms of the loop if these are the last references."""
 
 SWEEP_MOST: Final = 8192
-"""Of those that came last at so many in any case: 1 ms of the loop."""
+"""Young candidates examined in any case: 1 ms of the loop."""
 
 OLD_LOOKS: Final = 4
-"""Of those that were there twice, as many are looked at for each that came: where each takes the place of one, as last
-values do, a quarter of what is there is gone at most, and those that came last; and no look is at all of them."""
+"""Older candidates examined for each new one: if each replaces one, as with last values, at most a quarter of the
+candidates are stale, and the young ones; and no step examines all of them."""
 
 CLAIMED_BLOCKS_LEAST: Final = 1024
 """Blocks of neighbours in delivery that are noted before those are forgotten that have been settled, or as many as were
@@ -65,7 +64,7 @@ left then: 65,536 messages, and an eighth of a millisecond."""
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class BodyCandidates(QueueBodies):
-    """Entries of ``queue`` whose bodies may leave, and some that left or were removed meanwhile.
+    """Entries of ``queue`` whose bodies may leave, including some that left or were removed in the meantime.
 
     ``spilled_from``: bytes of the smallest body that may leave without being in the log; -1 for none.
     """
@@ -76,15 +75,15 @@ class BodyCandidates(QueueBodies):
         self.spilled_from = spilled_from
         self.waiting: list[QueueEntry] = []  # for the next pass
         self.scanning: list[QueueEntry] = []  # the rest of the pass under way
-        self.front: set[QueueEntry] = set()  # what that pass lets stay
+        self.front: set[QueueEntry] = set()  # entries that this pass keeps
         self._sweep_at = SWEEP_LEAST  # how many of ``waiting`` before the young ones are looked through
-        self._gone: list[QueueEntry] = []  # forgotten, and nothing else: to free very many in one turn takes long
+        self._gone: list[QueueEntry] = []  # dropped, to be freed slice by slice, as freeing many at once takes long
         self._young_from = 0  # where in ``waiting`` those begin that were looked through once at most
-        self._new_from = 0  # where in ``waiting`` those begin that came since the last look
-        self._old_from = 0  # where in ``waiting`` the next look at the old ones begins, a few at a time
-        self._claimed: dict[int, None] = {}  # blocks of the queue's deliveries into which some came since the last pass
+        self._new_from = 0  # start in ``waiting`` of the new ones since the last tidying
+        self._old_from = 0  # start in ``waiting`` of the next few old ones to examine
+        self._claimed: dict[int, None] = {}  # blocks of the queue's deliveries with new ones since the last pass
         self._forget_claimed_at = CLAIMED_BLOCKS_LEAST
-        self.blocks: list[int] = []  # those that the pass under way has not come to; they come before what waited
+        self.blocks: list[int] = []  # those that the current pass has not reached; they precede the waiting ones
         self._waited = 0  # how many of ``scanning`` waited when that pass began
         self._tidied_at = queue.counters.bytes_removed  # as it was when the removed were last forgotten
 
@@ -96,7 +95,7 @@ class BodyCandidates(QueueBodies):
         return entries - self.count
 
     def note(self, entry: QueueEntry) -> None:
-        """An entry came, with its body. Rows take care of those that can be rows."""
+        """Note an arrived entry with its body. Rows handle those that can become rows."""
         if self.may_have_place(entry) and not (self.rows and may_be_row(entry)):
             self.add(entry)
 
@@ -115,7 +114,7 @@ class BodyCandidates(QueueBodies):
             self._measure_if_due()
 
     def left_delivery(self, entries: list[QueueEntry]) -> None:
-        """Some are in delivery no more, and not gone: what was noted of where they were says nothing of them."""
+        """Note entries that left delivery without being removed: the blocks noted before do not include them."""
         if self.rows:
             self.waiting += [entry for entry in entries if entry.message.record and not entry.away]
             self._sweep_if_due()
@@ -136,11 +135,11 @@ class BodyCandidates(QueueBodies):
 
     @property
     def most_waiting(self) -> int:
-        """How many candidates the next pass has at most, but for those that come until then."""
+        """Largest number of candidates of the next pass, without later arrivals."""
         return len(self.waiting) + len(self._claimed) * BLOCK_TAGS
 
     def in_block(self, number: int) -> list[QueueEntry]:
-        """Return the candidates in a block of the queue's deliveries; what has no record was noted when it came."""
+        """Return the candidates in a block of the queue's deliveries; those without a record were noted on arrival."""
         return [
             entry
             for entry in self.queue.delivering.block(number)
@@ -153,7 +152,7 @@ class BodyCandidates(QueueBodies):
         self._forget_claimed_at = CLAIMED_BLOCKS_LEAST
 
     def note_change(self) -> None:
-        """What is in memory has changed by about as much as one load, and nobody looked at the account for it."""
+        """The memory has changed by about one load since the account was last checked for it."""
 
     def kept(self, entries: list[QueueEntry], kept: bytearray) -> None:
         """Some of these became rows; those with a 1 in ``kept`` could not."""
@@ -164,7 +163,7 @@ class BodyCandidates(QueueBodies):
                 self.add(entry)
 
     def adopt_from(self, entries: list[QueueEntry]) -> None:
-        """Begin anew with those of all entries in memory that are candidates: there may be some hundred thousand."""
+        """Collect the candidates again from all entries in memory: there may be hundreds of thousands."""
         rows = self.rows
         self.wait(
             [
@@ -190,7 +189,7 @@ class BodyCandidates(QueueBodies):
             self.tidy()
 
     def begin_pass(self) -> None:
-        """Have all candidates looked at, those in delivery first: of these there is no list, and none is made."""
+        """Start a pass over all candidates, those in delivery first, without building a list of these."""
         self.scanning = self.waiting
         self._waited = len(self.scanning)
         self.blocks = sorted(self._claimed)
@@ -203,8 +202,8 @@ class BodyCandidates(QueueBodies):
         return bool(self.scanning or self.blocks)
 
     def end(self) -> None:
-        """End a pass under way, which nobody needs any more: where it began the front was another one."""
-        if self.passing:  # else what waits stays as it is, and which of that is young: each tick asks
+        """End a pass that is no longer needed: the front was different when it began."""
+        if self.passing:  # otherwise the waiting ones, and their young part, do not change: called each tick
             self.waiting += self.scanning
             self.wait(self.waiting)
             self.scanning = []
@@ -220,10 +219,10 @@ class BodyCandidates(QueueBodies):
         return (message.record > 0 and self.queue.queue_id != 0) or 0 <= self.spilled_from <= message.size
 
     def sift(self, durable_record: int, limit: int, boundary: Position | None) -> tuple[int, list[QueueEntry]]:
-        """Look at the next ``limit`` candidates of the pass and let those go that stand behind ``boundary``.
+        """Examine the next ``limit`` candidates of the pass and page those behind ``boundary``.
 
-        Only bodies of records below ``durable_record``, or that were spilled, can be read back. Returns at how many it
-        looked, and what may go when it has been written: about ``CHUNK_BYTES``, which ends the look too.
+        Only bodies of records below ``durable_record``, or spilled ones, can be read back. Returns how many were
+        examined, and the entries that may leave after being written: about ``CHUNK_BYTES``, which also ends the step.
         """
         scanning, blocks, front = self.scanning, self.blocks, self.front
         kept: list[QueueEntry] = []
@@ -265,18 +264,18 @@ class BodyCandidates(QueueBodies):
         return message.spill is not None and message.spill.readable
 
     def to_be_spilled(self, entry: QueueEntry) -> bool:
-        """Say whether a body may go that the log does not hold, once it is written."""
+        """Return whether a body that is not in the log may leave once it is written."""
         raise NotImplementedError
 
     def tidy(self) -> bool:
         """Forget candidates that left or were removed, where these are most, or large: they are in no account.
 
-        Called again and again: a queue that nothing comes to any more would keep all it ever had. Returns whether that
-        was any work.
+        Called repeatedly: otherwise a queue without arrivals would keep references to all old entries. Returns whether
+        there was work.
         """
         count = len(self.waiting) + len(self.scanning)
         removed = self.queue.counters.bytes_removed
-        self._tidied_at = min(self._tidied_at, removed)  # the end of a start counts anew, and these may be older
+        self._tidied_at = min(self._tidied_at, removed)  # the end of a start recounts, and these may be older
         due = count > 2 * self.in_memory or self._outweighed(count, removed - self._tidied_at)
         if due:
             self._tidied_at = removed
@@ -289,33 +288,33 @@ class BodyCandidates(QueueBodies):
         return worked
 
     def _forget(self) -> None:
-        if not self.in_memory:  # as after a purge of very many: none of them is looked at
+        if not self.in_memory:  # as after a purge of very many: none of them is examined
             self._gone += self.waiting
             self._gone += self.scanning
             self.wait([])
             self.scanning = []
             return
         self._gone += _gone_of(self.waiting)  # not those that stay: they would go in with each look, and most would
-        self._gone += _gone_of(self.scanning)  # be gone, with their bodies, long before they come out
+        self._gone += _gone_of(self.scanning)  # be removed, with their bodies, long before they are taken out
         self.wait(_in_memory_once(self.waiting))
         self.scanning = _in_memory_once(self.scanning)
 
     @property
     def untidy(self) -> bool:
-        """Say whether some that are forgotten wait to be let go of with the next call of ``tidy``."""
+        """Return whether dropped ones wait to be released by the next call of ``tidy``."""
         return bool(self._gone)
 
     def _outweighed(self, count: int, removed: int) -> bool:
-        """Say whether ``removed`` bytes are worth a look at so many candidates."""
+        """Return whether ``removed`` bytes justify examining this many candidates."""
         if removed < TIDY_BYTES_LEAST or not 0 < count <= TIDY_MOST:
             return False
         return removed >= min(TIDY_BYTES, max(body_bytes(self.queue) // TIDY_PART, count * TIDY_EACH))
 
     def _sweep_young(self) -> None:
-        """Forget those that left or were removed of the ones that came last, and of some that were there twice.
+        """Drop candidates that left or were removed among the young ones, and among some older ones.
 
-        So what others hold for long is not looked through again and again for what comes and goes meanwhile; and what
-        goes does not stay here with its body until it is as much as they hold.
+        So long-lived candidates are not examined repeatedly because of short-lived ones, and removed short-lived ones
+        do not stay here with their bodies until they are as many as the long-lived ones.
         """
         waiting = self.waiting
         self._sweep_old(OLD_LOOKS * (len(waiting) - self._new_from))
@@ -340,7 +339,7 @@ class BodyCandidates(QueueBodies):
         self._old_from = start + len(left) if end < self._young_from + gone else 0
 
     def wait(self, entries: list[QueueEntry]) -> None:
-        """Let these be what waits for the next pass, all of them old."""
+        """Replace the candidates for the next pass; all of them count as old."""
         self.waiting = entries
         self._old_from = 0
         self._young_from = self._new_from = len(entries)
@@ -348,7 +347,7 @@ class BodyCandidates(QueueBodies):
 
 
 def _in_memory_once(entries: list[QueueEntry]) -> list[QueueEntry]:
-    """Return those whose bodies are in memory, each once: what is delivered again and again comes again and again."""
+    """Return those whose bodies are in memory, each once: repeatedly delivered ones occur repeatedly."""
     return list(dict.fromkeys([entry for entry in entries if entry.state != REMOVED and not entry.away]))
 
 
@@ -358,10 +357,11 @@ def _gone_of(entries: list[QueueEntry]) -> list[QueueEntry]:
 
 
 def may_leave(entry: QueueEntry) -> bool:
-    """Say whether nobody reads the body any more: who pulled a message (a lease, basic.get) does when he likes."""
+    """Return whether the body is no longer read: clients that pulled a message (a lease, basic.get) may read it at any
+    time."""
     return entry.state != DELIVERING or entry.consumer is not None
 
 
 def position_of(entry: QueueEntry) -> Position:
-    """Return where an entry stands in its order."""
+    """Return the position of an entry in its order."""
     return (entry.rank or (), entry.place)

@@ -1,4 +1,4 @@
-"""The rows of a sorted queue: what goes to disk and what comes back stands anywhere among them.
+"""The rows of a sorted queue: messages are paged and returned anywhere among them.
 
 By sequence, as all rows: so a view, a purge or an expiry finds them as those of any other queue. Which of them is next
 is the business of the queue's order (:mod:`annulet.core.paged_sorted`), which names them.
@@ -30,12 +30,12 @@ class ChosenRows(StoredQueueArea):
         return ChosenRows(self._queue, self._reader, self._figures, self._room, self._on_asked, search)
 
     def _expire(self, entries: list[QueueEntry], kept: bytearray) -> bool:
-        """Say yes: what comes among others is to know the same of its rows as they do."""
+        """Always true: inserted rows need the same facts as the others."""
         del entries, kept
         return True
 
     def insert(self, entries: list[QueueEntry]) -> None:
-        """Put them into the pages they belong to, and what is behind all pages behind them."""
+        """Insert them into their pages, and append those behind all pages."""
         last = self.last_sequence() if self._pages else 0
         count = bisect_right(entries, last, key=sequence_of)
         changed: Page | None = None  # not noted yet
@@ -62,7 +62,7 @@ class ChosenRows(StoredQueueArea):
             right = split(page, 0 if full else entry.sequence)
             if right is not None:
                 self._pages.insert(index + 1, right)
-                for part in (page, right):  # what came into the left one before is not noted yet
+                for part in (page, right):  # earlier insertions into the left one are not noted yet
                     self._times.note(part, self._pages)
                 if full:
                     return self._insert(index + (right.first_sequence < entry.sequence), entry)
@@ -96,7 +96,7 @@ class ChosenRows(StoredQueueArea):
         return entries
 
     def _fitting(self, sequences: list[int], rows: Rows, pages: list[Page]) -> tuple[Rows, list[Page]]:
-        """Return those of ``rows`` that one load takes, the first by ``sequences``. Far messages may be large ones."""
+        """Return those of ``rows`` for one load, the first by ``sequences``. Far messages may be large ones."""
         sizes: dict[int, int] = {}
         for page, sequence in zip(pages, rows.sequences, strict=True):
             assert page.facts is not None
@@ -130,7 +130,7 @@ class ChosenRows(StoredQueueArea):
         return chosen, pages
 
     def _remove(self, page: Page, sequence: int) -> int:
-        """Forget a row of a page of its own; return its bytes."""
+        """Remove a row that is alone in its page; return its bytes."""
         assert page.facts is not None
         size = page.facts.of(sequence)[1]
         page.remove(sequence)

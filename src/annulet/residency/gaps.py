@@ -1,4 +1,4 @@
-"""What comes back among rows that are there: between pages as pages of its own, else into the page it stands in."""
+"""Inserting returned messages among rows: between pages as new pages, else into their page."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def put_among(
 ) -> tuple[list[QueueEntry], tuple[list[QueueEntry], bytearray]]:
     """Put entries, by ascending sequence, among the pages of an area.
 
-    Returns those that their page does not take, and the others, with what ``kept`` says of these.
+    Returns those that their page refuses, and the others, with the result of ``kept`` for these.
     """
     pages = area._pages
     refused: list[QueueEntry] = []
     taken: list[QueueEntry] = []
     taken_kept = bytearray()
-    origins: dict[Page, dict[tuple[str, int, int], int]] = {}  # of the last page: it may have thousands
+    origins: dict[Page, dict[tuple[str, int, int], int]] = {}  # runs of the last page: it may have thousands
     place = 0
     while place < len(entries):
         sequence = entries[place].sequence
@@ -52,9 +52,9 @@ def put_among(
 def _insert(
     area: StoredQueueArea, index: int, entry: QueueEntry, origins: dict[Page, dict[tuple[str, int, int], int]]
 ) -> bool:
-    """Make a row of an entry in the middle of a page; say whether that takes it.
+    """Make a row of an entry in the middle of a page; return whether the page accepts it.
 
-    Not where it would have to know the row's hot properties, whose columns only grow, or its time and knows none.
+    It refuses if it needs the row's hot properties, whose columns only grow, or its time without having any.
     """
     page = area._pages[index]
     if page.hot is not None or (page.facts is None and area._expire([entry], bytearray(1))):

@@ -1,8 +1,8 @@
 """Of which group each row of a page is: a byte a row, and the names once a page.
 
-Noted while a message that becomes a row is in memory still. Rows of groups that may have no more messages in the lanes
-are passed over without reading them. Rows that came back at start are not known, nor those of further groups where a
-page has very many: these are read.
+Recorded while a message that becomes a row is still in memory. Rows of groups that may have no more messages in the
+lanes are skipped without reading them. The groups of rows recovered at start are unknown, and those of further groups
+in a page with very many: these are read.
 """
 
 from __future__ import annotations
@@ -21,22 +21,29 @@ if TYPE_CHECKING:
     from annulet.residency.rows import Rows
 
 BY_GROUP: Final = ("",)
-"""What these columns say, where others name properties: none has an empty name."""
+"""The name of these columns, where others name properties: no property has an empty name."""
 
 CODES_MAX: Final = 256
-"""Codes of a page: one byte each. The first says that the row has to be read; of more groups than the rest that of each
-row is found out by reading it. The names of so many take half a byte a row."""
+"""Codes of a page: one byte each.
+
+The first means that the row has to be read; with more groups than the others, the groups of the remaining rows are
+read. The names of this many take half a byte a row.
+"""
 
 NAMES_CHARACTERS_MAX: Final = PAGE_ITEMS_MAX
-"""Characters of a page's names, one a row: where each message has a group of its own no other page shares their texts.
-Names that do not fit any more have no code. With some 60 bytes of each text beside them that is 5 bytes a row or so."""
+"""Characters of a page's names, one a row: if each message has a different group, no other page shares their texts.
+
+Names beyond this have no code. With about 60 bytes of overhead per text this is about 5 bytes a row.
+"""
 
 TEXTS_MAX: Final = 4 * CODES_MAX
-"""Texts of names that a queue's pages share, about 100 KB; then it begins anew. Not ``sys.intern``: CPython 3.12 keeps
-what that was given for ever, before 3.12.7."""
+"""Texts of names shared by a queue's pages, about 100 KB; then the table is cleared.
+
+Not ``sys.intern``: CPython 3.12 before 3.12.7 never releases interned texts.
+"""
 
 PASSED_TIMES: Final = 16
-"""Times as many rows are looked at where nothing has to be read: of a full look that is a page, some 0.5 ms."""
+"""Factor for the rows of a scan that reads nothing: for a full scan that is a page, about 0.5 ms."""
 
 
 class GroupColumn(RowColumns):
@@ -51,7 +58,7 @@ class GroupColumn(RowColumns):
         self._column = bytearray()
 
     def append(self, entries: Sequence[QueueEntry], table: GroupTable, texts: dict[str, str]) -> None:
-        """Take in the next rows. ``texts``: what the pages of the queue share, at most ``TEXTS_MAX`` before."""
+        """Add the next rows. ``texts``: the table shared by the pages of the queue, at most ``TEXTS_MAX`` before."""
         self._add_places([entry.sequence for entry in entries])
         names = table.names_of([entry.message for entry in entries])
         codes = {name: code for code, name in enumerate(self._groups)}

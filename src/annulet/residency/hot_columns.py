@@ -1,7 +1,7 @@
-"""What the rows of a queue have in its hot properties: 4 bytes for each row and property, beside the page of the row.
+"""The hot properties of a queue's rows: 4 bytes for each row and property, beside the page of the row.
 
-Rows that came back at start are not known: the first walk that needs it reads them, and notes what it finds. So are
-those whose queue has other hot properties since.
+Those of rows recovered at start are unknown: the first walk that needs them reads the rows, and records the values. The
+same applies to rows from before a change of the hot properties.
 """
 
 from __future__ import annotations
@@ -30,13 +30,15 @@ SEARCHES_MAX: Final = 64
 """Searches for a code in a page that one look does, 20 µs each: about as long as reading the messages of a look."""
 
 SINGLY_MAX: Final = 16
-"""Codes of a column that are searched for one by one; looking at each code of the page takes as long as so many. Each
-consumer may want another value, and what a look takes must not grow with their number."""
+"""Codes of a column that are searched one by one; examining each code of the page takes as long as this many.
+
+Each consumer may need another value, and the time of a scan must not grow with their number.
+"""
 
 
 KINDS_MAX: Final = 16
-"""Different codes of a column that are noted: some 1.5 KB a page at most, and what is a state, a type or a region has
-no more values. A page without the code that is sought is passed over then in a quarter of the time a search takes."""
+"""Different codes of a column that are recorded: at most about 1.5 KB a page, and states, types or regions have no more
+values. A page without the required code is then skipped in a quarter of the time of a search."""
 
 
 class HotColumns(RowColumns):
@@ -46,13 +48,13 @@ class HotColumns(RowColumns):
 
     def __init__(self, names: tuple[str, ...]) -> None:
         super().__init__(names)
-        self.unknown = 0  # rows nobody has asked
+        self.unknown = 0  # rows with unknown values
         self._columns = [bytearray() for _ in names]
         self._kinds: list[set[int] | None] = [set() for _ in names]  # but for UNKNOWN; None: too many
 
     @classmethod
     def unread(cls, names: tuple[str, ...], page: Page) -> HotColumns:
-        """Return those of a page whose rows nobody has asked."""
+        """Return the sequences of a page's rows with unknown values."""
         made = cls(names)
         sequences = page.peek(PAGE_ITEMS_MAX).sequences
         made._add(sequences, [UNKNOWN * len(sequences)] * len(names))
@@ -85,7 +87,7 @@ class HotColumns(RowColumns):
         return kinds is not None and int.from_bytes(code, byteorder) not in kinds
 
     def learn(self, entries: Sequence[QueueEntry]) -> None:
-        """Note what rows have that were read."""
+        """Record the values of rows that were read."""
         codes = codes_of([entry.message for entry in entries], self.names)
         self._note_kinds(codes)
         for number, entry in enumerate(entries):
@@ -97,12 +99,13 @@ class HotColumns(RowColumns):
                 column[place:behind] = some[start : start + CODE_BYTES]
 
     def find(self, alternatives: Sequence[list[Term]], sequence: int, most: int) -> tuple[list[int], int]:
-        """Return the sequences of rows from ``sequence`` on that may have what one of the alternatives demands.
+        """Return the sequences of rows from ``sequence`` on that may have the values required by one of the
+        alternatives.
 
-        And the sequence before which there are no others, 0 for none at all: at most so many are looked at.
+        Also the sequence before which there are no others, 0 for none at all: at most ``limit`` are examined.
         """
         first = self.place_from(sequence)
-        demanded: dict[int, dict[bytes, list[list[Term]]]] = {}  # what else those demand whose first term has a code
+        demanded: dict[int, dict[bytes, list[list[Term]]]] = {}  # the other terms of those whose first term has a code
         for terms in alternatives:
             index, codes = terms[0]
             of_column = demanded.setdefault(index, {})
@@ -172,15 +175,15 @@ class HotRows:
     """The hot columns of all pages of a queue."""
 
     def __init__(self, queue: Queue, load_bytes: int) -> None:
-        """``load_bytes``: body bytes of one look at most, by the average of the page."""
+        """``load_bytes``: largest body bytes of one scan, by the average of the page."""
         self._queue = queue
         self._load_bytes = load_bytes
         self._texts: dict[str, str] = {}  # names of groups, which pages share
 
     def _names(self) -> tuple[str, ...]:
-        """Return what rows that come now are to be known by: nothing where nobody looks for it.
+        """Return the properties to record for new rows: none if they are not used.
 
-        Rows of a sorted queue come and go in the middle of their pages, which columns do not.
+        Rows of a sorted queue are inserted and removed in the middle of their pages, which columns do not support.
         """
         queue = self._queue
         if queue.lanes is not None and queue.lanes.groups is not None:
@@ -188,11 +191,11 @@ class HotRows:
         return () if queue.ranker.sorts else queue.settings.hot_properties
 
     def fits(self, page: Page) -> bool:
-        """Say whether the page has the columns that rows that come now need."""
+        """Return whether the page has the columns that new rows need."""
         return (() if page.hot is None else page.hot.names) == self._names()
 
     def note(self, page: Page, entries: Sequence[QueueEntry]) -> None:
-        """Take in what became the last items of a page, which is new or :meth:`fits`."""
+        """Add the new last items of a page, which is new or :meth:`fits`."""
         names = self._names()
         if not names:
             return
@@ -213,10 +216,11 @@ class HotRows:
     def find(
         self, pages: Sequence[Page], index: int, sequence: int, messages: int, alternatives: Sequence[list[Term]]
     ) -> tuple[int, Rows, int]:
-        """Look from a page on for items from ``sequence`` on that may have what one of the alternatives demands.
+        """Search from a page on for items from ``sequence`` on that may have the values required by one of the
+        alternatives.
 
-        Returns the page that has the next of them, or to which it came, up to ``messages`` of its items, and the
-        sequence before which there are no others.
+        Returns the page with the next of them, or the page reached, up to ``messages`` of its items, and the sequence
+        before which there are no others.
         """
         columns: dict[int, int] = {}
         for terms in alternatives:
@@ -240,7 +244,7 @@ class HotRows:
     def with_room(
         self, page: Page, sequence: int, messages: int, most: int, full: Callable[[str], bool]
     ) -> tuple[Rows, int, dict[str, list[int]]]:
-        """Look at items of a page from ``sequence`` on for those that may be of a group that is not ``full``.
+        """Search the items of a page from ``sequence`` on for those that may be of a group that is not ``full``.
 
         Returns up to ``most`` of them, the sequence before which there are no others, and by their groups the
         sequences of those that were passed.
@@ -248,18 +252,18 @@ class HotRows:
         column = page.hot
         if isinstance(column, GroupColumn):
             found = column.with_room(page.peek_from(sequence, messages), most, full)
-            if len(found[0]) == most:  # as where nothing stalls: what is behind need not be looked at
+            if len(found[0]) == most:  # as without stalled groups: later rows need not be examined
                 return found
             return column.with_room(page.peek_from(sequence, PASSED_TIMES * messages), most, full)
         rows = page.peek_from(sequence, most)
         return rows, rows.sequences[-1] + 1, {}
 
     def knows(self, page: Page) -> bool:
-        """Say whether all rows of a page were asked."""
+        """Return whether the values of all rows of a page are known."""
         return isinstance(page.hot, HotColumns) and self.fits(page) and not page.hot.unknown
 
     def learn(self, page: Page, entries: Sequence[QueueEntry]) -> None:
-        """Note what rows of a page have that were read."""
+        """Record the values of a page's rows that were read."""
         column = page.hot
         if not isinstance(column, HotColumns) or not self.fits(page):
             column = page.hot = HotColumns.unread(self._names(), page)

@@ -1,7 +1,7 @@
-"""Rows that come among those of a page: in sorted queues what goes to disk is not what came last.
+"""Inserting rows into a page: in sorted queues the paged messages are not the latest ones.
 
-Pages of sorted queues have no entries among their rows, and know of all their rows when these expire. Into those of
-other queues comes what was delivered and is given back while its neighbours are rows.
+Pages of sorted queues have no entries among their rows, and have the expiry times of all their rows. In other queues,
+delivered messages are inserted when they return while their neighbours are rows.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def insert_row(page: Page, entry: QueueEntry, partial: dict[tuple[str, int, int], int] | None = None) -> bool:
-    """Make a row of an entry where its sequence stands; say whether the page takes it.
+    """Make a row of an entry at the place of its sequence; return whether the page accepts it.
 
-    Not when it is full, knows as many origins, or when sequence or record are below all that the page can have.
+    It refuses if it is full, has too many origins, or sequence or record are below all that the page can have.
     ``partial``: :meth:`Page.partial_origins` from before the first of several insertions, which are kept up to date.
     """
     message = entry.message
@@ -64,7 +64,7 @@ def insert_row(page: Page, entry: QueueEntry, partial: dict[tuple[str, int, int]
 
 
 def _ends_before(page: Page, run: int, sequence: int, record: int, mark: int) -> bool:
-    """Say whether a row goes on with a run."""
+    """Return whether a row continues a run."""
     length = page._lengths[run]
     return (
         page._sequences[run] + length == sequence and page._records[run] + length == record and page._marks[run] == mark
@@ -72,7 +72,7 @@ def _ends_before(page: Page, run: int, sequence: int, record: int, mark: int) ->
 
 
 def _forget_taken(page: Page) -> None:
-    """Let the first row that was not taken stand first."""
+    """Move the first remaining row to the front."""
     run, start = page._run, page._run_start
     del page._kept[: page._next_kept]
     page._next_kept = 0
@@ -83,13 +83,13 @@ def _forget_taken(page: Page) -> None:
         page._records[0] += start
         page._lengths[0] -= start
     page._run = page._run_start = 0
-    page._seen = page.items  # what takes in more behind the last row counts it
+    page._seen = page.items  # appending behind the last row counts it
 
 
 def split(page: Page, sequence: int) -> Page | None:
-    """Take the rows behind the middle out of a page, or those from a sequence on if that is not 0; return theirs.
+    """Take the rows behind the middle out of a page, or those from a sequence on if it is not 0; return their page.
 
-    ``None`` when there are none on one side: what grows by one from row to row has no middle.
+    ``None`` if one side would be empty: a single run of rows has no middle.
     """
     _forget_taken(page)
     run = bisect_left(page._sequences, sequence - page._base_sequence) if sequence else len(page._sequences) // 2

@@ -1,4 +1,4 @@
-"""How far the disk is asked ahead of the loads of one queue's pages."""
+"""Controls the read-ahead for the loads of one queue's pages."""
 
 from __future__ import annotations
 
@@ -15,24 +15,28 @@ if TYPE_CHECKING:
     from annulet.residency.page import Page
 
 PREFETCH_LOADS: Final = 4
-"""Loads that the disk is asked for together: of 1 KiB messages 1 MiB, 5 ms of a drain at 200,000 a second."""
+"""Loads that are requested together: 1 MiB of 1 KiB messages, 5 ms of a drain at 200,000 a second."""
 
 LOAD_BYTES_MAX: Final = 512 << 10
-"""Bytes of bodies that count as one load here, at most: twice those of 1 KiB messages. Larger ones come in loads of up
-to 1 MiB, and the next twelve would be more than is read ahead for all queues."""
+"""Most bytes of bodies that count as one load here: twice those of 1 KiB messages.
+
+Larger ones are loaded in up to 1 MiB, and the next twelve would exceed the read-ahead of all queues.
+"""
 
 AHEAD_LOADS: Final = 2 * PREFETCH_LOADS
-"""Loads that are left of what the disk was asked for when it is asked again. The thread that reads waits for a pause of
-the event loop to begin and for another to hand over, 5 ms each: with one such part at hand every seventh load of a fast
-drain came before its part was there, with two one of 300."""
+"""Requested loads that are left when more are requested.
+
+The reading thread waits for a pause of the event loop to begin and for another to pass its result on, 5 ms each: with
+one part ready every seventh load of a fast drain was too early, with two one of 300.
+"""
 
 
 class LoadAhead:
-    """Asks ``reader`` for what loads of some pages come to, and for more the longer they go on.
+    """Requests the next loads of some pages from ``reader``, and more the longer they continue.
 
-    A queue that is served slowly never uses what was read for it before it is dropped: the disk is asked for one load.
+    A queue that is served slowly never uses its read-ahead before it is dropped: only one load is requested.
 
-    ``wake``: has the queue served, is called by the thread that reads. ``None``: nobody has, so nobody waits for that.
+    ``wake``: called by the reading thread to serve the queue. ``None``: there is no waiting.
     """
 
     def __init__(self, reader: MessageReader, wake: Callable[[], None] | None = None) -> None:
@@ -40,26 +44,26 @@ class LoadAhead:
         self.wake = wake
         self._stretch: Stretch | None = None  # the last one that a thread reads
         self._stretches: deque[tuple[int, int, Stretch]] = deque()  # perhaps not read yet: from which sequence, up to
-        self._awaited: Stretch | None = None  # one of them, whose end somebody is told
-        self._rows = 0  # asked for, and not loaded yet
-        self._left = 0  # so many loads may be left when the disk is asked again
-        self._upto = 0  # sequence of the first row it was not asked for
-        self._together = PREFETCH_LOADS  # the disk is asked for
+        self._awaited: Stretch | None = None  # one of them, whose end is reported
+        self._rows = 0  # requested, and not loaded yet
+        self._left = 0  # loads that may be left when more are requested
+        self._upto = 0  # sequence of the first row not requested
+        self._together = PREFETCH_LOADS  # loads to request
 
     def restart(self) -> None:
-        """Ask for the first rows again: others stand before them now."""
+        """Request the first rows again: others are before them now."""
         self._rows = self._upto = 0
         self._stretches.clear()
         self._awaited = None
 
     def loaded(self, rows: int, pages: deque[Page], items_of: Callable[[Page], int]) -> None:
-        """Note that a load brought so many rows, and ask for what is behind it."""
+        """Note the number of loaded rows, and request the rows behind them."""
         self._rows -= rows
         self._left = min(self._left + PREFETCH_LOADS, AHEAD_LOADS)
         self.ask(pages, items_of)
 
     def ask(self, pages: deque[Page], items_of: Callable[[Page], int]) -> None:
-        """Have the disk read what the next loads come to, as far as a page goes, unless it was asked for enough.
+        """Request the next loads, up to the end of a page, unless enough are requested.
 
         ``items_of``: how many items are one load from a page.
         """
@@ -90,7 +94,7 @@ class LoadAhead:
                 self._stretches.append((before, upto, self._stretch))
 
     def coming(self, pages: deque[Page]) -> bool:
-        """Say whether a thread is reading what the next load begins with, and will have the queue served then."""
+        """Return whether a thread is reading the start of the next load, and will then serve the queue."""
         if self.wake is None or not pages:
             return False
         if self.awaits_read():
@@ -107,11 +111,11 @@ class LoadAhead:
         return True
 
     def awaits_read(self) -> bool:
-        """Say whether who was told that it is coming waits for the thread still."""
+        """Return whether a load still waits for the thread."""
         return self._awaited is not None and not self._awaited.ended
 
     def _let_go_before(self, sequence: int) -> None:
-        """Forget what the thread was asked for that has been loaded, or has left otherwise."""
+        """Forget requests for rows that have been loaded or removed."""
         while self._stretches and self._stretches[0][1] <= sequence:
             self._stretches.popleft()
 
@@ -122,5 +126,5 @@ def _items_ahead(page: Page, items_of: Callable[[Page], int]) -> int:
 
 
 def last_sequence_of(page: Page) -> int:
-    """Return what pages are searched by."""
+    """Return the search key of a page."""
     return page.last_sequence

@@ -1,4 +1,4 @@
-"""From rows back to entries: what the log gives is made into the message and the entry it was."""
+"""Converts rows back to entries: restores message and entry from the log."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ class StoredMessage(Protocol):
 
 
 class Stretch(Protocol):
-    """What a thread was asked to read ahead."""
+    """A read-ahead request of a thread."""
 
     ended: bool
     """The thread is done, whether it could read it or not."""
 
     @property
     def dropped(self) -> bool:
-        """Say that nobody came for it in time: it has to be asked for again."""
+        """Return whether it was not used in time, so that it has to be requested again."""
 
     def tell(self, then: Callable[[], None]) -> bool:
         """Have the thread call ``then`` when it is done; ``False`` when it is, and there is no need."""
@@ -84,7 +84,7 @@ class MessageReader(Protocol):
     ) -> list[Message | None]:
         """Return the messages of a queue's rows, made with these origins. ``None`` and ``OSError`` as above.
 
-        Ranges of ``records`` and ``sequences`` save a look at each number.
+        Ranges of ``records`` and ``sequences`` avoid a loop over the numbers.
         """
 
     def fitting(self, records: Sequence[int], size: int) -> int:
@@ -100,13 +100,13 @@ def read_singly(reader: MessageReader, records: Sequence[int]) -> list[StoredMes
     for record in records:
         try:
             found.append(reader.read([record])[0])
-        except OSError:  # the caller says what is missing, and why
+        except OSError:  # the caller reports the missing ones and the reason
             found.append(None)
     return found
 
 
 def fitting(reader: MessageReader, rows: Rows, size: int) -> Rows:
-    """Return the first of these rows, as many as come with ``size`` bytes read; one always does."""
+    """Return the first of these rows, as many as ``size`` bytes contain; at least one."""
     records = rows.records if rows.plain else [record for record in rows.records if record]
     left = reader.fitting(records, size) if records else 0
     if left == len(records):
@@ -157,7 +157,7 @@ def plain_entries_of(queue: Queue, rows: Rows, messages: Sequence[Message | None
 def entries_of(queue: Queue, rows: Rows, stored: Sequence[StoredMessage | None]) -> tuple[list[QueueEntry], int]:
     """Return the entries of ``rows`` and the body bytes read. ``stored`` are the messages of the rows that have one.
 
-    A record that is not the one this queue put there counts as damaged.
+    A record of another message counts as damaged.
     """
     entries: list[QueueEntry] = []
     size = 0
@@ -198,7 +198,7 @@ def with_needles(
 ) -> tuple[Rows, list[StoredMessage | None]]:
     """Leave out the rows of sound messages whose header lacks something of each of ``needles``.
 
-    Only where its view says that texts stand there verbatim.
+    Only if its view declares that texts are stored verbatim.
     """
     left = type(rows)()
     kept: list[StoredMessage | None] = []

@@ -1,4 +1,4 @@
-"""Taking note of what arrives: done for each stored message, so it is compiled and does as little as it can."""
+"""Noting arrivals: done for each stored message, so it is compiled and does as little as possible."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ if TYPE_CHECKING:
     from annulet.core.queue import Queue
 
 FLOOR_BYTES: Final = 1 << 20
-"""A queue below this is never asked to page: its next messages stay in memory whatever others do."""
+"""A queue below this never has to page: its next messages stay in memory whatever other queues use."""
 
 FLOOR_MESSAGES: Final = 1024
 """The same for very small messages, of which 1 MiB is not much."""
 
 
 class ArrivalNotes:
-    """The queues that may have grown too large since the last look."""
+    """The queues that may have grown too large since the last check."""
 
     def __init__(self) -> None:
         self.floor = FLOOR_BYTES  # bytes from which on a queue is worth a measure, see small_queues, which sets both
         self.floor_messages = FLOOR_MESSAGES
-        # Bytes by the account of what came to queues that held less than the floor, and that no round of small_queues
-        # has seen for sure. Others keep no more than that, as was expected of them; a deep one would begin rounds all
-        # the time.
+        # Bytes by the account of arrivals at queues below the floor that possibly no round of small_queues has counted.
+        # Other queues keep at most the floor, as expected; a deep one would start rounds all the time.
         self.arrived = 0
         self.queues: set[Queue] = set()
         self.records: dict[Queue, int] = {}  # the newest record of queues with some that may not be written yet
@@ -55,11 +54,11 @@ class ArrivalNotes:
             self.queues.add(queue)
             self.records[queue] = entry.message.record
             bodies = queue.bodies
-            if bodies is not None and not (bodies.rows and may_be_row(entry)):  # what rows take care of, it passes over
+            if bodies is not None and not (bodies.rows and may_be_row(entry)):  # it skips those that can become rows
                 bodies.note(entry)
 
     def take_written(self, durable_record: int) -> list[Queue]:
-        """Return the queues of which all that was noted stands below this record by now, each once."""
+        """Return the queues whose noted messages are all below this record by now, each once."""
         written = [queue for queue, record in self.records.items() if record < durable_record]
         for queue in written:
             del self.records[queue]
@@ -67,5 +66,5 @@ class ArrivalNotes:
 
 
 def messages_of(floor: int) -> int:
-    """Return how many messages a queue may have that is below the floor of so many bytes."""
+    """Return how many messages a queue below the floor of this many bytes may have."""
     return FLOOR_MESSAGES * floor // FLOOR_BYTES

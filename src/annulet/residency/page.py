@@ -1,9 +1,9 @@
 """A page: some thousand rows of a queue in a few arrays.
 
-A row is the sequence of a message in its queue, its record in the log, its origin, whether it came back once and how
-often deliveries of it did. Both
-numbers mostly grow by one from row to row, so a page holds runs: 12 bytes for each, and one run for a queue that had
-the log to itself. Entries of which the log does not know everything stay among the rows as the objects they are.
+A row is the sequence of a message in its queue, its record in the log, its origin, whether it was returned, and its
+number of returned deliveries. Both numbers mostly grow by one from row to row, so a page holds runs: 12 bytes for each,
+and one run for a queue that had the log to itself. Entries with state that is not in the log stay among the rows as
+objects.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PAGE_ITEMS_MAX: Final = 4096
 """Items of one page: lengths of runs and marks fit 16 bits with room to spare."""
 
 ORIGINS_MAX: Final = 64
-"""Origins a page keeps whole. A message beyond them keeps publisher and connection; the log knows the rest."""
+"""Origins a page keeps whole. A message beyond them keeps publisher and connection; the log has the rest."""
 
 
 class Page(Runs):
@@ -62,7 +62,7 @@ class Page(Runs):
     )
 
     def __init__(self, sequence: int, record: int, column: str) -> None:
-        """Make an empty page whose columns, of arrays' type ``column``, hold differences to these numbers."""
+        """Make an empty page whose columns, arrays of type ``column``, contain differences to these numbers."""
         super().__init__(sequence, record, column)
         self.highest_record = 0
         self._kept: list[QueueEntry | None] = []
@@ -76,13 +76,13 @@ class Page(Runs):
         self.redelivered_upto = 0
         self.facts: RowFacts | None = None  # of rows that may expire
         self.due = NEVER  # no row expires before this time and sequence
-        self.hot: RowColumns | None = None  # what its rows have in the queue's hot properties, or their groups
+        self.hot: RowColumns | None = None  # the hot properties or groups of its rows
 
     @classmethod
     def of(cls, entries: list[QueueEntry], kept: bytearray, *, timed: bool = False) -> Page:
         """Return a page of these entries, those with a 1 in ``kept`` as the objects they are.
 
-        ``timed``: it keeps what the expiry of its rows needs.
+        ``timed``: it keeps the facts for the expiry of its rows.
         """
         assert 0 < len(entries) <= PAGE_ITEMS_MAX
         lowest, highest = records_of(entries, kept)
@@ -95,7 +95,7 @@ class Page(Runs):
 
     @classmethod
     def for_rows(cls, sequences: Sequence[int], records: Sequence[int], start: int, end: int) -> Page:
-        """Return an empty page that takes these rows from ``start`` to ``end``, at most ``PAGE_ITEMS_MAX``."""
+        """Return an empty page for these rows from ``start`` to ``end``, at most ``PAGE_ITEMS_MAX``."""
         span = max(sequences[end - 1] - sequences[start], records[end - 1] - records[start])
         return Page(sequences[start], records[start], column_for(span))
 
@@ -134,7 +134,7 @@ class Page(Runs):
             next_record = self._base_record + self._records[-1] + self._lengths[-1]
             last_mark = self._marks[-1]
         last_origin: Origin | None = None
-        longer: i64 = 0  # rows that the last run is to have more
+        longer: i64 = 0  # rows to be added to the last run
         size: i64 = 0
         facts = self.facts
         some_stay = 1 in kept
@@ -157,7 +157,7 @@ class Page(Runs):
             if entry.redelivered:
                 mark |= 1
                 self.redelivered_upto = sequence
-            if entry.delivery_count:  # of what a browser notes it may be any
+            if entry.delivery_count:  # for rows noted by a browser it may be any
                 mark |= min(entry.delivery_count, ROW_COUNT_MOST) << COUNT_SHIFT
             size += message.size
             if facts is not None:
@@ -173,7 +173,7 @@ class Page(Runs):
         self.bytes += size
 
     def room_for(self, sequences: Sequence[int], records: Sequence[int], start: int, end: int) -> int:
-        """Return how many of the ascending rows from ``start`` to ``end`` the page takes; 0 when one does not fit."""
+        """Return how many of the ascending rows from ``start`` to ``end`` the page accepts; 0 if one does not fit."""
         fits = self._records.typecode == "Q" or (
             sequences[end - 1] - self._base_sequence <= NARROW_MAX
             and records[end - 1] - self._base_record <= NARROW_MAX
@@ -192,7 +192,7 @@ class Page(Runs):
     ) -> None:
         """Take in the next rows, not more than there is :meth:`room_for`; ``size``: bytes of all their bodies.
 
-        ``counts``: how often deliveries of each came back; nothing where none did.
+        ``counts``: number of returned deliveries of each; empty for none.
         """
         count = len(sequences)
         if origins.count(origins[0]) == count:
@@ -252,7 +252,7 @@ class Page(Runs):
         return self._mark_of(origin, self.partial_origins() if partial is None else partial)
 
     def partial_origins(self) -> dict[tuple[str, int, int], int]:
-        """Return the indexes of the origins that are not whole, by what they still have. O(origins)."""
+        """Return the indexes of incomplete origins by their remaining fields. O(origins)."""
         return {
             (known.publisher, id(known.view), id(known.connection)): index + ORIGINS_MAX
             for index, known in enumerate(self._origins[ORIGINS_MAX:])
@@ -320,11 +320,11 @@ class Page(Runs):
         return self._rows(run, start, self._kept_before(run), limit)
 
     def share(self) -> None:
-        """Somebody reads it from now on: what there is stays; :meth:`take` and what is added behind do no harm."""
+        """Mark it as shared with a reader: its contents stay; :meth:`take` and appending are allowed."""
         self.shared = True
 
     def copy(self) -> Page:
-        """Return one like it that nobody else reads."""
+        """Return an unshared copy."""
         made = Page(self._base_sequence, self._base_record, self._records.typecode)
         made._sequences, made._records = self._sequences[:], self._records[:]
         made._lengths, made._marks = self._lengths[:], self._marks[:]
@@ -408,7 +408,7 @@ class Page(Runs):
         return found
 
     def _add_to(self, found: Rows, sequence: int, record: int, length: int, mark: int) -> None:
-        """Add rows of a run to what was found."""
+        """Add rows of a run to the result."""
         origin = (mark & ORIGIN_MASK) >> 1
         found.add_rows(
             sequence,
@@ -444,7 +444,7 @@ class Page(Runs):
         return found
 
     def take(self, items: int) -> None:
-        """Forget the first so many items that were not taken; :attr:`bytes` is the caller's."""
+        """Drop the first items that were not taken; the caller updates :attr:`bytes`."""
         left = items
         self.items -= left
         while left:
@@ -464,7 +464,7 @@ class Page(Runs):
                 self._run_start = 0
 
     def items_of(self, messages_max: int, bytes_max: int) -> int:
-        """Return how many of its items are about so many body bytes, by its average; at least 1."""
+        """Return how many of its items have about this many body bytes, by its average; at least 1."""
         if not self.rows:
             return messages_max
         average = max(1, self.bytes // self.rows)
@@ -475,5 +475,5 @@ class Page(Runs):
         return [entry for entry in self._kept if entry is not None]
 
     def sweep(self) -> None:
-        """Let go of removed entries; their places stay."""
+        """Release removed entries; their places stay."""
         self._kept = [None if entry is None or entry.state == REMOVED else entry for entry in self._kept]

@@ -1,7 +1,7 @@
 """The pages of one queue, and loading from them.
 
-A load takes some hundred rows from the front. Their bytes are in the page cache, as they were written not long ago, or
-have been read by a thread, which who hands messages out waits for: so the event loop does not wait for the disk.
+A load takes some hundred rows from the front. Their bytes are in the page cache, because they were written recently or
+read by a thread for which delivery waits: so the event loop does not wait for the disk.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class StoredQueueArea(QueueArea):
         wake: Callable[[], None] | None = None,
     ) -> None:
         super().__init__()
-        self._room, self._on_asked = room, ask_turn  # who calls the queue's scan; None: nobody, the caller does
+        self._room, self._on_asked = room, ask_turn  # calls the queue's scan; None: the caller does
         self._queue, self._reader, self._figures = queue, reader, figures
         self._reading = RowReading(queue, reader, figures)
         self._hot = HotRows(queue, LOAD_BYTES)
@@ -71,7 +71,7 @@ class StoredQueueArea(QueueArea):
         self._ends_wait = False  # while stalled: those that expire have to be read
         self._ahead = LoadAhead(reader, wake)
         self._search = SearchAhead(search, figures)
-        self._looked_ahead, self._barren = 0, True  # rows asked for ahead of looks; nothing was found at the last one
+        self._looked_ahead, self._barren = 0, True  # rows requested ahead of scans; the last one found nothing
 
     def add(self, entries: list[QueueEntry], kept: bytearray) -> None:
         """Make pages of the entries, or let the last one have them."""
@@ -109,7 +109,7 @@ class StoredQueueArea(QueueArea):
             self._times.note(page, self._pages)
 
     def add_among(self, entries: list[QueueEntry], kept: bytearray) -> list[QueueEntry]:
-        """Make pages of those that stand between pages; of the others each comes into the page it stands in."""
+        """Make pages of those between pages; insert the others into their pages."""
         self._ahead.restart()
         refused, taken = put_among(self, entries, kept)
         if self._queue.bodies is not None:
@@ -141,7 +141,7 @@ class StoredQueueArea(QueueArea):
         times: Sequence[tuple[int, int, int]] = (),
         counts: Sequence[int] = (),
     ) -> None:
-        """Add them to the last page as far as it takes them, and to new ones."""
+        """Add them to the last page as far as it accepts them, and to new ones."""
         start, end = 0, len(sequences)
         timed = bool(times)
         while start < end:
@@ -179,7 +179,7 @@ class StoredQueueArea(QueueArea):
         return self._pages[0].first_sequence
 
     def first_accepted_at(self) -> int:
-        """Ask who reads."""
+        """Delegate to the row reading."""
         return self._reading.first_accepted_at(self._pages)
 
     def accepted_at(self, sequence: int) -> int:
@@ -207,15 +207,15 @@ class StoredQueueArea(QueueArea):
         return entries
 
     def coming(self) -> bool:
-        """Ask who reads ahead."""
+        """Delegate to the read-ahead."""
         return not self.stalled and self._ahead.coming(self._pages)
 
     def awaits_read(self) -> bool:
-        """Ask who reads ahead."""
+        """Delegate to the read-ahead."""
         return self._ahead.awaits_read()
 
     def look_ahead(self) -> None:
-        """Have the disk read what the first loads come to."""
+        """Request the first loads from disk."""
         self._ahead.ask(self._pages, self._items_to_load)
 
     def skip(self, rows: int) -> int:
@@ -233,7 +233,7 @@ class StoredQueueArea(QueueArea):
         return page
 
     def _count_out(self, items: int, rows: int, size: int) -> None:
-        """Items of which so many were rows, with ``size`` body bytes, have left the pages."""
+        """Account for items that left the pages, of which this many were rows, with ``size`` body bytes."""
         self.items -= items
         self.rows -= rows
         self.bytes -= size
@@ -263,12 +263,12 @@ class StoredQueueArea(QueueArea):
         return all(page.facts is not None for page in self._pages if page.rows)
 
     def first_expiry(self, now: int) -> tuple[int, int]:
-        """Ask who knows the times of all pages."""
+        """Delegate to the times of all pages."""
         waits = self.stalled and self._ends_wait
         return NEVER if waits or not self.rows else self._times.first(now)
 
     def retime(self) -> None:
-        """Ask every page for what it knows, which is little work."""
+        """Combine the results of all pages, which is little work."""
         self._times.anew(self._pages)
 
     def take_expired(self, before: tuple[int, int], limit: int, *, read: bool) -> list[QueueEntry]:
@@ -277,7 +277,7 @@ class StoredQueueArea(QueueArea):
         return take_expired(self, before, limit, most_read=(LOAD_MESSAGES, LOAD_BYTES) if read else None)
 
     def take_ended(self, now: int, least: int) -> Ended | None:
-        """Ask who knows the times of all pages."""
+        """Delegate to the times of all pages."""
         self.lost = self.lost_bytes = 0
         page = self._times.ended(now, least)
         if page is None:
@@ -324,7 +324,7 @@ class StoredQueueArea(QueueArea):
                 return []
         if hot:
             index, rows, upto = self._hot.find(self._pages, index, sequence, messages, hot)
-            needles = []  # to be noted what they have the others are read as well
+            needles = []  # the others are read as well, to record their values
         elif full is not None:
             page = self._pages[index]
             most = min(messages, _items_to_look_at(page))
@@ -359,7 +359,7 @@ class StoredQueueArea(QueueArea):
         return entries
 
     def _pass_over(self, page: Page, sequence: int, needles: list[list[bytes]], messages: int) -> bool:
-        """Look at a run of rows together; say whether none can match, so that this was all."""
+        """Examine a run of rows together; return whether none can match, so that the scan is complete."""
         passed = self._reading.pass_over(page, sequence, needles, messages, LOAD_BYTES)
         if not passed:
             return False
@@ -370,7 +370,7 @@ class StoredQueueArea(QueueArea):
         return True
 
     def _prefetch_look(self, page: Page, rows: int) -> None:
-        """Have the disk read what the next looks will come to, as far as this page has it; one came to ``rows``."""
+        """Request the rows of the next scans from disk, as far as this page has them; one reached ``rows``."""
         self._looked_ahead -= rows
         if self._looked_ahead > 0 or self.looked_upto > page.last_sequence:
             return
@@ -398,7 +398,7 @@ class StoredQueueArea(QueueArea):
         page: Page | None = None
         before, bytes_before = self.rows, self.bytes
         for entry in entries:
-            if page is None or entry.sequence > page.last_sequence:  # looked for once: far from the ends that is long
+            if page is None or entry.sequence > page.last_sequence:  # searched once: far from the ends that takes long
                 page = self._own(bisect_left(self._pages, entry.sequence, key=last_sequence_of))
             rows = page.rows
             page.remove(entry.sequence)
@@ -417,7 +417,7 @@ class StoredQueueArea(QueueArea):
         return index < len(self._pages) and self._pages[index].has_row(sequence)
 
     def snapshot(self, entries: list[QueueEntry]) -> RowView:
-        """Share the pages with who walks: what is taken from them stays readable, what changes them makes a copy."""
+        """Share the pages with a walk: taken items stay readable, changes make a copy."""
         for page in self._pages:
             page.share()
         stretches = [(page, page.first_sequence, page.last_sequence) for page in self._pages]
@@ -433,13 +433,13 @@ class StoredQueueArea(QueueArea):
         return page
 
     def ask_turn(self) -> None:
-        """Ask who has the turns, once until the next one."""
+        """Request a turn, once until the next one."""
         if self._on_asked is not None and not self._queue.turn_asked:
             self._queue.turn_asked = True
             self._on_asked(self._queue)
 
     def _forget_bytes_of_damaged(self, page: Page) -> None:
-        """Whatever bytes a page without rows has left belonged to damaged ones."""
+        """Any bytes that a page without rows has left belonged to damaged ones."""
         if not page.rows:
             self.lost_bytes += page.bytes
             self.bytes -= page.bytes
@@ -455,12 +455,12 @@ class StoredQueueArea(QueueArea):
         return [entry for page in self._pages for entry in page.kept()]
 
     def sweep(self) -> None:
-        """Let go of removed entries."""
+        """Release removed entries."""
         for page in self._pages:
             page.sweep()
 
     def room(self) -> int:
-        """Ask who knows how much memory is left."""
+        """Return the remaining memory."""
         return self._room()
 
     def counted_ranges(self) -> list[tuple[int, int]]:
@@ -468,7 +468,7 @@ class StoredQueueArea(QueueArea):
         return [stretch for page in self._pages for stretch in page.counted_ranges()]
 
     def redelivered_ranges(self) -> Iterator[tuple[int, int]]:
-        """Ask every page on which a row came back."""
+        """Collect the returned rows of all pages."""
         for page in self._pages:
             if page.rows and page.redelivered_upto:
                 yield from page.redelivered_ranges()
@@ -496,4 +496,4 @@ class StoredQueueArea(QueueArea):
 
 
 def _items_to_look_at(page: Page) -> int:
-    return page.items_of(LOAD_MESSAGES, LOAD_BYTES)  # however little a front may have: they do not stay
+    return page.items_of(LOAD_MESSAGES, LOAD_BYTES)  # even if the front may be small: they do not stay

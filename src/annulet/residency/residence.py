@@ -1,9 +1,9 @@
 """Where the bodies in memory are, in the words of the design (its §2.1: D, T, P and H).
 
-The broker keeps one structure where the design has several: the front of a queue is what consumers are given directly,
-or, while nobody is there, the head that waits for the first of them; all else in memory is late. So the four figures
-are read off the structure. What is being loaded (L) is on the loop and never waits; what was read for browsers is in
-:attr:`annulet.residency.bodies.BodyStore.ahead_bytes`.
+The broker keeps one structure where the design has several: the front of a queue is delivered directly to consumers,
+or, without consumers, is the head that waits for the first of them; everything else in memory is late. So the four
+figures are derived from the structure. Messages being loaded (L) are on the loop and never wait; bodies read for
+browsers are in :attr:`annulet.residency.bodies.BodyStore.ahead_bytes`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Residence:
     in_delivery: int = 0  # D: with consumers that have not settled them
     direct: int = 0  # T: up to the target list's watermark, with a consumer there to take them
     late: int = 0  # P, the PendingCache: behind that, scheduled messages included
-    head: int = 0  # H, the HeadQueueCache: what would be direct, with nobody there
+    head: int = 0  # H, the HeadQueueCache: the same as direct, without a consumer
 
     @property
     def total(self) -> int:
@@ -47,7 +47,7 @@ class Residence:
 
 
 def residence_of(queue: Queue, bounds: FrontBounds | None = None) -> Residence:
-    """Look at one queue; some 0.1 ms, whatever its depth. All zero for a queue that was deleted.
+    """Measure one queue; about 0.1 ms, at any depth. All zero for a deleted queue.
 
     ``bounds``: those of its front; as of one that has the whole floor unless given.
     """

@@ -1,4 +1,4 @@
-"""Where the rows of a page stand in columns beside it, which say something of each row."""
+"""Positions of a page's rows in the columns beside it, which have one value per row."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RowColumns:
-    """Columns of one page. They only grow: rows that have left the page keep their places. ``names``: what they say."""
+    """Columns of one page.
+
+    They only grow: rows that have left the page keep their places. ``names``: the names of the columns.
+    """
 
     __slots__ = ("_count", "_places", "_sequences", "names")
 

@@ -1,4 +1,4 @@
-"""Taking out of the pages of an area what has expired, row by row."""
+"""Taking expired rows out of the pages of an area."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from annulet.residency.rows import Rows
 
 PAGES_AT_ONCE: Final = 4
-"""Pages of which expired rows are taken together: each may have to be put in order before, 1 ms of the loop."""
+"""Pages from which expired rows are taken together: each may have to be sorted before, 1 ms of the loop."""
 
 
 def take_expired(
@@ -45,7 +45,7 @@ def take_expired(
 
 
 def _read_expired(area: StoredQueueArea, page: Page, rows: Rows) -> list[QueueEntry]:
-    """Take rows with all there is to know of them; none when the disk refuses, until the next retry."""
+    """Take rows with all their facts; none when the disk refuses, until the next retry."""
     facts = page.facts
     found = None if area.stalled else area._read(rows, rows.records, insist=False)
     area._ends_wait = found is None

@@ -1,8 +1,8 @@
-"""What a page knows of its rows so that they can expire without being read: times, sizes, priorities.
+"""The facts of a page's rows with which they can expire without being read: times, sizes, priorities.
 
-Kept where these change from one row to the next, at the sequence from which they hold. Times of acceptance take 16
-bytes there. Sizes, lives that senders gave and priorities take 8, 8 and 1 more, those of them that are not the same for
-all rows of a page: mostly senders give one life.
+Stored at each change from one row to the next, with the first sequence for which they apply. Times of acceptance take
+16 bytes there. Sizes, times to live of senders and priorities take 8, 8 and 1 more, if they are not the same for all
+rows of a page: mostly senders use one time to live.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from annulet.residency.page import Page
 
 NO_LIFE: Final = -1 << 62
-"""Stands for the life of a message whose sender gave it none; real ones may be negative."""
+"""Represents the time to live of a message without one; real ones may be negative."""
 
 _BEHIND: Final = 1 << 62
 """A sequence above all others."""
@@ -113,7 +113,7 @@ class Bounds:
     def bound(self, settings: QueueSettings) -> int:
         """Return a time (milliseconds since 1970) before which none of them expires; 0 when none ever does.
 
-        What the settings make of a time never decreases with it.
+        The expiry time by the settings is monotonic in this time.
         """
         return min([end for end in self._ends(settings, self.accepted_at, self.expires_at) if end], default=0)
 
@@ -123,7 +123,8 @@ class Bounds:
         return max(ends) if ends and all(ends) else 0
 
     def _ends(self, settings: QueueSettings, accepted_at: int, expires_at: int) -> list[int]:
-        """Return when rows of these times end: one with an end of its own, and one without, where there are such."""
+        """Return the expiry times for rows of these times: of one with its own time to live, and of one without, if
+        there are such."""
         ends = [time_of(settings, accepted_at, expires_at)] if expires_at else []
         if self.endless:
             ends.append(time_of(settings, accepted_at, 0))
@@ -140,8 +141,8 @@ class Bounds:
 class RowFacts:
     """When rows were accepted and end by their senders' will (milliseconds since 1970), body bytes and priorities.
 
-    And in what order they expire: by time, then by sequence. That is found out when the first of them is due, and takes
-    2 bytes for each change where it is not the order in which they stand.
+    Also their order of expiry: by time, then by sequence. It is computed when the first of them is due, and takes 2
+    bytes for each change if it differs from their order.
     """
 
     __slots__ = (
@@ -170,7 +171,7 @@ class RowFacts:
         self._settings: QueueSettings | None = None  # those the order is for; None: not known
 
     def note(self, sequence: int, accepted_at: int, size: int, priority: int, expires_at: int) -> None:
-        """Take in the next row. What is known from there on is of rows that have left."""
+        """Add the next row. Later facts belong to rows that have left."""
         self._settings = None
         if self._sequences and self._sequences[-1] >= sequence:
             self._choose(list(range(bisect_left(self._sequences, sequence))))
@@ -194,7 +195,7 @@ class RowFacts:
         self._new.note(accepted_at, expires_at)
 
     def insert(self, page: Page, sequence: int, accepted_at: int, size: int, priority: int, expires_at: int) -> None:
-        """Take in a row anywhere among those of ``page``, which has it by now; there are some."""
+        """Add a row anywhere among those of ``page``, which already has it and is not empty."""
         self._settings = None
         self._all.note(accepted_at, expires_at)
         self._new.note(accepted_at, expires_at)
@@ -226,7 +227,7 @@ class RowFacts:
         self._priorities.insert(place, priority)
 
     def keep(self, page: Page) -> None:
-        """Forget what is not of the rows ``page`` has left."""
+        """Drop the facts of rows that have left ``page``."""
         self._settings = None
         there = [page.next_row(sequence) for sequence in self._sequences]
         places = [place for place, row in enumerate(there) if 0 < row < self._behind(place)]
@@ -240,7 +241,7 @@ class RowFacts:
         self._sequences = array("Q", [self._sequences[place] for place in places])
 
     def of(self, sequence: int) -> tuple[int, int, int, int]:
-        """Return of a row when it was accepted, its size, its priority, and when its sender has it end, 0 for never."""
+        """Return time of acceptance, size, priority, and expiry time of the sender of a row, 0 for never."""
         place = max(0, bisect_right(self._sequences, sequence) - 1)
         return self._accepted[place], self._sizes.of(place), self._priorities.of(place), self._ends_at(place)
 
@@ -253,13 +254,13 @@ class RowFacts:
         return self._all.upper_bound(settings)
 
     def bound_of_new(self, settings: QueueSettings) -> int:
-        """Return a time before which no row expires that was taken in since this was asked last; 0 for never."""
+        """Return a time before which no row expires that was added since the last call; 0 for never."""
         at = self._new.bound(settings)
         self._new = Bounds()
         return at
 
     def note_all(self) -> None:
-        """Have all rows count as taken in since :meth:`bound_of_new` was asked last."""
+        """Let all rows count as added since the last call of :meth:`bound_of_new`."""
         self._new = self._all.copy()
 
     def first(self, page: Page, settings: QueueSettings) -> tuple[int, int]:
@@ -332,7 +333,7 @@ class RowFacts:
         return 0 if life == NO_LIFE else self._accepted[place] + life
 
     def _behind(self, place: int) -> int:
-        """Return the sequence from which the facts of a place do not hold any more."""
+        """Return the sequence from which the facts of a place no longer apply."""
         return self._sequences[place + 1] if place + 1 < len(self._sequences) else _BEHIND
 
     def copy(self) -> RowFacts:

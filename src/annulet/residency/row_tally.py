@@ -1,4 +1,4 @@
-"""How many rows of a page were sent where, told from its columns without reading any."""
+"""Counts the rows of a page by the address they were sent to, from its columns without reading any."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def tally(pages: Iterable[Page], name_of: Callable[[Origin], str], below: int) -
 
 
 def page_leaves(queue: Queue, page: Page) -> None:
-    """Tell who accounts for the rows of a page that leaves its queue together."""
+    """Pass the rows of a page that leaves its queue as a whole to the accounts."""
     if queue.accounts is not None:
         queue.accounts.rows_gone(queue, PageTally(page))
 
 
 class PageTally(QueueArea):
-    """One page that leaves its area, as an area that says no more than what is in it."""
+    """One page that leaves its area, presented as an area with just its contents."""
 
     def __init__(self, page: Page) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ def _tally_of(
     counts, unknown = _counts(page, [names[origin] for origin in whole], below)
     known = sum(counts.values())
     found: list[tuple[str, int, int]] = []
-    of_names = known + unknown  # what is left of these goes to the last name, so that none is lost
+    of_names = known + unknown  # the rest of these goes to the last name, so that none is lost
     for number, (name, count) in enumerate(counts.items(), 1):
         rows = of_names if number == len(counts) else count + unknown * count // known
         found.append((name, rows, page.bytes * rows // page.rows))

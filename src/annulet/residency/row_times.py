@@ -1,7 +1,7 @@
 """When the rows of a queue expire: its pages by the time of the first of their rows that does.
 
-A page stands here with a time before which none of its rows expires. What exactly its first is, and in what order the
-others follow, is found out when that time has come: most rows are consumed before.
+A page is listed with a time before which none of its rows expires. Its exact first time and the order of the others are
+computed when that time is reached: most rows are consumed before.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from annulet.residency.page import Page
 
 COMPACTION_MINIMUM: Final = 64
-"""Items of pages that are gone or stand here with another time, before the heap is made anew."""
+"""Items of removed pages, or of pages listed with another time, at which the heap is rebuilt."""
 
 
 class RowTimes:
@@ -27,7 +27,7 @@ class RowTimes:
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
-        self._heap: list[tuple[int, int, int, Page]] = []  # what page.due was; a number that tells alike ones apart
+        self._heap: list[tuple[int, int, int, Page]] = []  # the value of page.due; a number to break ties
         self._number = 0
 
     def note(self, page: Page, pages: Collection[Page]) -> None:
@@ -42,7 +42,7 @@ class RowTimes:
             self._compact(pages)
 
     def gone(self, pages: Collection[Page]) -> None:
-        """A page was used up, ``pages`` are left: what is gone does not stay in memory until its time."""
+        """A page was used up, ``pages`` are left: removed pages must not stay in memory until their time."""
         if len(self._heap) > 2 * len(pages):
             self._compact(pages)
 
@@ -68,7 +68,7 @@ class RowTimes:
         heapify(self._heap)
 
     def first(self, now: int) -> tuple[int, int]:
-        """Return a time and sequence before which no row expires, and one does by then if that is until ``now``."""
+        """Return a time and sequence before which no row expires; if it is until ``now``, a row expires then."""
         page = self.page(now)
         return NEVER if page is None else page.due
 
@@ -92,8 +92,8 @@ class RowTimes:
         return None
 
     def ended(self, now: int, least: int) -> Page | None:
-        """Return the page whose first row is the next to expire, if all of it has by ``now`` and so have ``least`` rows
-        of other pages; not one that keeps more than rows, or whose rows came back."""
+        """Return the page whose first row is the next to expire, if all of it has expired by ``now`` and so have
+        ``least`` rows of other pages; not one with kept entries or returned rows."""
         heap, settings = self._heap, self._queue.settings
         while heap and heap[0][3].due != heap[0][:2]:
             heappop(heap)
@@ -101,13 +101,13 @@ class RowTimes:
         if page is None or not _has_ended(page, settings, now) or page.items > page.rows or page.counted_ranges():
             return None
         behind = {page}
-        left = [0]  # places in the heap: of what stands below one that is not due nothing is
+        left = [0]  # places in the heap: below an item that is not due, none is
         while left and least > 0:
             place = left.pop()
             if place < len(heap) and heap[place][0] <= now:
                 left += 2 * place + 2, 2 * place + 1
                 other = heap[place][3]
-                if other.due != NEVER and other not in behind and _has_ended(other, settings, now):  # NEVER: it is gone
+                if other.due != NEVER and other not in behind and _has_ended(other, settings, now):  # NEVER: removed
                     behind.add(other)
                     least -= other.rows
         return page if least <= 0 else None
@@ -115,10 +115,11 @@ class RowTimes:
     def second(self) -> tuple[int, int]:
         """Return a time and sequence below which no row of any page but that of :meth:`page` expires."""
         at, sequence = min([item[:2] for item in self._heap[1:3]], default=NEVER)
-        return at, sequence + 1  # no row of that page has this very sequence, but the page may stand here twice
+        return at, sequence + 1  # no row of that page has exactly this sequence, but the page may be listed twice
 
     def taken(self, page: Page) -> None:
-        """Rows of the page that :meth:`page` returned last were taken: what follows is no earlier than what was."""
+        """Rows of the page last returned by :meth:`page` were taken: the remaining ones do not expire earlier than
+        those."""
         if not page.rows:
             page.due = NEVER
             heappop(self._heap)
@@ -126,7 +127,7 @@ class RowTimes:
             self._set(page, self._first_of(page))
 
     def _first_of(self, page: Page) -> tuple[int, int]:
-        """Return when the first row of a page that may have some expires, and count what that took."""
+        """Return the expiry time of the first row of a page that may have some, and count the work."""
         facts, settings, index = page.facts, self._queue.settings, self._queue.expiry
         assert facts is not None
         if index is not None:
@@ -151,5 +152,5 @@ class RowTimes:
 
 
 def _has_ended(page: Page, settings: QueueSettings, now: int) -> bool:
-    """Say that all rows a page has left have expired, without a look at each."""
+    """Mark all remaining rows of a page as expired, without examining each."""
     return page.rows > 0 and page.facts is not None and 0 < page.facts.upper_bound(settings) <= now

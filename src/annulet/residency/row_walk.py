@@ -1,4 +1,4 @@
-"""Reading the rows of a moment one slice after the other: what a browser does with each message of a deep queue."""
+"""Reading the rows of one instant slice by slice, as a browser of a deep queue does."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from annulet.residency.loader import MessageReader
 
 Stretch: TypeAlias = tuple[Page, int, int]
-"""A page with the first and the last sequence that is meant of it."""
+"""A page with the first and the last sequence of the covered part."""
 
 SLICES_PASSED_MAX: Final = 16
 """Slices passed over in one turn because consumers were faster: 4096 messages, 1 ms of the loop."""
@@ -36,7 +36,7 @@ class PageWalk(RowWalk):
         self._reader = reader
         self._slices = slices
         self._next: Rows | None = next(slices, None)
-        self._settled: list[int] = []  # of the read that is under way
+        self._settled: list[int] = []  # of the read in progress
         self._tell()
 
     def following(self) -> list[QueueEntry] | None:
@@ -58,9 +58,9 @@ class PageWalk(RowWalk):
         return entries
 
     def _unsettled(self) -> Rows | None:
-        """Return of the next slice what the queue is not done with, and make that the next; ``None`` for nothing.
+        """Return the unsettled part of the next slice, and advance; ``None`` at the end.
 
-        Slices of which nothing is left are passed over, so many in one turn.
+        Completely settled slices are skipped, a bounded number per turn.
         """
         reader, queue_id = self._reader, self._queue.queue_id
         for _ in range(SLICES_PASSED_MAX):
@@ -102,9 +102,9 @@ class PageWalk(RowWalk):
 
 
 def rows_of(stretches: list[Stretch], size: int) -> Iterator[Rows]:
-    """Yield the rows of some pages by ascending sequence, so many at once.
+    """Yield the rows of some pages by ascending sequence, in slices.
 
-    Pages that were passed are let go of, and ``stretches`` is emptied for that.
+    Processed pages are released, and ``stretches`` is emptied for that.
     """
     found = Rows()
     left = [(first, number, page, last) for number, (page, first, last) in enumerate(stretches)]
@@ -112,7 +112,7 @@ def rows_of(stretches: list[Stretch], size: int) -> Iterator[Rows]:
     heapify(left)
     while left:
         sequence, number, page, last = heappop(left)
-        bound = left[0][0] if left else BEHIND_ALL  # nothing of another page comes before it
+        bound = left[0][0] if left else BEHIND_ALL  # no row of another page precedes it
         rows = page.read_from(sequence, min(size - len(found), bound - sequence + 1))
         if not rows.sequences or rows.sequences[0] > last:
             continue
@@ -130,7 +130,7 @@ def rows_of(stretches: list[Stretch], size: int) -> Iterator[Rows]:
 
 
 def _take_in(found: Rows, rows: Rows, count: int) -> None:
-    """Add the first ``count`` items to what was found, but for what was kept."""
+    """Add the first ``count`` items to the result, without kept entries."""
     if not all(rows.records):
         rows = rows.chosen([place for place in range(count) if rows.records[place]])
         count = len(rows)

@@ -1,4 +1,4 @@
-"""A stretch of a page as it is handed to who reads it."""
+"""A part of a page as passed to its reader."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Rows:
         self.sequences: list[int] = []
         self.records: list[int] = []  # 0 = kept, or swept
         self.kept: list[QueueEntry | None] = []
-        self.origins: list[Origin | None] = []  # None for what was kept
+        self.origins: list[Origin | None] = []  # None for kept entries
         self.partial: list[bool] = []  # the origin lacks exchange and routing key
         self.redelivered: list[bool] = []
-        self.counts: list[int] = []  # deliveries that came back
+        self.counts: list[int] = []  # returned deliveries
         self.plain = True  # nothing was kept, and every origin is whole
         self.came_back = False  # some did
-        self.counted = False  # of some deliveries came back
+        self.counted = False  # some have returned deliveries
 
     def __len__(self) -> int:
         return len(self.sequences)
@@ -112,5 +112,6 @@ class Rows:
         self.counted = self.counted or other.counted
 
     def each(self) -> Iterator[tuple[int, int, Origin | None, bool, bool, int]]:
-        """Yield of each item sequence, record, origin, whether that is partial, whether it came back, and its count."""
+        """Yield for each item sequence, record, origin, whether that is partial, whether it was returned, and its
+        count."""
         return zip(self.sequences, self.records, self.origins, self.partial, self.redelivered, self.counts, strict=True)

@@ -1,8 +1,8 @@
-"""Runs of rows: what a page is made of.
+"""Runs of rows: the elements of a page.
 
 Sequences and records of neighbouring rows mostly grow by one, so a run of them is four numbers: the sequence and record
-of its first row, both as differences to those of the page, its length, and a mark that all its rows share: the index
-of their origin, whether they came back, and how often deliveries of them did.
+of its first row, both as differences to those of the page, its length, and a mark shared by all its rows: the index of
+their origin, whether they were returned, and their number of returned deliveries.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Runs:
         self._sequences: array[int] = array(column)  # of a run's first row, as differences
         self._records: array[int] = array(column)
         self._lengths: array[int] = array("H")  # 0: one item that was kept
-        self._marks: array[int] = array("H")  # by bits from the lowest: whether it came back, its origin, its count
+        self._marks: array[int] = array("H")  # by bits from the lowest: whether it was returned, its origin, its count
         self._run = 0  # the first that was not taken as a whole
-        self._run_start = 0  # where in it the first item that was not taken stands
+        self._run_start = 0  # index of its first item that was not taken
 
     def _append(self, sequence: int, record: int, length: int, mark: int) -> None:
         self._sequences.append(sequence - self._base_sequence)
@@ -55,13 +55,13 @@ class Runs:
             self._marks = array("I", self._marks)
 
     def _lengthen(self, longer: int) -> int:
-        """Let the last run have so many rows more; return 0."""
+        """Add this many rows to the last run; return 0."""
         if longer:
             self._lengths[-1] += longer
         return 0
 
     def _split(self, run: int, start: int) -> None:
-        """Take a row that is not the last out of a run."""
+        """Remove a row that is not the last from a run."""
         rest = self._lengths[run] - start - 1
         following = start + 1
         if start:
@@ -76,7 +76,7 @@ class Runs:
             self._lengths[run] = rest
 
     def counted_ranges(self) -> list[tuple[int, int]]:
-        """Return the first and last sequences of stretches of rows left of which deliveries came back."""
+        """Return the first and last sequences of ranges of remaining rows with returned deliveries."""
         found: list[tuple[int, int]] = []
         if self._marks.typecode == "H":  # no row ever had a count
             return found
@@ -90,9 +90,9 @@ class Runs:
         return found
 
     def redelivered_ranges(self) -> list[tuple[int, int]]:
-        """Return the first and last sequences of stretches of rows left that came back. None touches the next.
+        """Return the first and last sequences of ranges of remaining returned rows. No two ranges are adjacent.
 
-        O(runs), without a look at each where all rows came back alike and their sequences grow by one.
+        O(runs), without a loop if all rows have the same mark and their sequences grow by one.
         """
         found: list[tuple[int, int]] = []
         if self._all_came_back():
@@ -116,7 +116,7 @@ class Runs:
         return found
 
     def _all_came_back(self) -> bool:
-        """Say whether all items left are rows that came back, of one mark, none of whose sequences is missing."""
+        """Return whether all remaining items are returned rows of one mark with consecutive sequences."""
         run, marks = self._run, self._marks
         if run >= len(marks) or not marks[run] & 1 or marks[run + 1 :] != marks[run:-1]:
             return False
@@ -147,7 +147,7 @@ class Runs:
         del self._sequences[run], self._records[run], self._lengths[run], self._marks[run]
 
     def _find(self, sequence: int) -> tuple[int, int]:
-        """Return the last run that begins at or before ``sequence``, and how far behind its beginning that is."""
+        """Return the last run that begins at or before ``sequence``, and the distance from its beginning."""
         difference = sequence - self._base_sequence
         run = bisect_right(self._sequences, difference, self._run) - 1
         return run, difference - self._sequences[run]
@@ -192,7 +192,7 @@ def records_of(entries: list[QueueEntry], kept: bytearray) -> tuple[int, int]:
 
 
 def column_of(kind: str, numbers: list[int]) -> array[int]:
-    """Return numbers as an array of a type: without a look at each where all are equal, as marks and lengths may be."""
+    """Return numbers as an array of a type: without a loop if all are equal, as marks and lengths may be."""
     if numbers and numbers.count(numbers[0]) == len(numbers):
         return array(kind, numbers[:1]) * len(numbers)
     return array(kind, numbers)

@@ -1,9 +1,9 @@
-"""From how many bytes on a queue counts, when very many hold a little each (design V1, V7).
+"""The size from which a queue counts if very many queues have a little each (design V1, V7).
 
-The budget has queues measured with each window that are worth it, and not those below the floor: each takes little, ten
-thousand of them do not. So all queues are looked at in rounds, some with each tick, and at once when more came than the
-budget has room for. What they would keep in memory together, were the floor as high as can be, tells how high it
-may be. That depends on what waits and not on what is in memory of it, so the floor does not rise because queues paged.
+With each window the budget measures large queues, but not those below the floor: each takes little, but ten thousand of
+them take much. So all queues are examined in rounds, some with each tick, and at once when more arrived than the budget
+has room for. The memory they would use together with the highest possible floor determines how high it may be. This
+depends on all waiting messages, not only those in memory, so the floor does not rise because queues paged.
 """
 
 from __future__ import annotations
@@ -22,50 +22,56 @@ if TYPE_CHECKING:
     from annulet.residency.noting import ArrivalNotes
 
 LOOKED_AT: Final = 256
-"""Queues that are looked at with one tick, or in one turn of a round at once: some 2 ms of the loop. Ten thousand take
-forty ticks, ten seconds."""
+"""Queues examined with one tick, or in one turn of an immediate round: about 2 ms of the loop. Ten thousand take forty
+ticks, ten seconds."""
 
 FLOOR_LEAST: Final = 16 << 10
-"""Bytes. With less a queue would keep too few of its next messages to be worth a page. Beyond 16,000 queues with the
-default budget, or 64 for each MiB of it, it is exceeded by what these take."""
+"""Bytes.
+
+With less a queue would keep too few of its next messages to be worth a page. Beyond 16,000 queues with the default
+budget, or 64 for each MiB of it, these exceed the budget.
+"""
 
 SIZES: Final = tuple(FLOOR_LEAST << step for step in range((FLOOR_BYTES // FLOOR_LEAST).bit_length()))
-"""Between these, of which each is twice the one before, queues are taken together by what they hold."""
+"""Bounds, each twice the one before, between which queues are grouped by size."""
 
 FULL: Final = len(SIZES) - 1
 """The place of the highest floor."""
 
 LEFT: Final = 8
-"""The part of the budget that lowered floors leave to what comes behind them. The design has all floors together at
-half of it, without what is beside a body (V7); of messages of 1 KiB that is as much."""
+"""The part of the budget that lowered floors leave to messages behind them.
+
+In the design all floors together have half of it, without the overhead of bodies (V7); for messages of 1 KiB that is
+the same.
+"""
 
 STEPS: Final = 8
-"""Floors are told apart between one size and the next: so few that they rarely change."""
+"""Distinct floors between one size and the next: so few that they rarely change."""
 
 RISING: Final = 8
-"""A floor rises when a part of the budget, one of so many, stays free: else it would rise and sink in turns."""
+"""A floor rises only if 1 / this of the budget stays free: otherwise it would oscillate."""
 
 SURPRISE: Final = 8
-"""The part of the budget that may come between two rounds at once, which take a tenth of a second with ten thousand
+"""The part of the budget that may arrive between two immediate rounds, which take a tenth of a second with ten thousand
 queues."""
 
 IN_VAIN: Final = 8 << 10
-"""Bytes for each queue that may come between two rounds at once of which the last found nothing new, as what came was
-taken at once: what is published in ten times the time that it takes to look at one. It may as well have stayed."""
+"""Bytes per queue that may arrive between two immediate rounds if the last one found no change, because messages were
+consumed on arrival: the amount published in ten times the time of examining a queue. They may also have stayed."""
 
 
 def step_of(size: int) -> int:
-    """Return the place of the lowest size that is not below so many bytes; behind the last if all are."""
+    """Return the place of the lowest size of at least this many bytes; behind the last if there is none."""
     return min(FULL + 1, (max(0, size - 1) // FLOOR_LEAST).bit_length())
 
 
 class Round:
-    """What was found so far when all queues were looked at, one after the other."""
+    """Interim results of a round over all queues."""
 
     def __init__(self, queues: list[Queue]) -> None:
         self.queues = len(queues)
         self._left = iter(queues)
-        self._waiting = [0] * (FULL + 2)  # bytes of what queues hold, on disk as well, by the step of that
+        self._waiting = [0] * (FULL + 2)  # bytes of queues, including those on disk, by their size group
         self._counts = [0] * (FULL + 2)  # how many queues those are
 
     def next(self) -> list[Queue]:
@@ -73,18 +79,18 @@ class Round:
         return list(islice(self._left, LOOKED_AT))
 
     def note(self, waiting: int) -> None:
-        """A queue holds so many bytes."""
+        """Count a queue of this many bytes."""
         step = step_of(waiting)
         self._waiting[step] += waiting
         self._counts[step] += waiting > 0
 
     def together(self, floor: int) -> int:
-        """Return what all queues may have in memory with this floor, or somewhat more."""
-        step = step_of(floor + 1)  # of the first queues that may hold more
+        """Return an upper bound of the memory of all queues with this floor."""
+        step = step_of(floor + 1)  # of the first queues that may have more
         return sum(self._waiting[:step]) + floor * sum(self._counts[step:])
 
     def highest_floor(self, budget: int) -> int:
-        """Return the highest floor with which they have no more than so many bytes; a lowered one leaves some."""
+        """Return the highest floor with which they use at most this many bytes; a lowered one leaves some free."""
         if self.together(FLOOR_BYTES) <= budget:
             return FLOOR_BYTES
         allowed = budget - budget // LEFT
@@ -97,7 +103,7 @@ class Round:
 
 
 class SmallQueues:
-    """Looks at all queues in rounds and sets the floor. ``on_looked`` hears of each queue when it changed."""
+    """Examines all queues in rounds and sets the floor. ``on_looked`` is called for each queue after a change."""
 
     def __init__(
         self,
@@ -111,14 +117,14 @@ class SmallQueues:
         self._queues = queues
         self._on_looked = on_looked
         self._round: Round | None = None
-        self._before = 0  # bytes of what arrived that came before this round: it sees them wherever they are
-        self._at_once = False  # a round is not to wait for ticks: too much came, or the floor changed
+        self._before = 0  # bytes that arrived before this round: it counts them in any case
+        self._at_once = False  # a round must not wait for ticks: too much arrived, or the floor changed
         self._changed = False  # it did, and not all queues heard of it and are measured by it yet
-        self._expected = budget.limit  # bytes that may come before a round is due at once
+        self._expected = budget.limit  # bytes that may arrive before an immediate round is due
         self._patience = budget.limit // SURPRISE  # the least of these
         self._held = 0  # bytes in memory at the end of the last round, by the account
-        self._below = 0  # of these, those of queues below the floor: who pages as they grow leaves all the same
-        self._starting = False  # not all is there that queues held before a start
+        self._below = 0  # of these, those of queues below the floor: larger ones page anyway
+        self._starting = False  # not all messages of the queues are recovered yet
 
     def expect(self) -> None:
         """Before a start: all queues there are may be deep, and their fronts are read before there was a round.
@@ -132,14 +138,14 @@ class SmallQueues:
         self._starting = True
 
     def tick(self) -> None:
-        """Look at the next few queues; after a start at all at once, as everything has come back."""
+        """Examine the next few queues; after a start all at once, when everything is recovered."""
         if self._starting:
             self._starting = False
             self._round, self._at_once = None, True
         self.look()
 
     def go_on(self) -> bool:
-        """Look at the next few queues if a round is due at once. Returns whether there are more."""
+        """Examine the next few queues if an immediate round is due. Returns whether there are more."""
         if self._notes.arrived > self._expected and not self._at_once:
             self._round, self._at_once = None, True
         if self._at_once:
@@ -147,7 +153,7 @@ class SmallQueues:
         return self._at_once
 
     def look(self) -> None:
-        """Look at the next few queues; at the end of a round set the floor by what it found."""
+        """Examine the next few queues; at the end of a round set the floor by its result."""
         if self._round is None:
             self._round = Round(self._queues())
             self._before = self._notes.arrived
@@ -174,11 +180,11 @@ class SmallQueues:
         self._at_once = self._changed = False
         if floor != budget.floor:
             self._set(floor)
-        self._notes.arrived -= self._before  # what came during the round is not in what it found of whom it saw before
+        self._notes.arrived -= self._before  # arrivals during the round are missing in earlier results
         self._expected = max(self._patience, budget.limit - max(held, found.together(floor)))
 
     def _floor_for(self, found: Round) -> int:
-        """Return the highest floor with which all queues have room: what is in memory of them, and what is yet to be
+        """Return the highest floor with which all queues have room, for their messages in memory and those still to be
         read.
         """
         limit, now = self._budget.limit, self._budget.floor

@@ -1,12 +1,12 @@
-"""Spilling: bodies that no log holds leave memory all the same, into files that a restart empties.
+"""Spilling: bodies that are not in the log leave memory into files that a restart empties.
 
-They are what is not persistent, and all that is in queues which do not outlive the broker. Orders and policies know
-nothing of it: an entry is *away* as any other (:mod:`annulet.core.bodies`), only that its message names a place in the
-spill store. A body is written before it leaves, off the event loop; what the store refuses stays in memory, and its
-publishers are held back: when the store is full at once, when the disk refuses by the memory alarm. Nothing is ever
-discarded for lack of space.
+They are transient messages, and all messages in queues that end with the broker. Orders and policies are not affected:
+an entry is *away* like any other (:mod:`annulet.core.bodies`), except that its message names a place in the spill
+store. A body is written before it leaves, outside the event loop; refused bodies stay in memory, and their publishers
+are blocked: at once when the store is full, by the memory alarm when the disk refuses. No body is discarded for lack of
+space.
 
-A message keeps its place when its body comes back, so that a second leave writes nothing.
+A message keeps its place when its body is loaded, so that it need not be written a second time.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 BODY_BYTES_LEAST: Final = 256
-"""Smaller bodies stay: what is known of a place takes 100 bytes."""
+"""Smaller bodies stay: the record of a place takes 100 bytes."""
 
 CHUNK_BYTES: Final = 1 << 20
 """Bytes written at once, unless one body is larger."""
 
 CHUNKS_LEAST: Final = 8
-"""A full store takes more when it has room for a chunk, or for such a part of its limit: with each body who publishes
-would be told that he may, and the next moment that he may not."""
+"""A full store accepts more when it has room for a chunk, or for this part of its limit: otherwise publishers would be
+unblocked and blocked again with each body."""
 
 CHUNK_BODIES: Final = 512
-"""Bodies written at once: choosing and planning them takes 3 ms of the loop, taking note that they are written 1 ms."""
+"""Bodies written at once: choosing and planning them takes 3 ms of the loop, recording the result 1 ms."""
 
 
 class SpillWork(Protocol):
-    """A piece of disk work: ``run`` in any thread, then ``finish``; then what is ``following``."""
+    """A piece of disk work: ``run`` in any thread, then ``finish``; then the work that is ``following``."""
 
     @property
     def error(self) -> OSError | None:
@@ -51,7 +51,7 @@ class SpillWork(Protocol):
         """Let the store know."""
 
     def following(self) -> SpillWork | None:
-        """Return the work that goes on."""
+        """Return the work to continue with."""
 
 
 class SpillWrite(SpillWork, Protocol):
@@ -86,10 +86,10 @@ class SpillFiles(Protocol):
 
 
 class Spiller(Protocol):
-    """Whose bodies were to be written: :class:`annulet.residency.bodies.StoredBodies`."""
+    """The owner of written bodies: :class:`annulet.residency.bodies.StoredBodies`."""
 
     def spilled(self, entries: list[QueueEntry], size: int) -> None:
-        """Their bodies, of ``size`` bytes, were written, or refused: ``message.spill`` says."""
+        """Their bodies, of ``size`` bytes, were written or refused, see ``message.spill``."""
 
 
 def at_once(work: SpillWork, done: Callable[[], None]) -> None:
@@ -99,7 +99,7 @@ def at_once(work: SpillWork, done: Callable[[], None]) -> None:
 
 
 class Spilling:
-    """What is written when, for all queues. ``submit`` does work elsewhere and calls back on the event loop."""
+    """Schedules the writes of all queues. ``submit`` runs work elsewhere and calls back on the event loop."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Spilling:
     ) -> None:
         self.files = files
         self.figures = figures
-        self.refusing = False  # the store is full, or the disk refused: nothing is asked of it until the next retry
+        self.refusing = False  # the store is full, or the disk refused: it is not used until the next retry
         self.works = 0  # under way
         self.writes = 0  # of these, those that let bodies leave memory
         self._submit = submit
@@ -125,10 +125,10 @@ class Spilling:
         return message.spill is None and message.size >= BODY_BYTES_LEAST and not self.refusing and not self._closed
 
     def write(self, spiller: Spiller, entries: list[QueueEntry], size: int) -> int:
-        """Write the bodies of entries, ``size`` bytes, and tell their queue when that is done.
+        """Write the bodies of entries, ``size`` bytes, and notify their queue when that is done.
 
-        Returns how many bytes are being written: those of the first entries, where the limit has no room for all. The
-        queue is told at once that the others stay.
+        Returns how many bytes are being written: those of the first entries, if the limit has no room for all. The
+        queue is notified at once that the others stay.
         """
         entries, others = self._fitting(entries, size)
         if others:
@@ -169,7 +169,7 @@ class Spilling:
 
     @property
     def full(self) -> bool:
-        """Say whether something was to be written that there was no room for, and is none for a chunk."""
+        """Return whether a write had no room, and there is still none for a chunk."""
         return self._lacking > 0 and not self.files.has_room(self._lacking)
 
     def _written(self, work: SpillWork, messages: list[Message]) -> None:
@@ -193,8 +193,8 @@ class Spilling:
             logger.warning("bodies cannot be spilled and stay in memory; who brings more may have to wait: %s", reason)
 
     def retry(self) -> None:
-        """Ask the store again, and look after its files. What nobody wanted to write since the last time lacks no room:
-        its queue may be gone.
+        """Retry the store, and maintain its files. A write that was not repeated since the last time needs no room: its
+        queue may be deleted.
         """
         self.refusing = self._failing = False
         if not self._lacked:
@@ -203,7 +203,7 @@ class Spilling:
         self.upkeep()
 
     def reclaim(self, most: int) -> bool:
-        """Take note of what was given back. Returns whether there is more."""
+        """Process released places. Returns whether there are more."""
         more = self.files.reclaim(most)
         self.upkeep()
         return more
@@ -211,7 +211,7 @@ class Spilling:
     def upkeep(self) -> None:
         """Go on with removing and compacting files, one piece at a time, unless the disk refuses.
 
-        A full store is all the more reason to: what is given back makes room at once.
+        Especially with a full store: released places make room at once.
         """
         if self._upkeep or self._failing or self._closed:
             return
@@ -227,7 +227,7 @@ class Spilling:
     def _done(self, work: SpillWork) -> None:
         self.works -= 1
         work.finish()
-        if work.error is not None:  # says nothing about writes: the disk may refuse reads only
+        if work.error is not None:  # no information about writes: the disk may refuse reads only
             self._failing = True
         elif not self._failing:
             self.refusing = False  # there may be room now

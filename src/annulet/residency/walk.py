@@ -1,4 +1,5 @@
-"""A walk over the rows of a moment for somebody who only reads: pages shared with the queue, and a few of its own."""
+"""A walk of a non-destructive reader over the rows of one instant: pages shared with the queue, and a few separate
+ones."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ WALK_BYTES: Final = 256 << 10
 
 
 class PageView(RowView):
-    """The rows of some pages, each with the first and last sequence of it, and what is noted besides."""
+    """The rows of some pages, each with its first and last sequence, and the separately noted ones."""
 
     def __init__(
         self, queue: Queue, reader: MessageReader, stretches: list[Stretch], entries: list[QueueEntry]
@@ -33,7 +34,7 @@ class PageView(RowView):
         self.note(entries)
 
     def note(self, entries: list[QueueEntry]) -> None:
-        """Make pages of them, in the first line that goes on with them."""
+        """Make pages of them, in the first line that they continue."""
         for start in range(0, len(entries), PAGE_ITEMS_MAX):
             some = entries[start : start + PAGE_ITEMS_MAX]
             first = some[0].sequence

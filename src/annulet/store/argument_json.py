@@ -1,4 +1,4 @@
-"""Arguments of exchanges, queues and bindings as JSON that gives back exactly what was put in."""
+"""Arguments of exchanges, queues and bindings as JSON that restores exactly the encoded values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from annulet.core.message import PropertyValue
 
 BYTES_TAG: Final = "$bytes"
-"""The only key of an object that stands for octets, in base64."""
+"""The only key of an object that represents octets, in base64."""
 
 ESCAPE: Final = "$"
 """Keys of tables that begin with it get one more, so that no table can look like octets."""

@@ -1,9 +1,10 @@
-"""The disk side of a backup: what is staged at one instant, and copying it to an empty directory.
+"""The disk side of a backup: staging the files of one instant, and copying them to an empty directory.
 
 At the instant every file of the message log gets a second name (a hard link) in a staging directory beside the log, and
 the SQLite files are copied into it. From then on compaction and removal work on names the backup does not use, so the
-copy takes its time while the broker goes on. A segment that still takes records is copied up to where it was written at
-the instant: what is before that place never changes. The result is what ``kill -9`` at the instant would have left.
+copy can take any time while the broker continues. A segment that still receives records is copied up to its length at
+the instant: the bytes before that position never change. The result is the state that ``kill -9`` at the instant would
+have left.
 """
 
 from __future__ import annotations
@@ -46,13 +47,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 COPY_BYTES: Final = 4 << 20
-"""Bytes copied between two looks at whether the backup is cancelled."""
+"""Bytes copied between two checks for cancellation."""
 
 SPACE_KEPT: Final = 64 << 20
-"""Bytes that stay free on the target's disk: a broker is to be able to start on the backup."""
+"""Bytes that stay free on the target's disk, so that a broker can start on the backup."""
 
 NOT_COPIED: Final = frozenset({BALLAST_FILE, OPEN_MARKER, WRITTEN_FILE, MARK_FILE})
-"""Of the log's files. Marks are written in place, and would tell of what came after the instant."""
+"""Files of the log that are left out. Marks are written in place, and would cover records after the instant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class StagedFile:
 
 @dataclass(slots=True)
 class Staging:
-    """What was there at the instant, under names of its own in ``directory``."""
+    """The files of the instant, under second names in ``directory``."""
 
     directory: Path
     files: list[StagedFile] = field(default_factory=list)
@@ -76,14 +77,14 @@ class Staging:
         return sum(file.bytes for file in self.files)
 
     def add(self, name: str) -> None:
-        """Add a file that is in the directory already, as it is."""
+        """Add a file that is already in the directory."""
         self.files.append(StagedFile(name, (self.directory / name).stat().st_size))
 
     def link_log(self, log: Path, ends: Mapping[int, int]) -> None:
         """Give the log's files a second name. ``ends``: written bytes of segments that still take records, by number.
 
-        Nobody may write, replace or remove files of the log meanwhile. Raises :class:`BackupError` where the file
-        system has no hard links.
+        Files of the log must not be written, replaced or removed during the call. Raises :class:`BackupError` if the
+        file system has no hard links.
         """
         make_private_directory(self.directory / LOG_DIRECTORY)
         for name in sorted(path.name for path in log.iterdir()):
@@ -106,10 +107,10 @@ class Staging:
         self.add(f"{LOG_DIRECTORY}/{OPEN_MARKER}")  # a start on the backup recovers, as after a crash
 
     def link_stages(self, stages: Path) -> None:
-        """Give rows that wait for the commit of a staged publish a second name. A stage that is complete never changes.
+        """Give the rows of uncommitted staged publishes a second name. A complete stage never changes.
 
-        Others may come and go meanwhile: one that came after the instant is one that nobody commits, one that went was
-        published before it.
+        Stages may appear and disappear during the call: one that appears after the instant will not be committed in the
+        backup, one that disappears was published before it.
         """
         for path in sorted(stages.glob("*/*.arrow")):
             place = self.directory / STAGE_DIRECTORY / path.parent.name
@@ -135,14 +136,14 @@ def open_staging(data: Path) -> Staging:
 
 
 def remove_staging(data: Path) -> None:
-    """Remove what an interrupted backup left. Call it with the directory's lock held."""
+    """Remove the leftovers of an interrupted backup. Call it with the directory's lock held."""
     directory = data / STAGING_DIRECTORY
     if directory.exists():
         shutil.rmtree(directory)
 
 
 def check_target(target: Path, data: Path) -> None:
-    """Refuse what cannot take a backup of the data directory ``data``: :class:`BackupError` with the remedy."""
+    """Refuse an unsuitable target for a backup of the data directory ``data``: :class:`BackupError` with the remedy."""
     if "\0" in str(target):
         raise BackupError(f"directory {str(target)!r} has a NUL character; give a path without it")
     if not target.is_absolute():
@@ -167,7 +168,7 @@ def check_target(target: Path, data: Path) -> None:
 
 
 class BackupCopy:
-    """Copies a staging to a target. Belongs to a thread of its own; ``copied`` counts bytes for whoever looks."""
+    """Copies a staging to a target. Belongs to a separate thread; ``copied`` counts bytes for observers."""
 
     def __init__(self, staging: Staging, target: Path, at: int, cancelled: threading.Event) -> None:
         self.copied = 0
@@ -178,7 +179,7 @@ class BackupCopy:
         self._made: list[Path] = []  # in the order they were made
 
     def run(self) -> None:
-        """Copy everything, durably. Raises ``OSError`` or :class:`BackupError`; what was made is gone then."""
+        """Copy everything, durably. Raises ``OSError`` or :class:`BackupError` after removing the created files."""
         try:
             self._copy_all()
         except BaseException:
@@ -238,10 +239,10 @@ class BackupCopy:
                 os.fsync(writer.fileno())
 
     def _undo(self) -> None:
-        """Leave the target as it was found, as far as the system lets us; the marker goes last."""
+        """Restore the target as far as the system allows; the marker is removed last."""
         marker = self._target / UNFINISHED_BACKUP
         for path in sorted(self._made, key=lambda path: (path == self._target, path == marker, -len(path.parts))):
-            with suppress(OSError):  # the first error is the one to tell; the marker says that this is no backup
+            with suppress(OSError):  # the first error is reported; the marker shows that this is no backup
                 if path.is_dir():
                     path.rmdir()
                 else:

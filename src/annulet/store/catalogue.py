@@ -1,9 +1,9 @@
 """The catalogue: definitions, users, leases and publish marks in one SQLite file.
 
-Small relational state with few changes, which is what SQLite is for; messages are in the log. Every mutating method is
-one transaction and durable when it returns (WAL, ``synchronous=FULL``); :meth:`Catalogue.transaction` makes one of
-several. Belongs to the event loop's thread: a change holds the loop for one sync of the disk, about a millisecond. What
-clients declare is grouped instead, and committed in a thread: see ``definition_groups``.
+Small relational state with few changes, suited to SQLite; messages are in the log. Every mutating method is one
+transaction and durable when it returns (WAL, ``synchronous=FULL``); :meth:`Catalogue.transaction` combines several.
+Belongs to the event loop's thread: a change blocks the loop for one sync of the disk, about a millisecond. Declarations
+of clients are grouped instead, and committed in a thread: see ``definition_groups``.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ INSERT_QUEUE: Final = (
     "INSERT INTO queues (id, virtual_host, name, auto_delete, arguments, address, auto_created) "
     "VALUES (?, ?, ?, ?, ?, ?, ?)"
 )
-"""Takes the id too: it is given out before the row is written."""
+"""With the id: it is assigned before the row is written."""
 
 OF_QUEUE: Final = "IN (SELECT id FROM queues WHERE virtual_host = ?1 AND name = ?2)"
 LEASES_OF_QUEUE: Final = f"(SELECT name FROM leases WHERE virtual_host = ?1 AND queue_id {OF_QUEUE})"  # noqa: S608 - ours
@@ -73,7 +73,7 @@ DELETE_QUEUE: Final = (
 """Statements that take a virtual host and a queue's name. They read nothing beforehand, so that they may wait."""
 
 IDENTITY: Final = "identity"
-"""Name of the secret that tells one catalogue from all others."""
+"""Name of the secret that identifies a catalogue."""
 
 REDELIVERED: Final = "redelivered"
 """Among the counters of a queue as they are written: a list, where the counters are numbers."""
@@ -81,7 +81,7 @@ REDELIVERED: Final = "redelivered"
 OPERATOR_QUEUE: Final = "queue"
 OPERATOR_ADDRESS_SETTINGS: Final = "address-settings"
 OPERATOR_POLICY: Final = "policy"
-"""Kinds of what operators set at run time: changed settings of a queue, address settings, policies."""
+"""Kinds of settings that operators make at run time: changed settings of a queue, address settings, policies."""
 
 
 class Catalogue:
@@ -94,7 +94,7 @@ class Catalogue:
         self.path = str(path)
         self._depth = 0  # open transaction() brackets
         self._mark: MarkFile | None = None
-        self.on_queue: Callable[[QueueName], None] | None = None  # told of each queue that was added
+        self.on_queue: Callable[[QueueName], None] | None = None  # called for each added queue
         self.deletions = 0  # of queues since the file was opened or ids of deleted ones were last dropped
         self._secrets: dict[str, bytes] = {}  # as they are in the file
         self._connection = open_database(self.path, KIND)
@@ -147,14 +147,14 @@ class Catalogue:
             if outermost:
                 self._commit(changed=self._connection.total_changes != changes)
         except BaseException:
-            if outermost and self._connection.in_transaction:  # SQLite may have rolled back by itself
+            if outermost and self._connection.in_transaction:  # SQLite may have rolled back already
                 self._execute("ROLLBACK", ())
             raise
         finally:
             self._depth -= 1
 
     def _commit(self, *, changed: bool) -> None:
-        """End the transaction. The mark follows what is durable: an older mark says less, never something wrong."""
+        """End the transaction. The mark is written after the commit: an older mark covers less, but is never wrong."""
         if not changed:
             self._execute("COMMIT", ())
             return
@@ -167,19 +167,19 @@ class Catalogue:
     # ------------------------------------------------------------------ groups
 
     def settle(self) -> None:
-        """Commit what waits in groups, and wait for what is being committed."""
+        """Commit the waiting groups, and wait for the one being committed."""
         if self.groups.waiting:
             self.groups.seal()
             self.groups.run_all()
 
     def if_refused(self, undo: Callable[[], None]) -> None:
-        """Have this done if the open group cannot be written. Of a change that is durable already nothing is undone."""
+        """Register an action for the case that the open group cannot be written. Durable changes are not undone."""
         if self.grouping:
             self.groups.open.undo.append(undo)
 
     @contextmanager
     def _part_of_group(self) -> Iterator[None]:
-        """Take out of the open group what an exception ended half-way."""
+        """Remove the statements of a call that an exception ended half-way from the open group."""
         group = self.groups.open
         statements, undo = len(group.statements), len(group.undo)
         try:
@@ -199,7 +199,7 @@ class Catalogue:
             connection.execute("COMMIT")
         except sqlite3.DatabaseError as error:
             group.error = self._refusal(error, f"{len(group.statements)} changes")
-            if connection.in_transaction:  # SQLite may have rolled back by itself
+            if connection.in_transaction:  # SQLite may have rolled back already
                 connection.execute("ROLLBACK")
             return
         self.generation += 1
@@ -229,7 +229,7 @@ class Catalogue:
             raise self._refusal(error, "a statement") from error
 
     def _refusal(self, error: sqlite3.DatabaseError, what: str) -> CatalogueError:
-        """Return what is to be raised; a full disk is logged as one."""
+        """Return the exception to raise; log a full disk."""
         full = FULL_DISK.note(error, Path(self.path).parent, "definitions")
         remedy = "free space on that disk" if full else "check the disk"
         return CatalogueError(f"catalogue {self.path} refuses {what}: {error}; {remedy}")
@@ -259,7 +259,7 @@ class Catalogue:
         )
 
     def set_scram(self, name: str, scram: str) -> None:
-        """Replace the SCRAM verifiers of a user; of one that is not there is fine."""
+        """Replace the SCRAM verifiers of a user; an unknown user is ignored."""
         self._change("UPDATE users SET scram = ? WHERE name = ?", scram, name)
 
     def secret(self, name: str) -> bytes:
@@ -271,7 +271,7 @@ class Catalogue:
         return known
 
     def delete_user(self, name: str) -> None:
-        """Delete a user with its permissions; one that is not there is fine."""
+        """Delete a user with its permissions; an unknown one is ignored."""
         with self.transaction():
             self._change("DELETE FROM users WHERE name = ?", name)
             self._change("DELETE FROM permissions WHERE user = ?", name)
@@ -284,7 +284,7 @@ class Catalogue:
         return [PermissionRecord(*row) for row in rows]
 
     def set_permission(self, user: str, virtual_host: str, configure: str, write: str, read: str) -> None:
-        """Create or replace what a user may do in a virtual host."""
+        """Create or replace the permissions of a user in a virtual host."""
         self._change(
             "INSERT OR REPLACE INTO permissions VALUES (?, ?, ?, ?, ?)", user, virtual_host, configure, write, read
         )
@@ -316,7 +316,10 @@ class Catalogue:
         *,
         auto_created: bool = False,
     ) -> None:
-        """Create or replace an exchange. ``auto_created``: an address the broker made because somebody named it."""
+        """Create or replace an exchange.
+
+        ``auto_created``: an address that the broker created because a client named it.
+        """
         self._change(
             "INSERT OR REPLACE INTO exchanges (virtual_host, name, type, auto_delete, internal, arguments, "
             "auto_created) VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -330,7 +333,7 @@ class Catalogue:
         )
 
     def delete_exchange(self, virtual_host: str, name: str) -> None:
-        """Delete an exchange with the bindings from and to it; one that is not there is fine."""
+        """Delete an exchange with the bindings from and to it; an unknown one is ignored."""
         with self.transaction():
             self._change("DELETE FROM exchanges WHERE virtual_host = ? AND name = ?", virtual_host, name)
             self._change(
@@ -369,8 +372,8 @@ class Catalogue:
     ) -> int:
         """Create a queue and return its id, above all ids ever given. Raises :class:`CatalogueError` if it exists.
 
-        ``address``: whose settings it takes, empty for its own name; ``auto_created``: the broker made it because
-        somebody named it.
+        ``address``: the address whose settings apply, empty for its own name; ``auto_created``: the broker created it
+        because a client named it.
         """
         queue_id = self._last_queue_id + 1
         made = QueueName(queue_id, virtual_host, name, auto_delete, dump_arguments(arguments), address, auto_created)
@@ -408,7 +411,7 @@ class Catalogue:
         return _named(rows[0])
 
     def restore_queue(self, name: QueueName) -> str:
-        """Put a queue back under its id. Returns its name, another one where a queue of its name is there by now."""
+        """Restore a queue under its id. Returns its name, which differs if a queue of the old name exists by now."""
         given = name.name
         with self.transaction():
             if self._rows("SELECT id FROM queues WHERE virtual_host = ? AND name = ?", name.virtual_host, given):
@@ -429,7 +432,7 @@ class Catalogue:
         return given
 
     def reserve_queue_ids(self, upto: int) -> None:
-        """Give no queue to come an id up to this one: the message log knows it for another queue."""
+        """Do not assign ids up to this one to new queues: the message log has them for other queues."""
         self._last_queue_id = max(self._last_queue_id, upto)
         rows = self._rows("SELECT seq FROM sqlite_sequence WHERE name = 'queues'")
         if rows and rows[0][0] >= upto:
@@ -440,18 +443,18 @@ class Catalogue:
             self._change("INSERT INTO sqlite_sequence VALUES ('queues', ?)", upto)
 
     def deleted_queues(self) -> set[int]:
-        """Return the ids of queues that were deleted while the message log may hold something of them."""
+        """Return the ids of deleted queues of which the message log may still have records."""
         return {queue_id for (queue_id,) in self._rows("SELECT queue_id FROM deleted_queues")}
 
     def forget_deleted_queues(self, queue_ids: set[int]) -> None:
-        """Drop ids of deleted queues: the message log holds nothing of them any more, durably."""
+        """Drop ids of deleted queues: the message log durably has no records of them any more."""
         with self.transaction():
             for queue_id in queue_ids:
                 self._change("DELETE FROM deleted_queues WHERE queue_id = ?", queue_id)
         self.deletions = 0
 
     def delete_queue(self, virtual_host: str, name: str) -> None:
-        """Delete a queue with its bindings, counters and leases; one that is not there is fine."""
+        """Delete a queue with its bindings, counters and leases; an unknown one is ignored."""
         with self.transaction():
             for statement in DELETE_QUEUE:
                 self._change(statement, virtual_host, name)
@@ -489,7 +492,7 @@ class Catalogue:
         return None if found is None else found.get(REDELIVERED)
 
     def set_queue_counters(self, queue_id: int, counters: dict[str, int], redelivered: list[int] | None = None) -> None:
-        """Write the counters of a queue and, beside them, which of its messages came back, as lengths of stretches.
+        """Write the counters of a queue and its returned messages, as lengths of ranges.
 
         Versions that do not know of the latter read the counters and pass over it.
         """
@@ -501,10 +504,10 @@ class Catalogue:
         rows = self._rows("SELECT counters FROM queue_counters WHERE queue_id = ?", queue_id)
         return json.loads(rows[0][0]) if rows else None
 
-    # ------------------------------------------------------------------ what operators set at run time
+    # ------------------------------------------------------------------ settings of operators at run time
 
     def operator_settings(self, kind: str, virtual_host: str) -> dict[str, Arguments]:
-        """Return what operators set, by the name of the queue, pattern or policy it was set for."""
+        """Return the settings of operators by the name of their queue, pattern or policy."""
         rows = self._rows(
             "SELECT name, value FROM operator_settings WHERE kind = ? AND virtual_host = ? ORDER BY name",
             kind,
@@ -513,7 +516,7 @@ class Catalogue:
         return {name: load_arguments(value) for name, value in rows}
 
     def set_operator_setting(self, kind: str, virtual_host: str, name: str, value: Arguments) -> None:
-        """Create or replace what an operator set."""
+        """Create or replace a setting of an operator."""
         self._change(
             "INSERT OR REPLACE INTO operator_settings VALUES (?, ?, ?, ?)",
             kind,
@@ -523,7 +526,7 @@ class Catalogue:
         )
 
     def delete_operator_setting(self, kind: str, virtual_host: str, name: str) -> None:
-        """Delete it; one that is not there is fine."""
+        """Delete it; an unknown one is ignored."""
         self._change(
             "DELETE FROM operator_settings WHERE kind = ? AND virtual_host = ? AND name = ?", kind, virtual_host, name
         )
@@ -562,7 +565,7 @@ class Catalogue:
         routing_key: str,
         arguments: Arguments,
     ) -> None:
-        """Delete a binding; one that is not there is fine."""
+        """Delete a binding; an unknown one is ignored."""
         values = (virtual_host, source, destination_type, destination, routing_key, dump_arguments(arguments))
         self._change(
             "DELETE FROM bindings WHERE virtual_host = ? AND source = ? AND destination_type = ? AND destination = ? "
@@ -598,7 +601,7 @@ class Catalogue:
         )
 
     def delete_lease(self, virtual_host: str, name: str) -> None:
-        """Delete a lease with its positions; one that is not there is fine."""
+        """Delete a lease with its positions; an unknown one is ignored."""
         with self.transaction():
             self._change("DELETE FROM leases WHERE virtual_host = ? AND name = ?", virtual_host, name)
             self._change("DELETE FROM lease_ranges WHERE virtual_host = ? AND lease = ?", virtual_host, name)
@@ -618,7 +621,7 @@ class Catalogue:
         self._change(insert, virtual_host, lease, span.first, span.last, span.sequences)
 
     def set_lease_range(self, virtual_host: str, lease: str, span: LeaseRange) -> None:
-        """Put the sequences of a range that is there anew."""
+        """Replace the sequences of an existing range."""
         update = "UPDATE lease_ranges SET sequences = ? WHERE virtual_host = ? AND lease = ? AND first = ?"
         self._change(update, span.sequences, virtual_host, lease, span.first)
 
@@ -646,7 +649,7 @@ class Catalogue:
         )
 
     def delete_publish_mark(self, query: str) -> None:
-        """Forget a query; one that is not there is fine."""
+        """Forget a query; an unknown one is ignored."""
         self._change("DELETE FROM publish_marks WHERE query = ?", query)
 
 

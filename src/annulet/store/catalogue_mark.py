@@ -1,9 +1,9 @@
-"""The mark that the catalogue leaves beside the message log, so that a start knows whether the two belong together.
+"""The mark that the catalogue leaves beside the message log, so that a start can check that the two belong together.
 
-The file in the log's directory says which catalogue wrote it (its identity) and how many changes that had seen (its
-generation). A catalogue that is missing, another one, or older than its mark is refused: it lost definitions (a
-journal that is gone, a file restored from elsewhere), and what the log holds of their queues must not be given to
-others. ``annulet doctor --rebuild`` accepts the catalogue as it is and adds the queues that the log knows.
+The file in the log's directory has the identity of the catalogue that wrote it and its number of changes (the
+generation). A catalogue that is missing, another one, or older than its mark is refused: it lost definitions (a missing
+journal, a file restored from elsewhere), and the messages of their queues in the log must not be given to others.
+``annulet doctor --rebuild`` accepts the catalogue and adds the queues that are in the log.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def mark_path(directory: Path) -> Path:
 
 
 def open_catalogue(directory: Path) -> Catalogue:
-    """Open the catalogue of a data directory; one that is new there is made.
+    """Open the catalogue of a data directory, and create it in a new one.
 
     Raises :class:`CatalogueError` when it is not the one that the message log was written with, or older than that.
     """
@@ -62,12 +62,12 @@ def check_mark(catalogue: Catalogue, mark: Mark) -> None:
 
 
 def missing(path: Path) -> CatalogueError:
-    """Return what is to be raised where messages are and no catalogue."""
+    """Return the exception for messages without a catalogue."""
     return CatalogueError(f"catalogue {path} is missing beside a message log that has messages; {REMEDY}")
 
 
 def refuse_new_catalogue(catalogue: Catalogue) -> CatalogueError:
-    """Close and remove a catalogue that was made beside a log with messages; return what is to be raised."""
+    """Close and remove a catalogue that was created beside a log with messages; return the exception to raise."""
     path = Path(catalogue.path)
     catalogue.close()
     for end in ("", "-wal", "-shm"):

@@ -49,8 +49,8 @@ CREATE TABLE generations (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT
 CREATE INDEX generations_check ON generations (value);
 INSERT INTO generations VALUES ('catalogue', 0);
 """
-"""Which queues were deleted while the message log may still hold something of them, so that a queue that is missing for
-another reason can be told from these; and how many changes the file has seen."""
+"""Deleted queues of which the message log may still have records, to distinguish them from queues that are missing for
+another reason; and the number of changes of the file."""
 
 MIGRATIONS: Final[dict[int, str]] = {
     1: """

@@ -29,10 +29,10 @@ BALLAST_FILE: Final = "ballast"
 """Reserved space, given up when the disk is full: the checkpoint that lets dead segments go must still fit."""
 
 OPEN_MARKER: Final = "open"
-"""File that is there while the log is open; still there at the next open when the process died."""
+"""File that exists while the log is open; it still exists at the next open if the process died."""
 
 COMPRESSION_LEVEL: Final = 1
-"""Bitmaps are long runs of ones and zeros; the fastest level takes them down as far as any."""
+"""Bitmaps are long runs of ones and zeros; the fastest level compresses them as well as any."""
 
 _FILE_HEADER: Final = Struct("<8sIQ")
 _MAGIC: Final = b"ANCKP\x00\x00\x01"
@@ -80,7 +80,7 @@ class Checkpoint:
 
 
 def take_picture(segment: Segment) -> SegmentPicture:
-    """Copy what a checkpoint needs of a segment. On the loop: packing is left to the disk thread."""
+    """Copy the data of a segment that a checkpoint needs. On the loop: packing is left to the disk thread."""
     return SegmentPicture(segment.number, len(segment.offsets), bytes(segment.live), segment.shared.copy())
 
 

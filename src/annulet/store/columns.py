@@ -78,7 +78,7 @@ def picked(numbers: list[int], places: list[int]) -> array[int]:
 
 
 def places_by_number(numbers: list[int], mask: bytes) -> dict[int, list[int]]:
-    """Return by number the places at which it stands and ``mask`` has no 0."""
+    """Return by number the places where it occurs and ``mask`` is not 0."""
     found: dict[int, list[int]] = {}
     for place in range(len(mask)):
         if mask[place]:

@@ -1,7 +1,7 @@
-"""Delivery counts as the history is told of them: a byte each, in blocks of neighbouring sequences.
+"""Delivery counts as written to the history: a byte each, in blocks of neighbouring sequences.
 
-A consumer that dies may give back a million messages at once. As a tuple and a row of a table each they took 3 us of
-the loop and as much of the disk thread, and 250 bytes until they were written; as bytes of a block it is a twentieth.
+A consumer that dies may return a million messages at once. As a tuple and a row of a table each they took 3 us of the
+loop and as much of the disk thread, and 250 bytes until they were written; as bytes of a block it is a twentieth.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from annulet.core.held_messages import HeldMessage
 
 BLOCK_BITS: Final = 9
-"""A block has the counts of 512 sequences: two thousand rows of the table for a million messages that came back."""
+"""A block has the counts of 512 sequences: two thousand rows of the table for a million returned messages."""
 
 BLOCK_SEQUENCES: Final = 1 << BLOCK_BITS
 BLOCK_MASK: Final = BLOCK_SEQUENCES - 1
 
 COUNT_MOST: Final = 254
-"""The highest count that has room in a byte, beside the one that says nothing. Higher ones are rows of their own."""
+"""The highest count that fits into a byte beside the code for no count. Higher ones are separate rows."""
 
 _COUNTS: Final = bytes([0, *range(COUNT_MOST + 1)])
-"""What each code means: nothing noted, and counts one lower than their codes."""
+"""The meaning of each code: no count, and counts one lower than their codes."""
 
 _UNTOUCHED: Final = bytes([255, *bytes(COUNT_MOST + 1)])
 """All bits where nothing was noted, none where something was."""
@@ -50,13 +50,13 @@ class CountNotes:
         return bool(self.blocks)
 
     def note(self, queue_id: int, sequence: int, count: int) -> None:
-        """Note how often a message came back, ``COUNT_MOST`` at most; 0: nothing is to be remembered of it."""
+        """Note how often a message was returned, ``COUNT_MOST`` at most; 0 removes its count."""
         self.block_of(queue_id, sequence >> BLOCK_BITS)[sequence & BLOCK_MASK] = count + 1
 
     def note_entries(self, queue_id: int, entries: list[QueueEntry]) -> list[QueueEntry]:
-        """Note how often each stored one of these came back, and return those of which that is not all there is to say.
+        """Note how often each stored one of these was returned, and return those with more state than the count.
 
-        A million may come back at once.
+        A million may be returned at once.
         """
         apart: list[QueueEntry] = []
         number: i64 = -1
@@ -75,7 +75,7 @@ class CountNotes:
         return apart
 
     def note_folded(self, queue_id: int, messages: list[HeldMessage]) -> None:
-        """Note how often these came back, no more often than there is room for."""
+        """Note how often these were returned, up to the largest count of a byte."""
         number: i64 = -1
         block = bytearray()
         for held in messages:
@@ -86,7 +86,7 @@ class CountNotes:
             block[sequence & BLOCK_MASK] = held.link.delivery_count + 1
 
     def block_of(self, queue_id: int, number: int) -> bytearray:
-        """Return what is noted of block ``number``, for more to be noted: at its place each count and 1."""
+        """Return the counts of block ``number`` for changes: each count plus 1 at its place."""
         blocks = self.blocks.get(queue_id)
         if blocks is None:
             blocks = self.blocks[queue_id] = {}
@@ -96,7 +96,7 @@ class CountNotes:
         return block
 
     def note_none(self, queue_id: int, first: int, last: int) -> None:
-        """Note of all messages from one sequence to another that nothing is to be remembered of them."""
+        """Remove the counts of all messages from one sequence to another."""
         for number, start, end in _parts(first, last):
             self.block_of(queue_id, number)[start:end] = b"\1" * (end - start)
 
@@ -106,7 +106,7 @@ class CountNotes:
         return -1 if block is None else block[sequence & BLOCK_MASK] - 1
 
     def absorb(self, later: CountNotes) -> None:
-        """Append what was noted after these."""
+        """Append later notes."""
         for queue_id, blocks in later.blocks.items():
             mine = self.blocks.setdefault(queue_id, {})
             for number, block in blocks.items():
@@ -115,13 +115,14 @@ class CountNotes:
 
 
 class KnownCounts:
-    """What the history knew at a start, to be taken out by those whose messages come back: bytes, nothing a message."""
+    """The counts of the history at a start, taken out by the queues that are recovered: bytes, no object per
+    message."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, dict[int, bytearray]] = {}  # by queue id and number
 
     def add(self, queue_id: int, number: int, counts: bytes) -> None:
-        """Take in a block as the history has it."""
+        """Add a block of the history."""
         self._blocks.setdefault(queue_id, {})[number] = bytearray(counts)
 
     def take(self, queue_id: int, sequence: int) -> int:
@@ -161,7 +162,7 @@ class KnownCounts:
 
 
 def counts_after(counts: bytes, notes: bytearray) -> bytes:
-    """Return the counts of a block after what was noted of it. Empty for none but 0; ``counts`` may be so as well."""
+    """Return the counts of a block with its notes applied. Empty if all are 0; ``counts`` may be empty as well."""
     after = _overlaid(counts or _NOTHING, notes, notes.translate(_COUNTS))
     return b"" if after.count(0) == BLOCK_SEQUENCES else after
 

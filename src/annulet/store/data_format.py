@@ -1,4 +1,4 @@
-"""The format version of a data directory: one small file that says who may open it.
+"""The format version of a data directory: one small file that states which versions may open it.
 
 The format covers everything below the directory together: message log, catalogue, history, how they refer to each
 other. It is checked before any of them is opened, because a version that does not know a newer segment or record would
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FORMAT_VERSION: Final = 1
-"""Written into :data:`FORMAT_FILE`. To be raised when an older version would misread what this one writes."""
+"""Written into :data:`FORMAT_FILE`. To be raised if an older version would misread the files of this one."""
 
 FORMAT_FILE: Final = "format.json"
 CATALOGUE_FILE: Final = "catalogue.sqlite"
@@ -31,7 +31,7 @@ SPILL_DIRECTORY: Final = "spill"
 QUARANTINE_DIRECTORY: Final = "quarantine"
 BACKUP_FILE: Final = "backup.json"
 STAGING_DIRECTORY: Final = "backup-staging"
-"""What a data directory holds, beside the lock."""
+"""The contents of a data directory, beside the lock."""
 
 UNVERSIONED: Final = 0
 """Format of directories written before there was a format file (Annulet 0.1 to 0.3): as format 1, without the file."""
@@ -40,7 +40,7 @@ OLDEST_READ: Final = UNVERSIONED
 """Directories of this format and newer ones are migrated at start, step by step."""
 
 UNFINISHED_BACKUP: Final = "backup.unfinished"
-"""There while a backup is copied into a directory; what is there by then is no whole broker."""
+"""Exists while a backup is copied into a directory, whose data is incomplete until then."""
 
 KNOWN_NAMES: Final = frozenset(
     {
@@ -57,14 +57,17 @@ FORMAT_BYTES_MAX: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class DataFormat:
-    """What the format file says. ``written_by`` is the version of Annulet that wrote it; empty when unversioned."""
+    """The contents of the format file.
+
+    ``written_by`` is the version of Annulet that wrote it; empty when unversioned.
+    """
 
     version: int
     written_by: str
 
 
 def read_format(directory: Path) -> DataFormat | None:
-    """Return the format of a data directory; ``None`` for one that is empty or not there.
+    """Return the format of a data directory; ``None`` if it is empty or missing.
 
     Raises :class:`FormatError` when the file cannot be understood, ``OSError`` when it cannot be read.
     """
@@ -102,7 +105,8 @@ def check_format(directory: Path) -> DataFormat | None:
 
 
 def open_format(directory: Path) -> None:
-    """Check the format and make it the present one. Call it with the directory's lock held, before anything is opened.
+    """Check the format and update it to the present one. Call it with the directory's lock held, before opening other
+    files.
 
     A fresh directory gets the file. One without a version has the same content as format 1, so that its migration is
     the file; nothing else is written. Raises :class:`FormatError` or ``OSError``.

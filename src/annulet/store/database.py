@@ -1,4 +1,4 @@
-"""Opening the SQLite files of a data directory: looked through first, then brought up to date, else refused by name."""
+"""Opening the SQLite files of a data directory: checked first, then updated, otherwise refused by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from annulet.store.errors import StoreError
 
 READ_ERRORS: Final = (sqlite3.Error, msgspec.MsgspecError, ValueError, TypeError, LookupError)
-"""What reading damaged content may meet: SQLite's own, and values that are none any more."""
+"""Errors of reading damaged content: SQLite's own, and invalid values."""
 
 SURROUNDINGS: Final = frozenset(
     {
@@ -29,7 +29,7 @@ SURROUNDINGS: Final = frozenset(
         sqlite3.SQLITE_IOERR_SHMSIZE,  # no room for the index of the journal
     }
 )
-"""What SQLite says of the disk, of permissions and of others that have a file open: nothing is wrong in it."""
+"""SQLite's errors about the disk, permissions and other users of the file: its content is not damaged."""
 
 SURROUNDINGS_REMEDY: Final = "the file is as it was: free space on its disk, or make it writable, and start again"
 
@@ -40,26 +40,26 @@ FROM sqlite_master AS master LEFT JOIN pragma_table_info(master.name) AS info WH
 """Every table and index of a file, with the columns of tables."""
 
 DAMAGES_SHOWN: Final = 3
-"""Of a file's damages, in a message: the first says what there is to do."""
+"""Number of damages of a file in a message: the first determines the remedy."""
 
 
 class DatabaseKind(NamedTuple):
-    """One kind of file: what people call it, its tables, and what to do when it is damaged."""
+    """One kind of file: its name for people, its tables, and the remedy for damage."""
 
     name: str
     version: int  # of the tables; in the file as SQLite's user_version
     tables: str  # statements that make them
     migrations: dict[int, str]  # statements that lead from a version, 1 or higher, to the next one
-    synced: bool  # every transaction is on the disk before the next one begins
+    synced: bool  # every transaction is on disk before the next one begins
     error: type[StoreError]
     remedy: str
 
 
 def open_database(path: str, kind: DatabaseKind) -> sqlite3.Connection:
-    """Return a connection to a sound file with the present tables; a file that is not there is made.
+    """Return a connection to a sound file with the present tables; a missing file is created.
 
-    Raises the error of its kind when the file is damaged or of a newer version. Such a file gets nothing but what its
-    journal holds.
+    Raises the error of its kind when the file is damaged or of a newer version. Such a file is only changed by its own
+    journal.
     """
     damage = journal_damage(f"{path}-wal") if kind.synced else ""
     if damage:
@@ -100,17 +100,17 @@ def _prepare(connection: sqlite3.Connection, path: str, kind: DatabaseKind) -> N
 
 
 def _check_integrity(connection: sqlite3.Connection) -> None:
-    """Have SQLite look through the whole file. Raises ``sqlite3.DatabaseError``, which says what it found."""
+    """Let SQLite check the whole file. Raises ``sqlite3.DatabaseError`` with the findings."""
     found = connection.execute(f"PRAGMA integrity_check({DAMAGES_SHOWN})").fetchall()
     if found != [("ok",)]:
         raise sqlite3.DatabaseError("; ".join(str(text) for (text,) in found))
 
 
 def _empty_journal(connection: sqlite3.Connection) -> None:
-    """Move what a crash left in the journal into the file.
+    """Move the rest of the journal after a crash into the file.
 
-    What comes next would overwrite only the beginning of a torn transaction. If it was torn too, what is left of the
-    former one, its end included, would be taken for something committed behind damage.
+    The next write would overwrite only the beginning of a torn transaction. If it was torn too, the rest of the former
+    one, including its end, would look like a commit behind damage.
     """
     try:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -120,7 +120,7 @@ def _empty_journal(connection: sqlite3.Connection) -> None:
 
 
 def _check_tables(connection: sqlite3.Connection, kind: DatabaseKind) -> None:
-    """Compare names and types with those of a new file: what SQLite does not understand in them it takes as it is."""
+    """Compare names and types with those of a new file, because SQLite accepts any text in them."""
     with closing(sqlite3.connect(":memory:")) as fresh:
         fresh.executescript(kind.tables)
         wanted = set(fresh.execute(DESCRIPTION))
@@ -131,12 +131,12 @@ def _check_tables(connection: sqlite3.Connection, kind: DatabaseKind) -> None:
 
 
 def unreadable(path: str, kind: DatabaseKind, damage: Exception | str) -> StoreError:
-    """Return what is to be raised for a file that cannot be read. Nobody is to move away one that is not damaged."""
+    """Return the exception for a file that cannot be read, so that an undamaged one is not moved away."""
     remedy = SURROUNDINGS_REMEDY if is_of_surroundings(damage) else kind.remedy
     return kind.error(f"{kind.name} {path} cannot be read: {damage}; {remedy}")
 
 
 def is_of_surroundings(damage: Exception | str) -> bool:
-    """Say whether it is what is around a file that is not as it should be."""
+    """Return whether the error concerns the surroundings of a file, not its content."""
     code = getattr(damage, "sqlite_errorcode", sqlite3.SQLITE_OK)  # none where Python itself could not decode a text
     return not SURROUNDINGS.isdisjoint({code, code & 0xFF})

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def copy_database(connection: sqlite3.Connection, path: Path) -> None:
-    """Write what the connection sees to a new file. It is not synced: whoever keeps it copies and syncs it.
+    """Write the connection's view to a new file. It is not synced: the caller copies and syncs it.
 
-    Holds the thread for all pages, so that nothing can change between two of them. Raises :class:`BackupError`.
+    Blocks the thread for all pages, so that nothing can change between two of them. Raises :class:`BackupError`.
     """
     try:
         create_private(str(path))

@@ -1,6 +1,6 @@
-"""Message records straight into messages: what a deep queue does most when it is drained.
+"""Decodes message records directly into messages: the main work of draining a deep queue.
 
-Only what nearly all records are is decoded here: of one queue, whole, and what the queue's row says.
+Only the usual form is decoded here: a complete record of one queue that agrees with the queue's row.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 RUN_MAGIC: Final = int.from_bytes(b"ANR2", "little")
-"""Begins a run of heads in a block of a segment's file of heads."""
+"""Start of a run of heads in a block of a segment's file of heads."""
 
 RUN_HEADER_BYTES: Final = 8
 _LOW: Final = 0xFFFFFFFF
@@ -55,10 +55,10 @@ def stand_in_order(places: list[int]) -> bool:
 
 def first_doubtful(data: bytes, first: i64, places: list[int], begin: i64, needles: Sequence[list[bytes]]) -> int:
     """Return the index, from ``begin`` on, of the first record at ``places`` whose header may have all octets of one of
-    these lists; as many as there are places when none has.
+    these lists; the number of places if none has.
 
-    ``data`` begins at ``first``. Only headers are looked at, whatever the bodies are; checksums are not. In doubt is
-    also what is anything but one whole message: nothing is known of it then.
+    ``data`` begins at ``first``. Only headers are examined, neither bodies nor checksums. Anything but one whole
+    message also counts as in doubt.
     """
     size: i64 = len(data)
     count: i64 = len(places)
@@ -91,11 +91,11 @@ def first_doubtful(data: bytes, first: i64, places: list[int], begin: i64, needl
 def doubtful_heads(
     runs: bytes, places: list[int], ordinals: list[int], needles: Sequence[list[bytes]]
 ) -> tuple[list[int], list[int]]:
-    """Return the indexes of records whose header may have all octets of one of these lists, and of those of which these
-    ``runs`` of heads do not tell, both ascending.
+    """Return the indexes of records whose header may have all octets of one of these lists, and of those missing in
+    these ``runs`` of heads, both ascending.
 
-    The records have ``ordinals`` and stand at ``places``, ascending, of the segment. Of each the runs have what is
-    before the body; what is there of another ordinal is another record.
+    The records have ``ordinals`` and are at ``places``, ascending, of the segment. The runs have the part of each
+    before the body; data of another ordinal is another record.
     """
     found: list[int] = []
     missing: list[int] = []
@@ -103,7 +103,7 @@ def doubtful_heads(
     count: i64 = len(places)
     index: i64 = 0
     start: i64 = 0
-    at: i64 = 0  # place in the segment of what is at ``start``
+    at: i64 = 0  # place in the segment of the record at ``start``
     former = b""
     matches = False  # the former header does
     while index < count and start + RUN_HEADER_BYTES <= size:
@@ -165,8 +165,8 @@ def decode_rows(
 ) -> tuple[list[Message | None], list[int]]:
     """Return the messages of records at ``places``; ``None`` for any other. ``data`` begins at ``first``.
 
-    ``records``, ``sequences`` and ``origins`` are what the queue's rows say of them. The second list is the
-    indexes of what was something else, damaged or not.
+    ``records``, ``sequences`` and ``origins`` are the values of the queue's rows. The second list has the indexes of
+    other data, damaged or not.
     """
     found: list[Message | None] = []
     others: list[int] = []
@@ -238,10 +238,10 @@ def _message_at(
     origin: Origin,
     former: Message | None,
 ) -> Message | None:
-    """Return the message whose record begins at ``start``; ``None`` for anything else that stands there.
+    """Return the message whose record begins at ``start``; ``None`` for other data there.
 
-    Numbers stand where ``records.SINGLE`` has them. The header is that of the ``former`` message if it is the same, as
-    it is as a rule: 48 bytes less for each that is held.
+    Numbers are at the positions of ``records.SINGLE``. The header is shared with the ``former`` message if it is equal,
+    which is usual: this saves 48 bytes per message in memory.
     """
     size: i64 = len(data)
     fixed: i64 = start + FIXED_BYTES
@@ -263,7 +263,7 @@ def _message_at(
         or not body <= end <= size
     ):
         return None
-    content = data[body:end]  # the checksum goes on with it as it is: nothing large is copied for that alone
+    content = data[body:end]  # the checksum continues with it in place, so that nothing large is copied for it
     if _checksum(content, _checksum(data[start + PREFIX_BYTES : body], seed)) != magic >> 32 & _LOW:
         return None
     if former is not None and stands_at(data, header, body, former.header):

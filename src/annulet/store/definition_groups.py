@@ -1,7 +1,7 @@
 """Changes of the catalogue that are committed together: those of one turn of the event loop, in a thread.
 
-What is changed is right in memory at once; the answer to its client waits until its group is durable. Groups are run in
-their order by whoever comes first: the thread of definitions, the thread that writes the message log (no message is
+Changes take effect in memory at once; the answer to the client waits until the group is durable. Groups are run in
+their order by the first of these: the thread of definitions, the thread that writes the message log (no message is
 durable before its queue is), or the loop itself, where it reads the catalogue.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class DefinitionGroup:
-    """Statements of one transaction, and what to do, the last first, if the disk refuses them."""
+    """Statements of one transaction, and the actions, in reverse order, if the disk refuses them."""
 
     __slots__ = ("error", "number", "statements", "undo")
 
@@ -57,13 +57,13 @@ class DefinitionGroups:
         self.changes += 1
 
     def seal(self) -> None:
-        """Let the open group be run; what follows is in another one."""
+        """Seal the open group; later statements are in another one."""
         if self.open.statements:
             self._sealed.append(self.open)
             self.open = DefinitionGroup(self.open.number + 1)
 
     def run_all(self) -> None:
-        """Run what is sealed, in order, and return when that is durable. From any thread."""
+        """Run the sealed groups in order, and return when they are durable. From any thread."""
         with self._lock:
             while self._sealed:
                 group = self._sealed.popleft()

@@ -1,4 +1,4 @@
-"""What the catalogue keeps: plain records, one per row. Names are unique within their virtual host."""
+"""The contents of the catalogue: plain records, one per row. Names are unique within their virtual host."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class UserRecord:
 
 @dataclass(frozen=True, slots=True)
 class PermissionRecord:
-    """What a user may do in a virtual host: regular expressions for names."""
+    """The permissions of a user in a virtual host: regular expressions for names."""
 
     user: str
     virtual_host: str
@@ -44,9 +44,9 @@ class ExchangeRecord:
 
 @dataclass(frozen=True, slots=True)
 class QueueRecord:
-    """A durable queue. ``id`` is what the message log names it by; it is never given to another queue.
+    """A durable queue. ``id`` identifies it in the message log; it is never given to another queue.
 
-    ``address``: whose settings it takes, empty for its own name; ``auto_created`` as for exchanges.
+    ``address``: the address whose settings apply, empty for its own name; ``auto_created`` as for exchanges.
     """
 
     id: int
@@ -59,7 +59,7 @@ class QueueRecord:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRecord:
-    """A durable queue that was made as a subscription. ``user`` is empty for one that is older than these records."""
+    """A durable queue that was made as a subscription. ``user`` is empty for one older than these records."""
 
     queue: str
     client: str
@@ -91,7 +91,7 @@ class LeaseRecord:
     acknowledged: int  # positions up to here are done
     last: int  # highest position given out
     owner: str  # the checkpoint it belongs to
-    generated: bool = False  # the name was minted for a checkpoint, nobody chose it
+    generated: bool = False  # the name was generated for a checkpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class QueueName:
 
 @dataclass(slots=True)
 class KnownQueues:
-    """What the message log knows of queues: by id, the ids of deleted ones, and how many lines cannot be understood."""
+    """The queues in the message log by id, the ids of deleted ones, and the number of invalid lines."""
 
     queues: dict[int, QueueName] = field(default_factory=dict)
     deleted: set[int] = field(default_factory=set)

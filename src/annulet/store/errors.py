@@ -1,10 +1,10 @@
-"""What can go wrong in the store. Every text names the file or field, the value and the remedy."""
+"""The errors of the store. Every text names the file or field, the value and the remedy."""
 
 from __future__ import annotations
 
 
 class StoreError(Exception):
-    """The store cannot do what was asked."""
+    """The store cannot carry out a request."""
 
 
 class LogFailedError(StoreError):
@@ -12,11 +12,11 @@ class LogFailedError(StoreError):
 
 
 class DiskFullError(StoreError):
-    """No room for a record. Settling goes on; ``has_room`` tells when appending works again."""
+    """No room for a record. Settling still works; ``has_room`` is true when appending works again."""
 
 
 class DirectoryInUseError(StoreError):
-    """Another process holds the data directory."""
+    """Another process uses the data directory."""
 
 
 class CatalogueError(StoreError):

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 logger = logging.getLogger(__name__)
 
 BUFFERS_PER_CALL: Final = 1024
-"""IOV_MAX of Linux: how many buffers one ``pwritev`` takes."""
+"""IOV_MAX of Linux: the number of buffers of one ``pwritev``."""
 
 UNFINISHED_SUFFIX: Final = ".unfinished"
 """Ends the name of a file that is not complete yet; a start removes such files."""
@@ -29,7 +29,7 @@ class File(Protocol):
         """Return up to ``length`` bytes from ``offset``; fewer only at the end of the file."""
 
     def prefetch(self, offset: int, length: int) -> None:
-        """Ask the system to read ``length`` bytes from ``offset`` ahead of their use; it may pay no heed."""
+        """Ask the system to read ``length`` bytes from ``offset`` ahead of their use; it may ignore this."""
 
     def fileno(self) -> int:
         """Return the descriptor. Raises ``OSError`` also where there is none: closed, or no file of the system."""
@@ -54,19 +54,19 @@ class FileSystem(Protocol):
     """The directory operations of one message log. Names in a directory are durable after ``sync_directory``."""
 
     def make_directory(self, path: Path) -> None:
-        """Create a directory with its parents, durably; one that is there is fine."""
+        """Create a directory with its parents, durably; an existing one is kept."""
 
     def names(self, directory: Path) -> list[str]:
         """Return the names in a directory, in no order."""
 
     def open(self, path: Path, *, create: bool = False) -> File:
-        """Open a file for reading and writing; ``create`` makes an empty one in place of whatever was there."""
+        """Open a file for reading and writing; ``create`` replaces an existing one by an empty one."""
 
     def rename(self, source: Path, target: Path) -> None:
-        """Give a file another name, atomically replacing what had it."""
+        """Give a file another name, atomically replacing the file of that name."""
 
     def remove(self, path: Path) -> None:
-        """Remove a file; one that is not there is fine."""
+        """Remove a file; a missing one is ignored."""
 
     def sync_directory(self, directory: Path) -> None:
         """Return when creations, renames and removals in the directory are durable."""
@@ -77,15 +77,16 @@ class FileSystem(Protocol):
 
 PRIVATE_MODE: Final = 0o600
 PRIVATE_DIRECTORY_MODE: Final = 0o700
-"""Of all files of a data directory, which hold messages, password hashes and what operators did: for the broker's user
-alone. They are set on what is made, as the umask could take more away, and at a start on what is there."""
+"""Modes of all files of a data directory, which contain messages, password hashes and the audit trail: for the broker's
+user only. They are set explicitly on new files, because the umask could remove more, and at a start on existing
+ones."""
 
 OTHERS: Final = 0o077
 """Permissions of group and world."""
 
 
 def create_private(path: str) -> None:
-    """Create an empty file for this user alone, unless it is there: SQLite would only ask the umask.
+    """Create an empty file for this user only, unless it exists: SQLite would only use the umask.
 
     Its journals get the mode of their database. Raises ``OSError``; ``:memory:`` is no file.
     """
@@ -94,11 +95,11 @@ def create_private(path: str) -> None:
 
 
 def open_private(path: Path, flags: int) -> int:
-    """Open a file that is for this user alone, whatever the umask. Returns the descriptor. Raises ``OSError``."""
+    """Open a file for this user only, regardless of the umask. Returns the descriptor. Raises ``OSError``."""
     descriptor = os.open(path, flags | os.O_CLOEXEC, PRIVATE_MODE)
     try:
         os.fchmod(descriptor, PRIVATE_MODE)
-    except PermissionError:  # it is another user's, who lets this one use it: his to change
+    except PermissionError:  # it belongs to another user, the only one that can change it
         logger.debug("mode of %s is its owner's", path)
     except OSError:
         os.close(descriptor)
@@ -107,7 +108,7 @@ def open_private(path: Path, flags: int) -> int:
 
 
 def make_private_directory(path: Path) -> None:
-    """Make a directory for this user alone, whatever the umask; one that is there is left as it is."""
+    """Create a directory for this user only, regardless of the umask; an existing one is not changed."""
     try:
         path.mkdir(mode=PRIVATE_DIRECTORY_MODE)
     except FileExistsError:
@@ -116,9 +117,9 @@ def make_private_directory(path: Path) -> None:
 
 
 def tighten(directory: Path, names: Iterable[str]) -> int:
-    """Take from others what older versions gave them: of a directory, and of all below these names in it.
+    """Remove permissions of others that older versions set: of a directory, and of everything below these names in it.
 
-    Returns how many files and directories were changed. What belongs to another user is logged and left.
+    Returns how many files and directories were changed. Those of another user are logged and not changed.
     """
     changed = 0
     places = [directory, *[directory / name for name in names]]

@@ -1,4 +1,4 @@
-"""One line for a full disk: which path, how much is free, what to do. Everything that writes meets it at once.
+"""One log line for a full disk: path, free bytes, remedy. All writers fail at the same time.
 
 A full disk is no defect, so that there is no traceback, and a line a minute for each path is enough to see it.
 """
@@ -29,7 +29,7 @@ PATHS_MAX: Final = 64
 
 
 def is_full(error: BaseException) -> bool:
-    """Say whether the error, or one it came from, is that the disk has no room."""
+    """Return whether the error, or a cause of it, is a full disk."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, OSError) and seen.errno in NO_SPACE:
@@ -41,7 +41,7 @@ def is_full(error: BaseException) -> bool:
 
 
 def free_bytes(path: Path | str) -> int:
-    """Return what is free for this user on the disk of a path; -1 where the system does not say."""
+    """Return the bytes free for this user on the disk of a path; -1 if unknown."""
     try:
         usage = os.statvfs(path)
     except OSError:

@@ -1,15 +1,15 @@
-"""The file of heads beside a segment: everything of its messages but their bodies, for who looks for texts in headers.
+"""The file of heads beside a segment: its messages without their bodies, for searches of texts in headers.
 
 It holds blocks. Each is
 
     magic u32 · crc u32 · length u32 · first u32 · end u32 · runs (``length`` bytes)
 
-and a run is ``magic u32 · place u32 · heads``: records of neighbours, the first of which begins at that place in the
-segment, each as it is there up to its body. What a block tells stands in the segment from ``first`` to ``end``, but it
-may lack records between two runs. ``crc`` is CRC32 over everything after it, started from the value that the
-segment's records start from, so a block of another file is not believed.
+and a run is ``magic u32 · place u32 · heads``: neighbouring records, the first of which begins at that place in the
+segment, each up to its body. The records of a block are in the segment from ``first`` to ``end``, but it may lack
+records between two runs. ``crc`` is CRC32 over everything after it, started from the value that the segment's records
+start from, so a block of another file is not accepted.
 
-The file is never synced and may be torn, stop anywhere or not be there: what no sound block tells is looked for in the
+The file is never synced and may be torn, incomplete or missing: records without a valid block are read from the
 segment.
 """
 
@@ -30,14 +30,16 @@ BLOCK_MAGIC: Final = int.from_bytes(b"ANH1", "little")
 """With the version of the format in the last character. Blocks of another version are not read."""
 
 BLOCK_BYTES: Final = 64 << 10
-"""A block ends when it has so many: the heads of some 350 messages of 1 KiB. The look at it takes 20 µs, and as it is
-read as a whole, little is read twice for two stretches."""
+"""Bytes at which a block ends: the heads of about 350 messages of 1 KiB.
+
+Searching it takes 20 µs, and since it is read as a whole, little is read twice for two ranges.
+"""
 
 BLOCK_BYTES_MAX: Final = 1 << 20
 """Bytes of the longest block that is read: it is in memory as a whole."""
 
 RUN_BYTES_MAX: Final = BLOCK_BYTES_MAX - 2 * BLOCK_BYTES
-"""Bytes of the longest run that is written, so that no block is longer. Only a very long head makes such a one."""
+"""Bytes of the longest run that is written, so that no block is longer. Only a very long head reaches it."""
 
 BLOCK_HEADER: Final = Struct("<IIIII")
 RUN_HEADER: Final = Struct("<II")
@@ -61,7 +63,7 @@ def stray_heads(names: Sequence[str], numbers: set[int]) -> list[str]:
 
 
 def encode_block(runs: Sequence[tuple[int, int, bytes]], seed: int) -> list[bytes]:
-    """Return the buffers of a block. ``runs``: where each begins and ends in the segment, ascending, and its heads."""
+    """Return the buffers of a block. ``runs``: start and end of each in the segment, ascending, and its heads."""
     parts: list[bytes] = []
     for first, _, heads in runs:
         parts.append(RUN_HEADER.pack(RUN_MAGIC, first))
@@ -75,7 +77,7 @@ def encode_block(runs: Sequence[tuple[int, int, bytes]], seed: int) -> list[byte
 
 
 def block_bounds(header: bytes) -> tuple[int, int, int] | None:
-    """Return length of the runs, first place and end of what may be the header of a block; ``None``: it is none."""
+    """Return length of the runs, first place and end of a possible header of a block; ``None``: it is none."""
     if len(header) < BLOCK_HEADER.size:
         return None
     magic, _, length, first, end = BLOCK_HEADER.unpack(header)

@@ -1,6 +1,6 @@
-"""Reading the files of heads: which are open, and what their blocks say of records.
+"""Reading the files of heads: the open files, and the search in their blocks.
 
-Nothing else is ever said of a record than what its segment says: what a file does not tell soundly is missing.
+Results never contradict the segment: records without valid heads count as missing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ReadBytes = Callable[[int, int], bytes]
-"""Returns up to so many bytes (the first) from an offset (the second) on."""
+"""Returns up to this many bytes (first argument) from an offset (second argument) on."""
 
 
 class HeadFiles:
@@ -32,7 +32,7 @@ class HeadFiles:
         self._open: dict[int, File] = {}  # by number of the segment
 
     def of(self, segment: Segment) -> File | None:
-        """Return a segment's file, which may come at any time; ``None`` if there is none that can be read."""
+        """Return a segment's file, which may appear at any time; ``None`` if there is no readable one."""
         file = self._open.get(segment.number)
         if file is None:
             try:
@@ -52,14 +52,14 @@ class HeadFiles:
 
 
 class HeadBlocks:
-    """Walks along the blocks of one file after the other. Remembers where the last walk ended, so that the next one,
-    which goes on there as a rule, need not pass over all blocks before.
+    """Walks along the blocks of one file after the other. Remembers the end of the last walk, because the next one
+    usually continues there, and need not skip all blocks before.
     """
 
     def __init__(self) -> None:
         self._segment = -1
-        self._first = 0  # where in the segment begins what the block tells
-        self._at = 0  # where in the file it begins
+        self._first = 0  # start of the block's records in the segment
+        self._at = 0  # its position in the file
 
     def doubtful(
         self,
@@ -71,7 +71,7 @@ class HeadBlocks:
         numbers: list[int],
     ) -> tuple[list[int], list[int]]:
         """Return the indexes of records at ``places`` that may have all octets of one of the ``needles``, and of those
-        of which nothing is known, both ascending.
+        without heads, both ascending.
 
         ``numbers``: which records they are, counted from ``record``. ``seed``: of the segment's checksums.
         """

@@ -1,7 +1,7 @@
 """Writing the files of heads: behind the log, by the thread of upkeep.
 
-A window's heads come here when the window is durable, and are written some at once. No message waits for it, nothing
-is synced, and what cannot be written is left out: who looks for something reads the segment there.
+A window's heads are added when the window is durable, and are written in groups. No message waits for it, nothing is
+synced, and heads that cannot be written are left out: searches read the segment there.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PENDING_LEAST: Final = 256 << 10
-"""Bytes that are written at once: 1400 messages of 1 KiB. What is less waits for more."""
+"""Bytes that are written at once: 1400 messages of 1 KiB. Fewer wait for more."""
 
 PENDING_BYTES_MAX: Final = 8 << 20
-"""Bytes that wait to be written. Upkeep comes four times a second, so 180,000 messages of 1 KiB a second leave as much
-time for its other work; what is beyond that gets no heads."""
+"""Bytes that wait to be written.
+
+Upkeep runs four times a second, so 180,000 messages of 1 KiB a second leave as much time for its other work; messages
+beyond that get no heads.
+"""
 
 REMEDY: Final = "selectors find the same, reading the segments; check the disk"
 
@@ -37,7 +40,7 @@ class HeadWriter:
         self.written = self.dropped = self.failures = 0  # bytes of files, bytes of heads, files given up
         self._files = files
         self._file: File | None = None
-        self._number = -1  # of the segment whose file that is, or was until it was given up
+        self._number = -1  # of the segment whose file this is, or was until it was abandoned
         self._end = 0
         self._failing = False
 
@@ -52,7 +55,7 @@ class HeadWriter:
                 self.dropped += sum([len(run.heads) for run in block])
 
     def close(self) -> None:
-        """Close the file. Who writes on begins it anew."""
+        """Close the file. Later writes start it again."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -72,7 +75,7 @@ class HeadWriter:
             self._failing = False
 
     def _give_up(self, segment: Segment, error: OSError) -> None:
-        """Leave the file as it is: a block that is cut off is not believed. Say so once until one can be written."""
+        """Abandon the file: a truncated block is not accepted. Log this once until one can be written."""
         self.failures += 1
         if not self._failing:
             logger.warning("message log: heads of segment %d not written: %s; %s", segment.number, error, REMEDY)
@@ -81,7 +84,7 @@ class HeadWriter:
 
 
 class HeadTask(MaintenanceTask):
-    """Writes heads that have waited. It raises nothing: what the disk refuses is given up."""
+    """Writes waiting heads. It raises nothing: refused writes are abandoned."""
 
     def __init__(self, runs: list[HeadRun], writer: HeadWriter) -> None:
         self._runs = runs
@@ -93,7 +96,7 @@ class HeadTask(MaintenanceTask):
 
 
 class PendingHeads:
-    """Heads of durable windows until they are written. Belongs to the event loop. ``active``: there are to be any."""
+    """Heads of durable windows until they are written. Belongs to the event loop. ``active``: heads are written."""
 
     def __init__(self, files: FileSystem) -> None:
         self.active = False
@@ -103,7 +106,7 @@ class PendingHeads:
         self._writer = HeadWriter(files)
 
     def add(self, runs: list[HeadRun], *, takes_heads: bool) -> None:
-        """Take those of a window that is durable, as many as there is room for. A full disk is left to the messages."""
+        """Take those of a durable window, as many as there is room for. A full disk is left to the messages."""
         for run in runs:
             if not takes_heads or self.bytes + len(run.heads) > PENDING_BYTES_MAX:
                 self._dropped += len(run.heads)
@@ -112,7 +115,7 @@ class PendingHeads:
                 self._runs.append(run)
 
     def task(self, least: int = PENDING_LEAST) -> HeadTask | None:
-        """Return what writes those that wait, if they have so many bytes."""
+        """Return the task that writes the waiting ones, if they have this many bytes."""
         if self.bytes < least or not self._runs:
             return None
         task = HeadTask(self._runs, self._writer)
@@ -146,7 +149,7 @@ class PendingHeads:
 
 
 def _blocks(runs: Iterable[HeadRun]) -> Iterator[tuple[Segment, list[HeadRun]]]:
-    """Yield what becomes a block each: runs of one segment, until they are long enough."""
+    """Yield the runs of each block: runs of one segment, until they are long enough."""
     block: list[HeadRun] = []
     size = 0
     for run in runs:

@@ -1,4 +1,4 @@
-"""The history: what queues and operators remember beside definitions and messages, in one SQLite file.
+"""The history: state of queues and operators beside definitions and messages, in one SQLite file.
 
 Losses, duplicate ids, delivery counts, paused queues, the audit trail, counters of the running broker. It is evidence
 and memory, not content: the file follows the message log (a batch here is written when the log's batch is on disk) and
@@ -72,7 +72,7 @@ KIND: Final = DatabaseKind(
 )
 
 QUEUE_TABLES: Final = ("entry_states", "delivery_counts", "paused_queues", "queue_counters")
-"""The tables in which a queue's id stands."""
+"""The tables that contain a queue's id."""
 
 
 def dropped_text(dropped: JournalDamage) -> str:
@@ -85,14 +85,15 @@ def dropped_text(dropped: JournalDamage) -> str:
 
 
 LossRow: TypeAlias = tuple[str, int, str, str, int, int, int, int, str, int, str, str]
-"""A loss as it is written: queue, sequence, reason, key, size, priority, times of acceptance and loss, publisher, what
-replaced it, rule, target."""
+"""A loss as it is written: queue, sequence, reason, key, size, priority, times of acceptance and loss, publisher,
+replacement, rule, target."""
 
 AuditRow: TypeAlias = tuple[int, str, str, str, str, str, int, int, str]
 """The fields of an :class:`AuditEntry`."""
 
 WRITE_ERRORS: Final = (sqlite3.Error, OSError, ValueError, OverflowError)
-"""What a write may meet: the disk, and values no file takes (a text that is not Unicode, a number beyond 64 bits)."""
+"""Errors of a write: the disk, and values that cannot be stored (a text that is not Unicode, a number beyond 64
+bits)."""
 
 
 class History:
@@ -128,7 +129,7 @@ class History:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Name the file and the remedy where what is read is damaged."""
+        """Name the file and the remedy if damaged data is read."""
         try:
             yield
         except READ_ERRORS as error:
@@ -190,7 +191,7 @@ class History:
             return rows[0][0] if rows else 0
 
     def delivery_counts(self) -> KnownCounts:
-        """Return how often messages came back of which nothing else is known. Some may be gone."""
+        """Return the delivery counts of messages without other state. Some may have left since."""
         known = KnownCounts()
         statement = "SELECT queue_id, block, counts FROM delivery_counts"
         with self._reading():
@@ -201,9 +202,9 @@ class History:
         return known
 
     def entry_states(self) -> dict[int, dict[int, EntryState]]:
-        """Return what is known of other entries, by queue id and sequence. Entries that are gone may be among them.
+        """Return the state of other entries, by queue id and sequence. Some may have left since.
 
-        Where :meth:`delivery_counts` has one as well, that was said later.
+        If :meth:`delivery_counts` has one as well, that is newer.
         """
         states: dict[int, dict[int, EntryState]] = {}
         statement = "SELECT queue_id, sequence, delivery_count, deliver_at FROM entry_states"
@@ -253,7 +254,7 @@ class History:
                 )
             self._connection.execute("COMMIT")
         except BaseException:
-            if self._connection.in_transaction:  # SQLite may have rolled back by itself
+            if self._connection.in_transaction:  # SQLite may have rolled back already
                 self._connection.execute("ROLLBACK")
             raise
         self._loss_totals.update(loss_totals)
@@ -269,7 +270,7 @@ class History:
             self._synced = wanted
 
     def _write_losses(self, virtual_host: str, notes: LossNotes) -> int:
-        """Append a page and drop the pages nobody will load again. Returns the new total."""
+        """Append a page and drop the pages that will not be loaded again. Returns the new total."""
         total = self._loss_totals.get(virtual_host, 0) + notes.count
         page = msgspec.json.encode(_rows_of_losses(notes.records))
         self._connection.execute(  # a page without records keeps the total, and gives way to the next
@@ -326,7 +327,7 @@ class History:
             connection.executemany(statement, [(queue_id,) for queue_id in batch.gone_queues])
 
     def _write_counts(self, batch: HistoryBatch) -> None:
-        """Lay the notes over the blocks that are there; a block without a count has no row."""
+        """Apply the notes to the stored blocks; a block without a count has no row."""
         connection = self._connection
         for queue_id, blocks in batch.counts.blocks.items():
             for number, notes in blocks.items():

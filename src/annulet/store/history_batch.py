@@ -1,4 +1,4 @@
-"""What the broker notes for its history between two writes: a buffer that is handed to the disk thread as a whole."""
+"""The entries for the history between two writes: a buffer that is passed to the disk thread as a whole."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ AddressKey: TypeAlias = "tuple[str, str]"
 
 
 class EntryState(NamedTuple):
-    """What a queue remembers of an entry beside its message."""
+    """State of an entry beside its message."""
 
     delivery_count: int
-    deliver_at: int  # not before this, milliseconds since 1970; 0 = at once; -1 = as its message says
+    deliver_at: int  # not before this, milliseconds since 1970; 0 = at once; -1 = the time of its message
 
 
 class LossNotes:
@@ -46,7 +46,7 @@ class DuplicateNotes:
         self.cache_size = cache_size
         self.ids: deque[str] = deque(maxlen=cache_size)
         self.count = 0
-        self.afresh = afresh  # what was known of the address before is to be forgotten
+        self.afresh = afresh  # the earlier state of the address is to be dropped
 
     def add(self, duplicate_id: str, cache_size: int) -> None:
         """Note an id; the address remembers the last ``cache_size`` of them."""
@@ -97,7 +97,7 @@ class HistoryBatch:
         )
 
     def note_loss(self, virtual_host: str, record: LossRecord) -> None:
-        """Note a loss that is to survive a restart."""
+        """Note a loss that has to survive a restart."""
         notes = self.losses.get(virtual_host)
         if notes is None:
             notes = self.losses[virtual_host] = LossNotes()
@@ -105,7 +105,7 @@ class HistoryBatch:
         notes.count += 1
 
     def note_skipped(self, virtual_host: str, count: int) -> None:
-        """Note losses that are to be counted after a restart, and have no record."""
+        """Note losses without a record that have to be counted after a restart."""
         notes = self.losses.get(virtual_host)
         if notes is None:
             notes = self.losses[virtual_host] = LossNotes()
@@ -123,14 +123,14 @@ class HistoryBatch:
         self.duplicates[virtual_host, address] = DuplicateNotes(0, afresh=True)
 
     def forget_queue(self, queue_id: int) -> None:
-        """Note that a queue is gone, with everything noted of it."""
+        """Note that a queue was deleted, with all its entries."""
         self.gone_queues.add(queue_id)
         self.counts.blocks.pop(queue_id, None)
         self.paused.pop(queue_id, None)
         self.counters.pop(queue_id, None)
 
     def absorb(self, later: HistoryBatch) -> None:
-        """Append what was noted after this batch."""
+        """Append later notes."""
         for virtual_host, losses in later.losses.items():
             mine = self.losses.setdefault(virtual_host, LossNotes())
             mine.records.extend(losses.records)

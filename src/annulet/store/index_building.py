@@ -11,7 +11,7 @@ from annulet.store.segment import Segment
 from annulet.store.segment_index import UNREAD, SegmentIndex, index_path
 
 PIECE_BYTES: Final = 256 << 10
-"""What is read of a segment at once: heads of some hundred messages of 1 KiB, and little of a large body."""
+"""Bytes of a segment read at once: heads of about a hundred messages of 1 KiB, and little of a large body."""
 
 ORIGINS_MAX: Final = UNREAD
 """Origins of one index; messages of further ones are read at start."""
@@ -50,5 +50,8 @@ class IndexTask(MaintenanceTask):
 
 
 def fill(index: SegmentIndex, file: File, seed: int, asks_for: HeaderCheck | None) -> None:
-    """Take from the segment's file what the log keeps nowhere. Without ``asks_for`` all is to be read at start."""
+    """Read the data that the log does not keep from the segment's file.
+
+    Without ``asks_for`` all has to be read at start.
+    """
     Filling(index, file, seed, OriginNumbers(index, asks_for, ORIGINS_MAX), PIECE_BYTES).run()

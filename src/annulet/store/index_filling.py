@@ -1,7 +1,7 @@
 """The columns of a segment's index, taken from the segment's file: done for each message that stays, so it is compiled.
 
-Only the heads of records are looked at, at the places the log knows. Checksums are computed of records of several
-queues only: whoever reads another later verifies it, and checks that it is the one its row names.
+Only the heads of records are read, at the places the log knows. Checksums are verified only for records of several
+queues: later readers of other records verify them, and check that they are the ones of their rows.
 """
 
 from __future__ import annotations
@@ -43,33 +43,39 @@ from annulet.store.segment import SHARED
 from annulet.store.segment_index import UNREAD, SegmentIndex
 
 HeaderCheck: TypeAlias = "Callable[[str, bytes], int]"
-"""Given the name of a protocol's view and a header: what may it ask for, ``SETS_TIME`` and ``HAS_DUPLICATE_ID`` added
-up? Errs on the side of yes, but for ``GIVES_PRIORITY``."""
+"""Maps the name of a protocol's view and a header to the possible requests, the sum of ``SETS_TIME`` and
+``HAS_DUPLICATE_ID``. In doubt it includes a request, except ``GIVES_PRIORITY``."""
 
 SETS_TIME: Final = 1
-"""The message may ask to wait."""
+"""The message may request a delay."""
 HAS_DUPLICATE_ID: Final = 2
 """It may carry an id for duplicate detection."""
 GIVES_PRIORITY: Final = 4
-"""It says how important it is, though that be what counts for those that do not. Neither yes nor no in doubt: exact."""
+"""It has an explicit priority, even if this equals the default. Exact, without doubt."""
 
 DENSE_RECORDS: Final = 128
 """Where as many lie in one piece, at most 2 KiB each with the usual piece, longer pieces are read."""
 
 DENSE_PIECES: Final = 4
-"""As long as so many: the heads of some thousand messages of 1 KiB, looked at in 0.1 ms. Whenever this thread takes the
-interpreter lock the event loop waits for more than is done meanwhile, as long as it takes to wake up: the fewer times
-the better. Of large bodies little is to be read."""
+"""Bytes of a longer piece: the heads of about a thousand messages of 1 KiB, processed in 0.1 ms.
+
+Each time this thread takes the interpreter lock, the event loop waits for the work and for its own wake-up, so fewer
+times are better. For large bodies little has to be read.
+"""
 
 LOOKS: Final = 256
-"""Records that are not as the one before, or of several queues: after so many there is a pause as well. Each takes 1 to
-3 µs, others 0.07."""
+"""Records that differ from the one before, or of several queues: after this many there is a pause as well.
+
+Each takes 1 to 3 µs, others 0.07.
+"""
 
 PAUSE_SECONDS: Final = 50e-6
-"""After each piece but the longer ones. Compiled code keeps the interpreter lock; a read that finds its bytes in memory
-is over before another thread that waits for the lock has woken up. So each call of the event loop that gives the lock
-away, of which a read of a connection has two or three, got it back 5 ms later: passes of up to 44 ms while messages
-came. A longer piece takes as long to read: 100 to 150 µs for 1 MiB."""
+"""Pause after each piece except longer ones.
+
+Compiled code keeps the interpreter lock; a read of cached bytes is over before another thread that waits for the lock
+has woken up. So each call of the event loop that releases the lock, two or three per read of a connection, got it back
+5 ms later: passes of up to 44 ms while messages arrived. A longer piece takes as long to read: 100 to 150 µs for 1 MiB.
+"""
 
 _LOW: Final = 0xFFFFFFFF
 _KIND: Final = 0xFFFF00FF  # type and number of targets, without the priority between them
@@ -77,14 +83,14 @@ _SINGLE_MESSAGE: Final = 1 << 16 | TYPE_MESSAGE
 
 
 class OriginNumbers:
-    """Numbers the origins of an index, at most ``most``, and asks which messages have to be read."""
+    """Numbers the origins of an index, at most ``most``, and determines which messages have to be read."""
 
     def __init__(self, index: SegmentIndex, asks_for: HeaderCheck | None, most: int) -> None:
         self._index = index
         self._asks_for = asks_for
         self._most = most
         self._known: dict[bytes, tuple[int, str]] = {}  # encoded origin -> number and name of its view
-        self._former = b""  # the origin asked for last, its number and its view
+        self._former = b""  # the last origin, its number and its view
         self._former_number = UNREAD
         self._former_view = ""
 
@@ -120,8 +126,8 @@ class OriginNumbers:
 class Filling:
     """Fills an index from its segment's ``file``, of which ``piece_bytes`` are read at once.
 
-    Records of one queue of which a piece has all before the body are taken in one loop (:meth:`_take_plain`); each that
-    it stops at is looked at by itself (:meth:`_take`).
+    Records of one queue whose heads are complete in a piece are processed in one loop (:meth:`_take_plain`); each
+    record at which it stops is processed separately (:meth:`_take`).
     """
 
     def __init__(self, index: SegmentIndex, file: File, seed: int, origins: OriginNumbers, piece_bytes: int) -> None:
@@ -145,7 +151,7 @@ class Filling:
         self._head_origin: i64 = -1  # bytes of it that are the origin
         self._number: i64 = UNREAD  # of the origin
         self._looks: i64 = 0  # since the last pause for them
-        self._usual: i64 = NO_PRIORITY  # what is entered for the usual priority: that one if the header gives it
+        self._usual: i64 = NO_PRIORITY  # the entry for the usual priority: that one if the header gives it
 
     def run(self) -> None:
         """Fill all columns. Raises ``OSError`` when the file cannot be read."""
@@ -165,7 +171,7 @@ class Filling:
         index.origin_numbers = swapped_where_big(array("H", self._numbers.getvalue()))
 
     def _take_plain(self, ordinal: i64) -> i64:
-        """Enter records from ``ordinal`` on; return the first to be looked at by itself, or how many there are.
+        """Enter records from ``ordinal`` on; return the first to be processed separately, or their number.
 
         No object is made of a number, nor of a record whose origin and header are those of the one before.
         """
@@ -209,7 +215,8 @@ class Filling:
         return stands_at(self._piece, at, end, self._head)
 
     def _follow(self, at: i64, origin: i64, length: i64) -> None:
-        """Find out what origin and header at a place of the piece ask for; those that follow may have the same."""
+        """Determine the requests of origin and header at a place of the piece; the following records may have the
+        same."""
         self._looked()
         self._head = self._piece[at : at + length]
         self._head_origin = origin
@@ -218,7 +225,7 @@ class Filling:
         self._usual = DEFAULT_PRIORITY if given else NO_PRIORITY
 
     def _enter(self, at: i64, body: i64) -> None:
-        """Enter the record ``at`` a place of the piece, whose body has so many bytes."""
+        """Enter the record ``at`` a place of the piece, whose body has this many bytes."""
         piece = self._piece
         kind: i64 = read_i64_le(piece, at + 32)
         priority: i64 = kind >> 8 & 0xFF
@@ -244,7 +251,7 @@ class Filling:
             write_i16_le(self._numbers, -1)  # UNREAD
 
     def _note(self, ordinal: i64, offset: i64) -> bool:
-        """Note what the record at ``offset`` says; False when it is damaged: it is left to whoever reads it."""
+        """Enter the record at ``offset``; False if it is damaged: it is left to its later reader."""
         if not self._base <= offset <= self._base + len(self._piece) - FIXED_BYTES:
             self._read(offset, self._bytes_from(ordinal, offset))
             if len(self._piece) < FIXED_BYTES:  # cut off
@@ -299,14 +306,14 @@ class Filling:
             time.sleep(PAUSE_SECONDS)
 
     def _looked(self) -> None:
-        """Count a look that takes long, and let the event loop pass when they were many."""
+        """Count an expensive record, and yield to the event loop after many."""
         self._looks += 1
         if self._looks == LOOKS:
             self._looks = 0
             time.sleep(PAUSE_SECONDS)
 
     def _note_shared(self, ordinal: int, data: bytes) -> bool:
-        """Keep all targets of a record with several; False for a damaged one, as in a segment that is read.
+        """Keep all targets of a record with several; False for a damaged one, as when reading a segment.
 
         Here the checksum is computed: nothing else would notice a wrong queue.
         """

@@ -1,4 +1,4 @@
-"""Restoring a segment from its index: what the log keeps of it, and its messages in columns instead of one by one."""
+"""Restoring a segment from its index: the log's data of it, and its messages in columns instead of one by one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FROM_DIGITS: Final = bytes.maketrans(b"01", b"\0\1")
 
 
 def segment_from(index: SegmentIndex, segment: Segment, picture: SegmentPicture | None) -> None:
-    """Fill ``segment`` from its index; the checkpoint's picture says what is live."""
+    """Fill ``segment`` from its index; the checkpoint's bitmap has the live records."""
     segment.identity = index.identity
     segment.seed = checksum_seed(index.number, index.identity)
     segment.size = index.size
@@ -67,12 +67,12 @@ def restorable(
     *,
     redelivered: bool,
 ) -> Iterator[RecoveredMessage | RecoveredRows]:
-    """Yield what is live in segments, given by number: in columns where their indexes know it, else as messages read.
+    """Yield the live messages of segments, given by number: in columns if indexed, otherwise read.
 
     A message of several queues is in columns only where all of them ``may_have_rows``; it is read once for the others.
     """
     for _, segment in sorted(segments.items()):
-        if live := segment.live_count:  # what nobody wants is settled on the way
+        if live := segment.live_count:  # records without a queue are settled on the way
             yield from _restorable_of(segment, reader, files, may_have_rows, redelivered=redelivered)
             reader.note_restored(live)
 
@@ -112,7 +112,7 @@ def _index_of(segment: Segment, files: FileSystem) -> SegmentIndex | None:
 
 
 def _unread(index: SegmentIndex, live: bytes) -> Iterator[tuple[int, int]]:
-    """Yield stretches of ordinals, start and end, in which everything that is live has to be read."""
+    """Yield ranges of ordinals, start and end, in which all live records have to be read."""
     numbers = index.origin_numbers
     if UNREAD not in (numbers[:1] if is_uniform(numbers) else numbers):
         return
@@ -136,7 +136,7 @@ def _rows(
     end: int,
     origins: list[tuple[str, str, str, str]],
 ) -> Iterator[RecoveredRows]:
-    """Yield what is live from ``start`` to ``end``, queue by queue."""
+    """Yield the live messages from ``start`` to ``end``, queue by queue."""
     base = index.number << ORDINAL_BITS
     queues = index.queues[start:end]
     alone = start < end and queues[0] != SHARED and is_uniform(queues)
@@ -181,7 +181,7 @@ def _rows(
 def _by_queue(
     index: SegmentIndex, segment: Segment, live: bytes, start: int
 ) -> tuple[dict[int, list[int]], Mapping[int, list[tuple[int, int]]]]:
-    """Return by queue id the places of what is live, from ``start`` on; and which of them are shared, and sequences."""
+    """Return by queue id the places of live records, from ``start`` on, which of them are shared, and sequences."""
     queue_ids, queues = index.queue_ids, index.queues[start : start + len(live)].tolist()
     found = places_by_number(queues, live)
     if SHARED not in found:
@@ -202,7 +202,7 @@ def _by_queue(
 
 
 class _Column:
-    """A column of which some numbers are taken: without a look at each where all are equal."""
+    """Return some numbers of a column, without a loop if all are equal."""
 
     def __init__(self, numbers: array[int]) -> None:
         self._numbers = numbers

@@ -1,8 +1,8 @@
-"""What is wrong with a data directory whose broker is stopped, and what to do about it.
+"""Problems of a data directory whose broker is stopped, and their remedies.
 
-Looking changes nothing: SQLite files are checked in a copy (a reader of the original would leave files behind, which
-belong to whoever looked), the log is read by :mod:`annulet.store.log_inspection`. :func:`repair` removes what the
-findings call removable, which are files that hold no message and that a start would remove or make anew.
+The inspection changes nothing: SQLite files are checked in a copy (a reader of the original would leave files owned by
+the inspecting user), the log is read by :mod:`annulet.store.log_inspection`. :func:`repair` removes the files that
+findings list as removable: files without messages that a start would remove or create again.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ if TYPE_CHECKING:
 ERROR: Final = "error"
 """A broker does not start, or messages are lost or will be."""
 WARNING: Final = "warning"
-"""Somebody should look: nothing is lost, or it is known and done with."""
+"""Attention is needed: nothing is lost, or the loss is known and dealt with."""
 NOTE: Final = "note"
-"""As it should be after what happened."""
+"""An expected consequence of an event."""
 
 NOT_CHECKED: Final = "not-checked"
-"""Code of a finding: a file could not be looked at, and nothing is known of it."""
+"""Code of a finding: a file could not be checked, and its state is unknown."""
 
 FREE_BYTES_WANTED: Final = 16 * SEGMENT_BYTES
 """256 MiB: below this a broker under load is some seconds away from refusing publishes."""
@@ -64,7 +64,7 @@ FREE_BYTES_NEEDED: Final = 2 * SEGMENT_BYTES
 WORLD_WRITABLE: Final = 0o002
 
 DAMAGE_TEXT_MAX: Final = 300
-"""Characters of what SQLite says about a damaged file."""
+"""Characters of SQLite's report on a damaged file."""
 
 UNKNOWN_SHOWN: Final = 10
 """Queues that a finding names; all of them are among the figures."""
@@ -82,7 +82,7 @@ class CatalogueQueues(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing to say. ``code`` stays the same over versions; ``removable`` is what a repair removes."""
+    """One finding. ``code`` does not change between versions; ``removable`` lists the files a repair removes."""
 
     severity: str
     code: str
@@ -93,7 +93,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Inspection:
-    """What was found. ``figures`` are plain values by section; ``sound`` means neither error nor warning."""
+    """The result. ``figures`` are plain values by section; ``sound`` means neither error nor warning."""
 
     directory: Path
     findings: list[Finding] = field(default_factory=list)
@@ -101,7 +101,7 @@ class Inspection:
 
     @property
     def sound(self) -> bool:
-        """Nobody has to do anything."""
+        """No action is needed."""
         return all(finding.severity == NOTE for finding in self.findings)
 
     def add(self, severity: str, code: str, text: str, remedy: str = "", removable: Iterable[Path] = ()) -> None:
@@ -110,9 +110,10 @@ class Inspection:
 
 
 def inspect(directory: Path, now: int, progress: Callable[[int, int], None] | None = None) -> Inspection:
-    """Look at all of a data directory; ``now`` is in milliseconds since 1970.
+    """Inspect a data directory; ``now`` is in milliseconds since 1970.
 
-    No broker may run on it: its lock is held meanwhile. ``progress`` is told how many segments were read, of how many.
+    No broker may run on it: its lock is taken during the inspection. ``progress`` is called with the number of segments
+    read, and of all.
     """
     found = Inspection(directory)
     if not directory.is_dir():
@@ -140,9 +141,10 @@ def inspect(directory: Path, now: int, progress: Callable[[int, int], None] | No
 
 
 def repair(found: Inspection) -> list[Path]:
-    """Remove what is removable and return it. Never a segment, a checkpoint, a catalogue or evidence of damage.
+    """Remove the removable files and return them. Never a segment, a checkpoint, a catalogue or evidence of damage.
 
-    Raises :class:`DirectoryInUseError` when a broker was started meanwhile, ``OSError`` when a file cannot be removed.
+    Raises :class:`DirectoryInUseError` if a broker was started in the meantime, ``OSError`` if a file cannot be
+    removed.
     """
     removed = []
     lock = DirectoryLock(found.directory)
@@ -160,7 +162,7 @@ def repair(found: Inspection) -> list[Path]:
 
 
 def _check_format(found: Inspection) -> bool:
-    """Judge the format; return whether the rest may be looked at."""
+    """Check the format; return whether the rest may be inspected."""
     directory = found.directory
     try:
         known = check_format(directory)
@@ -211,7 +213,7 @@ def _check_catalogue(found: Inspection) -> CatalogueQueues | None:
 
 
 def _check_mark(found: Inspection, connection: sqlite3.Connection) -> None:
-    """Say what a start would refuse the catalogue for beside this log."""
+    """Report the reason for which a start would refuse the catalogue beside this log."""
     mark = load_mark(mark_path(found.directory), ReadOnlyFiles())
     if mark is None:
         return
@@ -254,7 +256,7 @@ def _checked_copy(
 ) -> Iterator[sqlite3.Connection | None]:
     """Give a connection to a copy of an SQLite file that a start would take; ``None``, and a finding, for another one.
 
-    ``read`` does with the copy what a start does; what it raises is said by the name of the file itself.
+    ``read`` processes the copy like a start; its errors are reported with the name of the original file.
     """
     path = found.directory / name
     if not path.exists():

@@ -1,4 +1,4 @@
-"""What the broker may ask of a message log, durable or in memory, and the records that cross the border."""
+"""The interface of a message log, durable or in memory, and the records passed through it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from annulet.store.search import Search
 
 NO_PRIORITY: Final = 256
-"""Stands for the priority of a message whose sender gave none: what that counts as, its queue says."""
+"""Represents the priority of a message without one: its queue defines the effective value."""
 
 
 class RecoveredMessage(NamedTuple):
@@ -35,13 +35,13 @@ class RecoveredMessage(NamedTuple):
     accepted_at: int  # milliseconds since 1970
     expires_at: int  # milliseconds since 1970; 0 = never
     targets: list[tuple[int, int]]
-    redelivered: bool  # may have been delivered before: the log was not closed cleanly (AMQP 0-9-1 §1.8.3.13.2)
+    redelivered: bool  # possibly delivered before: the log was not closed cleanly (AMQP 0-9-1 §1.8.3.13.2)
 
 
 class RecoveredRows(NamedTuple):
     """Live messages of one queue found at start and not read, in record order. All columns have the same length.
 
-    The log vouches that none asks to wait.
+    The log guarantees that none requests a delay.
     """
 
     queue_id: int
@@ -50,7 +50,7 @@ class RecoveredRows(NamedTuple):
     sizes: array[int]  # of the bodies, in bytes
     origin_numbers: array[int]  # index into ``origins``
     origins: list[tuple[str, str, str, str]]  # exchange, routing key, publisher, name of the protocol's ContentView
-    duplicate_ids: bool  # some of them may have one
+    duplicate_ids: bool  # some of them may have a time
     priorities: array[int]  # as their senders gave it, or ``NO_PRIORITY``
     accepted_at: Sequence[int]  # milliseconds since 1970
     expires_at: array[int]  # as their senders have it, milliseconds since 1970; 0 = never
@@ -70,7 +70,10 @@ class LoggedMessage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecoveryProgress:
-    """How far recovery has come. ``records`` and ``bytes`` are totals so far, ``share`` of the work is done, 0 to 1."""
+    """Progress of recovery.
+
+    ``records`` and ``bytes`` are totals so far, ``share`` is the finished part of the work, 0 to 1.
+    """
 
     segments_done: int
     segments_total: int
@@ -79,7 +82,7 @@ class RecoveryProgress:
     share: float = 0.0
 
     def as_dict(self) -> dict[str, int]:
-        """Flat form for the structured log, which says the time that is left in place of the share."""
+        """Flat form for the structured log, with the remaining time instead of the share."""
         figures = asdict(self)
         del figures["share"]
         return figures
@@ -91,9 +94,9 @@ class Damage:
 
     ``kind`` is ``torn`` (a write the crash interrupted: nothing confirmed is lost), ``corrupt`` (content changed after
     it was written), ``header`` (a segment header, its copy was used), ``missing`` (a segment with ``length`` live
-    records is gone), ``short`` (the log ends ``length`` bytes before what was synced, and ``messages`` are gone; some
-    of them may have been settled) or ``cut`` (a segment, or one of the ``length`` behind it, is shorter than it was,
-    and ``messages`` that were not settled are gone; -1: nobody knows how many).
+    records does not exist), ``short`` (the log ends ``length`` bytes before the synced position, and ``messages`` are
+    lost; some of them may have been settled) or ``cut`` (a segment, or one of the ``length`` behind it, is shorter than
+    it was, and ``messages`` that were not settled are lost; -1: the number is unknown).
     """
 
     kind: str
@@ -124,7 +127,7 @@ class Damage:
 
 @dataclass(slots=True)
 class RecoveryReport:
-    """What recovery found. All counts are 0 after a clean shutdown on a sound disk."""
+    """The findings of recovery. All counts are 0 after a clean shutdown on a sound disk."""
 
     records: int = 0  # valid records read, or named by the index of their segment
     indexed_segments: int = 0  # restored from their index, without reading their records
@@ -133,11 +136,14 @@ class RecoveryReport:
     corrupt_records: int = 0  # stretches of damaged bytes that were not merely torn
     torn_tails: int = 0
     lost_records: int = 0  # records that must have been live and cannot be read
-    doubtful_places: int = 0  # of the corrupt ones, those behind the checkpoint: nobody else knows what stood there
+    doubtful_places: int = 0  # of the corrupt ones, those behind the checkpoint: their contents are unknown
     uncertain_transactions: int = 0  # kept although their commit was not found: no checkpoint could be read
     checkpoint_fallback: bool = False  # the newest checkpoint was damaged
     torn_messages: dict[int, int] = field(default_factory=dict)
-    """Messages of torn batches behind the checkpoint, by queue id. They stay, and what made room for them came back."""
+    """Messages of torn batches behind the checkpoint, by queue id.
+
+    They stay, and the messages evicted for them returned.
+    """
     damages: list[Damage] = field(default_factory=list)
 
 
@@ -163,14 +169,14 @@ class LogStatistics:
     maintenance_errors: int = 0
     corrupt_records: int = 0
     lost_records: int = 0
-    doubtful_places: int = 0  # damaged behind the last checkpoint: what stood there, nobody else knows
+    doubtful_places: int = 0  # damaged behind the last checkpoint: their contents are unknown
     quarantined_records: int = 0  # damaged places whose bytes were set aside
     quarantined_bytes: int = 0
     quarantine_refused: int = 0  # damaged places whose bytes were not: a bound, or the disk
-    read_ahead_bytes: int = 0  # in memory, read or to be read before they are asked for
+    read_ahead_bytes: int = 0  # in memory, read or to be read ahead
     heads_bytes_written: int = 0  # of the files beside segments that have heads of messages alone
     heads_bytes_dropped: int = 0  # of heads that were not written: a full disk, one that refuses or is too slow
-    heads_bytes_pending: int = 0  # of heads in memory that are to be written
+    heads_bytes_pending: int = 0  # of heads in memory waiting to be written
     heads_failures: int = 0  # files of heads given up as the disk refused
     disk_full: bool = False
     failed: bool = False
@@ -189,7 +195,7 @@ class Batch:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class DiskWork:
-    """A piece of work for a disk thread. An ``OSError`` inside ``run`` is kept in ``error`` for who finishes it."""
+    """A piece of work for a disk thread. An ``OSError`` inside ``run`` is kept in ``error`` for the finishing code."""
 
     error: OSError | None = None
 
@@ -233,14 +239,14 @@ class Log(ABC):
     report: RecoveryReport
 
     known_queues: KnownQueues
-    """At open: what the log knows of the queues that its records name."""
+    """At open: the names and settings of the queues in its records."""
 
     search: Search | None = None
-    """What a search process finds out about stored messages; ``None``: the log keeps nothing that it could read."""
+    """Results of a search process about stored messages; ``None``: the log has no files that it could read."""
 
     @property
     def deferring(self) -> bool:
-        """Settlements of a sealed window, or what was discarded or forgotten, found no room on a full disk.
+        """Settlements of a sealed window, or discards, found no room on a full disk.
 
         A checkpoint can still make them durable.
         """
@@ -249,13 +255,13 @@ class Log(ABC):
     @property
     @abstractmethod
     def next_record(self) -> int:
-        """No record of a batch that was taken has this id or a higher one; all records to come do."""
+        """Records of taken batches have lower ids than this, all later records have this id or a higher one."""
 
     @property
     def written_below(self) -> int:
         """Every record below this id is on disk, of no open transaction, and its id is never given out again.
 
-        0 for a log that keeps nothing on disk, which :meth:`read` is never asked of.
+        0 for a log without files, whose :meth:`read` is never called.
         """
         return 0
 
@@ -276,11 +282,11 @@ class Log(ABC):
         return False
 
     def holds(self, record: int, queue_id: int) -> bool:
-        """Say whether a queue is not done with a record. Errs on the side of yes for one that is not written yet."""
+        """Return whether a record is unsettled in a queue. In doubt true, for one that is not written yet."""
         raise NotImplementedError(f"{type(self).__name__} keeps its messages nowhere; {record, queue_id} was asked for")
 
     def held(self, records: list[int], queue_id: int) -> list[int]:
-        """Return the places of those of some records that a queue is not done with, as :meth:`holds` says.
+        """Return the places of those records that are unsettled in a queue, as defined by :meth:`holds`.
 
         One call from elsewhere for all of them: each costs 1 µs.
         """
@@ -316,7 +322,7 @@ class Log(ABC):
         raise NotImplementedError(f"{type(self).__name__} keeps its messages nowhere; {len(records)} were asked for")
 
     def read_ahead_with(self, submit: Callable[[Callable[[], None]], None] | None) -> None:
-        """Have a thread do what :meth:`prefetch` begins, while there is one: ``submit`` has it run something.
+        """Let a thread do the work of :meth:`prefetch`, while there is one: ``submit`` runs a function in it.
 
         A log that keeps nothing on disk has nothing for it to do.
         """
@@ -327,15 +333,15 @@ class Log(ABC):
         """Yield the live messages found at open, in record order. To be used up before the first append."""
 
     def restorable(self, may_have_rows: Callable[[int], bool]) -> Iterator[RecoveredMessage | RecoveredRows]:
-        """Yield what :meth:`recovered` does, but unread, in columns, what the log knows enough of.
+        """Yield the same as :meth:`recovered`, but unread, in columns, if the log knows enough of the messages.
 
-        ``may_have_rows`` says of a queue id whether the queue can do with that. A message of several queues is read
-        where not all can.
+        ``may_have_rows`` tells whether the queue of an id can use columns. A message of several queues is read if one
+        of them cannot.
 
-        Messages of one queue come in their order, those of different queues may not. A message in columns comes once
-        for each of its queues.
+        Messages of one queue are in their order, those of different queues need not be. A message in columns is yielded
+        once for each of its queues.
 
-        Whether their records are sound is found out by whoever reads them.
+        Damage of their records is detected when they are read.
         """
         del may_have_rows
         return self.recovered()
@@ -350,7 +356,7 @@ class Log(ABC):
 
     @abstractmethod
     def settle(self, record: int, queue_id: int, transaction: int = 0) -> None:
-        """Note that the queue is done with the record. What is settled already, or unknown, is ignored."""
+        """Settle the record for the queue. Settled and unknown ones are ignored."""
 
     def settle_all(self, records: list[int], queue_id: int, transaction: int = 0) -> None:
         """Settle these records as :meth:`settle` does each: some thousand at once that expired."""
@@ -360,12 +366,12 @@ class Log(ABC):
     def discard(self, queue_id: int, ranges: Sequence[tuple[int, int]]) -> None:
         """Settle all that a queue has in these ranges of records (first, last), with some bytes for each range.
 
-        Only records below :attr:`written_below`. A log that keeps nothing on disk, where that is 0, is never asked.
+        Only for records below :attr:`written_below`. Never called on a log without files, where that is 0.
         """
         raise NotImplementedError(f"{type(self).__name__} keeps its messages nowhere; queue {queue_id}: {ranges}")
 
     def hold_sweeps(self) -> None:  # noqa: B027 - a log that keeps nothing readable has nothing to do
-        """Keep what was discarded or forgotten readable until :meth:`release_sweeps`; calls may be nested."""
+        """Keep discarded records readable until :meth:`release_sweeps`; calls may be nested."""
 
     def release_sweeps(self) -> None:  # noqa: B027 - as above
         """Undo one :meth:`hold_sweeps`."""
@@ -392,7 +398,7 @@ class Log(ABC):
 
     @abstractmethod
     def take_batch(self) -> Batch | None:
-        """Seal the open window. ``None`` when nothing is to be written.
+        """Seal the open window. ``None`` if there is nothing to write.
 
         Then everything so far is durable or moot, but for settlements on a full disk: see ``deferring``.
         """
@@ -410,7 +416,7 @@ class Log(ABC):
         """Settle everything of a deleted queue, with one small record."""
 
     def name_queue(self, name: QueueName) -> None:
-        """Remember what a durable queue is that was declared, for when the catalogue is lost.
+        """Remember the declaration of a durable queue, in case the catalogue is lost.
 
         It is durable before the queue's first message. A log that keeps nothing on disk has nothing to remember.
         """
@@ -424,13 +430,13 @@ class Log(ABC):
     def maintenance(self, *, checkpoint: bool = False) -> MaintenanceTask | None:
         """Return the next step of upkeep, if any; one at a time.
 
-        ``checkpoint`` asks for one although none is due by bytes, once: it comes when its turn comes, and only if
-        anything changed since the last one or it lets disk space go.
+        ``checkpoint`` requests one that is not due by bytes, once: it is made in its turn, and only if anything changed
+        since the last one or it releases disk space.
         """
 
     @abstractmethod
     def finish(self, task: MaintenanceTask) -> None:
-        """Take in what a task did."""
+        """Apply the result of a task."""
 
     @abstractmethod
     def statistics(self) -> LogStatistics:
@@ -438,7 +444,7 @@ class Log(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Write what is open, leave a checkpoint for a fast start, and mark the shutdown clean."""
+        """Write the open window, leave a checkpoint for a fast start, and mark the shutdown clean."""
 
 
 def sequences_as_next(sequences: dict[int, int]) -> dict[int, int]:

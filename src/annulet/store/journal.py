@@ -1,8 +1,8 @@
-"""Damage in the journal of an SQLite file (``-wal``) that SQLite takes for the end of it.
+"""Damage in the journal of an SQLite file (``-wal``) that SQLite treats as its end.
 
-A journal is there after a crash and holds what was written since it was last emptied. SQLite reads it up to the first
-frame whose checksum is wrong, as a crash tears the last transaction; what is behind a flipped bit would be dropped
-without a word. Format: https://www.sqlite.org/fileformat2.html#the_write_ahead_log
+After a crash there is a journal with the writes since it was last emptied. SQLite reads it up to the first frame whose
+checksum is wrong, as a crash tears the last transaction; everything behind a flipped bit would be dropped silently.
+Format: https://www.sqlite.org/fileformat2.html#the_write_ahead_log
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PAGE_SIZES: Final = frozenset(1 << bits for bits in range(9, 17))
 
 
 class JournalDamage(NamedTuple):
-    """What is damaged in a journal, and how many transactions are dropped with it, as far as that can be told."""
+    """Describes the damage in a journal; ``transactions``: how many are dropped because of it, as far as is known."""
 
     text: str
     transactions: int
@@ -42,7 +42,7 @@ NO_DAMAGE: Final = JournalDamage("", 0)
 
 
 def journal_damage(path: str) -> str:
-    """Say what is damaged in a journal whose transactions were synced one by one; empty for nothing, or no file."""
+    """Describe the damage in a journal whose transactions were synced one by one; empty for none, or no file."""
     damage = find_damage(path).text
     return f"{damage}, and what was committed behind it would be lost" if damage else ""
 
@@ -50,9 +50,9 @@ def journal_damage(path: str) -> str:
 def find_damage(path: str) -> JournalDamage:
     """Look for damage in a journal.
 
-    What a crash tears is the last transaction, of a journal that is not synced those since the last sync. So where one
-    that was committed ends at a wrong frame or behind it, and another one behind that, the process did not die there.
-    Damage in the last transaction cannot be told from a crash. Frames that no commit follows are left by a transaction
+    A crash tears the last transaction only, or in a journal that is not synced with each, those since the last sync. So
+    if a committed one ends at or behind a wrong frame, and another one follows, the cause was not a crash. Damage in
+    the last transaction cannot be distinguished from a crash. Frames without a following commit belong to a transaction
     that was rolled back or whose process died, and prove nothing.
     """
     try:

@@ -15,7 +15,7 @@ LOCK_FILE: Final = "lock"
 
 
 class DirectoryLock:
-    """Holds ``directory/lock`` (``flock``, exclusive), which contains the holder's process id.
+    """Locks ``directory/lock`` (``flock``, exclusive), which contains the owner's process id.
 
     A lock file left behind by a killed process does not matter: the kernel released the lock.
     """
@@ -25,7 +25,10 @@ class DirectoryLock:
         self._descriptor = -1
 
     def acquire(self) -> None:
-        """Take the lock, creating the directory when needed. Raises :class:`DirectoryInUseError` at once if held."""
+        """Take the lock, creating the directory if needed.
+
+        Raises :class:`DirectoryInUseError` at once if it is locked.
+        """
         if self._descriptor < 0:
             OsFileSystem().make_directory(self.directory)
             self._take(os.O_RDWR | os.O_CREAT)
@@ -37,9 +40,9 @@ class DirectoryLock:
                 raise
 
     def acquire_unwritten(self) -> None:
-        """Take the lock and write nothing: for who only looks. A directory that was never locked is not locked.
+        """Take the lock without writing, for inspections. A directory that was never locked is not locked.
 
-        Raises :class:`DirectoryInUseError` at once if held, ``OSError`` when the lock file cannot be read.
+        Raises :class:`DirectoryInUseError` at once if it is locked, ``OSError`` if the lock file cannot be read.
         """
         if self._descriptor < 0 and (self.directory / LOCK_FILE).exists():
             self._take(os.O_RDONLY)

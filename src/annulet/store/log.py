@@ -1,8 +1,8 @@
 """The durable message log: segments with group commit, as the broker uses it.
 
 The loop appends to a window in memory. ``take_batch`` seals it, a disk thread writes and syncs it, ``complete``
-accounts for it. The log has no thread, no clock and no lock of its own; see ``interface`` for what each method
-promises and ``recovery`` for what a crash leaves.
+accounts for it. The log has no thread, no clock and no lock; see ``interface`` for the contract of each method and
+``recovery`` for the state after a crash.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class MessageLog(Log):
         self._bounds: list[tuple[int, int]] = []  # of batches that are not complete: number, ``next_record`` behind it
         self.known_queues = recovery.names
         self._names = QueueNames(directory, files)
-        self._named = False  # somebody said what the queues are
+        self._named = False  # the queues were given
         self._names_due: list[bytes] = []  # for the next batch
         self._written_mark = written_mark(directory, files)
 
@@ -110,13 +110,12 @@ class MessageLog(Log):
         asks_for: HeaderCheck | None = None,
         heads: bool = False,
     ) -> MessageLog:
-        """Open the log in ``directory``, creating it when needed, after recovering what is there.
+        """Open the log in ``directory``, creating it if needed, after recovering its contents.
 
         ``segment_bytes`` (default 16 MiB, at least 16 KiB) is the size of new segments; a larger message gets a segment
-        of its own size. ``progress`` is called after each segment. ``asks_for`` judges headers for segment indexes;
+        of its own size. ``progress`` is called after each segment. ``asks_for`` evaluates headers for segment indexes;
         without it all messages are read at start. ``heads``: keep them beside segments, for the search process. Damage
-        does not raise: see ``report``.
-        Raises :class:`StoreError` when the directory cannot be read or written.
+        does not raise: see ``report``. Raises :class:`StoreError` when the directory cannot be read or written.
         """
         if segment_bytes < SEGMENT_BYTES_MIN:
             raise StoreError(f"segment_bytes: {segment_bytes} is too small; give at least {SEGMENT_BYTES_MIN}")
@@ -146,7 +145,7 @@ class MessageLog(Log):
         if recovery.torn:
             payload = pack_numbers([recovery.batch.number])
             self._claim(2 * (CONTROL_OVERHEAD + len(payload)), may_use_reserve=True)
-            self._part.controls += [(TYPE_VOID, payload, 0)] * 2  # else one damaged record had what was torn count
+            self._part.controls += [(TYPE_VOID, payload, 0)] * 2  # else one damaged record makes torn data count
             self._part.segment.voided.append(recovery.batch.number)
             self._flush()
         last, (segment, offset) = self._sealer.batch - 1, self._sealer.end
@@ -166,7 +165,7 @@ class MessageLog(Log):
                 yield from self._reader.live(segment, redelivered=not self.clean)
 
     def restorable(self, may_have_rows: Callable[[int], bool]) -> Iterator[RecoveredMessage | RecoveredRows]:
-        """Ask the segments' indexes; where there is none, read."""
+        """Use the segments' indexes; read segments without one."""
         return restorable(self._segments, self._reader, self._files, may_have_rows, redelivered=not self.clean)
 
     @property
@@ -188,7 +187,7 @@ class MessageLog(Log):
         return self._reader.lack(records, needles)
 
     def holds(self, record: int, queue_id: int) -> bool:
-        """Look at the live bit, and at the queues of a record that several share."""
+        """Check the live bit, and the queues of a record that several share."""
         segment = self._segments.get(record >> ORDINAL_BITS)
         return record >= self._window_first or (segment is not None and segment.holds(record & ORDINAL_MASK, queue_id))
 
@@ -211,7 +210,8 @@ class MessageLog(Log):
         self._reader.ahead.submit = submit
 
     def append(self, message: Message, targets: Sequence[tuple[int, int]], transaction: int = 0) -> int:
-        """Put the message into the window; it is encoded when that is sealed, or so many came since, if still there."""
+        """Add the message to the window; it is encoded when the window is sealed, or earlier if many followed and it is
+        still unsettled."""
         opened = self._transaction(transaction) if transaction else None
         size = message_size(message, self._origins.of(message.origin), len(targets))
         if size > self._free or not targets or self._space.failed or not 0 <= message.priority <= 255:
@@ -278,7 +278,7 @@ class MessageLog(Log):
         self._free += size if part is self._part else 0
 
     def written_ends(self) -> dict[int, int]:
-        """Return up to which byte each segment that still takes records is sealed, by number. All others are final."""
+        """Return the sealed length of each segment that still receives records, by number. All others are final."""
         return {number: segment.size for number, segment in self._segments.items() if segment.file is not None}
 
     def forget_queue(self, queue_id: int) -> None:
@@ -301,7 +301,7 @@ class MessageLog(Log):
         self._names_due.append(name_line(name))
 
     def name_queues(self, names: Iterable[QueueName]) -> None:
-        """Write the file of names anew where it says something else."""
+        """Rewrite the file of names if its contents differ."""
         self._named = True
         self._names.begin(names)
 
@@ -379,13 +379,13 @@ class MessageLog(Log):
     # ------------------------------------------------------------------ space
 
     def has_room(self, size: int, now: int) -> bool:
-        """Look at reserved space first; ask the disk only when that is used up."""
+        """Check reserved space first; reserve on disk only when that is used up."""
         if self._space.failed:
             return False
         return size + ROOM_OVERHEAD <= self._free or self._space.reserve_room(size + ROOM_OVERHEAD, now)
 
     def retry(self) -> bool:
-        """Ask the disk for a spare segment now."""
+        """Reserve a spare segment on disk now."""
         return not self._space.failed and (self._space.has_spare or self._space.make_spare())
 
     def _claim(self, size: int, *, may_use_reserve: bool = False) -> None:
@@ -420,7 +420,7 @@ class MessageLog(Log):
         self._free = self._space.free()
 
     def take_batch(self) -> LogBatch | None:
-        """Encode the window. Its bytes belong to the batch, the log goes on with an empty window."""
+        """Encode the window. Its bytes belong to the batch, the log continues with an empty window."""
         self._refuse_when_failed()
         batch = self._sealer.seal(self._parts)
         self._open_window()

@@ -1,4 +1,4 @@
-"""Looking at a message log without changing it: what its next start would find, and figures of each segment."""
+"""Inspecting a message log without changing it: the findings of its next start, and figures of each segment."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ INDEX_SUFFIX: Final = ".index"
 """Of files beside segments that are derived from them."""
 
 CLOCK_TOLERANCE_MILLISECONDS: Final = 60_000
-"""How far in the future a message may have been accepted before the clock is suspected: more than any step of NTP."""
+"""Largest time of acceptance in the future before the clock is suspected: more than any step of NTP."""
 
 
 class ReadOnlyFile(OsFile):
-    """A file that is only looked at: whatever would change it does nothing."""
+    """A read-only file: changing operations have no effect."""
 
     __slots__ = ()
 
@@ -49,7 +49,7 @@ class ReadOnlyFile(OsFile):
 
 
 class ReadOnlyFiles:
-    """The operating system's files for who must not change them: recovery reads, and what it writes goes nowhere.
+    """Read-only access to the operating system's files: recovery reads, and its writes are discarded.
 
     Only segments and checkpoints are shown, so that everything is judged by the records themselves.
     """
@@ -63,7 +63,7 @@ class ReadOnlyFiles:
         return [name for name in names if segment_number(name) is not None or checkpoint_number(name) is not None]
 
     def open(self, path: Path, *, create: bool = False) -> File:
-        """Open for reading; a new file is one that swallows what is written."""
+        """Open for reading; a new file discards all writes."""
         return ReadOnlyFile(os.open(os.devnull if create else path, os.O_RDONLY | os.O_CLOEXEC))
 
     def rename(self, source: Path, target: Path) -> None:
@@ -94,22 +94,25 @@ class SegmentFigures:
 
 @dataclass(slots=True)
 class LogInspection:
-    """What is in a log directory. ``future`` counts messages accepted later than now, ``ahead`` by how much at most."""
+    """The contents of a log directory.
+
+    ``future`` counts messages accepted later than now, ``ahead`` is the largest difference.
+    """
 
     report: RecoveryReport
     segments: list[SegmentFigures] = field(default_factory=list)
     checkpoints: int = 0
     dead_segments: int = 0  # the next start removes them
-    closed: bool = True  # the last stop was clean, or nobody ever started
+    closed: bool = True  # the last stop was clean, or there was no start yet
     torn: bool = False  # the crash interrupted a write
     live_by_queue: dict[int, int] = field(default_factory=dict)  # live messages by queue id
-    known: KnownQueues = field(default_factory=KnownQueues)  # what the log knows of its queues
+    known: KnownQueues = field(default_factory=KnownQueues)  # the queues recorded in the log
     sequences: dict[int, int] = field(default_factory=dict)  # highest sequence by queue id
     future: int = 0
     ahead: int = 0  # milliseconds
     temporary: list[str] = field(default_factory=list)  # names of unfinished files
-    orphan_indexes: list[str] = field(default_factory=list)  # names of indexes and heads whose segment is gone
-    unknown: list[str] = field(default_factory=list)  # names nobody here gave
+    orphan_indexes: list[str] = field(default_factory=list)  # names of indexes and heads without a segment
+    unknown: list[str] = field(default_factory=list)  # unknown names
 
     @property
     def damages(self) -> list[Damage]:
@@ -120,7 +123,8 @@ class LogInspection:
 def inspect_log(directory: Path, now: int, progress: Callable[[int, int], None] | None = None) -> LogInspection:
     """Read the whole log in ``directory``; ``now`` is in milliseconds since 1970.
 
-    ``progress`` is told (segments read, segments in all). Changes nothing. Raises ``OSError`` for what cannot be read.
+    ``progress`` is called with (segments read, segments in all). Changes nothing. Raises ``OSError`` for unreadable
+    files.
     """
     names = [path.name for path in directory.iterdir()]
     recovery = Recovery(directory, ReadOnlyFiles())

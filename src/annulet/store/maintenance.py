@@ -1,4 +1,4 @@
-"""Which upkeep the message log needs next, and what follows when it is done."""
+"""Decides the next upkeep of the message log, and applies its result."""
 
 from __future__ import annotations
 
@@ -30,18 +30,19 @@ CHECKPOINT_BYTES: Final = 64 << 20
 """A checkpoint is due after this much was written: a start then reads little more than that twice."""
 
 COMPACT_BELOW: Final = 4
-"""A segment is compacted when live records take less than 1/4 of it: copying costs at most a third of what it frees."""
+"""A segment is compacted when live records take less than 1/4 of it: copying costs at most a third of the freed
+space."""
 
 EMPTYING_ROUNDS: Final = 20
-"""A segment that would be empty after so many more rounds of upkeep, 5 s of the broker's, at the pace of the last ones
-is not compacted: its consumers are in it, and what is copied would be gone before it is of use."""
+"""A segment that would be empty after this many more rounds of upkeep, 5 s in the broker, at the pace of the last ones
+is not compacted: its consumers are reading it, and the copies would be settled before they are of use."""
 
 INDEXES_AT_CLOSE: Final = 32
 """Segments whose index a clean stop still writes, at some 30 ms each. There are more only right after an upgrade."""
 
 TAIL_SHARE: Final = 16
-"""A clean stop ends a tail that is longer than 1/16 of a segment: shorter ones are read at once, and stops that follow
-each other closely do not leave a segment each."""
+"""A clean stop ends a tail that is longer than 1/16 of a segment: shorter ones are read quickly, and frequent stops do
+not leave a segment each."""
 
 
 class SweepTask(MaintenanceTask):
@@ -83,19 +84,19 @@ class Maintenance:
         self._covered = 0  # segments below this are covered by both checkpoints that are kept
         self._dead = {number: space.directory / segment_name(number) for number in recovery.dead}
         self._pictures: dict[int, SegmentPicture] = {}
-        self.sweeps_held = 0  # who wants to read what is to be swept
+        self.sweeps_held = 0  # number of readers of records to be swept
         self._sweeps: list[Sweep] = []
         self._swept: set[int] = set()  # segments settled by sweeps that no checkpoint has pictured since
         self._picturing: dict[int, int] = {}  # swept segment -> the checkpoint that pictured it first, or will
         self._waiting: Checkpoint | None = None  # taken at a seal whose batch is not durable yet
         self._wanted = False  # one is due, and taken when the open window is sealed
-        self._asked = False  # one is to be taken if it is of use
+        self._asked = False  # a checkpoint is to be made if it is of use
         self._sealed = recovery.batch.number
         self._durable = recovery.batch.number
         self._settled = recovery.batch.number  # settlements noted before this batch was sealed are durable
         self._quiet = False  # no settlement is on its way to the disk
         self._dead_since: dict[int, int] = {}  # segment without live records -> batch that makes that durable
-        self._rounds = 0  # of upkeep that came to an end
+        self._rounds = 0  # of finished upkeep
         self._sparse: dict[int, tuple[int, int]] = {}  # segment worth compacting -> round that saw it, live then
         self._chosen: tuple[Segment, list[int], int] | None = None  # to compact: ordinals to keep, batch as above
         self._unsaved = 0  # bytes since the last checkpoint
@@ -106,7 +107,7 @@ class Maintenance:
         self._postponed: list[Segment] = []  # compaction found no space: once more after the next checkpoint
         self._task: MaintenanceTask | None = None
 
-    # ------------------------------------------------------------------ what happened
+    # ------------------------------------------------------------------ events
 
     def sealed(self, batch: LogBatch, next_transaction: int, outcomes: dict[str, int]) -> None:
         """A window was sealed: the moment to take a checkpoint's picture."""
@@ -131,15 +132,15 @@ class Maintenance:
         self._swept.update(segments)
 
     def sweep_range(self, queue_id: int, first: int, last: int) -> None:
-        """Settle what the queue has between these records, bit by bit."""
+        """Settle the records of the queue in this range, in slices."""
         held = segments_of(self._space.segments, queue_id, first, last)
         if held:
             self._sweeps.append(Sweep(queue_id, held, (first, last)))
             self._swept.update(held)
 
     def figures(self) -> dict[str, int]:
-        """Return what it has done, what is in quarantine and what damage is not, how much was read ahead, and the
-        figures of the files of heads, under the names of the statistics.
+        """Return counts of upkeep, of quarantined and refused damage, of read-ahead, and the figures of the files of
+        heads, under the names of the statistics.
         """
         kept = self._quarantine
         return {
@@ -156,7 +157,7 @@ class Maintenance:
             "read_ahead_bytes": self._reader.ahead.bytes,
         }
 
-    # ------------------------------------------------------------------ what is next
+    # ------------------------------------------------------------------ the next task
 
     def next_task(
         self, *, window_empty: bool, next_transaction: int, outcomes: dict[str, int], wanted: bool
@@ -174,7 +175,7 @@ class Maintenance:
             or self._remove_task()  # first: it frees the space that a checkpoint may be failing for
             or self._checkpoint_task(window_empty=window_empty, next_transaction=next_transaction, outcomes=outcomes)
             or self._spare_task()
-            or self._head_task()  # as soon as it is done there may be more: nothing urgent is to wait for it
+            or self._head_task()  # there may be more as soon as it is done: urgent work must not wait for it
             or self._sweep_task()
             or self._compact_task()
             or self._index_task()
@@ -193,7 +194,7 @@ class Maintenance:
     ) -> CheckpointTask | None:
         asked, self._asked = self._asked, False
         if self._waiting is None and (self._wanted or self._checkpoint_due() or (asked and self._checkpoint_of_use())):
-            self._wanted = not window_empty  # a window that is all cancelled ends without being sealed
+            self._wanted = not window_empty  # a completely cancelled window ends without being sealed
             if window_empty:
                 self._waiting = self._take(next_transaction, outcomes)
         if self._waiting is None or self._waiting.batch > self._durable:
@@ -207,10 +208,11 @@ class Maintenance:
         return CheckpointTask(checkpoint, self._space.directory, self._space.files, self._newest.number)
 
     def _checkpoint_of_use(self) -> bool:
-        """Say whether a checkpoint now would tell or free anything: an idle log writes none, however often asked.
+        """Return whether a checkpoint now would record or free anything: an idle log writes none, however often
+        requested.
 
-        A segment goes when both checkpoints that are kept are behind it, so the last one that told something new is
-        followed by one more where that frees a segment. Segments from the log's end on no checkpoint can cover.
+        A segment can be removed when both kept checkpoints are behind it, so the last one with new information is
+        followed by one more if that frees a segment. No checkpoint can cover segments from the log's end on.
         """
         if self._unsaved > 0 or self._sealer.settled or self._sealer.deferring:
             return True
@@ -238,7 +240,7 @@ class Maintenance:
         return segment is not None and number < self._covered and self._disposable(segment)
 
     def _disposable(self, segment: Segment) -> bool:
-        """Say whether the segment takes no more records and most of what it holds is dead."""
+        """Return whether the segment receives no more records and is mostly dead."""
         if not segment.closed or segment.file is not None:
             return False
         return not segment.live_count or self._worth_compacting(segment)
@@ -272,11 +274,11 @@ class Maintenance:
         return checkpoint
 
     def _remove_task(self) -> RemoveTask | None:
-        """Remove what is dead, not before the settlements that killed it are durable.
+        """Remove dead records and segments, but only after their settlements are durable.
 
-        What replaces a message (the next value of its key, the other half of a transaction) may be in the same batch.
-        What a sweep killed waits for both checkpoints that are kept: the records of a file that is gone cannot be told
-        by their queue, so a start from a checkpoint that calls them live would report them as lost.
+        The successor of a message (the next value of its key, the other half of a transaction) may be in the same
+        batch. Records settled by a sweep wait for both kept checkpoints: the queues of records in a removed file are
+        unknown, so a start from a checkpoint where they are live would report them as lost.
         """
         paths = {number: path for number, path in self._dead.items() if number < self._covered}
         for number, segment in self._space.segments.items():
@@ -284,18 +286,18 @@ class Maintenance:
             dead = dead and self._pictured(number)
             if dead and self._durably_settled(self._dead_since.setdefault(number, self._sealer.batch)):
                 paths[number] = segment.path
-        for number in paths:  # who closes the last descriptor of a removed file waits until its pages are given back
+        for number in paths:  # closing the last descriptor of a removed file waits until its pages are released
             self._reader.release(number)
         if paths:
             self._space.heads.forget(paths)
         return RemoveTask(paths, self._space.directory, self._space.files) if paths else None
 
     def _pictured(self, number: int) -> bool:
-        """Say whether both checkpoints that are kept know what sweeps have settled in a segment."""
+        """Return whether both kept checkpoints include the settlements of sweeps in a segment."""
         return number not in self._swept and number not in self._picturing
 
     def _durably_settled(self, batch: int) -> bool:
-        """Say whether what was settled while ``batch`` was the open window is on disk."""
+        """Return whether the settlements made while ``batch`` was the open window are on disk."""
         return self._quiet or batch <= self._settled
 
     def _spare_task(self) -> SpareTask | None:
@@ -310,7 +312,8 @@ class Maintenance:
         return SweepTask() if self._sweeps and not self.sweeps_held else None
 
     def _compact_task(self) -> CompactTask | None:
-        """Copy what was live when the segment was chosen, once the settlements of the rest are durable."""
+        """Copy the records that were live when the segment was chosen, once the settlements of the others are
+        durable."""
         if self._chosen is None or self._chosen[0].number not in self._space.segments:
             self._chosen = self._choose()
         if self._chosen is None or not self._durably_settled(self._chosen[2]):
@@ -318,7 +321,7 @@ class Maintenance:
         segment, ordinals, _ = self._chosen
         self._chosen = None
         try:
-            self._reader.hold(segment)  # who reads meanwhile reads the old file, at the old offsets
+            self._reader.hold(segment)  # concurrent readers read the old file, at the old offsets
         except OSError as error:
             segment.compactable = False
             logger.warning("message log: cannot open segment %d to compact it: %s", segment.number, error)
@@ -332,7 +335,7 @@ class Maintenance:
         self._to_index.extend([n for n in numbers if n in segments and not segments[n].indexed])
 
     def _index_task(self) -> IndexTask | None:
-        """Write the index of a segment that takes no more records. None while the disk is full: it can wait."""
+        """Write the index of a segment that receives no more records. None while the disk is full: it can wait."""
         while self._to_index and not self._space.disk_full:
             segment = self._space.segments.get(self._to_index.popleft())
             if segment is not None and segment.file is None and _worth_an_index(segment):
@@ -364,7 +367,7 @@ class Maintenance:
             return False
         return segment.live_bytes_estimate() * COMPACT_BELOW < segment.size
 
-    # ------------------------------------------------------------------ what was done
+    # ------------------------------------------------------------------ results
 
     def finish(self, task: MaintenanceTask) -> None:
         """Take in a finished task."""
@@ -392,7 +395,7 @@ class Maintenance:
         former = self._newest.number
         self._space.reserve_used |= task.ballast_dropped
         if task.error is not None:
-            self._picturing.clear()  # else the disk stays full; recovery knows that what was swept may be gone
+            self._picturing.clear()  # otherwise the disk stays full; recovery allows for swept records to be missing
             self._unsaved = max(self._unsaved, CHECKPOINT_BYTES)  # due again at once
             return
         self.checkpoints += 1
@@ -471,7 +474,7 @@ class Maintenance:
             self._space.reserve_used |= written.ballast_dropped
 
     def _close_tail(self) -> None:
-        """Let the tail end here if a start would take long to read it, so that it may have an index as well."""
+        """End the tail here if reading it at a start would take long, so that it gets an index as well."""
         tail = self._space.tail
         if tail.size < self._space.segment_bytes // TAIL_SHARE or not _worth_an_index(tail):
             return

@@ -1,8 +1,8 @@
 """Marks: a few bytes that say how far something was durable, in a small file of two slots written in turn.
 
-A mark is written after the sync of what it tells of, and is not synced itself: it outlives the process, and after a
-power loss an older one may be there. So a mark is a lower bound. A slot is magic, CRC32, generation, length and payload
-in a sector of its own; of two sound slots the one with the higher generation counts.
+A mark is written after the sync of the data it describes, and is not synced itself: it survives the process, and after
+a power loss an older one may be there. So a mark is a lower bound. A slot is magic, CRC32, generation, length and
+payload in a separate sector; of two valid slots the one with the higher generation counts.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ SLOTS: Final = 2
 PAYLOAD_MAX: Final = 64
 """Bytes a mark may carry."""
 
-_SLOT: Final = Struct("<4sIQI")  # magic, crc of what follows, generation, length of the payload
+_SLOT: Final = Struct("<4sIQI")  # magic, crc of the rest, generation, length of the payload
 _MAGIC: Final = b"ANM1"
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A generation, counted up by its writer, and what the writer says of it."""
+    """A generation, incremented by its writer, and the writer's payload."""
 
     generation: int
     payload: bytes
@@ -74,7 +74,7 @@ def load_mark(path: Path, files: FileSystem) -> Mark | None:
 
 
 class MarkFile:
-    """Writes marks to one file. A disk that refuses is logged once: a mark that is missing costs a report, no data."""
+    """Writes marks to one file. A write error is logged once: a missing mark costs a report, no data."""
 
     def __init__(self, path: Path, files: FileSystem) -> None:
         self.path = path
@@ -84,7 +84,7 @@ class MarkFile:
         self._refused = False
 
     def begin(self, mark: Mark) -> None:
-        """Put one mark in both slots, durably, whatever was there: what a start found was judged by then."""
+        """Write one mark to both slots, durably, in any case: a start has evaluated the old ones by then."""
         data = encode_mark(mark)
         both = data.ljust(SLOT_BYTES, b"\0") + data
         try:

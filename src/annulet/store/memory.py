@@ -13,7 +13,7 @@ from annulet.store.recovery import note_outcome
 
 
 class MemoryLog(Log):
-    """Counts what a durable log would hold. There is never a batch to write, so confirms go out at once."""
+    """Counts the contents of a durable log. There is never a batch to write, so confirms are sent at once."""
 
     def __init__(self) -> None:
         self.clean = True
@@ -86,7 +86,7 @@ class MemoryLog(Log):
         return transaction
 
     def commit(self, transaction: int, outcome: tuple[str, int] | None = None) -> None:
-        """Apply the settlements; appended records are there already."""
+        """Apply the settlements; appended records are already counted."""
         _, settled = self._transaction(transaction)
         if outcome is not None and not outcome[0]:
             raise StoreError("outcome: the query id is empty; give the id of the streaming query")
@@ -105,7 +105,7 @@ class MemoryLog(Log):
                 self.settle(record, queue_id)
 
     def has_room(self, size: int, now: int) -> bool:  # noqa: ARG002 - the interface's question; memory is not ours
-        """Say yes: the broker's memory alarm holds publishers back."""
+        """Always true: the broker's memory alarm blocks publishers."""
         return not self._closed
 
     def retry(self) -> bool:

@@ -1,8 +1,8 @@
 """Quarantine: the bytes of damaged records, set aside for people before anything rewrites their segment.
 
-Each damaged place becomes two files, ``SEGMENT-OFFSET.record`` with the bytes as they were found and
-``SEGMENT-OFFSET.json`` with segment, offset, length and reason. It is evidence: nothing reads it back, nothing but the
-operator removes it, and what exceeds the bounds is counted and not kept.
+Each damaged place becomes two files, ``SEGMENT-OFFSET.record`` with the original bytes and ``SEGMENT-OFFSET.json`` with
+segment, offset, length and reason. It is evidence: the broker never reads it back, only the operator removes it, and
+damage beyond the bounds is counted and not kept.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _FACTS: Final = ".json"
 
 
 def quarantine_directory(log: Path) -> Path:
-    """Return the place for damaged records: beside the log of a data directory, inside a log that stands alone."""
+    """Return the place for damaged records: beside the log of a data directory, inside a log without one."""
     return (log.parent if log.name == LOG_DIRECTORY else log) / QUARANTINE_DIRECTORY
 
 
@@ -73,7 +73,7 @@ class DamageNotes:
             self.dropped += 1
 
     def take(self) -> list[DamageNote]:
-        """Return what waits, which is nothing afterwards."""
+        """Return the waiting places and clear them."""
         notes = list(self._notes)
         self._notes.clear()
         return notes
@@ -154,7 +154,10 @@ class Quarantine:
 
 
 class QuarantineTask(MaintenanceTask):
-    """Sets aside what was noted. Reads the segments anew, so that what was misread and is sound is left alone."""
+    """Copies the noted places to quarantine.
+
+    Reads the segments again, so that records which were misread but are valid are left out.
+    """
 
     def __init__(
         self, notes: list[DamageNote], segments: dict[int, Segment], quarantine: Quarantine, files: FileSystem

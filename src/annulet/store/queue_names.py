@@ -1,9 +1,9 @@
-"""What the message log knows of the queues its records name by number: their names and durable settings.
+"""Names and durable settings of the queues that log records refer to by number.
 
-Records name a queue by its id, and the catalogue says what that is. This file beside the segments says it a second
-time, so that messages find back to their queues when the catalogue is lost. It has one line for each queue that was
-declared or deleted: ``crc32 JSON``. Lines are appended and synced before the batch that may have the queue's first
-message; a start writes the file anew from the catalogue. Of two lines about one queue the later one counts.
+Records name a queue by its id, which the catalogue resolves. This file beside the segments has a second copy, so that
+messages can be assigned to their queues if the catalogue is lost. It has one line for each declared or deleted queue:
+``crc32 JSON``. Lines are appended and synced before the batch that may have the queue's first message; a start rewrites
+the file from the catalogue. Of two lines about one queue the later one counts.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ logger = logging.getLogger(__name__)
 NAMES_FILE: Final = "queues"
 
 TIDY_BYTES: Final = 1 << 20
-"""The file is written anew, without deleted queues, when it has grown by so much and by what it had then: 5,000 queues
-that came and went."""
+"""The file is rewritten without deleted queues when it has grown by this much and by its former size: about 5,000
+deleted queues."""
 
 
 def name_line(name: QueueName) -> bytes:
@@ -58,7 +58,7 @@ def _line(content: dict[str, Any]) -> bytes:
 
 
 def decode_names(data: bytes) -> KnownQueues:
-    """Read all lines; damaged ones are counted. A last line without an end is what a crash tore."""
+    """Read all lines; damaged ones are counted. A last line without an end was torn by a crash."""
     known = KnownQueues()
     for line in data.split(b"\n")[:-1]:
         content = _content(line)
@@ -84,7 +84,10 @@ def _content(line: bytes) -> dict[str, Any] | None:
 
 
 def load_names(directory: Path, files: FileSystem) -> KnownQueues | None:
-    """Return what the file in a log directory says, ``None`` when there is none. Raises ``OSError`` from reading."""
+    """Return the contents of the file in a log directory, ``None`` if there is none.
+
+    Raises ``OSError`` from reading.
+    """
     try:
         file = files.open(directory / NAMES_FILE)
     except FileNotFoundError:
@@ -96,20 +99,23 @@ def load_names(directory: Path, files: FileSystem) -> KnownQueues | None:
 
 
 class QueueNames:
-    """Keeps the file. After :meth:`begin` it belongs to the disk thread. A disk that refuses fails nothing else: what
-    was not written is tried again with the next lines."""
+    """Keeps the file.
+
+    After :meth:`begin` it belongs to the disk thread. A write error affects nothing else: the lines are written again
+    with the next ones.
+    """
 
     def __init__(self, directory: Path, files: FileSystem) -> None:
         self.path = directory / NAMES_FILE
         self._files = files
         self._file: File | None = None
         self._size = 0
-        self._tidied = 0  # bytes it had when it was last written anew
+        self._tidied = 0  # bytes it had at the last rewrite
         self._waiting: list[bytes] = []  # lines the disk refused
         self._refused = False
 
     def begin(self, names: Iterable[QueueName]) -> None:
-        """Write the file anew if it says something else than this."""
+        """Rewrite the file if its contents differ."""
         wanted = b"".join(name_line(name) for name in sorted(names, key=lambda name: name.queue_id))
         try:
             if self._content() != wanted:
@@ -146,7 +152,7 @@ class QueueNames:
             self._file = None
 
     def _tidy(self) -> None:
-        """Leave out queues that are gone."""
+        """Remove deleted queues."""
         known = decode_names(self._content() or b"")
         data = b"".join(map(name_line, known.queues.values()))
         write_durably(self.path, data, self._files)

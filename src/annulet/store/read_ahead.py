@@ -1,9 +1,9 @@
-"""Stretches of segments that a thread has read by the time they are asked for: the event loop neither waits for the
-disk nor copies them.
+"""Ranges of segments that a thread reads before they are needed: the event loop neither waits for the disk nor copies
+them.
 
-All but :meth:`AheadBlock.run` belongs to the event loop. Who can wait for what is not there in time is told when it
-is. Else it is read by whoever needs it as if nobody had read ahead, and so is what could not be read: errors and
-retries are his.
+All but :meth:`AheadBlock.run` belongs to the event loop. A reader that can wait for late data is notified when it
+arrives. Otherwise the reader reads it directly, as if there were no read-ahead, and also data that could not be read
+ahead: errors and retries are handled by the reader.
 """
 
 from __future__ import annotations
@@ -19,42 +19,45 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 BLOCK_BYTES_LEAST: Final = 128 << 10
-"""Bytes of the smallest block. Less is left to the system's read-ahead: to hand it over costs what copying it does."""
+"""Bytes of the smallest block.
+
+Less is left to the system's read-ahead, because passing it to the thread costs as much as copying it.
+"""
 
 BLOCK_BYTES_MAX: Final = 2 << 20
-"""Bytes of the largest block, but for what is before it up to another: four loads of 1 KiB messages are in one."""
+"""Bytes of the largest block, without a gap before it up to another: four loads of 1 KiB messages fit into one."""
 
 AHEAD_BYTES_MAX: Final = 12 << 20
-"""Bytes of all blocks, read or to be read: three blocks for each of three queues that are drained at the same time, at
-1 KiB a message. What finds no room is left to the system's read-ahead."""
+"""Bytes of all blocks, read or to be read: three blocks for each of three queues drained at the same time, at 1 KiB a
+message. Beyond that the system's read-ahead is used."""
 
 NEAR_BYTES_MAX: Final = 64 << 10
-"""Bytes behind a block up to which the next one begins where that ends: what reads over its end finds all of it. As
-many as are read along between two records."""
+"""Largest gap in bytes between a block and the next one that is closed, so that reads over the end of a block find all
+data. As many as are read along between two records."""
 
 NOBODY: Final = -1
-"""Stands for the segment of a block that nobody is to find any more."""
+"""Segment of a block that must not be found any more."""
 
 
 class AheadStretch:
-    """Says of bytes that a thread reads how far it is. It holds none of them: who asked for them may keep it."""
+    """Progress of a thread's read. It has none of the bytes, so the requester may keep it."""
 
     __slots__ = ("_waiting", "dropped", "ended")
 
     def __init__(self) -> None:
         self.ended = False  # the thread is done with the file, whether it could read or not
-        self.dropped = False  # nobody came for them in time
+        self.dropped = False  # they were not used in time
         self._waiting: list[Callable[[], None]] = []
 
     def tell(self, then: Callable[[], None]) -> bool:
-        """Have the thread call ``then`` at its end; ``False`` when that has come, and there is no need."""
+        """Let the thread call ``then`` when it ends; ``False`` if it has already ended."""
         if self.ended:
             return False
-        self._waiting.append(then)  # before the next look: the thread looks here after it has said that it is done
+        self._waiting.append(then)  # before the next check: the thread reads this after it has set its end
         return not self.ended
 
     def end(self) -> None:
-        """Tell who waits, in the thread."""
+        """Notify the waiting reader, in the thread."""
         self.ended = True
         waiting, self._waiting = self._waiting, []
         for then in waiting:
@@ -62,7 +65,7 @@ class AheadStretch:
 
 
 class AheadBlock:
-    """Bytes of a segment, ``length`` of them from ``first`` on. The last record they were asked for is at ``last``."""
+    """Bytes of a segment, ``length`` of them from ``first`` on. The last requested record is at ``last``."""
 
     __slots__ = ("data", "file", "first", "last", "length", "passed", "segment", "shared", "stretch", "used")
 
@@ -74,9 +77,9 @@ class AheadBlock:
         self.length = length
         self.data = b""  # all of them, when they were read
         self.stretch = AheadStretch()
-        self.used = True  # asked for, or read from, since the last look
-        self.passed = False  # somebody has read from it
-        self.shared = False  # asked for more than once: who is done with it is not the only one
+        self.used = True  # requested, or read from, since the last check
+        self.passed = False  # it has been read from
+        self.shared = False  # requested more than once: its reader is not the only one
 
     @property
     def end(self) -> int:
@@ -89,7 +92,7 @@ class AheadBlock:
             data = self.file.read(self.first, self.length)
             if len(data) == self.length:
                 self.data = data
-        except OSError as error:  # who needs it asks the disk himself, and is told
+        except OSError as error:  # its reader reads from disk itself, and gets the error
             logger.debug("message log: cannot read ahead in segment %d: %s", self.segment, error)
         finally:
             self.stretch.end()
@@ -109,10 +112,10 @@ class ReadAhead:
         return sum([block.length for block in self._blocks])
 
     def ask(self, file: File, segment: int, first: int, last: int, length: int) -> AheadBlock | None:
-        """Have a stretch read, but for what other blocks have of it, from its beginning on.
+        """Start reading a range, without the beginning that other blocks have.
 
         Returns the block with its end, if there is one or there is room for it. Queues whose messages alternate in the
-        log ask for much the same.
+        log request nearly the same.
         """
         if self.submit is None:
             return None
@@ -134,7 +137,7 @@ class ReadAhead:
     def find(self, segment: int, offset: int, last: int) -> AheadBlock | None:
         """Return the block, if one was read, with the byte at an offset of a segment.
 
-        It is read from up to the record at ``last``, which may stand in a later one.
+        It is read from up to the record at ``last``, which may be in a later one.
         """
         block = self._with(segment, offset)
         if block is None or not block.data:
@@ -145,7 +148,7 @@ class ReadAhead:
         return block
 
     def release(self, segment: int) -> None:
-        """Drop what there is of a segment: it goes, or another file takes its place."""
+        """Drop the blocks of a segment that is removed or replaced by another file."""
         self._drop([block for block in self._blocks if block.segment == segment])
 
     def close(self, file: File) -> None:
@@ -154,13 +157,14 @@ class ReadAhead:
         self._drop([])
 
     def tidy(self) -> None:
-        """Drop what nobody asked for or read from since the last time, but for what the thread has only read since."""
+        """Drop blocks neither requested nor read from since the last call, except those the thread has only read
+        since."""
         self._drop([block for block in self._blocks if not block.used])
         for block in self._blocks:
             block.used = not block.stretch.ended
 
     def _near_end(self, segment: int, first: int) -> int:
-        """Return where a block ends a little before an offset, so that another begins there; else the offset."""
+        """Return the end of a block a little before an offset, so that another begins there; else the offset."""
         ends = [block.end for block in self._blocks if block.segment == segment]
         return max([end for end in ends if 0 <= first - end <= NEAR_BYTES_MAX], default=first)
 
@@ -173,7 +177,7 @@ class ReadAhead:
         return None
 
     def _make_room(self, length: int) -> bool:
-        """Drop as many blocks as necessary that somebody has read from, oldest first; return whether there is room."""
+        """Drop as many used blocks as necessary, oldest first; return whether there is room."""
         for block in [block for block in self._blocks if block.passed]:
             if self.bytes + length <= AHEAD_BYTES_MAX:
                 break
@@ -181,7 +185,7 @@ class ReadAhead:
         return self.bytes + length <= AHEAD_BYTES_MAX
 
     def _drop(self, blocks: list[AheadBlock]) -> None:
-        """Let nobody find these any more. They, and files to be closed, go when the thread is done with them."""
+        """Hide these blocks. They, and files to be closed, are released when the thread is done with them."""
         for block in blocks:
             block.segment = NOBODY
             block.stretch.dropped = True

@@ -1,7 +1,7 @@
-"""Reading single records of the log back: what queues need whose messages are on disk only.
+"""Reading single records of the log, for queues whose messages are on disk only.
 
-Records that lie near each other come with one read. A damaged record is reported and passed over; the others of the
-same read are served.
+Records near each other are read together. A damaged record is reported and skipped; the others of the same read are
+returned.
 """
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ GAP_BYTES_MAX: Final = 64 << 10
 """Bytes between two records that are read along rather than skipped with a second read."""
 
 READ_BYTES_MAX: Final = 1 << 20
-"""Bytes of one read, but for a single record that is larger."""
+"""Bytes of one read, except for a single larger record."""
 
 TOGETHER: Final = 256
-"""Records asked for ahead at once: neighbours of 1 KiB are then one read, and no look at each of them is needed."""
+"""Records requested ahead together: neighbours of 1 KiB are then one read, without examining each of them."""
 
 TAIL_BYTES: Final = 8 << 10
-"""Read behind the start of the last record: where it ends stands in its header. Most records are smaller."""
+"""Bytes read behind the start of the last record, whose header has its length. Most records are smaller."""
 
 ORIGINS_MAX: Final = 4096
 """Decoded origins kept, as many as encoded ones when records are written."""
 
 APART: Final = 1 << 60
-"""Bytes from one segment to another, which no read brings."""
+"""Distance from one segment to another, which no read spans."""
 
 NOWHERE: Final[array[int]] = array("I")
-"""Offsets of a segment that is not there."""
+"""Offsets of a missing segment."""
 
 
 class RecordReader:
@@ -83,7 +83,7 @@ class RecordReader:
         self._origins: dict[bytes, tuple[str, str, str, str]] = {}
 
     def read(self, records: Sequence[int]) -> list[LoggedMessage | None]:
-        """Return the messages of ``records``, in their order; ``None`` for each that is damaged or gone.
+        """Return the messages of ``records``, in their order; ``None`` for each that is damaged or missing.
 
         Raises ``OSError`` when a file cannot be read: then nothing is known about its records.
         """
@@ -93,9 +93,10 @@ class RecordReader:
         return found
 
     def lack(self, records: Sequence[int], needles: Sequence[list[bytes]]) -> bool:
-        """Say that no header of some neighbours, which one read brings, has all octets of one of these lists.
+        """Return whether it is certain that no header of some neighbours, read together, has all octets of one of these
+        lists.
 
-        Of others nothing is known. It takes a fraction of the time that making messages does. Raises ``OSError``.
+        False also means unknown. It takes a fraction of the time of decoding messages. Raises ``OSError``.
         """
         together = self._together(records)
         if together is None:
@@ -138,7 +139,7 @@ class RecordReader:
     def _run(
         self, queue_id: int, records: range, sequences: range, origins: list[Origin]
     ) -> list[Message | None] | None:
-        """Return the messages of a run of rows; ``None`` where one read does not bring them, or one is not that."""
+        """Return the messages of a run of rows; ``None`` if one read cannot return them, or one is another record."""
         together = self._together(records)
         if together is None:
             return None
@@ -176,7 +177,7 @@ class RecordReader:
     def fitting(self, records: Sequence[int], size: int) -> int:
         """Return how many of the first records are at most ``size`` bytes long together; at least 1.
 
-        What stands between two messages counts as the first one's; what is nowhere counts nothing.
+        Bytes between two messages count for the first one; missing records count nothing.
         """
         if len(records) < 2 or self._span_of(records[0], records[-1]) <= size:
             return len(records)
@@ -198,9 +199,9 @@ class RecordReader:
         return max(0, end - (segment.offsets[first & ORDINAL_MASK] or end))
 
     def prefetch(self, records: Sequence[int]) -> AheadStretch | None:
-        """Have these records read ahead, by the thread where they stand together and else by the system.
+        """Read these records ahead, by the thread if they are adjacent and otherwise by the system.
 
-        Returns at once, of the last block that the thread will read, if it reads any; what fails is left out.
+        Returns at once, with the last block that the thread will read, if any; failures are left out.
         """
         last = None
         for segment, first, behind, end in self._stretches(records):
@@ -216,7 +217,7 @@ class RecordReader:
         return last
 
     def _stretches(self, records: Sequence[int]) -> Iterator[tuple[Segment, int, int, int]]:
-        """Yield what is read ahead together: segment, where its first and last record begin, and where that ends."""
+        """Yield ranges to read ahead together: segment, start of the first and last record, and end."""
         stretch = self._stretch_of(records) if isinstance(records, range) else None
         if stretch is not None:
             yield stretch
@@ -241,7 +242,7 @@ class RecordReader:
             yield stretch
 
     def _stretch_of(self, records: range) -> tuple[Segment, int, int, int] | None:
-        """Return what is read ahead for neighbours, without a look at each, where that is one block."""
+        """Return the range to read ahead for neighbours, without examining each, if it is one block."""
         ordinal, last = records.start & ORDINAL_MASK, records[-1] & ORDINAL_MASK
         segment = self._segments.get(records.start >> ORDINAL_BITS)
         if segment is None or last - ordinal != len(records) - 1 or last >= len(segment.offsets):
@@ -257,7 +258,7 @@ class RecordReader:
         self._held.add(segment.number)
 
     def release(self, number: int) -> None:
-        """Close a segment's file: another has taken its place, or it is gone."""
+        """Close a segment's file: it was replaced or removed."""
         self._held.discard(number)
         self.ahead.release(number)
         self.search.release(number)
@@ -277,9 +278,9 @@ class RecordReader:
         return len(self._open)
 
     def _spans(self, records: Sequence[int]) -> Iterator[tuple[Segment | None, int, list[int]]]:
-        """Yield what one read brings: segment, index of the first record, and the offsets from there on.
+        """Yield the records of each read: segment, index of the first record, and the offsets from there on.
 
-        An offset of 0 means that the record is nowhere; it stands alone.
+        An offset of 0 means that the record is missing; it is yielded alone.
         """
         together = self._together(records)
         if together is not None:
@@ -309,7 +310,7 @@ class RecordReader:
             yield segment, start, offsets
 
     def _together(self, records: Sequence[int]) -> tuple[Segment, int, list[int]] | None:
-        """Find out in a few steps whether these are neighbours that one read brings, as most are."""
+        """Check in a few steps whether these are neighbours for one read, as most are."""
         if not records or records[-1] - records[0] != len(records) - 1:
             return None
         segment = self._segments.get(records[0] >> ORDINAL_BITS)
@@ -355,7 +356,7 @@ class RecordReader:
         return data, first
 
     def _bytes_ahead(self, number: int, first: int, last: int) -> tuple[bytes, int] | None:
-        """Return what :meth:`_bytes_of` does from what was read ahead, joined where it is in several blocks."""
+        """Return the result of :meth:`_bytes_of` from data read ahead, joined if it is in several blocks."""
         block = self.ahead.find(number, first, last)
         if block is None:
             return None
@@ -427,7 +428,7 @@ class RecordReader:
         return origin
 
     def note_restored(self, records: int) -> None:
-        """The broker has taken so many more at start: a whole segment's."""
+        """The broker has taken this many more at start: those of a whole segment."""
         self._report.restored_records += records
 
     def _note_damaged(self, record: int, offset: int) -> None:
@@ -457,7 +458,7 @@ class RecordReader:
 
 
 def _end_of(segment: Segment, ordinal: int) -> int:
-    """Return where a record ends, or a read of it that is not too long to be one of many: the file tells the rest.
+    """Return the end of a record, or of a first read of it that is short enough for one of many.
 
     Never behind the beginning of the next message, which may not be written yet.
     """

@@ -1,7 +1,7 @@
 """Bringing catalogue and message log of a stopped broker together again, and dropping messages that nothing names.
 
-Both are what an operator asks for: a start refuses a catalogue that lost definitions, and keeps messages of queues that
-it does not know.
+Both are requested by an operator: a start refuses a catalogue that lost definitions, and keeps messages of unknown
+queues.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Rebuilt(NamedTuple):
 
 
 def rebuild(directory: Path) -> list[Rebuilt]:
-    """Add the queues that the log knows and the catalogue lacks, and accept the catalogue beside this log.
+    """Add the queues of the log that the catalogue lacks, and accept the catalogue beside this log.
 
-    A catalogue that is missing is made. Raises :class:`StoreError`: a damaged one, a directory that a broker holds.
+    A missing catalogue is created. Raises :class:`StoreError`: a damaged one, a directory in use by a broker.
     """
     with DirectoryLock(directory):
         _check(directory)
@@ -61,9 +61,9 @@ def rebuild(directory: Path) -> list[Rebuilt]:
 
 
 def discard(directory: Path, queue_ids: Iterable[int]) -> dict[int, int]:
-    """Drop for good what the log holds of queues that the catalogue does not know; return messages by queue id.
+    """Permanently drop the messages of queues that are not in the catalogue; return their numbers by queue id.
 
-    Raises :class:`StoreError`: a queue that the catalogue knows, a damaged catalogue, a directory that a broker holds.
+    Raises :class:`StoreError`: a queue of the catalogue, a damaged catalogue, a directory in use by a broker.
     """
     with DirectoryLock(directory):
         _check(directory)

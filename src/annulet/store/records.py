@@ -126,7 +126,7 @@ def checksum_seed(number: int, identity: int) -> int:
 
 
 def encode_origin(origin: Origin) -> bytes:
-    """Encode what the messages of one publisher share: four texts, each with its length in bytes as u32."""
+    """Encode the shared part of one publisher's messages: four texts, each with its length in bytes as u32."""
     parts = []
     for text in (origin.exchange, origin.routing_key, origin.publisher, origin.view.name):
         encoded = text.encode("utf-8", "surrogateescape")
@@ -189,7 +189,7 @@ MESSAGE_FIXED_AND_TARGET: Final = MESSAGE_FIXED.size + TARGET.size
 def _encode_single(
     message: Message, origin: bytes, target: tuple[int, int], ordinal: i64, batch: i64, transaction: i64
 ) -> bytes:
-    """Return what follows the checksum, as :data:`SINGLE` has it. Compiled, no object is made of a number."""
+    """Return the bytes behind the checksum, in the form of :data:`SINGLE`. Compiled, no number becomes an object."""
     queue_id, sequence = target
     header = message.header
     origin_bytes: i64 = len(origin)
@@ -302,7 +302,7 @@ class MessageContent(NamedTuple):
 
 
 def decode_message(data: bytes, record: Record) -> MessageContent:
-    """Return what a message record holds besides its targets."""
+    """Return the contents of a message record besides its targets."""
     accepted_at, expires_at, origin_length, header_length = MESSAGE_FIXED.unpack_from(data, record.payload)
     origin = record.payload + MESSAGE_FIXED.size + TARGET.size * record.targets
     header = origin + origin_length
@@ -311,7 +311,7 @@ def decode_message(data: bytes, record: Record) -> MessageContent:
 
 
 def check_message(message: Message, targets: Sequence[tuple[int, int]], size: int) -> None:
-    """Raise :class:`StoreError` for what a record cannot hold."""
+    """Raise :class:`StoreError` for values that a record cannot contain."""
     if not 0 < len(targets) <= TARGETS_MAX:
         raise StoreError(f"targets: {len(targets)} queues for one message; give 1 to {TARGETS_MAX}")
     if size > RECORD_BYTES_MAX:

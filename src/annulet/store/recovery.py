@@ -1,14 +1,14 @@
-"""Reading a log directory at start: which records are live, where to go on, and what was damaged.
+"""Reading a log directory at start: the live records, the position to continue at, and damage.
 
-Records are applied in file order. Control records (settle, commit, forget) take effect when their batch is over,
+Records are applied in file order. Control records (settle, commit, forget) take effect at the end of their batch,
 because a crash may have torn the last batch: pages reach the disk in any order, so a settlement may be there although
-the message that made it right is not. A torn batch's seal is missing or counts more records than are there. Then
+the message that justified it is not. A torn batch's seal is missing or counts more records than are there. Then
 
 - its messages count (they were not confirmed, they may stay; at-least-once),
-- its settlements do not, those of what a ring replaced with these messages among them: the report says how many came,
-- its commits count only where all the transaction's records of that batch are there.
+- its settlements do not, including those of messages that a ring replaced with these: the report has their number,
+- its commits count only if all the transaction's records of that batch are there.
 
-A *void* record tells later recoveries of this verdict, which they could no longer reach. It is there twice.
+A *void* record passes this decision on to later recoveries, which could no longer make it. It is written twice.
 """
 
 from __future__ import annotations
@@ -57,24 +57,24 @@ from annulet.store.written_mark import Written, load_written
 logger = logging.getLogger(__name__)
 
 OUTCOMES_MAX: Final = 4096
-"""Outcomes of staged publishes kept, the latest; the catalogue holds them for good once the broker has seen them."""
+"""Outcomes of staged publishes kept, the latest; the catalogue has them permanently once the broker has read them."""
 
 
 READ_WORK: Final = 200
-"""To read a segment of 16,000 messages is so many times the work of taking it from its index, about: the time a start
-still takes is told by it, and nothing else."""
+"""Reading a segment of 16,000 messages is about this many times the work of loading it from its index: used only to
+estimate the remaining time of a start."""
 
 
 @dataclass(slots=True)
 class BatchRecords:
-    """Control records of one batch, held back until the batch is over."""
+    """Control records of one batch, deferred until its end."""
 
     number: int = 0
     segment: int = 0  # of its first record behind the checkpoint; 0: there is none
     records: int = 0
-    sealed: int = -1  # what the seal says ``records`` must be
+    sealed: int = -1  # the number in the seal that ``records`` must reach
     own: dict[int, int] = field(default_factory=dict)  # transaction -> its records here
-    messages: dict[int, int] = field(default_factory=dict)  # queue id -> how many came to it
+    messages: dict[int, int] = field(default_factory=dict)  # queue id -> number of its messages
     commits: dict[int, Commit] = field(default_factory=dict)
     settled: list[tuple[int, bytes]] = field(default_factory=list)  # (transaction, packed pairs)
     forgotten: list[int] = field(default_factory=list)
@@ -95,7 +95,7 @@ class OpenTransaction:
 
 
 class Recovery:
-    """Reads one directory. After :meth:`run` the attributes hold the log's state."""
+    """Reads one directory. After :meth:`run` the attributes have the log's state."""
 
     def __init__(
         self, directory: Path, files: FileSystem, progress: Callable[[RecoveryProgress], None] | None = None
@@ -116,7 +116,7 @@ class Recovery:
         self.forgotten: dict[int, int] = {}  # deleted queue -> record id below which its records go
         self.discarded: list[tuple[int, int, int]] = []  # of queues that were purged: queue, first and last record
         self.batch = BatchRecords()
-        self.written = Written()  # what was synced, as the mark says
+        self.written = Written()  # the synced position of the mark
         self.names = KnownQueues()
         self._progress = progress
         self._uncertain = False
@@ -171,7 +171,7 @@ class Recovery:
             logger.warning("message log: %s", damage)
 
     def _load_marks(self) -> None:
-        """Read what stands beside the segments: what was synced, and the names of queues."""
+        """Read the files beside the segments: the synced position, and the names of queues."""
         try:
             self.written = load_written(self.directory, self.files)
             names = load_names(self.directory, self.files)
@@ -272,7 +272,7 @@ class Recovery:
         self._settle_end(segment, picture)
 
     def _settle_end(self, segment: Segment, picture: SegmentPicture | None) -> None:
-        """Never go on before what the checkpoint knows to be written, however little of it can be read."""
+        """Never continue before the position that the checkpoint has as written, even if little of it can be read."""
         if segment.number == self.base.segment:
             segment.size = max(segment.size, self.base.offset)
         if picture is not None:
@@ -281,7 +281,7 @@ class Recovery:
 
     def _note_headless(self, segment: Segment, data: bytes) -> None:
         """Judge a file without a sound header: never written, or wiped."""
-        if data != bytes(len(data)):  # which is looked at in no time, unlike their end
+        if data != bytes(len(data)):  # which is found quickly, unlike their end
             self._gaps.append((segment.number, Gap(0, len(data.rstrip(b"\0")), 0), self.batch.number))
 
     @staticmethod
@@ -292,7 +292,7 @@ class Recovery:
         return len(segment.offsets) == ordinal
 
     def _restore(self, segment: Segment, data: bytes, record: Record, picture: SegmentPicture | None) -> None:
-        """Enter a message older than the checkpoint: its bitmap says whether it is live."""
+        """Enter a message older than the checkpoint, whose bitmap tells whether it is live."""
         if record.type == TYPE_VOID:
             self._note_voided(segment, data, record)
         if record.type != TYPE_MESSAGE or not self._fill(segment, record.ordinal):
@@ -307,7 +307,7 @@ class Recovery:
 
     def _note_voided(self, segment: Segment, data: bytes, record: Record) -> None:
         torn = unpack_numbers(data[record.payload : record.end])
-        segment.voided.extend([number for number in torn if number not in self._voided])  # it is there twice
+        segment.voided.extend([number for number in torn if number not in self._voided])  # it is written twice
         self._voided.update(torn)
 
     # ------------------------------------------------------------------ replay
@@ -370,7 +370,7 @@ class Recovery:
             opened.records.append(segment.number << ORDINAL_BITS | record.ordinal)
 
     def _finish_batch(self, *, last: bool) -> None:
-        """Let the control records of the batch that is over take effect."""
+        """Apply the control records of the finished batch."""
         batch = self.batch
         unsynced = last and self.advanced and not batch.whole and batch.number > self.written.batch
         torn = batch.number in self._voided or unsynced
@@ -413,7 +413,7 @@ class Recovery:
                 self._settle_missing(record, queue_id)
 
     def _settle_missing(self, record: int, queue_id: int) -> None:
-        """Keep the picture of unreadable records current, so that only what is really lost is reported."""
+        """Keep the bitmap of unreadable records current, so that only actual losses are reported."""
         number, ordinal = record >> ORDINAL_BITS, record & ORDINAL_MASK
         picture = self._pictures.get(number)
         if number in self.segments and ordinal >= len(self.segments[number].offsets):
@@ -432,7 +432,7 @@ class Recovery:
     # ------------------------------------------------------------------ the end
 
     def _finish_transactions(self) -> None:
-        """Drop what was never committed."""
+        """Drop uncommitted transactions."""
         for opened in self.transactions.values():
             if self._uncertain and opened.records:
                 self.report.uncertain_transactions += 1
@@ -444,9 +444,9 @@ class Recovery:
         self.transactions.clear()
 
     def _sweep_forgotten(self) -> None:
-        """Settle what queues held when they were deleted or purged, and not what came into them afterwards.
+        """Settle the messages of queues at their deletion or purge, but not later ones.
 
-        A deleted queue that the catalogue failed to delete comes back and takes more.
+        A queue whose deletion the catalogue failed to store returns and may receive more.
         """
         for number, segment in self.segments.items():
             for queue_id, end in self.forgotten.items():
@@ -465,11 +465,11 @@ class Recovery:
         self.discarded.clear()
 
     def _expect_no_more(self, queue_id: int, first: int, last: int) -> None:
-        """Do not report what an older checkpoint calls live and a purge or deletion since has let go.
+        """Do not report records that are live in an older checkpoint and were purged or deleted since.
 
-        On a full disk such files go before a checkpoint knows. Whose their records were nothing tells any more, so of
-        several queues' records in these bounds what is lost otherwise is not reported either: it is where the newest
-        checkpoint is damaged, which is.
+        On a full disk such files are removed before a checkpoint covers this. The queues of their records are then
+        unknown, so other losses among records of several queues in these bounds are not reported either: this only
+        happens if the newest checkpoint is damaged, which is reported.
         """
         for number, picture in self._pictures.items():
             base = number << ORDINAL_BITS
@@ -486,7 +486,7 @@ class Recovery:
             picture.live = live.to_bytes(len(picture.live), "little")
 
     def _find_missing(self) -> None:
-        """Report records the checkpoint calls live that no file holds."""
+        """Report records that are live in the checkpoint and in no file."""
         for number, picture in self._pictures.items():
             segment = self.segments.get(number)
             if segment is None:
@@ -511,7 +511,7 @@ class Recovery:
         )
 
     def _find_cut(self) -> None:
-        """Report what was synced behind the checkpoint and is not there: a crash tears only what was not."""
+        """Report synced data behind the checkpoint that is missing: a crash tears only unsynced data."""
         batch, number, offset, messages = self.written
         if not batch or (number, offset) <= (self.base.segment, self.base.offset):
             return
@@ -547,7 +547,7 @@ class Recovery:
                 self.report.lost_records += messages
 
     def _judge_gaps(self) -> None:
-        """Tell what a crash tore from what changed later."""
+        """Distinguish data torn by a crash from later damage."""
         written = (self.written.segment, self.written.offset)
         for number, gap, before in self._gaps:
             covered = number < self.base.segment or (number == self.base.segment and gap.offset < self.base.offset)
@@ -564,7 +564,7 @@ class Recovery:
             self.report.damages.append(Damage(kind, number, gap.offset, gap.end - gap.offset))
 
     def _cut(self, number: int, size: int) -> None:
-        """Drop a torn end, so that no later start, which knows less, takes it for corruption."""
+        """Drop a torn end, so that a later start, which has less information, does not treat it as corruption."""
         self.files.remove(heads_path(self.segments[number].path))
         file = self.files.open(self.segments[number].path)
         try:

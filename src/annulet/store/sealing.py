@@ -27,7 +27,7 @@ from annulet.store.window import HeadRun, LogBatch, OriginCodes, WindowPart, Wri
 from annulet.store.written_mark import Written
 
 PAIRS_PER_RECORD: Final = 4096
-"""Settlements in one record: 64 KiB, so that one damaged record takes few of them with it."""
+"""Settlements in one record: 64 KiB, so that one damaged record affects few of them."""
 
 PAIRS_WORTH_A_RECORD: Final = 64
 """On a full disk, fewer settlements than this (or all there are) do not get the last bytes of a segment."""
@@ -36,7 +36,7 @@ SEAL_ROOM: Final = seal_size([])
 
 
 class Sealer:
-    """Makes batches. What was settled, discarded or forgotten gathers between them and waits when the disk is full."""
+    """Builds batches. Settlements and discards are collected between them and wait when the disk is full."""
 
     def __init__(self, space: LogSpace, sequences: dict[int, int], origins: OriginCodes, last_batch: int) -> None:
         self.batch = last_batch + 1  # number of the open window's batch

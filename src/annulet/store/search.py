@@ -1,8 +1,8 @@
-"""What a process of its own finds out about headers of stored messages, so that the event loop need not read them.
+"""Results of a separate process that searches headers of stored messages, so that the event loop need not read them.
 
-A stretch of a segment is handed to ``submit`` with what is looked for; the answer names the records in doubt, which may
-have it. Of all others it is certain that they lack it: a record never changes, and an answer that comes when the file
-was replaced or is gone is dropped. Without ``submit`` nothing is ever known. All of it belongs to the event loop.
+A range of a segment is passed to ``submit`` with the searched octets; the answer names the records in doubt, which may
+have them. All others certainly lack them: a record never changes, and an answer that arrives after the file was
+replaced or removed is dropped. Without ``submit`` there are no results. All of it belongs to the event loop.
 """
 
 from __future__ import annotations
@@ -20,16 +20,20 @@ if TYPE_CHECKING:
     from annulet.store.segment import Segment
 
 Needles = frozenset[tuple[bytes, ...]]
-"""What is looked for: a header may match that has all octets of one of these."""
+"""The searched octets: a header may match if it has all octets of one of these."""
 
 STRETCH_RECORDS_MAX: Final = 16_384
-"""Records of one stretch: four times those of a page, and a segment of messages of 1 KiB. What stands wider apart is
-looked at by the event loop: the process would read mostly what nobody asked for. Its offsets are 64 KiB, which one
-packet takes."""
+"""Records of one range: four times those of a page, and a segment of messages of 1 KiB.
+
+Wider ranges are searched by the event loop, because the process would read mostly other records. Its offsets are 64
+KiB, which fit into one packet.
+"""
 
 GAPS_SHARE: Final = 8
-"""The part of a stretch, one of so many, that may be between the pages it is for. A stretch and its answer take 0.2 ms
-of the event loop, however long it is, and the look at a record 0.15 µs of the process."""
+"""The largest part of a range, 1 / this, between the pages it is for.
+
+A range and its answer take 0.2 ms of the event loop, at any length, and each record 0.15 µs of the process.
+"""
 
 PENDING_MAX: Final = 128
 """Stretches that were not answered: 100 ms and more of the process, so that it has work between two turns."""
@@ -38,23 +42,28 @@ PENDING_BYTES_MAX: Final = 512 << 20
 """Bytes of the file they cover, together: of large messages a few stretches are as much work."""
 
 STRETCHES_MAX: Final = 1024
-"""Stretches remembered, answered or not; the oldest go first. What was asked for and not used is looked at again: the
-consumer has left, or has no credit. They take 0.5 MB, up to 2 MB for the records in doubt, and 8 for the offsets of
-those that were not answered."""
+"""Ranges kept, answered or not; the oldest are dropped first.
+
+Unused ones are searched again: their consumer has left, or has no credit. They take 0.5 MB, up to 2 MB for the records
+in doubt, and 8 for the offsets of unanswered ones.
+"""
 
 DOUBTS_MAX: Final = 256
-"""Records in doubt of an answer that is kept: with more, each look at some hundred rows would read nearly all. Without
-a bound answers about what most messages have would take 135 MB."""
+"""Most records in doubt of a kept answer: with more, each scan of a few hundred rows would read nearly all.
+
+Without a bound, answers about octets that most messages have would take 135 MB.
+"""
 
 PART_RECORDS: Final = 4096
-"""Records, a page, for which an answer with more in doubt is kept or not: what matches may stand close together."""
+"""Records of a page, for each of which an answer with more in doubt is kept or not, because matches may be close
+together."""
 
 NEEDLES_BYTES_MAX: Final = 4096
-"""Bytes of what is looked for, together: it goes along with each stretch."""
+"""Bytes of the searched octets together: they are sent with each range."""
 
 
 class Stretch:
-    """Records ``first`` to ``last`` of a segment and what is looked for in them."""
+    """Records ``first`` to ``last`` of a segment and the octets searched in them."""
 
     __slots__ = ("doubts", "end", "first", "last", "needles", "number", "places", "seed")
 
@@ -75,7 +84,7 @@ class Stretch:
 
 
 class Part(NamedTuple):
-    """Ordinals of a segment, ``first`` to ``last``, of which so many are ``wanted``."""
+    """Ordinals of a segment, ``first`` to ``last``, of which ``wanted`` are needed."""
 
     segment: Segment
     first: int
@@ -93,7 +102,7 @@ class Part(NamedTuple):
 
 
 class Search:
-    """The stretches there are. ``submit`` has a process look at one and calls :meth:`answer`, later."""
+    """The kept ranges. ``submit`` passes one to a process and calls :meth:`answer` later."""
 
     def __init__(
         self,
@@ -102,7 +111,7 @@ class Search:
         open_heads: Callable[[Segment], File | None],
     ) -> None:
         self.submit: Callable[[Stretch], None] | None = None
-        self.prompt = False  # answers come in so short a time that who needs one waits for it
+        self.prompt = False  # answers arrive so quickly that it is worth waiting for one
         self._segments = segments
         self._open_file = open_file
         self._open_heads = open_heads
@@ -119,7 +128,7 @@ class Search:
 
     @property
     def has_room(self) -> bool:
-        """Another stretch may be asked for."""
+        """Return whether another range may be submitted."""
         return self.active and len(self._pending) < PENDING_MAX and sum(self._pending.values()) < PENDING_BYTES_MAX
 
     @property
@@ -128,8 +137,8 @@ class Search:
         return len(self._pending)
 
     def ask(self, pages: Sequence[tuple[int, int]], needles: Needles) -> int:
-        """Have records looked at, of each of these pages from the lowest to the highest, unless they are too far apart.
-        Pages next to each other in a segment are one stretch.
+        """Submit the records of each of these pages, from the lowest to the highest, unless they are too far apart.
+        Pages next to each other in a segment are one range.
 
         Returns how many of the pages there was room for.
         """
@@ -192,14 +201,14 @@ class Search:
     def files_of(self, stretch: Stretch) -> list[File]:
         """Return the file of a stretch and that of its segment's heads if there is one, until others are opened.
 
-        None: nobody waits for the answer.
+        None: no one waits for the answer.
         """
         if stretch.number not in self._pending:
             return []
         segment = self._segments[stretch.first >> ORDINAL_BITS]
         try:
             file = self._open_file(segment)
-        except OSError:  # the event loop comes to it, and says what is wrong
+        except OSError:  # the event loop will read it, and report the damage
             self._drop(stretch)
             self.wake()
             return []
@@ -207,7 +216,7 @@ class Search:
         return [file] if heads is None else [file, heads]
 
     def answer(self, number: int, doubts: Sequence[int]) -> None:
-        """Note which records of a stretch, counted from its first, are in doubt, ascending; wake who waits."""
+        """Note which records of a range, counted from its first, are in doubt, ascending; wake the waiting walks."""
         if self._pending.pop(number, None) is not None:
             stretch = self._stretches[number]
             stretch.doubts = array("Q", [stretch.first + doubt for doubt in doubts])
@@ -217,7 +226,7 @@ class Search:
         self.wake()
 
     def _keep_parts(self, stretch: Stretch, doubts: array[int]) -> None:
-        """Keep of an answer what it says of each part with not too many in doubt, and nothing of the others."""
+        """Keep the parts of an answer with few enough in doubt, and drop the others."""
         self._drop(stretch)
         for first in range(stretch.first, stretch.last + 1, PART_RECORDS):
             last = min(stretch.last, first + PART_RECORDS - 1)
@@ -226,7 +235,7 @@ class Search:
                 self._remembered(first, last, stretch.needles).doubts = some
 
     def clear(self, first: int, count: int, needles: Needles) -> int:
-        """Return how many records from ``first`` on, ``count`` at most, are known to lack what is looked for."""
+        """Return how many records from ``first`` on, ``count`` at most, are known to lack the searched octets."""
         record, behind = first, first + count
         while record < behind:
             stretch = self._find(record, needles)
@@ -240,8 +249,8 @@ class Search:
         return record - first
 
     def doubtful(self, first: int, count: int, needles: Needles) -> int:
-        """Return up to which of so many records from ``first`` on the last one in doubt stands; 0 if nothing is known
-        of the first, or it is not in doubt."""
+        """Return the place behind the last one in doubt among this many records from ``first`` on; 0 if the first is
+        unknown or not in doubt."""
         stretch = self._find(first, needles)
         if stretch is None or not stretch.doubts:
             return 0
@@ -249,31 +258,31 @@ class Search:
         return stretch.doubts[end - 1] - first + 1 if start < end and stretch.doubts[start] == first else 0
 
     def is_awaited(self, record: int, needles: Needles) -> bool:
-        """Say whether an answer about a record is to be waited for."""
+        """Return whether to wait for an answer about a record."""
         if not self.prompt:
             return False
         stretch = self._find(record, needles)
         return stretch is not None and stretch.doubts is None
 
     def wait(self, wake: Callable[[], None]) -> None:
-        """Call ``wake`` once, with the next answer or when it is to be waited for no more."""
+        """Call ``wake`` once, with the next answer or when waiting for it ends."""
         self._waiting[wake] = None
 
     def wake(self) -> None:
-        """Call all who wait."""
+        """Wake all waiting walks."""
         waiting, self._waiting = self._waiting, {}
         for wake in waiting:
             wake()
 
     def forget_pending(self) -> None:
-        """Nothing that was asked for will be answered."""
+        """No submitted range will be answered."""
         self.prompt = False
         for number in list(self._pending):
             self._drop(self._stretches[number])
         self.wake()
 
     def release(self, segment: int) -> None:
-        """Drop what there is of a segment: it goes, or another file takes its place."""
+        """Drop the ranges of a segment that is removed or replaced by another file."""
         for stretch in self._by_segment.pop(segment, []):
             self._stretches.pop(stretch.number, None)
             self._pending.pop(stretch.number, None)

@@ -28,11 +28,14 @@ NICENESS: Final = 5
 """Above the broker's: where both want the same core it gets a quarter of it."""
 
 READ_BYTES: Final = 120 << 10
-"""Bytes of one read: 0.27 µs a message of 1 KiB with the look at its header. With 64 KiB 0.29, with 192 KiB and more
-0.35 to 0.4: a buffer of 128 KiB and above is new memory each time."""
+"""Bytes of one read: 0.27 µs a message of 1 KiB, including the search of its header. With 64 KiB 0.29, with 192 KiB and
+more 0.35 to 0.4: a buffer of 128 KiB and above is new memory each time."""
 
 RECORD_BYTES_MAX: Final = 1 << 20
-"""Bytes of a record that is read for its header. Longer ones are in doubt: the event loop reads them one by one."""
+"""Bytes of the largest record that is read for its header.
+
+Longer ones are in doubt: the event loop reads them one by one.
+"""
 
 PACKET_BYTES_MAX: Final = 128 << 10
 """Bytes of one packet: the offsets of a stretch are half of that."""
@@ -50,9 +53,10 @@ def doubtful(
     """Return the indexes, ascending, of records at ``places`` that may have all octets of one of these lists in their
     header.
 
-    ``read`` returns up to so many bytes (the first) from an offset (the second) on. ``end``: where the last record ends
-    at most. In doubt is also what has no place (0), what cannot be read, and what is no whole message. ``heads`` says
-    of places and these indexes of them which are in doubt and of which it does not know, without a look at the records.
+    ``read`` returns up to this many bytes (first argument) from an offset (second argument) on. ``end``: the largest
+    end of the last record. In doubt are also records without a place (0), unreadable ones, and anything but whole
+    messages. ``heads`` returns for places and these indexes of them which are in doubt and which it does not know,
+    without reading the records.
     """
     starts, numbers = places.tolist(), list(range(len(places)))
     if not stand_in_order(starts):  # all do, and none is 0, as nearly always
@@ -93,7 +97,7 @@ def _doubtful_of(
         length = bounds[stop] - first
         try:
             data = read(length, first) if 0 < length <= RECORD_BYTES_MAX else b""
-        except OSError:  # the broker comes to it, reads it itself and says what is wrong
+        except OSError:  # the broker will read it itself and report the damage
             data = b""
         part = bounds[start:stop]
         index = first_doubtful(data, first, part, 0, needles)
@@ -105,7 +109,7 @@ def _doubtful_of(
 
 
 def pack_stretch(stretch: Stretch) -> bytes:
-    """Return the packet that asks about a stretch; its file goes beside it, and that of its heads if there is one."""
+    """Return the packet of a request for a range; its file is sent with it, and that of its heads if there is one."""
     needles = [list(demanded) for demanded in stretch.needles]
     return marshal.dumps((stretch.number, stretch.first, stretch.places.tobytes(), stretch.end, stretch.seed, needles))
 
@@ -123,7 +127,7 @@ def unpack_answer(packet: bytes) -> tuple[int, array[int]]:
 
 
 def serve(channel: socket.socket) -> None:
-    """Answer packet after packet until the other side is gone."""
+    """Answer packets until the other side closes."""
     blocks = HeadBlocks()
     while True:
         packet, descriptors, _, _ = socket.recv_fds(channel, PACKET_BYTES_MAX, 2)
@@ -149,5 +153,5 @@ def main(descriptor: int) -> None:
     try:
         with socket.socket(fileno=descriptor) as channel:
             serve(channel)
-    except ConnectionError:  # the broker is gone
+    except ConnectionError:  # the broker has ended
         return

@@ -1,4 +1,4 @@
-"""What is kept in memory of one segment: where its records are, which are live, and for which queues.
+"""The in-memory state of one segment: places of its records, live ones, and their queues.
 
 Six bytes and a bit per record: a u32 offset, a u16 index into the segment's own list of queue ids, one bit of the live
 bitmap. Only records with several targets have an entry in a dictionary.
@@ -69,12 +69,12 @@ class Segment:
         self.file: File | None = None  # open while records are written to it
         self.size = SEGMENT_HEADER_SIZE
         self.capacity = 0
-        self.header_due = False  # the file's header goes out with the first batch
-        self.closed = False  # takes no more records
+        self.header_due = False  # the file's header is written with the first batch
+        self.closed = False  # receives no more records
         self.compactable = True  # a compaction that failed for another reason than space is not tried again
         self.indexed = False  # there is an index of the file as it is
-        self.voided: list[int] = []  # torn batches that a record of the segment tells of
-        self.changed = True  # since the last checkpoint took its picture
+        self.voided: list[int] = []  # torn batches named by a record of the segment
+        self.changed = True  # since the last checkpoint copied its bitmap
         self.offsets: array[int] = array("I")  # 0 = no record (cancelled in the window, or damaged)
         self.queues: array[int] = array("H")
         self.live = bytearray()
@@ -122,7 +122,7 @@ class Segment:
         self.kept = len(offsets) - (offsets.count(0) if _NOWHERE in offsets.tobytes() else 0)
 
     def behind(self, ordinal: int) -> int:
-        """Return where the next message after an ordinal begins, or will: none may stand at those that follow."""
+        """Return the start, present or future, of the next message after an ordinal: later ordinals may have none."""
         following = ordinal + 1
         while following < len(self.offsets) and not self.offsets[following]:
             following += 1

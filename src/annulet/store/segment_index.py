@@ -1,12 +1,13 @@
-"""Segment indexes: what a start needs of a closed segment, in a file beside it, so that no record has to be read.
+"""Segment indexes: the data of a closed segment that a start needs, in a file beside it, so that no record has to be
+read.
 
-Everything stands in columns by ordinal: a record's place and queue and, of messages of which a queue's row keeps all
-there is to know (no time set by the sender at which it is due), sequence, body size, origin, priority, and when it was
-accepted and expires by its sender's will. All others have to be read.
+All data is in columns by ordinal: a record's place and queue and, for messages that a queue's row describes completely
+(without a delivery time of the sender), sequence, body size, origin, priority, time of acceptance and expiry time of
+the sender. All others have to be read.
 
-The file is ``magic · crc u32 · length u64 · body``, written under another name and renamed. It is believed only with
-the segment it was made of: same number, same random identity, same length. It says nothing about what is live; that is
-the checkpoint's. A segment without a sound index is read record by record and gets a new one.
+The file is ``magic · crc u32 · length u64 · body``, written under another name and renamed. It is accepted only with
+the segment it was made of: same number, same random identity, same length. It has no information about live records,
+which are in the checkpoint. A segment without a valid index is read record by record and gets a new one.
 """
 
 from __future__ import annotations
@@ -44,8 +45,10 @@ from annulet.store.records import (
 INDEX_SUFFIX: Final = ".index"
 
 _MAGIC: Final = b"ANIDX\x00\x00\x03"
-"""With the version of the format in the last byte; 3 has lives that senders gave. Another version counts as no
-index: the segment is read, and gets a new one when a checkpoint has it all."""
+"""With the version of the format in the last byte; 3 has times to live of senders.
+
+Another version counts as no index: the segment is read, and gets a new one when a checkpoint covers it.
+"""
 
 UNREAD: Final = 0xFFFF
 """Origin number of a message that has to be read, and of an ordinal without a record."""
@@ -118,11 +121,11 @@ class SegmentIndex:
         )  # index into ``origins``, or UNREAD: sequence and size mean nothing
         self.origins: list[bytes] = []  # encoded
         self.priorities: array[int] = array("H")  # by ordinal; NO_PRIORITY where the sender gave none
-        self.duplicate_ids = False  # some message that needs not be read may have one
+        self.duplicate_ids = False  # some message that need not be read may have one
         self.accepted_at: Sequence[int] = array("Q")  # by ordinal, milliseconds since 1970
         # By ordinal, milliseconds since 1970, not before it was accepted; 0: never.
         self.expires_at: array[int] = array("Q")
-        self.voided: array[int] = array("Q")  # torn batches that a record of this segment tells of
+        self.voided: array[int] = array("Q")  # torn batches named by a record of this segment
 
     def encode(self) -> bytes:
         """Return the file's content."""
@@ -138,7 +141,7 @@ class SegmentIndex:
         return _FILE_HEADER.pack(_MAGIC, crc32(body), len(body)) + body
 
     def _lives(self) -> array[int]:
-        """Return how long each lives (milliseconds), plus 1, 0 for ever: mostly all the same, which takes no room."""
+        """Return the time to live of each (milliseconds) plus 1, 0 for none: mostly all equal, which takes no room."""
         if is_zero(self.expires_at):
             return self.expires_at
         pairs = zip(self.expires_at, self.accepted_at, strict=True)
@@ -175,9 +178,9 @@ _COLUMNS_OF_ROWS: Final = 6
 
 
 class NearNumbers(Sequence[int]):
-    """A column as the file has it, or some of it, made into numbers as somebody asks: a start rarely wants times.
+    """A column in the form of the file, or a part of it, converted to numbers on demand: a start rarely needs times.
 
-    ``places``: where the numbers stand in ``above``; all of it if not given.
+    ``places``: places of the numbers in ``above``; all of it if not given.
     """
 
     __slots__ = ("_above", "_lowest", "_places")
@@ -213,7 +216,7 @@ class NearNumbers(Sequence[int]):
 def decode(data: bytes, *, places_only: bool = False) -> SegmentIndex | None:
     """Undo :meth:`SegmentIndex.encode`; ``None`` when the file is damaged or of another version.
 
-    ``places_only`` leaves out what only rows need: sizes, sequences, origins, priorities and times.
+    ``places_only`` leaves out the columns that only rows need: sizes, sequences, origins, priorities and times.
     """
     if len(data) < _FILE_HEADER.size:
         return None
@@ -347,7 +350,7 @@ class _Blocks:
         return int(number)
 
     def skip(self, blocks: int) -> None:
-        """Pass over so many. Whether the last is cut off shows with the next that is taken."""
+        """Skip this many. Truncation of the last is detected when the next one is read."""
         for _ in range(blocks):
             length = self.count()
             self._offset += length

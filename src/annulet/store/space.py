@@ -31,7 +31,7 @@ RESERVE_BYTES_MAX: Final = 256 << 10
 """Upper bound of that reserve: 16 000 settlements."""
 
 ORDINALS_MAX: Final = 1 << 18
-"""Records of one segment. Sixteen MiB hold fewer, so only ordinals of cancelled messages ever reach it."""
+"""Records of one segment. Sixteen MiB contain fewer, so only ordinals of cancelled messages can reach it."""
 
 ROOM_OVERHEAD: Final = 4096
 """Bytes ``has_room`` adds to a message for its record header, names and targets: 200 queues and long names."""
@@ -53,7 +53,7 @@ class LogSpace:
         self.directory_changed = False  # a segment was created that no batch made durable yet
         self.failed = ""  # why nothing may be written any more; the thread that writes batches sets it too
         self.heads = PendingHeads(files)
-        self.reserve_used = False  # a checkpoint took the ballast, and no spare was made since
+        self.reserve_used = False  # a checkpoint used the ballast, and no spare was made since
         self.tail: Segment
         self._spare: File | None = None
         self._spare_path = directory
@@ -78,19 +78,19 @@ class LogSpace:
         return self._spare is not None
 
     def spare_fits(self, size: int) -> bool:
-        """Say whether the spare takes a record of ``size`` bytes."""
+        """Return whether the spare has room for a record of ``size`` bytes."""
         return self._spare is not None and size <= self._usable(self._spare_size)
 
     def needed_for(self, size: int) -> int:
-        """Return the segment size that takes a record of ``size`` bytes."""
+        """Return the segment size for a record of ``size`` bytes."""
         larger = SEGMENT_HEADER_SIZE + size + RESERVE_BYTES_MAX
         return self.segment_bytes if size <= self._usable(self.segment_bytes) else larger
 
     def reserve_room(self, size: int, now: int) -> bool:
-        """Get a spare that takes ``size`` bytes. A full disk is asked at most once a second of ``now``.
+        """Get a spare for ``size`` bytes. A full disk is tried at most once a second of ``now``.
 
-        Callers also ask for whole transactions. More than the largest record is not reserved in one segment, whose
-        offsets have 32 bits: the rest is looked for when it comes.
+        Callers also reserve for whole transactions. More than the largest record is not reserved in one segment, whose
+        offsets have 32 bits: the rest is reserved when it is written.
         """
         size = min(size, RECORD_BYTES_MAX)
         if self.spare_fits(size):
@@ -124,7 +124,7 @@ class LogSpace:
         self.disk_full = True
 
     def spare_path(self) -> Path:
-        """Return a name for a spare, used once; recovery removes what a crash leaves of it."""
+        """Return a name for a spare, used once; recovery removes its leftovers after a crash."""
         return self.directory / f"spare-{next(self._names)}{UNFINISHED_SUFFIX}"
 
     def adopt_spare(self, path: Path, file: File, size: int) -> None:
@@ -149,11 +149,11 @@ class LogSpace:
         self.disk_full = False
 
     def roll(self, size: int) -> Segment:
-        """Close the tail and go on in a new one that takes ``size`` bytes.
+        """Close the tail and continue in a new one for ``size`` bytes.
 
-        Raises :class:`DiskFullError` when there is no spare. A spare was a promise of room, on which a queue may have
-        let others go for the message that wants it: when the disk does not put it in place the log has failed
-        (:class:`LogFailedError`), so that this is not written.
+        Raises :class:`DiskFullError` if there is no spare. A spare was a promise of room, on which a queue may have
+        dropped other messages for the new one: if the disk does not put it in place the log has failed
+        (:class:`LogFailedError`), so that these drops are not written.
         """
         if not self.spare_fits(size) and not self.make_spare(size):
             raise DiskFullError(
@@ -175,9 +175,9 @@ class LogSpace:
         return self.tail
 
     def start(self, segments: dict[int, Segment], covered: int, *, begun: bool = True) -> None:
-        """Take over the recovered segments; the last goes on as tail. ``covered`` is the checkpoint's segment.
+        """Take over the recovered segments; the last becomes the tail. ``covered`` is the checkpoint's segment.
 
-        With ``begun`` false the checkpoint says that nothing was written to that one yet.
+        With ``begun`` false nothing was written to that one at the checkpoint.
         """
         self.segments = segments
         for segment in segments.values():
@@ -190,14 +190,14 @@ class LogSpace:
             return
         last.closed = False
         self.tail = last
-        self.files.remove(heads_path(last.path))  # what is written now may stand where it tells of something else
+        self.files.remove(heads_path(last.path))  # new records may be at places where it describes others
         if last.header_due:
             last.identity = self.files.identity()
             last.seed = checksum_seed(last.number, last.identity)
         file = self.files.open(last.path)
         last.file = file
         if file.size() > last.size:
-            file.truncate(last.size)  # what a crash tore must not follow the next records
+            file.truncate(last.size)  # torn data must not follow the next records
         wanted = max(self.segment_bytes, last.size)
         try:
             file.allocate(wanted)
@@ -220,7 +220,7 @@ class LogSpace:
 
     @property
     def takes_heads(self) -> bool:
-        """What is free on the disk is not what the next checkpoint needs."""
+        """Free space on the disk may not be enough for the next checkpoint."""
         return not self.disk_full and not self.reserve_used
 
     def close(self) -> None:

@@ -1,11 +1,11 @@
-"""The spill store: bodies that no message log holds, in temporary files, while memory is short of room for them.
+"""The spill store: bodies that are not in the message log, in temporary files, while memory has no room for them.
 
-Files are numbered, append-only and never synced: what is in them is worth nothing after a restart, so an opened store
-is empty. Who wants a body keeps its :class:`SpilledBody`; the space is given back when nobody does any more. So no
-queue, delivery, transaction or dead letter has to say when it is done with a body.
+Files are numbered, append-only and never synced: their contents are worthless after a restart, so an opened store is
+empty. Users of a body keep its :class:`SpilledBody`; the space is released when no reference is left. So no queue,
+delivery, transaction or dead letter has to release a body explicitly.
 
-A file that holds no live body is removed. Of one that is mostly dead the live bodies move behind the newest, so that
-files take at most four times what is live in them, the newest and the one that is being emptied aside.
+A file without live bodies is removed. The live bodies of a mostly dead file are moved behind the newest, so that files
+take at most four times the size of their live bodies, not counting the newest and the one being emptied.
 
 Writing, moving and removing are :class:`SpillWork` with a part for a disk thread; all else belongs to the event loop.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FILE_BYTES: Final = 64 << 20
-"""Size at which a file is ended: what is given back at once, and four times what a compaction copies at most."""
+"""Size at which a file is ended: the unit of released space, and four times the most that a compaction copies."""
 
 FILE_BYTES_LEAST: Final = 1 << 20
 """The same for small limits, of which a file is an eighth: else no file would ever be ended, let alone removed."""
@@ -44,7 +44,7 @@ OPEN_FILES_MAX: Final = 16
 SUFFIX: Final = ".spill"
 
 REFUSALS_BETWEEN_WARNINGS: Final = 240
-"""Times a file cannot be removed until the log says so again: a minute of the broker's ticks."""
+"""Failed removals of a file between two log lines: a minute of the broker's ticks."""
 
 LIVE_SHARE: Final = 4
 """A file of which less than a quarter is live is compacted: copying one byte gives back more than three."""
@@ -57,7 +57,7 @@ class SpillWork(DiskWork):
     """A piece of disk work. ``run`` belongs to the disk thread, afterwards ``finish`` to the event loop."""
 
     def run(self) -> None:
-        """Do the disk work. Raises nothing: who waits for the end of a work would wait for ever."""
+        """Do the disk work. Raises nothing: otherwise waiting code would never be called."""
         try:
             super().run()
         except Exception as error:
@@ -69,7 +69,7 @@ class SpillWork(DiskWork):
         raise NotImplementedError
 
     def following(self) -> SpillWork | None:
-        """Return the work that goes on after ``finish``, ``None`` when all is done."""
+        """Return the work to continue with after ``finish``, ``None`` when all is done."""
         return None
 
 
@@ -115,7 +115,7 @@ class SpillWrite(SpillWork):
 
 
 class SpillRemoval(SpillWork):
-    """Closes and removes a file of which nobody wants anything."""
+    """Closes and removes an unused file."""
 
     def __init__(self, store: SpillStore, file: SpillFile) -> None:
         self._store = store
@@ -133,7 +133,7 @@ class SpillRemoval(SpillWork):
         if self.error is None:
             self._store.used -= self._file.size
             del self._store.all[self._file.number]
-            if not self._file.live:  # else the store is closed, and who asks is told that the file is not there
+            if not self._file.live:  # otherwise the store is closed, and readers get the error of a missing file
                 self._file.forget()
         else:
             if self._file.refusals % REFUSALS_BETWEEN_WARNINGS == 0:
@@ -169,7 +169,7 @@ class SpillMove(SpillWork):
         """Read them."""
         file = self._file
         found: dict[int, bytes | None] = {}
-        handle = self._store.files.open(file.path)  # one of its own: the event loop may close the other
+        handle = self._store.files.open(file.path)  # a separate one: the event loop may close the other
         try:
             for start, end, ordinals in self._spans:
                 data = handle.read(start, end - start)
@@ -179,7 +179,7 @@ class SpillMove(SpillWork):
         self._bodies = [found[ordinal] for ordinal in self._ordinals]
 
     def finish(self) -> None:
-        """Let the file rest when it could not be read, until half of what is live there is gone."""
+        """Skip an unreadable file until half of its live bodies are released."""
         if self.error is not None:
             self._file.works -= 1
             self._file.unread_bytes = self._file.live_bytes
@@ -187,13 +187,13 @@ class SpillMove(SpillWork):
             self._store.look_at(self._file)
 
     def following(self) -> SpillWork | None:
-        """Plan to write what is sound and still wanted."""
+        """Plan to write the valid bodies that are still in use."""
         if self.error is not None:
             return None
         file, kept = self._file, []
         for ordinal, body in zip(self._ordinals, self._bodies, strict=True):
             if file.states[ordinal] == LIVE:
-                if body is None:  # whoever asks for it is told
+                if body is None:  # its readers get the error
                     file.end_life(ordinal, DAMAGED)
                 else:
                     kept.append((ordinal, body))
@@ -206,7 +206,7 @@ class SpillMove(SpillWork):
 
 
 class SpillMoved(SpillWrite):
-    """The second half of a move: the bodies are written, and who asks for them is led to where they are."""
+    """The second half of a move: the bodies are written, and their readers are redirected to the new places."""
 
     def __init__(self, store: SpillStore, source: SpillFile, ordinals: list[int], bodies: list[bytes]) -> None:
         super().__init__(store, bodies)
@@ -227,14 +227,14 @@ class SpillMoved(SpillWrite):
     def _lead_on(self, former: int, ordinal: int) -> None:
         if self._source.is_live(former):
             self._source.lead_on(former, self.file, ordinal)
-        else:  # given back meanwhile
+        else:  # released in the meantime
             self.file.end_life(ordinal)
 
 
 class SpillStore:
     """The spilled bodies of one broker, in ``directory``, which is emptied. Raises ``OSError`` when that fails.
 
-    ``limit``: bytes of all files together, for new bodies; a compaction may take a quarter of a file more meanwhile.
+    ``limit``: bytes of all files together, for new bodies; during a compaction a quarter of a file more may be used.
     """
 
     def __init__(
@@ -258,16 +258,16 @@ class SpillStore:
             if name.endswith(SUFFIX):
                 self.files.remove(directory / name)
 
-    # ------------------------------------------------------------------ what is there
+    # ------------------------------------------------------------------ contents
 
     @property
     def bodies(self) -> int:
-        """Bodies somebody wants; those given back since the last :meth:`reclaim` are among them."""
+        """Bodies in use, including those released since the last :meth:`reclaim`."""
         return sum([file.live for file in self.all.values()])
 
     @property
     def live_bytes(self) -> int:
-        """Bytes of these, with what a record adds."""
+        """Bytes of these, with the overhead of records."""
         return sum([file.live_bytes for file in self.all.values()])
 
     def has_room(self, size: int) -> bool:
@@ -277,11 +277,11 @@ class SpillStore:
     # ------------------------------------------------------------------ in
 
     def write(self, bodies: list[bytes]) -> SpillWrite:
-        """Plan to write bodies, whatever the limit says; their places are taken at once."""
+        """Plan to write bodies, regardless of the limit; their places are reserved at once."""
         return SpillWrite(self, bodies)
 
     def file_for(self, size: int) -> SpillFile:
-        """Return the file that takes the next ``size`` bytes: the newest, unless it is full."""
+        """Return the file for the next ``size`` bytes: the newest, unless it is full."""
         tail = self._tail
         if tail is not None and tail.size and tail.size + size > self.file_bytes:
             self.end(tail)
@@ -330,7 +330,7 @@ class SpillStore:
     def keep_open(self, file: SpillFile) -> None:
         """Note that a file was used; of too many the one that was not used for longest is closed.
 
-        Not the newest: who writes into it next would create it anew.
+        Not the newest: the next write would create it again.
         """
         if file.handle is None:
             return
@@ -343,12 +343,12 @@ class SpillStore:
                     assert handle is not None
                     try:
                         handle.close()
-                    except OSError as error:  # who just read or wrote another file is not to suffer for it
+                    except OSError as error:  # this must not fail a read or write of another file
                         logger.warning("spill store: cannot close %s: %s; check the disk", other.path, error)
                     return
 
     def let_go(self, file: SpillFile) -> File | None:
-        """Return the handle of a file, if it is open, to who closes it."""
+        """Return the handle of a file, if it is open, for closing."""
         self._open.pop(file.number, None)
         handle, file.handle = file.handle, None
         return handle
@@ -356,7 +356,7 @@ class SpillStore:
     # ------------------------------------------------------------------ given back
 
     def reclaim(self, most: int) -> bool:
-        """Note of up to ``most`` bodies that nobody wants them any more. Returns whether there are more."""
+        """Release the space of up to ``most`` unreferenced bodies. Returns whether there are more."""
         released = self._released
         for _ in range(min(most, len(released))):
             file, ordinal = released.popleft()
@@ -366,7 +366,7 @@ class SpillStore:
         return bool(released)
 
     def look_at(self, file: SpillFile) -> None:
-        """Have a file removed of which nobody wants anything and to which nobody writes."""
+        """Remove an unused file to which nothing is being written."""
         if not file.live and not file.works and file.number in self.all and file not in self.empty:
             self.end(file)
             self.empty.append(file)
@@ -381,7 +381,10 @@ class SpillStore:
         return None
 
     def close(self) -> None:
-        """Close and remove all files. No work may be under way. What cannot be removed the next start removes."""
+        """Close and remove all files.
+
+        No work may be in progress. Files that cannot be removed are removed by the next start.
+        """
         for file in list(self.all.values()):
             removal = SpillRemoval(self, file)
             removal.run()

@@ -32,11 +32,11 @@ RECORD_HEADER: Final = struct.Struct("<II")
 IDENTITY: Final = struct.Struct("<QQI")
 
 UNWRITTEN, LIVE, DAMAGED, DEAD = range(4)
-"""States of a record. Unwritten is also what a refused write leaves: space that is dead until its file goes."""
+"""States of a record. A refused write also leaves unwritten records: space that is dead until its file is removed."""
 
 
 class SpillFile:
-    """One file and what is known of its records, by their ordinals."""
+    """One file and the state of its records, by their ordinals."""
 
     def __init__(self, number: int, path: Path, released: deque[tuple[SpillFile, int]]) -> None:
         self.number = number
@@ -52,7 +52,7 @@ class SpillFile:
         self.ended = False  # nothing more is written to it
         self.refusals = 0  # times it could not be removed
         self.unread_bytes = 0  # live bytes when it last could not be read to be moved; 0: it always could
-        self.moved: dict[int, tuple[SpillFile, int]] = {}  # where a record is now that is in another file
+        self.moved: dict[int, tuple[SpillFile, int]] = {}  # present place of a record that was moved to another file
         self.roots: dict[int, tuple[SpillFile, int]] = {}  # of a record that was moved here: where it was first
 
     def add(self, length: int) -> int:
@@ -63,7 +63,7 @@ class SpillFile:
         return len(self.offsets) - 1
 
     def extent(self, ordinal: int) -> tuple[int, int]:
-        """Return where a record begins and where it ends."""
+        """Return start and end of a record."""
         following = ordinal + 1
         return self.offsets[ordinal], self.offsets[following] if following < len(self.offsets) else self.size
 
@@ -88,7 +88,7 @@ class SpillFile:
     def movable(self) -> bool:
         """Say whether live bodies may move elsewhere. Where the disk refused to read them, half has to go first.
 
-        Else a file with a bad sector would be tried for as long as somebody wants the body there, and no other moved.
+        Otherwise a file with a bad sector would be retried as long as its body is in use, and no other file emptied.
         """
         return (
             self.ended
@@ -100,7 +100,8 @@ class SpillFile:
     def lead_on(self, ordinal: int, file: SpillFile, copy: int) -> None:
         """Let a live record be in another file, however often it was moved before.
 
-        Only its first file knows: what lives long is moved again and again, and the files between are to be forgotten.
+        Only its first file records it: long-lived bodies are moved repeatedly, and the files between have to be
+        released.
         """
         self.end_life(ordinal)
         first, former = self.roots.pop(ordinal, (self, ordinal))
@@ -108,7 +109,7 @@ class SpillFile:
         file.roots[copy] = (first, former)
 
     def give_back(self, ordinal: int) -> SpillFile | None:
-        """Nobody wants the record any more whose first place this is. Returns the file in which it was live."""
+        """Release the record whose first place this is. Returns the file in which it was live."""
         file = self
         if ordinal in self.moved:
             file, ordinal = self.moved.pop(ordinal)

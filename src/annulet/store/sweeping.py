@@ -1,6 +1,7 @@
-"""Settling in memory what one small record settled on disk: all a deleted queue had, or ranges of a purged one.
+"""Settling in memory the messages that one small record settled on disk: all of a deleted queue, or ranges of a purged
+one.
 
-It is done in slices, so checkpoints name what is not swept yet.
+It is done in slices, so checkpoints contain the unswept ranges.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ if TYPE_CHECKING:
     from annulet.store.segment import Segment
 
 SWEEP_ORDINALS: Final = 20_000
-"""Records looked at in one slice: about 3 ms of the loop."""
+"""Records examined in one slice: about 3 ms of the loop."""
 
 TO_THE_END: Final = ORDINAL_MASK
-"""End of a stretch that takes in all a segment has, also what comes into it before it is swept."""
+"""End of a range that covers a whole segment, including records added before it is swept."""
 
 
 class Sweep:
-    """What is left to settle for one queue: stretches of segments, each (number, first ordinal, end).
+    """The rest to settle for one queue: ranges of segments, each (number, first ordinal, end).
 
     ``bounds`` are the first and last record of a range; ``None`` for a deleted queue, of which everything goes.
     """
@@ -50,7 +51,7 @@ class Sweep:
 
 
 def _part_of(number: int, bounds: tuple[int, int] | None) -> tuple[int, int]:
-    """Return first ordinal and end of what a range has in a segment."""
+    """Return first ordinal and end of the part of a range in a segment."""
     if bounds is None:
         return 0, TO_THE_END
     first, last = bounds
@@ -60,7 +61,7 @@ def _part_of(number: int, bounds: tuple[int, int] | None) -> tuple[int, int]:
 
 
 def segments_of(segments: dict[int, Segment], queue_id: int, first: int, last: int) -> list[int]:
-    """Return the numbers of the segments in which a range may have something of a queue."""
+    """Return the numbers of the segments in which a range may have records of a queue."""
     numbers = range(first >> ORDINAL_BITS, (last >> ORDINAL_BITS) + 1)
     if len(numbers) > len(segments):
         return [number for number, segment in segments.items() if number in numbers and segment.may_hold(queue_id)]

@@ -23,8 +23,10 @@ BALLAST_BYTES: Final = 1 << 20
 """Size of the reserve for checkpoints on a full disk: the bitmaps of ten million records, uncompressed, are 1.2 MB."""
 
 COPY_BYTES: Final = 1 << 20
-"""What a compaction reads, and writes, at once, unless one record is larger. With all of a segment at once the process
-grew by 16 MiB while everything expired."""
+"""Bytes that a compaction reads and writes at once, unless one record is larger.
+
+With a whole segment at once the process grew by 16 MiB while everything expired.
+"""
 
 
 class SpareTask(MaintenanceTask):
@@ -43,7 +45,7 @@ class SpareTask(MaintenanceTask):
 
 
 class RemoveTask(MaintenanceTask):
-    """Removes segments without live records, and what stands beside them."""
+    """Removes segments without live records, and the files beside them."""
 
     def __init__(self, paths: dict[int, Path], directory: Path, files: FileSystem) -> None:
         self.numbers = list(paths)
@@ -72,11 +74,11 @@ class CompactTask(MaintenanceTask):
         self, segment: Segment, live: list[tuple[int, int]], files: FileSystem, quarantine: Quarantine
     ) -> None:
         self.segment = segment
-        self.offsets = array("I", bytes(4 * len(segment.offsets)))  # by ordinal; 0 for what is not kept
+        self.offsets = array("I", bytes(4 * len(segment.offsets)))  # by ordinal; 0 for records that are not kept
         self.kept = 0  # records
         self.size = 0
         self.unreadable = 0
-        self.renamed = False  # the new file is in place, whatever went wrong afterwards
+        self.renamed = False  # the new file is in place, even if a later step failed
         self._live = live
         self._quarantine = quarantine
         self._files = files
@@ -130,7 +132,10 @@ class CompactTask(MaintenanceTask):
         self.size = offset
 
     def _set_aside(self, source: File, place: int) -> None:
-        """Keep what will not be in the new file. A disk that refuses does not stop the compaction: it is counted."""
+        """Quarantine records that will not be in the new file.
+
+        A refusing disk does not stop the compaction: it is counted.
+        """
         note = DamageNote(self.segment.number, place, 0, REASON_COMPACTION)
         try:
             data = source.read(place, source.size() - place)
@@ -149,7 +154,7 @@ class RecordPieces:
         self._base = 0  # of the piece, in the file
 
     def record_at(self, place: int) -> bytes | None:
-        """Return the record that begins at a place (bytes), ``None`` when there is no sound one."""
+        """Return the record that begins at a place (bytes), ``None`` if there is no valid one."""
         start = place - self._base
         end = start + HEADER.size
         if start >= 0 and end <= len(self._piece):
@@ -187,6 +192,6 @@ def allocate_file(path: Path, size: int, files: FileSystem) -> File:
 
 
 def ensure_ballast(directory: Path, files: FileSystem) -> None:
-    """Reserve the ballast unless it is there."""
+    """Reserve the ballast unless it exists."""
     if BALLAST_FILE not in files.names(directory):
         allocate_file(directory / BALLAST_FILE, BALLAST_BYTES, files).close()

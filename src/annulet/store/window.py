@@ -1,8 +1,8 @@
-"""The open window: what was appended since the last batch, and how it becomes bytes.
+"""The open window: the records appended since the last batch, and their encoding.
 
-Nothing is encoded before the window is sealed, so a message that is settled first costs neither CPU nor disk. But for
-the oldest of very many, which come together where the disk is slow: their heads are made as others come, as the loop
-would be held by all at once.
+Nothing is encoded before the window is sealed, so a message that is settled first costs neither CPU nor disk. The
+exception are the oldest of very many, which accumulate if the disk is slow: their heads are encoded as others arrive,
+because encoding all at once would block the loop.
 """
 
 from __future__ import annotations
@@ -31,16 +31,18 @@ JOIN_BELOW: Final = 512
 """Bodies smaller than this (bytes) are copied behind their record header: cheaper than one more buffer to write."""
 
 RUN_BYTES: Final = 32 << 10
-"""A run of heads ends when it has so many: those of some 200 messages of 1 KiB."""
+"""Bytes at which a run of heads ends: those of about 200 messages of 1 KiB."""
 
 HEADS_SHARE: Final = 5
-"""Records have to be so many times as long as their heads (bodies four times) for these to be kept beside them. Of less
-it is as quick to read all, and the log would grow by more than a fifth."""
+"""Records must be this many times as long as their heads (bodies four times) for these to be kept beside them.
+
+Shorter ones are read as quickly as a whole, and the log would grow by more than a fifth.
+"""
 
 PREPARED_BEHIND: Final = 2048
-"""Messages that came after one into a window before its record's head is made in advance: what consumers that keep up
-settle is gone by then. Of so many the heads are left to the sealing, 3 to 4 ms of the loop; of all that came in 40 ms
-of a slow disk it was 12."""
+"""Messages that follow one in a window before its record's head is encoded in advance: messages of consumers that keep
+up are settled by then. The heads of this many are left to the sealing, 3 to 4 ms of the loop; for all that arrived in
+40 ms of a slow disk it was 12."""
 
 PREPARED_TOGETHER: Final = 256
 """Heads that are made in advance at once: 0.3 ms of the loop."""
@@ -49,7 +51,7 @@ NO_TARGETS: Final[tuple[tuple[int, int], ...]] = ()
 
 
 class LogTransaction:
-    """What an open transaction has appended and settled."""
+    """Records appended and settled by an open transaction."""
 
     __slots__ = ("_own", "_own_batch", "records", "settled")
 
@@ -111,7 +113,7 @@ class WindowPart:
         self.first = len(segment.offsets)
         self.base = segment.number << ORDINAL_BITS | self.first  # record id of the first entry
         self.messages: list[Message | None] = []
-        self.heads: list[bytes] = []  # of the first entries, made in advance; empty where nobody needs it
+        self.heads: list[bytes] = []  # of the first entries, encoded in advance; empty if not needed
         self.targets: list[Sequence[tuple[int, int]]] = []
         self.sizes: list[int] = []
         self.transactions: dict[int, int] = {}  # entry -> transaction
@@ -155,11 +157,11 @@ class WindowPart:
     ) -> tuple[list[bytes], int]:
         """Turn the part into buffers, enter its records into the segment, and return (buffers, records).
 
-        Ordinals of cancelled entries at the end are given back, so that a queue that keeps up uses none. ``runs`` gets
-        the heads where they are to be kept.
+        Ordinals of cancelled entries at the end are released, so that a queue that keeps up uses none. ``runs`` gets
+        the heads if they are kept.
         """
         heads = BytesWriter()  # each is copied at once, while the processor has it in its caches
-        begun = self.segment.size  # where the first of the heads stands
+        begun = self.segment.size  # place of the first of the heads
         segment = self.segment
         prepared = self.heads
         ready = len(prepared)
@@ -199,7 +201,7 @@ class WindowPart:
 
 
 class HeadRun:
-    """Heads of messages that stand one behind the other in a segment, from ``first`` to ``end``."""
+    """Heads of adjacent messages in a segment, from ``first`` to ``end``."""
 
     __slots__ = ("end", "first", "heads", "segment")
 
@@ -219,7 +221,7 @@ def end_run(segment: Segment, first: int, end: int, heads: BytesWriter, runs: li
 
 
 class WritePart:
-    """Buffers for one place of one segment. ``final_size`` >= 0: the segment takes no more; cut it to that size."""
+    """Buffers for one place of one segment. ``final_size`` >= 0: the segment is complete; cut it to that size."""
 
     __slots__ = ("buffers", "file", "final_size", "offset", "segment")
 
@@ -238,14 +240,14 @@ class WritePart:
         self.offset -= len(header)
 
     def write(self) -> None:
-        """Disk thread: write, cut a segment that is full to its size, sync."""
+        """Disk thread: write, cut a full segment to its size, sync."""
         self.file.write(self.buffers, self.offset)
         if self.final_size >= 0:
             self.file.truncate(self.final_size)
         self.file.sync()
 
     def withdraw(self) -> None:
-        """Disk thread, after an error: try to keep recovery from seeing what was not confirmed."""
+        """Disk thread, after an error: try to hide unconfirmed records from recovery."""
         try:
             self.file.truncate(self.offset)
         except OSError as error:
@@ -265,4 +267,4 @@ class LogBatch(Batch):
         self.settles_all = True  # no settlement was left waiting in memory for disk space
         self.closing: list[Segment] = []  # written for the last time
         self.names: list[bytes] = []  # of queues that were declared or deleted since the batch before
-        self.written = Written(number)  # what is to be marked when it is durable
+        self.written = Written(number)  # the position to mark when it is durable

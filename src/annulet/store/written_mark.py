@@ -1,4 +1,4 @@
-"""The mark of what was written: behind which byte of which segment all was synced, and how many messages that is.
+"""The mark of the synced position: segment and byte, and the number of messages up to it.
 
 Without it a log that ends early looks like one whose last write a crash tore. See :mod:`annulet.store.marks`.
 """
@@ -21,8 +21,8 @@ _WRITTEN: Final = Struct("<QQQ")
 
 
 class Written(NamedTuple):
-    """Batch ``batch`` and all before it were synced; the last of them ended at ``offset`` of ``segment``, which held
-    ``messages`` messages by then, settled ones among them."""
+    """Batch ``batch`` and all before it were synced; the last of them ended at ``offset`` of ``segment``, which had
+    ``messages`` messages by then, including settled ones."""
 
     batch: int = 0
     segment: int = 0
@@ -30,7 +30,7 @@ class Written(NamedTuple):
     messages: int = 0
 
     def mark(self) -> Mark:
-        """Return what is written of it."""
+        """Return its encoded form."""
         return Mark(self.batch, _WRITTEN.pack(self.segment, self.offset, self.messages))
 
 

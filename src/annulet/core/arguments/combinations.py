@@ -183,7 +183,8 @@ _RETENTION: Final = (
             settings.last_value_fallback not in {"", ARTEMIS_LAST_VALUE_KEY}
             or (bool(settings.last_value_fallback) and settings.last_value_key in {"", ARTEMIS_LAST_VALUE_KEY})
         ),
-        f"only '{ARTEMIS_LAST_VALUE_KEY}' can be the fallback, and for another key; declare 'last-value-key', which includes it",
+        f"only '{ARTEMIS_LAST_VALUE_KEY}' can be the fallback, and for another key; declare 'last-value-key', which "
+        "includes it",
     ),
     Combination(
         "oldest-key-without-key",
@@ -262,7 +263,8 @@ _DISPATCH: Final = (
         ("group_mode", "non_destructive"),
         ("group_mode", *_GROUP_OPTIONS),
         lambda settings: bool(settings.group_mode) and settings.non_destructive,
-        "each consumer of a non-destructive queue gets every message, so no consumer owns a group; leave one of them out",
+        "each consumer of a non-destructive queue gets every message, so no consumer owns a group; leave one of them "
+        "out",
     ),
     Combination(
         "groups-with-fair-key",
