@@ -435,7 +435,7 @@ def test_rows_found_at_start_whose_time_has_passed_go_unread():
         aging.disk.store(aging.queue, message, sequence)
         columns = [sequence], [message.record], [10], [message.origin]
         times = [(NOW, 4, own)] if own else []
-        restore_rows(aging.order, *columns, redelivered=False, times=times)
+        restore_rows(aging.queue, aging.order, columns, redelivered=False, times=times)
     finish_restore(aging.queue, 0, 0, 0)
     assert (aging.order.paged_count(), aging.queue.tick(NOW + 100), aging.disk.reads) == (3, 2, [])
     assert [record.sequence for record in aging.queue.ledger.query()] == [1, 3]
@@ -462,11 +462,9 @@ def test_rows_found_at_start_expire_with_what_a_clock_that_was_set_back_left():
         sequence, message = aging.queue.next_sequence, make_message(b"1234567890", accepted_at=NOW + at)
         aging.disk.store(aging.queue, message, sequence)
         restore_rows(
+            aging.queue,
             aging.order,
-            [sequence],
-            [message.record],
-            [10],
-            [message.origin],
+            ([sequence], [message.record], [10], [message.origin]),
             redelivered=False,
             times=[(NOW + at, 4, 0)],
         )
