@@ -12,9 +12,9 @@ from tests.residency.doubles import Disk, durable_queue, stored_entries
 
 def rows(runs: Runs) -> list[tuple[int, int, int]]:
     """Return sequence, record and mark of each row."""
-    columns = zip(runs._sequences, runs._records, runs._lengths, runs._marks, strict=True)
+    columns = zip(runs.sequences, runs.records, runs.lengths, runs.marks, strict=True)
     return [
-        (runs._base_sequence + sequence + place, runs._base_record + record + place, mark)
+        (runs.base_sequence + sequence + place, runs.base_record + record + place, mark)
         for sequence, record, length, mark in columns
         for place in range(length)
     ]
@@ -22,9 +22,9 @@ def rows(runs: Runs) -> list[tuple[int, int, int]]:
 
 def some() -> Runs:
     runs = Runs(100, 1000, "I")
-    runs._append(105, 7, 1, 2)
-    runs._lengthen(2)
-    runs._append(110, 20, 1, 3)
+    runs.append(105, 7, 1, 2)
+    runs.lengthen(2)
+    runs.append(110, 20, 1, 3)
     return runs
 
 
@@ -34,22 +34,23 @@ ROWS = [(105, 1007, 2), (106, 1008, 2), (107, 1009, 2), (110, 1020, 3)]
 def test_a_run_is_lengthened() -> None:
     runs = some()
     assert rows(runs) == ROWS
-    assert runs._lengthen(0) == 0
-    assert len(runs._lengths) == 2
+    assert runs.lengthen(0) == 0
+    assert len(runs.lengths) == 2
 
 
 @pytest.mark.parametrize(("start", "lengths"), [(0, [2, 1]), (1, [1, 1, 1])])
 def test_a_row_leaves_the_beginning_or_the_middle(start: int, lengths: list[int]) -> None:
     runs = some()
-    runs._split(0, start)
+    runs.remove(0, start)
     assert rows(runs) == ROWS[:start] + ROWS[start + 1 :]
-    assert list(runs._lengths) == lengths
+    assert list(runs.lengths) == lengths
 
 
 def test_a_run_is_found_by_a_sequence_in_it_or_behind_it() -> None:
     runs = some()
-    assert [runs._find(sequence) for sequence in (105, 107, 109, 110)] == [(0, 0), (0, 2), (0, 4), (1, 0)]
-    runs._delete(0)
+    assert [runs.find(sequence) for sequence in (105, 107, 109, 110)] == [(0, 0), (0, 2), (0, 4), (1, 0)]
+    for start in (2, 1, 0):
+        runs.remove(0, start)
     assert rows(runs) == ROWS[3:]
 
 

@@ -10,7 +10,6 @@ from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
 from annulet.core.entry import sequence_of
-from annulet.residency.insertion import insert_row, split
 from annulet.residency.load_ahead import last_sequence_of
 from annulet.residency.page import PAGE_ITEMS_MAX, Page
 from annulet.residency.pages import LOAD_BYTES, StoredQueueArea
@@ -55,11 +54,11 @@ class ChosenRows(StoredQueueArea):
         """Put an entry into a page, or make room where the page does not take it; return where it is."""
         if index >= 0:
             page = self._own(index)
-            if insert_row(page, entry):
+            if page.insert(entry):
                 self._count(entry)
                 return index
             full = page.items >= PAGE_ITEMS_MAX
-            right = split(page, 0 if full else entry.sequence)
+            right = page.split(0 if full else entry.sequence)
             if right is not None:
                 self._pages.insert(index + 1, right)
                 for part in (page, right):  # what came into the left one before is not noted yet

@@ -6,7 +6,6 @@ from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
 from annulet.core.entry import sequence_of
-from annulet.residency.insertion import insert_row
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
@@ -63,7 +62,7 @@ def _insert(
     if page not in origins:
         origins.clear()
         origins[page] = page.partial_origins()
-    if not insert_row(page, entry, origins[page]):
+    if not page.insert(entry, origins[page]):
         return False
     area.items += 1
     area.rows += 1

@@ -283,7 +283,7 @@ class StoredQueueArea(QueueArea):
         if page is None:
             return None
         page_leaves(self._queue, page)
-        return Ended(page.record_ranges(), page.rows, self._take_page(page).bytes)
+        return Ended(page.runs.record_ranges(), page.rows, self._take_page(page).bytes)
 
     def _account(self, page: Page, items: int, rows: int, size: int) -> None:
         page.take(items)
@@ -465,13 +465,13 @@ class StoredQueueArea(QueueArea):
 
     def counted_ranges(self) -> list[tuple[int, int]]:
         """Ask every page."""
-        return [stretch for page in self._pages for stretch in page.counted_ranges()]
+        return [stretch for page in self._pages for stretch in page.runs.counted_ranges()]
 
     def redelivered_ranges(self) -> Iterator[tuple[int, int]]:
         """Ask every page on which a row came back."""
         for page in self._pages:
             if page.rows and page.redelivered_upto:
-                yield from page.redelivered_ranges()
+                yield from page.runs.redelivered_ranges()
 
     def clear(self) -> None:
         """Forget all pages."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, cast
 
 from annulet.core.entry import PENDING
 from annulet.residency.loader import entries_of, fitting, plain_entries_of, read_singly, run_entries_of, with_needles
-from annulet.residency.page import ORIGINS_MAX, PAGE_ITEMS_MAX
-from annulet.residency.runs import COUNT_SHIFT, ORIGIN_MASK
+from annulet.residency.page import PAGE_ITEMS_MAX
+from annulet.residency.runs import COUNT_SHIFT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -103,10 +103,9 @@ class RowReading:
 
         ``None`` also when the disk refuses: who reads them as any others counts it.
         """
-        sequence, records, origin = run_from(page, page.first_sequence, items)
+        sequence, records, origin, mark = page.run_from(page.first_sequence, items)
         if origin is None or len(records) < min(items, page.items):
             return None
-        mark = page._marks[page._run]
         records = records[: self._reader.fitting(records, size)]
         queue = self._queue
         count = len(records)
@@ -183,7 +182,8 @@ class RowReading:
 
         Nothing for a run that is shorter than a look, as many of those come with one. At most ``size`` bytes are read.
         """
-        first, records, origin = run_from(page, sequence, page.items_of(PASSED_TIMES * messages, PASSED_BYTES))
+        most = page.items_of(PASSED_TIMES * messages, PASSED_BYTES)
+        first, records, origin, _ = page.run_from(sequence, most)
         short = len(records) < page.items_of(messages, PASSED_BYTES)
         if short or origin is None or not origin.view.verbatim_texts:
             return range(0)
@@ -198,19 +198,6 @@ class RowReading:
 
 def _all_removed(rows: Rows) -> bool:
     return not any(rows.records) and all(kept is None or kept.state != PENDING for kept in rows.kept)
-
-
-def run_from(page: Page, sequence: int, limit: int) -> tuple[int, range, Origin | None]:
-    """Return the first sequence and the records of up to ``limit`` rows of one run, from ``sequence`` on, and their
-    origin; ``None`` where that is not whole, nothing is left, or something was kept in the page."""
-    run, start = page._row_from(sequence)
-    if run == len(page._lengths) or page.items > page.rows:
-        return 0, range(0), None
-    origin = (page._marks[run] & ORIGIN_MASK) >> 1
-    record = page._base_record + page._records[run] + start
-    records = range(record, record + min(page._lengths[run] - start, limit))
-    first = page._base_sequence + page._sequences[run] + start
-    return first, records, page._origins[origin] if origin < ORIGINS_MAX else None
 
 
 def note_load(queue: Queue, figures: PagingFigures, messages: int, lost: int, size: int) -> None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from annulet.residency.load_ahead import last_sequence_of
 from annulet.residency.page import ORIGINS_MAX, PAGE_ITEMS_MAX
-from annulet.residency.row_reading import run_from
 
 if TYPE_CHECKING:
     from collections import deque
@@ -123,7 +122,7 @@ class SearchAhead:
                 self.upto = page.last_sequence + 1
                 self.rows += page.rows
             while self.upto <= page.last_sequence:
-                first, records, origin = run_from(page, self.upto, PAGE_ITEMS_MAX)
+                first, records, origin, _ = page.run_from(self.upto, PAGE_ITEMS_MAX)
                 if origin is None or not origin.view.verbatim_texts or runs == RUNS_PASSED:
                     return 0
                 runs += 1
@@ -155,9 +154,9 @@ class SearchAhead:
 
 def _is_clear(search: RecordSearch, page: Page, needles: Needles) -> bool:
     """Say whether nothing in a page can match, whoever's the records between its rows are."""
-    if page.items > page.rows or not page.rows or len(page._origins) >= ORIGINS_MAX:
+    if page.items > page.rows or not page.rows or len(page.origins) >= ORIGINS_MAX:
         return False
-    if not all(origin.view.verbatim_texts for origin in page._origins):
+    if not all(origin.view.verbatim_texts for origin in page.origins):
         return False
     lowest, highest = page.record_bounds
     return search.clear(lowest, highest - lowest + 1, needles) == highest - lowest + 1

@@ -176,7 +176,7 @@ def test_the_origins_of_a_page_are_looked_at_once_for_all_that_come_into_it() ->
     area = Area(1000)
     area.add(range(1, 1001, 2))
     (page,) = area.pages._pages
-    origins = page._origins = Counted(page._origins)
+    origins = page.origins = Counted(page.origins)
     assert len(origins) == 500
     assert area.add_among(range(2, 1000, 2)) == []
     assert len(origins) == 999
