@@ -367,7 +367,7 @@ class Page:
         if not run:
             return None
         assert self.facts is not None
-        right = self.copy()
+        right: Page = self.copy()
         self.items = self.rows = self._seen = self.runs.keep(0, run)
         right.items = right.rows = right._seen = right.runs.keep(run, len(right.runs.lengths))
         right.due = NEVER
