@@ -94,3 +94,29 @@ def test_the_records_of_what_stays_an_object_do_not_count() -> None:
     assert records_of(entries, bytearray(4)) == (2, 9)
     assert records_of(entries, bytearray([0, 1, 1, 0])) == (5, 7)
     assert records_of(entries, bytearray([1, 1, 1, 1])) == (0, 0)
+
+
+def test_a_row_is_inserted_as_a_run_or_joins_the_runs_beside_it() -> None:
+    runs = Runs(100, 1000, "I")
+    for sequence in (110, 106, 108, 107, 105):
+        assert runs.takes(sequence, sequence + 900)
+        runs.insert(sequence, sequence + 900, 2)
+    assert rows(runs) == [(sequence, sequence + 900, 2) for sequence in (105, 106, 107, 108, 110)]
+    assert list(runs.lengths) == [4, 1]
+    assert not runs.takes(99, 1000)
+    assert not runs.takes(100, 999)
+    assert not runs.takes(100, 1001 + NARROW_MAX)
+
+
+def test_what_was_taken_is_forgotten_and_the_rest_is_split_or_counted() -> None:
+    runs = some()
+    assert runs.take(2) == (2, 0)
+    assert runs.stretch_from(0, 5) == (107, range(1009, 1010), 2)
+    assert runs.count_by_origin(2, 110) == [0, 1]
+    runs.forget_taken()
+    assert rows(runs) == ROWS[2:]
+    assert [runs.run_to_split_at(sequence) for sequence in (0, 107, 108, 111)] == [1, 0, 1, 0]
+    right = runs.copy()
+    assert (runs.keep(0, 1), right.keep(1, 2)) == (1, 1)
+    assert (rows(runs), rows(right)) == (ROWS[2:3], ROWS[3:])
+    assert (runs.following(), Runs(1, 1, "I").following()) == ((108, 1010, 2), (-1, -1, -1))
