@@ -1,4 +1,4 @@
-"""Reading the JSON bodies of requests. Whatever is wrong is refused (400) by name, value and what is allowed."""
+"""Reading the JSON bodies of requests. Errors are refused (400) with name, value and allowed values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from annulet.core.message import PropertyValue
 
 BODY_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Enough for the 100,000 ids one selection may name; parsing it holds the event loop for some 10 ms."""
+"""Enough for the 100,000 ids one selection may name; parsing it blocks the event loop for about 10 ms."""
 
 TEXT: Final = "a text"
 INTEGER: Final = "an integer"
@@ -31,7 +31,8 @@ TYPES: Final[dict[str, type]] = {TEXT: str, INTEGER: int, SWITCH: bool, INTEGERS
 
 
 async def read_fields(request: Request, known: Mapping[str, str]) -> dict[str, Any]:
-    """Return the members of the body, an object; ``known`` has what each may be. No body is an object without members.
+    """Return the members of the body, an object; ``known`` has the allowed types of each. No body is an object without
+    members.
 
     Refuses unknown members and those of another kind (400), and bodies beyond :data:`BODY_BYTES_MAX` (413).
     """
@@ -63,7 +64,7 @@ async def read_object(request: Request) -> dict[str, Any]:
 
 
 def required(members: Mapping[str, Any], name: str, kind: str) -> Any:
-    """Return a member that has to be there; 400 when it is not."""
+    """Return a required member; 400 if it is missing."""
     if name not in members:
         raise ResourceError(400, f"field {name!r} is missing; give {kind}")
     return members[name]

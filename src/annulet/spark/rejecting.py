@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 POSITION: Final = "position"
 POSITIONS_AT_ONCE: Final = 100_000
-"""Positions of one request: at most 2 MB of JSON, half of what the broker takes."""
+"""Positions of one request: at most 2 MB of JSON, half of the broker's limit."""
 
 OF_MESSAGES: Final = {
     "address": "address", "exchange": "exchange", "routing_key": "routingKey", "write_id": "writeId",
@@ -31,7 +31,7 @@ OF_MESSAGES: Final = {
 
 
 class PositionsMessage(WriterCommitMessage):
-    """What a task tells the commit."""
+    """The message of a task for the commit."""
 
     def __init__(self, positions: list[int]) -> None:
         self.positions = positions
@@ -54,7 +54,7 @@ class AnnuletRejecter(DataSourceArrowWriter):
         self._lease = options.reject_from
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> PositionsMessage | FailureMessage:
-        """Collect the positions of a task; the commit tells of a row without one."""
+        """Collect the positions of a task; the commit reports a row without one."""
         positions: list[int] = []
         for batch in iterator:
             column = batch.column(batch.schema.get_field_index(POSITION))
@@ -65,7 +65,7 @@ class AnnuletRejecter(DataSourceArrowWriter):
         return PositionsMessage(positions)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Mark them in the broker. Raises what a task failed with."""
+        """Mark them in the broker. Raises the error of a failed task."""
         raise_failure(messages)
         positions = [
             position for message in messages if isinstance(message, PositionsMessage) for position in message.positions
