@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import re
 import socket
+import struct
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -202,3 +203,24 @@ async def test_an_answer_that_nobody_reads_ends_its_connection(monkeypatch: pyte
             await loop.sock_sendall(peer, b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n" * 400)
             await until(lambda: here.broker.admission.handshakes_timed_out == 1)
             await here.until(0)
+
+
+async def test_a_reset_ends_the_time_out_of_an_idle_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """uvicorn's handle of it held the connection for 30 seconds, and then in a cycle."""
+    lost: list[BoundedHttpProtocol] = []
+    ends = BoundedHttpProtocol.connection_lost
+
+    def noting(self: BoundedHttpProtocol, error: Exception | None) -> None:
+        assert self.timeout_keep_alive_task is not None
+        ends(self, error)
+        lost.append(self)
+
+    monkeypatch.setattr(BoundedHttpProtocol, "connection_lost", noting)
+    async with site() as here:
+        reader, writer = await here.connect(REQUEST)
+        assert b"200 OK" in await head_of(reader)
+        await reader.readuntil(b"}")
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+        await until(lambda: bool(lost))
+        assert lost[0].timeout_keep_alive_task is None

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import socket
+import weakref
 
 import pytest
 import structlog
-from wsproto import events
+from wsproto import ConnectionType, WSConnection, events
+from wsproto.frame_protocol import FrameProtocol
 
 from annulet import testing
 from annulet.admin import web_socket_protocol
-from annulet.admin.web_socket_protocol import BoundedWebSocketProtocol
+from annulet.admin.web_socket_protocol import BoundedWebSocketProtocol, end_parsing
 from annulet.broker.limits import Limits
 from annulet.testing.in_process import RunningBroker
 from tests.admin.test_web_socket import Page, ended
@@ -139,3 +142,25 @@ async def test_a_message_beyond_the_limit_cuts_who_does_not_read_why(monkeypatch
         await ended(running)
         assert server.disconnected
         page.close()
+
+
+async def test_the_parser_ends_with_its_connection_and_drops_what_it_holds() -> None:
+    """It held itself and what had come of a frame until a garbage collection, of a peer that is not logged in too."""
+    async with testing.broker() as running:
+        page = await Page(running).connect()
+        parser = weakref.ref(server_side(running).conn)
+        assert parser() is not None
+        gc.disable()
+        try:
+            page.writer.write(b"\x82\xff" + (1_000_000).to_bytes(8) + bytes(4) + b"x" * 10_000)
+            page.writer.transport.abort()
+            await ended(running)
+            await asyncio.sleep(0.01)
+            assert parser() is None
+            assert not [thing for thing in gc.get_objects() if isinstance(thing, FrameProtocol) and not thing.client]
+        finally:
+            gc.enable()
+
+
+def test_a_connection_without_a_hand_shake_has_no_parser_to_end() -> None:
+    end_parsing(WSConnection(ConnectionType.SERVER))

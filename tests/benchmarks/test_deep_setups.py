@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from annulet.store.checkpoint import UNFINISHED_SUFFIX, checkpoint_name
+from annulet.store.checkpoint import checkpoint_name
+from annulet.store.files import UNFINISHED_SUFFIX
 from benchmarks.deep import joins
 from benchmarks.deep.client import Delivery
 from benchmarks.deep.killing import GONE, LEAST, OLD_AGE, PRESENT, UNCERTAIN, Killed, Load

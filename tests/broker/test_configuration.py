@@ -14,7 +14,7 @@ from annulet.broker.configuration import (
     machine_memory_bytes,
 )
 from annulet.broker.limits import RANGES, Limits
-from annulet.broker.scram import derive_verifier
+from annulet.broker.scram_verifiers import derive_verifier
 
 HASH = "$argon2id$v=19$m=12288,t=3,p=1$c2FsdHNhbHRzYWx0$aGFzaA"
 

@@ -13,7 +13,8 @@ from structlog.testing import capture_logs
 from annulet import testing
 from annulet.broker import event_log as module
 from annulet.broker.broker import Broker
-from annulet.broker.event_log import EVENT_QUEUE, EVENT_QUEUE_BYTES_LEAST, REPRIORITISED
+from annulet.broker.configuration import EVENT_QUEUE_BYTES_LEAST
+from annulet.broker.event_log import EVENT_QUEUE, REPRIORITISED
 from annulet.broker.ledger_queue import LEDGER_QUEUE
 from annulet.core.message import ContentView, Message, Origin
 from annulet.core.queue import Queue

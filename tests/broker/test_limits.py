@@ -9,7 +9,15 @@ from annulet.broker.limits import RANGES, Limits
 def test_each_limit_is_one_number_of_its_ranges_kind() -> None:
     for name, value in msgspec.structs.asdict(Limits()).items():
         assert isinstance(value, (int, float)), name
-        assert RANGES[name].unit.split()[0] in {"connections", "sessions", "links", "bytes", "seconds", "attempts"}
+        assert RANGES[name].unit.split()[0] in {
+            "connections",
+            "sessions",
+            "links",
+            "bytes",
+            "seconds",
+            "attempts",
+            "operations",
+        }
 
 
 def test_limits_cannot_be_misspelt() -> None:

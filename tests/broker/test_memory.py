@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -68,3 +70,22 @@ def test_a_limit_below_what_bodies_may_take_is_said_at_the_start(
         alarm.expect(bodies)
     assert [line["lacking"] for line in lines] == lacking
     assert all("body_budget" in line["remedy"] for line in lines)
+
+
+def test_threads_share_arenas_where_the_library_can() -> None:
+    """In a process of its own: the setting stays. Sixteen threads that allocate at once have two arenas."""
+    program = (
+        "import ctypes, threading\n"
+        "from annulet.broker.memory import share_arenas\n"
+        "assert share_arenas()\n"
+        "gate = threading.Barrier(16)\n"
+        "def work():\n"
+        "    kept = [bytes(100_000)]\n"
+        "    gate.wait()\n"
+        "threads = [threading.Thread(target=work) for _ in range(16)]\n"
+        "[thread.start() for thread in threads]\n"
+        "[thread.join() for thread in threads]\n"
+        "ctypes.CDLL(None).malloc_stats()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr.count("Arena ") <= 2

@@ -4,7 +4,7 @@ import pytest
 
 from annulet.broker.configuration import BrokerConfiguration
 from annulet.broker.limits import Limits
-from annulet.broker.unfinished import UnfinishedWork, unfinished_limit
+from annulet.broker.unfinished import UnfinishedWork, commit_limit, unfinished_limit
 
 
 class Holder:
@@ -62,3 +62,8 @@ def test_the_bound_is_half_of_the_memory_limit_unless_it_is_set() -> None:
     assert unfinished_limit(BrokerConfiguration(memory_limit_bytes=1000)) == 500
     limits = Limits(max_unfinished_bytes=123)
     assert unfinished_limit(BrokerConfiguration(memory_limit_bytes=1000, limits=limits)) == 123
+
+
+def test_the_bound_of_commits_is_half_of_the_memory_limit_unless_it_is_set() -> None:
+    assert commit_limit(BrokerConfiguration(memory_limit_bytes=1000)) == 500
+    assert commit_limit(BrokerConfiguration(memory_limit_bytes=1000, limits=Limits(max_commit_bytes=7))) == 7

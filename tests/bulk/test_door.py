@@ -6,16 +6,19 @@ import asyncio
 import contextlib
 import gc
 import resource
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
 from annulet.broker.configuration import LOOPBACK, Endpoint
 from annulet.broker.limits import Limits
+from annulet.broker.unfinished import Unfinished
 from annulet.bulk import door, protocol
+from annulet.bulk.arriving import TOLD_BYTES
 from annulet.bulk.door import Door, Watcher
-from annulet.bulk.http2_frames import GOAWAY, HEADERS, PREFACE
+from annulet.bulk.http2_frames import DATA, END_STREAM, GOAWAY, HEADERS, PREFACE
+from annulet.bulk.message_meter import COPIES
 from tests.bulk.helpers import bench, bulk_client
 from tests.bulk.test_http2_frames import frame
 
@@ -29,9 +32,16 @@ class Scene:
         self.timed_out: list[str] = []
         self.received = bytearray()
         self.writers: list[asyncio.StreamWriter] = []
-        watcher = Watcher(self.limits.append, self.refused.append, lambda peer, _: self.timed_out.append(peer))
+        self.held: dict[str, int] = {}
+        watcher = Watcher(
+            self.limits.append, self.refused.append, lambda peer, _: self.timed_out.append(peer), self.hold
+        )
         self.door = Door(Limits(**limits), 30.0, watcher)
         self.port = 0
+
+    def hold(self, figures: dict[Unfinished, int], taken: Callable[[], None]) -> None:
+        self.held |= {connection.name: held for connection, held in figures.items()}
+        taken()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.writers.append(writer)
@@ -130,6 +140,39 @@ async def test_connections_are_bounded_and_counted() -> None:
         while made.door.admission.connections:  # noqa: ASYNC110 - told by another thread
             await asyncio.sleep(0.001)
         assert made.door.admission.handshakes == 0
+
+
+async def test_what_is_in_hand_is_told_until_the_server_answers() -> None:
+    async with scene() as made:
+        reader, writer = await connect(made)
+        writer.write(PREFACE + frame(HEADERS, b"h"))
+        await made.until(len(PREFACE) + 10)
+        made.door.logged_in(made.name(), "ann")
+        size = 4 * TOLD_BYTES
+        rows = bytes((0,)) + size.to_bytes(4, "big") + b"\xc2\x3e\xfb\xff\xff\x01" + bytes(size - 6)
+        for place in range(0, len(rows), 16_384):
+            writer.write(frame(DATA, rows[place : place + 16_384]))
+        name = "{}:{}".format(*writer.get_extra_info("sockname"))
+        while made.held.get(name, 0) <= COPIES * size - TOLD_BYTES:  # noqa: ASYNC110 - told by another thread
+            await asyncio.sleep(0.001)
+        assert made.held[name] <= COPIES * size
+        made.writers[-1].write(frame(HEADERS, b"answer", END_STREAM))
+        await reader.readexactly(9 + 6)
+        while made.held[name]:  # noqa: ASYNC110 - told by another thread
+            await asyncio.sleep(0.001)
+        writer.close()
+
+
+async def test_the_connection_that_the_account_refuses_is_told_why() -> None:
+    async with scene() as made:
+        reader, writer = await connect(made)
+        writer.write(PREFACE)
+        await made.until(len(PREFACE))
+        (relay,) = made.door._connections.values()
+        relay.refuse_unfinished("too much is unfinished (max_unfinished_bytes)")
+        assert (await reader.read()).endswith(b"too much is unfinished (max_unfinished_bytes)")
+        assert made.limits == ["max_unfinished_bytes"]
+        writer.close()
 
 
 async def test_what_ends_at_one_side_ends_at_the_other() -> None:

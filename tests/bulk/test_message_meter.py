@@ -8,6 +8,7 @@ import pytest
 from annulet.bulk import message_meter
 from annulet.bulk.http2_frames import DATA, END_STREAM, HEADERS, PREFACE, RST_STREAM
 from annulet.bulk.message_meter import (
+    COPIES,
     HEADER_FIELD,
     REQUEST_BYTES_MAX,
     ROWS_FIELD,
@@ -158,6 +159,24 @@ def test_unfinished_messages_of_a_connection_are_bounded() -> None:
     send(made, part, stream=2 * UNFINISHED_MESSAGES + 1)
     with pytest.raises(MessageRefusedError, match="bulk_unfinished_bytes_max"):
         send(made, part, stream=2 * UNFINISHED_MESSAGES + 3)
+
+
+def test_what_is_in_hand_is_counted_until_its_call_ends() -> None:
+    made = meter(2)
+    large, small = message(field(1000, bytes(5000))), message(field(1000, bytes(500)))
+    head = 5
+    send(made, large[:-1])
+    assert made.held == COPIES * (len(large) - head - 1)
+    send(made, large[-1:])
+    assert made.held == COPIES * (len(large) - head)
+    send(made, small + small[:-100])  # the handler may still have the large one
+    assert made.held == COPIES * (len(large) + len(small) - 2 * head - 100)
+    send(made, small, stream=3)
+    made.ended(1)
+    assert made.held == COPIES * (len(small) - head)
+    made.ended(3)
+    made.ended(3)
+    assert made.held == 0
 
 
 def test_calls_of_a_connection_are_bounded() -> None:

@@ -87,6 +87,8 @@ async def test_a_lost_catalogue_is_rebuilt_and_messages_are_discarded(tmp_path: 
     result = run(data, "--rebuild")
     assert result.exit_code == 0, result.output
     assert f"rebuilt queue work (id 1) of virtual host / with {COUNT} messages" in result.output
+    assert "bindings, exchanges, users, permissions" in result.output
+    assert "were not brought back; declare them again" in result.output
     assert "annulet doctor" not in result.output
     result = run(data, "--discard", "1")
     assert result.exit_code == EXIT_UNSOUND

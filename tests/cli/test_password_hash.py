@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from annulet.broker.authentication import HASHER
 from annulet.broker.configuration import load
-from annulet.broker.scram import parse_verifier
+from annulet.broker.scram_verifiers import parse_verifier
 from annulet.cli.main import main
 
 

@@ -8,11 +8,11 @@ from annulet.core.dead_letters import (
     ORIGINS_MAX,
     DeadLetters,
     original_address_of,
-    targets_for,
 )
 from annulet.core.death_records import DeathRecord
 from annulet.core.diverts import Divert
 from annulet.core.entry import REMOVED, QueueEntry
+from annulet.core.forwarding_targets import targets_for
 from annulet.core.ledger import LossRecord
 from annulet.core.message import Message, Origin, PropertyValue
 from annulet.core.queue import Queue
@@ -96,39 +96,21 @@ def headers_of(message: Message) -> dict[str, Any]:
 
 # ------------------------------------------------------------------ what goes where
 
-ALL = QueueSettings(dead_letter_address="dla", expiry_address="exp", dropped_address="drop")
-EXCHANGE = QueueSettings(dead_letter_exchange="dlx", dead_letter_routing_key="dead", dropped_address="drop")
+SETTINGS = (
+    QueueSettings(),
+    QueueSettings(dead_letter_address="dla", expiry_address="exp", dropped_address="drop"),
+    QueueSettings(dead_letter_exchange="", dropped_address="drop"),
+    QueueSettings(dead_letter_address="dla"),
+    QueueSettings(expiry_address="exp"),
+)
 
 
-@pytest.mark.parametrize(
-    ("settings", "reason", "expected"),
-    [
-        (ALL, DEAD_LETTERED, ["dead-letter-address 'dla'"]),
-        (ALL, EXPIRED, ["expiry-address 'exp'"]),
-        (ALL, OVERFLOW, ["dead-letter-address 'dla'", "dropped-address 'drop'"]),
-        (ALL, RING, ["dropped-address 'drop'"]),
-        (ALL, KEY, ["dropped-address 'drop'"]),
-        (EXCHANGE, DEAD_LETTERED, ["dead-letter-exchange 'dlx'"]),
-        (EXCHANGE, EXPIRED, ["dead-letter-exchange 'dlx'"]),
-        (EXCHANGE, OVERFLOW, ["dead-letter-exchange 'dlx'", "dropped-address 'drop'"]),
-        (EXCHANGE, RING, ["dropped-address 'drop'"]),
-        (QueueSettings(dead_letter_exchange="dlx", expiry_address="exp"), EXPIRED, ["expiry-address 'exp'"]),
-        (QueueSettings(dead_letter_address="dla"), EXPIRED, []),
-        (QueueSettings(dead_letter_address="dla"), RING, []),
-        (QueueSettings(dropped_address="drop"), DEAD_LETTERED, []),
-        (QueueSettings(dropped_address="drop"), EXPIRED, []),
-        (QueueSettings(dead_letter_exchange=""), EXPIRED, ["dead-letter-exchange ''"]),
-        *((settings, reason, []) for settings in (ALL, EXCHANGE) for reason in (
-            RemovalReason.ACKNOWLEDGED, RemovalReason.REJECTED, RemovalReason.PURGED, RemovalReason.MOVED,
-            RemovalReason.DELETED,
-        )),
-        *((QueueSettings(), reason, []) for reason in RemovalReason),
-    ],
-)  # fmt: skip
-def test_the_reason_decides_the_target(settings: QueueSettings, reason: RemovalReason, expected: list[str]) -> None:
-    assert [str(target) for target in targets_for(settings, reason)] == expected
+@pytest.mark.parametrize("reason", RemovalReason)
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_entries_with_a_target_are_taken(settings: QueueSettings, reason: RemovalReason) -> None:
     queue = Queue("q", settings, RecordingEffects())
-    assert DeadLetters(VirtualHost("/", RecordingEffects())).takes(queue, reason) is bool(expected)
+    taken = DeadLetters(VirtualHost("/", RecordingEffects())).takes(queue, reason)
+    assert taken is bool(targets_for(settings, reason))
 
 
 # ------------------------------------------------------------------ the copy

@@ -86,6 +86,18 @@ def test_answers_to_retired_questions_are_forgotten_before_their_bits_serve_othe
         assert len(queue.matchers) <= RETIRED_MAX + 1
 
 
+def test_the_answers_of_very_many_that_go_together_are_forgotten_in_few_passes():
+    """One pass over the queue for each 65 consumers held the loop for 892 ms where a connection had 5,000."""
+    queue, session = queue_of(), RecordingSession()
+    consumers = [session.consume(queue, selector=f"n = {number}") for number in range(20 * RETIRED_MAX)]
+    passes = 0
+    for left, consumer in enumerate(reversed(consumers), 1):
+        passes += queue.matchers.dismiss(consumer, NOW) != 0
+        assert len(queue.matchers) <= 2 * max(RETIRED_MAX, len(consumers) - left) + 1
+    assert 1 <= passes <= 6
+    assert len(queue.matchers) <= RETIRED_MAX
+
+
 def test_an_objection_is_named_without_an_answer_being_remembered():
     queue, session = queue_of(), RecordingSession()
     queue.pause(NOW)

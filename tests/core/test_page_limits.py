@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.address_limits import AddressAccount, AddressAccounts, AddressLimits
+from annulet.core.address_accounts import AddressAccount, AddressAccounts
+from annulet.core.address_limits import AddressLimits
 from annulet.core.diverts import Divert
 from annulet.core.errors import TransactionRefused
 from annulet.core.reasons import RemovalReason

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.address_limits import AddressAccounts, AddressLimits
+from annulet.core.address_accounts import AddressAccounts
+from annulet.core.address_limits import AddressLimits
 from annulet.core.effects import Effects
 from annulet.core.entry import DELIVERING
 from annulet.core.invariants import check_invariants

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from annulet.core.address_limits import AddressAccount, AddressLimits
+from annulet.core.address_accounts import AddressAccount
+from annulet.core.address_limits import AddressLimits
 from annulet.core.planning import ROUTED, Claims, Leg
 from annulet.core.queue import Queue
 from annulet.core.settings import OVERFLOW_REJECT, QueueSettings

@@ -14,7 +14,7 @@ from annulet.core.ledger import LossLedger
 from annulet.core.paged_levels import paged_order_of
 from annulet.core.reasons import RemovalReason
 from annulet.core.restoring import finish_restore, restore_rows
-from annulet.core.row_expiry import ENDED_PAGES, ENDED_RANGES, ORDERED_MAX, next_expiry, some_expire, time_of
+from annulet.core.row_expiry import ENDED_PAGES, ENDED_RANGES, ORDERED_MAX, next_expiry, some_expire
 from annulet.core.settings import QueueSettings
 from annulet.core.sliced import SLICE_MESSAGES
 from annulet.residency import pages as pages_module
@@ -70,17 +70,6 @@ class Removals(QueueEvents):
 
     def removed(self, entry: QueueEntry, reason: RemovalReason, now: int) -> None:
         self.told.append(entry.sequence)
-
-
-def test_the_shorter_life_counts_and_the_longer_minimum():
-    assert time_of(QueueSettings(), 100, 0) == 0
-    assert time_of(QueueSettings(), 100, 130) == 130
-    assert time_of(QueueSettings(message_ttl=5), 100, 0) == 105
-    assert time_of(QueueSettings(message_ttl=5, max_ttl=3), 100, 104) == 103
-    assert time_of(QueueSettings(message_ttl=5), 100, 103) == 103
-    assert time_of(QueueSettings(min_ttl=10), 100, 0) == 0
-    assert time_of(QueueSettings(min_ttl=10), 100, 90) == 110
-    assert time_of(QueueSettings(min_ttl=10, max_ttl=3), 100, 90) == 103
 
 
 def test_rows_whose_time_has_passed_go_unread_with_counts_and_records():

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from annulet.core.address_limits import AddressAccounts
+from annulet.core.address_accounts import AddressAccounts
 from annulet.core.entry import QueueEntry
 from annulet.core.invariants import check_invariants
 from annulet.core.queue import Queue

@@ -34,6 +34,26 @@ def test_commit_stores_and_settles_inside_one_bracket_and_names_the_unroutable(h
     assert session.received == ["old", "new"]
 
 
+def test_a_send_counts_for_each_of_its_queues_and_a_settlement_once(host):
+    session = RecordingSession()
+    session.consume(host.queues["q"])
+    host.bind_queue(host.queues["q"], "amq.fanout", "")
+    host.bind_queue(host.declare_queue("other", now=NOW), "amq.fanout", "")
+    for body in "ABC":
+        host.publish(make_message(body), host.route("", "q"), NOW)
+    transaction = Transaction(session)
+    transaction.send(make_message("lost"), host.route("", "nowhere"))
+    assert transaction.operations == 1
+    transaction.send(make_message("twice"), host.route("amq.fanout", ""))
+    assert transaction.operations == 3
+    transaction.acknowledge(1)
+    transaction.reject(2, requeue=True)
+    transaction.give_back(3, counted=True)
+    assert transaction.operations == 6
+    transaction.rollback()
+    assert transaction.operations == 0
+
+
 def test_rollback_gives_deliveries_back_in_order_of_their_tags(host):
     session = RecordingSession()
     session.consume(host.queues["q"])

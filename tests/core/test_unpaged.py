@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from annulet.core.deep_lanes import DeepLanes
+from annulet.core.expiry_times import NEVER
 from annulet.core.match_classes import LOOK_MESSAGES
 from annulet.core.paged_levels import paged_order_of
 from annulet.core.paged_order import LOOK_ENTRIES
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
-from annulet.core.row_expiry import NEVER
 from annulet.core.sliced import AT_ONCE_MAX
 from annulet.core.unpaged import NoArea
 from annulet.residency.budget import drift_of

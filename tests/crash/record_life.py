@@ -20,8 +20,9 @@ from annulet.core.message import Message, Origin
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
 from annulet.core.sliced import AT_ONCE_MAX
-from annulet.store.checkpoint import BALLAST_FILE, UNFINISHED_SUFFIX
+from annulet.store.checkpoint import BALLAST_FILE
 from annulet.store.data_format import LOG_DIRECTORY
+from annulet.store.files import UNFINISHED_SUFFIX
 from annulet.store.log import MessageLog
 from annulet.store.segment import SEGMENT_SUFFIX
 from annulet.store.segment_index import index_number, index_path

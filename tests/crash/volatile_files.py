@@ -18,7 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from annulet.store.checkpoint import UNFINISHED_SUFFIX, checkpoint_number
+from annulet.store.checkpoint import checkpoint_number
+from annulet.store.files import UNFINISHED_SUFFIX
 from annulet.store.segment import segment_number
 
 SECTOR = 64

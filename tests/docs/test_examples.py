@@ -30,6 +30,7 @@ EXAMPLE = re.compile(
     r"```python\n(?P<code>.*?)```(?:\s*```text\n(?P<output>.*?)```)?",
     re.DOTALL,
 )
+PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
 PYTHON = re.compile(r"```python\n(?P<code>.*?)```", re.DOTALL)
 DEBIAN_PYTHON = "/usr/bin/python3"
 DEBIAN_MODULES = Path("/usr/lib/python3/dist-packages")
@@ -47,11 +48,11 @@ class Example(NamedTuple):
 
 
 def examples() -> Iterator[Example]:
-    for page in sorted((ROOT / "docs").glob("*.md")):
+    for page in PAGES:
         text = page.read_text()
         for match in EXAMPLE.finditer(text):
             line = text.count("\n", 0, match.start("code")) + 1
-            yield Example(f"docs/{page.name}:{line}", match["code"], match["output"], match["package"])
+            yield Example(f"{page.relative_to(ROOT)}:{line}", match["code"], match["output"], match["package"])
 
 
 @pytest.fixture(scope="module")
@@ -87,10 +88,7 @@ GIVEN = {"spark"}
 """What PySpark's shell and notebooks define."""
 
 
-PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_blocks_use_no_name_that_none_of_their_page_defines(page: Path) -> None:
     text = page.read_text()
     assert re.search(r"^```[a-z]+[^a-z\n]", text, re.MULTILINE) is None, "code in the line that begins a block"
@@ -100,7 +98,9 @@ def test_blocks_use_no_name_that_none_of_their_page_defines(page: Path) -> None:
         tree = ast.parse("\n" * line + match["code"], filename=page.name)  # a syntax error names page and line
         defined |= names(tree, ast.Store)
         unknown = names(tree, ast.Load) - defined
-        assert not unknown, f"docs/{page.name}:{line + 1}: a reader who pastes this has no {', '.join(sorted(unknown))}"
+        assert not unknown, (
+            f"{page.relative_to(ROOT)}:{line + 1}: a reader who pastes this has no {', '.join(sorted(unknown))}"
+        )
 
 
 GIVING = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)

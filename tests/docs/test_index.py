@@ -10,7 +10,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCS = ROOT / "docs"
-PAGES = sorted([*DOCS.rglob("*.md"), *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "SECURITY.md"))])
+AT_THE_ROOT = ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md")
+PAGES = sorted([*DOCS.rglob("*.md"), *(ROOT / name for name in AT_THE_ROOT)])
 LINK = re.compile(r"\[[^\]]*\]\((?!https?://|mailto:)(?P<path>[^)#\s]*)(?:#(?P<anchor>[^)\s]+))?\)")
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 HEADING = re.compile(r"^#+ +(.*?) *$", re.MULTILINE)
@@ -28,11 +29,14 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_the_index_lists_every_page_once() -> None:
-    listed = [path for path, _ in links(DOCS / "index.md") if not path.startswith("..")]
-    assert sorted(listed) == sorted(
-        str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if page.name != "index.md"
-    )
+@pytest.mark.parametrize("index", sorted(DOCS.rglob("index.md")), ids=lambda index: index.parent.name)
+def test_an_index_lists_every_page_once(index: Path) -> None:
+    folder = index.parent
+    others = [other.parent for other in DOCS.rglob("index.md") if folder in other.parent.parents]
+    pages = [page for page in folder.rglob("*.md") if page != index and page.parent not in others]
+    pages += [other / "index.md" for other in others]
+    listed = [path for path, _ in links(index) if path and not path.startswith("..")]
+    assert sorted(listed) == sorted(str(page.relative_to(folder)) for page in pages)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -43,6 +47,12 @@ def test_links_lead_somewhere(page: Path) -> None:
         if not target.exists() or (anchor and anchor not in anchors(target)):
             broken.append(f"{page.name}: ({path}#{anchor})" if anchor else f"{page.name}: ({path})")
     assert broken == []
+
+
+def test_the_readme_is_the_same_outside_the_repository() -> None:
+    assert list(links(ROOT / "README.md")) == [], (
+        "a package index has no docs folder: name the page, or link absolutely"
+    )
 
 
 def test_every_page_has_one_title() -> None:

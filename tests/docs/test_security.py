@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from annulet import testing
+from annulet.admin.bodies import LIMIT_BODY
 from annulet.admin.metrics import BrokerCollector, gather
 from annulet.admin.rendering import render
 from annulet.admin.web_socket import LIMIT_MESSAGE
@@ -23,6 +24,7 @@ from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTION
 from annulet.broker.stomp.destinations import LIMIT_TEMPORARY_QUEUES
 from annulet.broker.transport import UNREAD_LIMIT
 from annulet.broker.unfinished import LIMIT_UNFINISHED
+from annulet.bulk.commit_room import LIMIT_COMMIT
 from annulet.bulk.message_meter import LIMIT_MESSAGE as LIMIT_BULK_MESSAGE
 from annulet.bulk.message_meter import LIMIT_REQUEST, LIMIT_STREAMS
 from annulet.bulk.message_meter import LIMIT_UNFINISHED as LIMIT_BULK_UNFINISHED
@@ -117,8 +119,17 @@ def test_limits_are_counted_under_the_names_of_the_table() -> None:
     named = set(re.findall(r'annulet_limit_hits_total\{limit="(\w+)"\}', PAGE))
     assert counted - {"link_credit"} <= named, "credit is the peer's own promise, no limit of ours"
     stomp = {"max_header_bytes", "stomp_headers_max", LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS, LIMIT_TEMPORARY_QUEUES}
-    bulk = {LIMIT_USER, LIMIT_ALL, LIMIT_BULK_MESSAGE, LIMIT_REQUEST, LIMIT_STREAMS, LIMIT_BULK_UNFINISHED}
-    assert named - counted == {*stomp, *bulk, LIMIT_GETS, LIMIT_MESSAGE, LIMIT_UNFINISHED, UNREAD_LIMIT}
+    bulk = {
+        LIMIT_USER,
+        LIMIT_ALL,
+        LIMIT_BULK_MESSAGE,
+        LIMIT_REQUEST,
+        LIMIT_STREAMS,
+        LIMIT_BULK_UNFINISHED,
+        LIMIT_COMMIT,
+    }
+    others = {LIMIT_BODY, LIMIT_COMMIT, LIMIT_GETS, LIMIT_MESSAGE, LIMIT_UNFINISHED, UNREAD_LIMIT}
+    assert named - counted == {*stomp, *bulk, *others}
 
 
 def test_the_page_of_stomp_has_the_same_limits() -> None:

@@ -21,16 +21,22 @@ from tests.hostile.assault import Assault
 from tests.hostile.honest import ROUND_SECONDS, HonestClients, run_for
 from tests.hostile.neighbour import Neighbour, neighbours
 from tests.hostile.sessions import recorded_sessions
-from tests.hostile.site import Site, site_in
+from tests.hostile.site import NO_PROGRESS, Progress, Site, site_in
 
 BATCH = 500
 """Inputs between two looks at the broker."""
 
 WARM_UP_INPUTS = 1500
-"""Inputs before the first size is taken: by then every part was used and the heap has its working size."""
+"""Inputs before the first size is taken, at least: by then every part was used and the heap has its working size."""
+
+WARM_UP_INPUTS_MOST = 30_000
+"""Inputs after which the first size is taken even if the loss ledger is not full, which is a fault. 6,000 filled it."""
 
 WARM_UP_SECONDS = 120.0
-"""The same for honest clients."""
+"""As :data:`WARM_UP_INPUTS`, for honest clients."""
+
+WARM_UP_SECONDS_MOST = 1800.0
+"""As :data:`WARM_UP_INPUTS_MOST`, for honest clients."""
 
 GROWTH_MAX = 0.15
 """Share of its first size that the broker may have grown by at the end."""
@@ -50,6 +56,8 @@ class Report:
     last: int = 0
     descriptors_first: int = 0
     descriptors_last: int = 0
+    progress_first: Progress = NO_PROGRESS
+    progress_last: Progress = NO_PROGRESS
     inputs: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     longest: dict[str, float] = field(default_factory=dict)
@@ -68,6 +76,7 @@ class Report:
             f"{self.inputs} inputs: {dict(self.outcomes)}",
             f"resident {first:.0f} MiB at first, {last:.0f} MiB at the end ({self.growth:+.1%})",
             f"descriptors {self.descriptors_first} at first, {self.descriptors_last} at the end",
+            f"{self.progress_first} at first, {self.progress_last} at the end",
             f"longest waits of the neighbours: {waits}", *self.faults,
         ]  # fmt: skip
 
@@ -79,38 +88,43 @@ def assail(
     *,
     seconds: float = 0.0,
     warm_up: int = WARM_UP_INPUTS,
+    fill: bool = True,
     pause: float = 0.0,
     say: bool = False,
 ) -> Report:
     """Send ``warm_up`` and then ``count`` inputs beside neighbours; return what was seen. Nothing is asserted.
 
-    ``seconds``: go on until so much time has passed, also beyond ``count``.
+    ``fill``: the warm-up goes on until the loss ledger is full, as a table that still fills would be taken for growth.
+    ``seconds``: after the warm-up, go on until so much time has passed, also beyond ``count``.
     """
-    end = time.monotonic() + seconds
     report = Report()
     sessions = recorded_sessions(site)
     with ExitStack() as stack:
         running: list[Neighbour] = [stack.enter_context(one) for one in neighbours(site)]
-        done = 0
-        while done < warm_up + count or time.monotonic() < end:
-            left = (warm_up if done < warm_up else warm_up + count) - done
-            batch = min(BATCH, left) if left > 0 else BATCH
-            report.outcomes += Assault(sessions, site.ports, seed + done, batch, pause=pause).run()
-            done += batch
+
+        def send(inputs: int) -> None:
+            report.outcomes += Assault(sessions, site.ports, seed + report.inputs, inputs, pause=pause).run()
+            report.inputs += inputs
             site.delete_hostile_queues()
-            if done == warm_up:
-                _measure_first(site, report)
             if say:
-                print(
-                    f"{time.strftime('%H:%M:%S')} {done} inputs, resident {site.resident() / 2**20:.0f} MiB", flush=True
-                )
-    report.inputs = done
+                _say(site, f"{report.inputs} inputs")
+
+        while report.inputs < warm_up:
+            send(min(BATCH, warm_up - report.inputs))
+        while fill and not site.progress().full and report.inputs < WARM_UP_INPUTS_MOST:
+            send(BATCH)
+        _measure_first(site, report, fill=fill)
+        last, end = report.inputs + count, time.monotonic() + seconds
+        while report.inputs < last:
+            send(min(BATCH, last - report.inputs))
+        while time.monotonic() < end:
+            send(BATCH)
     for neighbour in running:
         report.longest[neighbour.name] = neighbour.longest
         _note(report, neighbour.check)
     time.sleep(SETTLE_SECONDS)
     site.delete_hostile_queues()
-    report.last, report.descriptors_last = site.resident(), site.descriptors()
+    _measure_last(site, report)
     _check_log(site, report)
     return report
 
@@ -118,25 +132,42 @@ def assail(
 def live_honestly(
     site: Site, seconds: float, *, warm_up: float = WARM_UP_SECONDS, pause: float = ROUND_SECONDS, say: bool = False
 ) -> Report:
-    """Let honest clients come and go; return what was seen."""
+    """Let honest clients come and go; return what was seen. The warm-up is that of :func:`assail`."""
     report = Report()
 
     def look(clients: HonestClients) -> None:
         if say:
-            rounds = ", ".join(f"{kind} {number}" for kind, number in clients.rounds.items())
-            print(f"{time.strftime('%H:%M:%S')} resident {site.resident() / 2**20:.0f} MiB; {rounds}", flush=True)
+            _say(site, ", ".join(f"{kind} {number}" for kind, number in clients.rounds.items()))
 
+    longest = time.monotonic() + WARM_UP_SECONDS_MOST
     report.faults += run_for(site, warm_up, look, pause=pause).failures
-    _measure_first(site, report)
-    report.faults += run_for(site, seconds, look, pause=pause).failures
+    while not report.faults and not site.progress().full and time.monotonic() < longest:
+        report.faults += run_for(site, warm_up, look, pause=pause).failures
+    _measure_first(site, report, fill=True)
+    if not report.faults:
+        report.faults += run_for(site, seconds, look, pause=pause).failures
     time.sleep(SETTLE_SECONDS)
-    report.last, report.descriptors_last = site.resident(), site.descriptors()
+    _measure_last(site, report)
     _check_log(site, report)
     return report
 
 
-def _measure_first(site: Site, report: Report) -> None:
+def _say(site: Site, done: str) -> None:
+    print(
+        f"{time.strftime('%H:%M:%S')} {done}, resident {site.resident() / 2**20:.0f} MiB, {site.progress()}", flush=True
+    )
+
+
+def _measure_first(site: Site, report: Report, *, fill: bool) -> None:
+    report.progress_first = site.progress()
+    if fill and not report.progress_first.full:
+        report.faults.append(f"the first size was taken before the loss ledger was full: {report.progress_first}")
     report.first, report.descriptors_first = site.resident(), site.descriptors()
+
+
+def _measure_last(site: Site, report: Report) -> None:
+    report.progress_last = site.progress()
+    report.last, report.descriptors_last = site.resident(), site.descriptors()
 
 
 def _note(report: Report, check: object) -> None:

@@ -15,7 +15,7 @@ import pytest
 from tests.hostile.mutations import ENDINGS, MUTATIONS, Script, script
 from tests.hostile.recording import Session
 from tests.hostile.run import GROWTH_MAX, STALL_SECONDS_MAX, Report, assail, live_honestly
-from tests.hostile.site import site_in
+from tests.hostile.site import Progress, site_in
 
 INPUTS = 400
 WARM_UP_INPUTS = 200
@@ -41,10 +41,11 @@ def check(report: Report) -> None:
 
 def test_neighbours_of_hostile_peers_notice_nothing(tmp_path: Path) -> None:
     with site_in(tmp_path) as site:
-        report = assail(site, seed_of_run(), INPUTS, warm_up=WARM_UP_INPUTS)
+        report = assail(site, seed_of_run(), INPUTS, warm_up=WARM_UP_INPUTS, fill=False)
     check(report)
     assert report.outcomes.total() == INPUTS + WARM_UP_INPUTS
     assert report.last - report.first < SMALL_GROWTH_MAX_BYTES
+    assert 0 < report.progress_first.losses <= report.progress_last.losses
 
 
 @pytest.mark.soak
@@ -71,6 +72,11 @@ SESSIONS = [
     Session("one", "amqp", (b"AMQP\0\0\x09\x01", b"first piece", b"second piece")),
     Session("two", "stomp", (b"CONNECT\n\n\0", b"SEND\ndestination:/queue/a\n\nbody\0")),
 ]
+
+
+def test_a_ledger_is_full_once_a_loss_takes_the_place_of_another() -> None:
+    assert not Progress(losses=10_000, forgotten=0, indexes=1).full
+    assert Progress(losses=10_000, forgotten=1, indexes=0).full
 
 
 def test_a_seed_gives_the_same_script_again() -> None:

@@ -135,12 +135,25 @@ class Amqp091Client(BlockingClient):
                 return decode_method(payload, "S")
 
     def publish(
-        self, channel: int, routing_key: str, body: bytes, *, exchange: str = "", announced: int = -1, mode: int = 1
+        self,
+        channel: int,
+        routing_key: str,
+        body: bytes,
+        *,
+        exchange: str = "",
+        announced: int = -1,
+        mode: int = 1,
+        reply_to: str = "",
+        mandatory: bool = False,
     ) -> None:
         """Publish; ``announced``: the size that the header says, where it is another one."""
-        self.method(channel, "basic.publish", {"exchange": exchange, "routing_key": routing_key})
+        arguments: dict[str, PropertyValue] = {"exchange": exchange, "routing_key": routing_key, "mandatory": mandatory}
+        self.method(channel, "basic.publish", arguments)
         size = len(body) if announced < 0 else announced
-        self.frame(2, channel, struct.pack(">HHQHB", 60, 0, size, 0x1000, mode))
+        flags, properties = 0x1000, bytes((mode,))
+        if reply_to:
+            flags, properties = 0x1200, bytes((mode, len(reply_to))) + reply_to.encode()
+        self.frame(2, channel, struct.pack(">HHQH", 60, 0, size, flags) + properties)
         for start in range(0, len(body), 131064):
             self.frame(3, channel, body[start : start + 131064])
 

@@ -5,6 +5,7 @@ The functions block and are run in a thread beside the broker. :data:`KINDS` has
 
 from __future__ import annotations
 
+import base64
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,12 +14,16 @@ from typing import Final
 
 from annulet.core.message import PropertyValue
 from annulet.core.typed_values import Described, Symbol
+from annulet.wire.amqp091.constants import PROTOCOL_HEADER
+from annulet.wire.amqp10.frames import FRAME_SASL, SASL_HEADER, encode_frame
 from annulet.wire.amqp10.outcomes import Accepted, Declare, Declared, Discharge, TransactionalState
-from annulet.wire.amqp10.performatives import Disposition, Transfer
+from annulet.wire.amqp10.performatives import Disposition, Transfer, encode_performative
+from annulet.wire.amqp10.sasl import SaslInit, SaslMechanisms
 from annulet.wire.amqp10.terminus import Coordinator, Source, Target
 from tests.regression.blocking_clients import (
     Amqp091Client,
     Amqp10Client,
+    BlockingClient,
     HttpClient,
     StompClient,
     WebSocketClient,
@@ -36,6 +41,9 @@ class Places:
     http: tuple[str, int]
     amqps: tuple[str, int]
     https: tuple[str, int]
+    bulk: str  # an address with user and password
+    bulk_address: tuple[str, int]
+    bulks: tuple[str, int]
     tls: ssl.SSLContext
 
 
@@ -52,6 +60,11 @@ QUEUE_ARGUMENTS: Final[dict[str, dict[str, PropertyValue]]] = {
     "length": {"x-max-length": 3},
     "time to live": {"x-message-ttl": 60_000},
     "dead letters": {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "held"},
+    "sorted": {"x-sort-key": "k"},
+    "one active consumer": {"x-single-active-consumer": True},
+    "non-destructive": {"x-non-destructive": True},
+    "expires": {"x-expires": 60_000},
+    "paged": {"x-overflow": "page", "x-max-bytes": 2},
 }
 
 
@@ -85,6 +98,7 @@ def amqp091_connections_reset_with_deliveries_held(places: Places, count: int) -
         client.call(1, "channel.open")
         client.call(1, "queue.declare", {"queue": "held", "durable": True})
         client.publish(1, "held", b"x", mode=2)
+        client.call(1, "basic.qos", {"prefetch_count": 10})
         client.call(1, "basic.consume", {"queue": "held"})
         client.next_method()
         client.reset()
@@ -190,6 +204,28 @@ def amqp091_automatically_deleted_queues(places: Places, count: int) -> None:
             client.call(1, "queue.declare", {"queue": "once", "auto_delete": True})
             client.call(1, "basic.consume", {"queue": "once", "consumer_tag": "c"})
             client.call(1, "basic.cancel", {"consumer_tag": "c"})
+
+
+@kind
+def amqp091_direct_replies(places: Places, count: int) -> None:
+    with channel(places) as client:
+        client.call(1, "queue.declare", {"queue": "asked"})
+        for _ in range(count):
+            reply_to = {"queue": "amq.rabbitmq.reply-to", "consumer_tag": "replies", "no_ack": True}
+            client.call(1, "basic.consume", reply_to)
+            client.publish(1, "asked", b"?", reply_to="amq.rabbitmq.reply-to")
+            client.call(1, "basic.get", {"queue": "asked", "no_ack": True})
+            client.call(1, "basic.cancel", {"consumer_tag": "replies"})
+
+
+@kind
+def amqp091_returns(places: Places, count: int) -> None:
+    with channel(places) as client:
+        client.call(1, "confirm.select")
+        for _ in range(count):
+            client.publish(1, "nowhere", b"x", mandatory=True)
+            assert client.next_method().specification.name == "basic.return"
+            assert client.next_method().specification.name == "basic.ack"
 
 
 @kind
@@ -352,6 +388,17 @@ def amqp10_subscriptions(places: Places, count: int) -> None:
 
 
 @kind
+def amqp10_shared_subscriptions(places: Places, count: int) -> None:
+    with session(places) as client:
+        for number in range(count):
+            kept = Source("news", durable=2, expiry_policy="never", capabilities=["topic", "shared", "global"])
+            assert client.receiver(f"shared{number}|global", kept).source is not None
+            client.detach(closed=False)
+            client.receiver(f"shared{number}|global", kept)
+            client.detach()
+
+
+@kind
 def amqp10_messages(places: Places, count: int) -> None:
     with session(places) as client:
         client.sender("s", Target("sent"))
@@ -439,6 +486,20 @@ def stomp_subscriptions(places: Places, count: int) -> None:
             client.frame("SUBSCRIBE", id=str(number), destination="/queue/st", selector="n = 1")
             client.frame("UNSUBSCRIBE", id=str(number), receipt="r")
             client.answer()
+
+
+@kind
+def stomp_durable_subscriptions(places: Places, count: int) -> None:
+    for number in range(count):
+        with StompClient(places.stomp) as client:
+            login = {"login": "guest", "passcode": "guest", "client_id": f"c{number}"}
+            client.frame("CONNECT", accept_version="1.2", host="/", **login)
+            client.answer()
+            durable = {"destination": "/topic/news", "durable": "true", "receipt": "r"}
+            client.frame("SUBSCRIBE", id="1", **durable)
+            assert client.answer().startswith(b"RECEIPT")
+            client.frame("UNSUBSCRIBE", id="1", **durable)
+            assert client.answer().startswith(b"RECEIPT")
 
 
 @kind
@@ -545,6 +606,23 @@ def http_requests_in_error(places: Places, count: int) -> None:
 
 
 @kind
+def http_operations(places: Places, count: int) -> None:
+    def ask(method: str, path: str, body: object = None) -> bytes:
+        with HttpClient(places.http) as client:
+            return client.request(method, path, body)
+
+    with channel(places) as client:
+        client.call(1, "queue.declare", {"queue": "operated"})
+        for number in range(count):
+            client.publish(1, "operated", b"x")
+            operation = {"operation": "purge", "preview": bool(number % 2)}
+            assert b" 20" in ask("POST", "/api/v1/queues/%2F/operated/operations", operation)
+            assert b" 200 " in ask("GET", "/api/v1/queues/%2F/operated/messages?selector=a%20IS%20NULL")
+            assert b" 20" in ask("PUT", f"/api/v1/address-settings/%2F/a{number}", {"max-length": 3})
+            assert b" 20" in ask("DELETE", f"/api/v1/address-settings/%2F/a{number}")
+
+
+@kind
 def http_requests_cut(places: Places, count: int) -> None:
     for number in range(count):
         with HttpClient(places.http) as client:
@@ -554,7 +632,63 @@ def http_requests_cut(places: Places, count: int) -> None:
 
 
 @kind
+def http_connections_reset_after_an_answer(places: Places, count: int) -> None:
+    for _ in range(count):
+        client = HttpClient(places.http)
+        assert b" 200 " in client.request("GET", "/health/live", keep=True)
+        client.until(b"}")
+        client.reset()
+
+
+@kind
 def http_over_tls(places: Places, count: int) -> None:
     for _ in range(count):
         with HttpClient(places.https, tls=places.tls) as client:
             client.request("GET", "/healthz")
+
+
+# ---------------------------------------------------------------------- all protocols
+
+
+@kind
+def connections_cut_while_they_log_in(places: Places, count: int) -> None:
+    def amqp091(password: str) -> BlockingClient:
+        client = Amqp091Client(places.amqp)
+        client.send(PROTOCOL_HEADER)
+        client.next_method()
+        response = b"\0guest\0" + password.encode()
+        client.method(0, "connection.start-ok", {"mechanism": "PLAIN", "response": response, "locale": "en_US"})
+        return client
+
+    def amqp10(password: str) -> BlockingClient:
+        client = Amqp10Client(places.amqp)
+        client.send(SASL_HEADER)
+        client.header()
+        client.expect(SaslMechanisms)
+        initial = SaslInit("PLAIN", b"\0guest\0" + password.encode())
+        client.send(encode_frame(FRAME_SASL, 0, encode_performative(initial)))
+        return client
+
+    def stomp(password: str) -> BlockingClient:
+        client = StompClient(places.stomp)
+        client.frame("CONNECT", accept_version="1.2", host="/", login="guest", passcode=password)
+        return client
+
+    def web_socket(password: str) -> BlockingClient:
+        client = WebSocketClient(places.http)
+        client.upgrade()
+        client.message(f"CONNECT\naccept-version:1.2\nhost:/\nlogin:guest\npasscode:{password}\n\n\0".encode())
+        return client
+
+    def http(password: str) -> BlockingClient:
+        client = HttpClient(places.http)
+        credentials = base64.b64encode(f"guest:{password}".encode())
+        client.send(
+            b"GET /api/v1/queues HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic " + credentials + b"\r\n\r\n"
+        )
+        return client
+
+    kinds = (amqp091, amqp10, stomp, web_socket, http)
+    for number in range(count):
+        client = kinds[number % len(kinds)](f"wrong {number}")  # it takes a thread some milliseconds to say so
+        client.reset()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +14,7 @@ from annulet import testing
 from annulet.broker.upkeep import CHECKPOINT_MILLISECONDS
 from annulet.store.catalogue import Catalogue
 from annulet.store.catalogue_mark import mark_path
-from annulet.store.data_format import CATALOGUE_FILE
+from annulet.store.data_format import CATALOGUE_FILE, HISTORY_FILE
 from annulet.store.errors import CatalogueError
 from annulet.store.inspection import inspect
 from annulet.store.rebuilding import rebuild
@@ -23,6 +24,7 @@ from tests.store.data_directories import body_of, declare, put
 COUNT = 300
 LATER = 1 << 62
 SHORT_BY = 20_000
+MEBIBYTE = 1 << 20
 JOURNAL = f"{CATALOGUE_FILE}-wal"
 
 
@@ -111,3 +113,56 @@ async def test_a_last_segment_that_was_cut_says_what_it_cost(killed: Path) -> No
             ready = (await client.get("/health/ready")).json()
     assert ready["status"] == "degraded"
     assert f"{lost} messages lost" in ready["warnings"][0]
+
+
+@pytest.mark.parametrize("place", ["the header", "an early frame"])
+async def test_a_flipped_bit_in_the_journal_of_the_history_says_what_it_cost(tmp_path: Path, place: str) -> None:
+    """A4: "A bit flip anywhere in the data directory is either harmless, repaired, or reported with what it cost"."""
+    async with testing.broker(data_dir=tmp_path / "living", http=False) as running:
+        declare(running.broker, "work")
+        history = running.broker.history
+        assert history is not None
+        for number in range(20):
+            running.broker.hosts["/"].effects.duplicate_noted("work", f"order {number}", 1000)
+            put(running.broker, "work", body_of(number))
+            await running.broker.commit.durable()
+        shutil.copytree(tmp_path / "living", tmp_path / "killed")
+    killed = tmp_path / "killed"
+    assert "history-shortened" not in {finding.code for finding in inspect(killed, LATER).findings}
+    journal = killed / f"{HISTORY_FILE}-wal"
+    content = bytearray(journal.read_bytes())
+    content[20 if place == "the header" else 40 + 10 * (4096 + 24)] ^= 1
+    journal.write_bytes(content)
+    (finding,) = [finding for finding in inspect(killed, LATER).findings if finding.code == "history-shortened"]
+    (count,) = re.findall(r"the last (\d+) changes of the history are dropped", finding.text)
+    assert int(count) > 1
+    async with testing.broker(data_dir=killed) as running:
+        assert running.broker.hosts["/"].queues["work"].statistics().message_count == 20
+        async with httpx.AsyncClient(base_url=running.http_url) as client:
+            ready = (await client.get("/health/ready")).json()
+        assert ready["status"] == "degraded"
+        assert f"the last {count} changes of the history are dropped" in ready["warnings"][0]
+    async with testing.broker(data_dir=killed, http=False) as running:
+        assert running.broker.history is not None
+        assert running.broker.history.history.dropped.text == "", "it was said once"
+
+
+async def test_a_cut_segment_before_others_says_what_it_cost(tmp_path: Path) -> None:
+    """A4: a segment behind the checkpoint that was cut between two windows, with a later one whole, left no trace."""
+    async with testing.broker(data_dir=tmp_path / "living", http=False) as running:
+        declare(running.broker, "work")
+        for number in range(40):
+            put(running.broker, "work", bytes([number]) * MEBIBYTE)
+            await running.broker.commit.durable()
+        shutil.copytree(tmp_path / "living", tmp_path / "killed")
+    first = tmp_path / "killed" / "messages" / segment_name(1)
+    content = first.read_bytes()
+    assert (tmp_path / "killed" / "messages" / segment_name(3)).exists()
+    first.write_bytes(content[: content.index(bytes([9]) * 1000)])
+    assert {"log-doubtful", "log-lost"} & {finding.code for finding in inspect(tmp_path / "killed", LATER).findings}
+    async with testing.broker(data_dir=tmp_path / "killed") as running:
+        assert running.broker.hosts["/"].queues["work"].statistics().message_count < 40
+        async with httpx.AsyncClient(base_url=running.http_url) as client:
+            ready = (await client.get("/health/ready")).json()
+    assert ready["status"] == "degraded"
+    assert "damaged records in the message log" in ready["warnings"][0]

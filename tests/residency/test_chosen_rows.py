@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from annulet.core.entry import QueueEntry
-from annulet.core.row_expiry import NEVER
+from annulet.core.expiry_times import NEVER
 from annulet.core.settings import QueueSettings
 from annulet.residency.chosen_rows import ChosenRows
 from annulet.residency.page import PAGE_ITEMS_MAX

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annulet.core.row_expiry import NEVER, time_of
+from annulet.core.expiry_times import NEVER, time_of
 from annulet.core.settings import QueueSettings
 from annulet.residency.page import Page
 from annulet.residency.row_facts import NO_LIFE, Bounds, Column, RowFacts

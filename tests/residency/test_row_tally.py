@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.address_limits import AddressAccounts, AddressLimits
+from annulet.core.address_accounts import AddressAccounts
+from annulet.core.address_limits import AddressLimits
 from annulet.core.message import Origin
 from annulet.residency.page import ORIGINS_MAX, Page
 from annulet.residency.row_tally import PageTally, page_leaves, tally

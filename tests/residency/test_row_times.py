@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from annulet.core.row_expiry import NEVER
+from annulet.core.expiry_times import NEVER
 from annulet.core.settings import QueueSettings
 from annulet.residency import page as page_module
 from annulet.residency import pages as pages_module

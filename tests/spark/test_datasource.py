@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import sys
 from importlib import metadata
 
@@ -39,9 +40,23 @@ def test_what_cannot_be_imported_is_told_with_versions_and_remedy(monkeypatch: p
     with pytest.raises(ImportError) as caught:
         pyspark_annulet.DefaultSource({"url": URL})
     text = str(caught.value)
-    assert f"({sys.executable})" in text
+    assert f"({sys.executable}, host {platform.node()})" in text
     assert f"pyspark==4.3.* (has {pyspark.__version__})" in text
     assert "pip install 'annulet[spark]==" in text
+
+
+def test_a_package_that_annulet_always_needs_is_told_if_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    version = metadata.version
+
+    def without(name: str) -> str:
+        if name == "msgspec":
+            raise metadata.PackageNotFoundError(name)
+        return version(name)
+
+    monkeypatch.setattr(metadata, "version", without)
+    text = pyspark_source.explanation(ImportError("No module named 'msgspec'"))
+    assert "msgspec>=0.19 (missing)" in text
+    assert "starlette" not in text
 
 
 def test_what_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,9 @@ import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from annulet.spark.options import ReadOptions, WriteOptions
+from annulet.spark.query_ids import QUERY_PROPERTY
 from annulet.spark.sequences import AnnuletSequenceReader
-from annulet.spark.sink import BATCH_PROPERTY, QUERY_PROPERTY, AnnuletStreamWriter
+from annulet.spark.sink import BATCH_PROPERTY, AnnuletStreamWriter
 from annulet.spark.source import AnnuletStreamReader
 from tests.broker_process import BrokerProcess
 from tests.spark.deaths import sitecustomize
@@ -226,8 +227,8 @@ class Task:
         return cls
 
     @classmethod
-    def getLocalProperty(cls, name: str) -> str:  # noqa: N802 - Spark's name
-        return cls.properties[name]
+    def getLocalProperty(cls, name: str) -> str | None:  # noqa: N802 - Spark's name
+        return cls.properties.get(name)
 
     @classmethod
     def partitionId(cls) -> int:  # noqa: N802

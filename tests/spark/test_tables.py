@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pyarrow as pa
 import pytest
+from pyspark import TaskContext
 from pyspark.sql.types import StructField, StructType
 
 from annulet.bulk.schema import COLUMNS
 from annulet.spark import tables
 from annulet.spark.datasource import AnnuletDataSource
 from annulet.spark.options import OptionError
+from annulet.spark.query_ids import QUERY_PROPERTY
 from annulet.spark.schema import columns_of
 
 GIVEN = {"url": "annulet://h", "queue": "orders", "lease": "l"}
@@ -63,3 +67,42 @@ def test_rows_of_a_queue_are_refused() -> None:
     for batch in (read, made.select(["body"])):
         with pytest.raises(OptionError, match="rows that were read from a queue cannot be inserted"):
             list(tables.refuse_read_rows(iter([batch])))
+
+
+IN_A_STREAM = {QUERY_PROPERTY: "5422def1"}
+PROPERTIES = [
+    ({tables.EXECUTION_PROPERTY: "3", tables.ROOT_PROPERTY: "3"}, False),
+    ({tables.EXECUTION_PROPERTY: "3", tables.ROOT_PROPERTY: "2"}, True),
+    ({tables.EXECUTION_PROPERTY: "3", tables.ROOT_PROPERTY: "2", **IN_A_STREAM}, False),
+    ({}, False),
+]
+
+
+@pytest.mark.parametrize(("properties", "created"), PROPERTIES)
+def test_a_write_inside_of_another_execution_creates_a_table(
+    monkeypatch: pytest.MonkeyPatch, properties: dict[str, str], created: bool
+) -> None:
+    monkeypatch.setattr(TaskContext, "get", lambda: SimpleNamespace(getLocalProperty=properties.get))
+    refusal = tables.creation()
+    assert (str(refusal) == tables.CREATION_REMEDY) if created else (refusal is None)
+
+
+def test_outside_of_a_task_nothing_is_created() -> None:
+    assert tables.creation() is None
+
+
+CALLS = [
+    ("org.apache.spark.sql.classic.DataStreamWriter.toTable(DataStreamWriter.scala:216)\njava.base/invoke0", True),
+    (
+        "org.apache.spark.sql.classic.DataStreamWriter.start(DataStreamWriter.scala:145)\nDataStreamWriter.toTable(",
+        False,
+    ),
+    (None, False),
+]
+
+
+@pytest.mark.parametrize(("call", "to_table"), CALLS)
+def test_the_call_that_started_a_stream_says_whether_it_goes_to_a_table(call: str | None, to_table: bool) -> None:
+    context = SimpleNamespace(getLocalProperty={tables.CALL_PROPERTY: call}.get)
+    refusal = tables.streamed_to_table(context)
+    assert (str(refusal) == tables.TO_TABLE_REMEDY) if to_table else (refusal is None)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from annulet.store.catalogue import Catalogue
-from annulet.store.files import BUFFERS_PER_CALL, OsFileSystem, create_private
+from annulet.store.files import BUFFERS_PER_CALL, UNFINISHED_SUFFIX, OsFileSystem, create_private, write_durably
 from annulet.store.history import History
 
 
@@ -82,3 +82,21 @@ def test_databases_are_for_their_user_alone(tmp_path: Path, kind: type[Catalogue
     path.chmod(0o640)
     create_private(str(path))
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+class WithoutRename(OsFileSystem):
+    """A disk that takes octets and refuses the rename."""
+
+    def rename(self, old: Path, new: Path) -> None:
+        raise OSError(28, "no space")
+
+
+def test_a_file_is_written_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "mark"
+    write_durably(path, b"first", OsFileSystem())
+    with pytest.raises(OSError, match="no space"):
+        write_durably(path, b"second", WithoutRename())
+    assert path.read_bytes() == b"first"
+    assert not path.with_name(path.name + UNFINISHED_SUFFIX).exists()
+    write_durably(path, b"second", OsFileSystem())
+    assert path.read_bytes() == b"second"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from annulet.store.journal import FRAME_HEADER_BYTES, HEADER_BYTES, journal_damage
+from annulet.store.journal import FRAME_HEADER_BYTES, HEADER_BYTES, find_damage, journal_damage
 
 PAGE = 4096
 FRAME = FRAME_HEADER_BYTES + PAGE
@@ -147,3 +147,14 @@ def test_sqlite_itself_drops_what_is_behind_a_flipped_bit(journal: Path) -> None
     journal.write_bytes(content)
     assert journal_damage(str(journal))
     assert rows(journal) == 1
+
+
+def test_what_is_dropped_is_counted(journal: Path) -> None:
+    content = bytearray(journal.read_bytes())
+    content[HEADER_BYTES + FRAME + FRAME_HEADER_BYTES] ^= 1
+    journal.write_bytes(content)
+    assert find_damage(str(journal)).transactions == TRANSACTIONS - 1
+    content[16] ^= 1  # a salt in the header
+    journal.write_bytes(content)
+    assert find_damage(str(journal)).transactions == TRANSACTIONS
+    assert "header" in find_damage(str(journal)).text

@@ -119,3 +119,10 @@ def test_limits_of_a_record() -> None:
         records.check_message(message(b""), [*targets, (1, 1)], 10)
     with pytest.raises(StoreError, match="smaller body"):
         records.check_message(message(b""), targets, records.RECORD_BYTES_MAX + 1)
+
+
+def test_queue_ids_by_ordinal_come_back_in_their_order():
+    shared = {7: (3, 1), 2: (), 9: (1 << 40,)}
+    assert records.unpack_shared(records.pack_shared(shared)) == shared
+    assert list(records.unpack_shared(records.pack_shared(shared))) == [7, 2, 9]
+    assert records.unpack_shared(records.pack_shared({})) == {}

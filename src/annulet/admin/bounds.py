@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from annulet.admin.bodies import BODY_BYTES_MAX, LIMIT_BODY, MEMBERS_BYTES_MAX
 from annulet.admin.http_connection import ANSWER_SECONDS, BODY_SECONDS, HTTP_CONNECTIONS_MAX
 from annulet.admin.web_socket import (
     LIMIT_MESSAGE,
@@ -34,6 +35,7 @@ from annulet.broker.spill_pace import SPILL_BEHIND_BYTES, SPILL_GO_ON_BYTES
 from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS, SUBSCRIPTIONS_MAX, TRANSACTIONS_MAX
 from annulet.broker.stomp.destinations import LIMIT_TEMPORARY_QUEUES, TEMPORARY_QUEUES_MAX
 from annulet.broker.transport import ANSWER_BYTES_MAX, UNREAD_LIMIT
+from annulet.broker.unfinished import commit_limit
 from annulet.bulk.door import connections_max
 from annulet.bulk.message_meter import (
     LIMIT_MESSAGE as LIMIT_BULK_MESSAGE,
@@ -95,6 +97,8 @@ def bounds(broker: Broker) -> dict[str, float]:
         UNREAD_LIMIT: ANSWER_BYTES_MAX,
         "held_output_bytes": HELD_OUTPUT_BYTES,
         "http_connections_max": HTTP_CONNECTIONS_MAX,
+        LIMIT_BODY: BODY_BYTES_MAX,
+        "http_members_bytes_max": MEMBERS_BYTES_MAX,
         "http_body_seconds": BODY_SECONDS,
         "http_answer_seconds": ANSWER_SECONDS,
         LIMIT_WEB_SOCKETS: WEB_SOCKETS_MAX,
@@ -176,6 +180,7 @@ def _bounds_of_memory(broker: Broker) -> dict[str, float]:
         "memory_limit_bytes": broker.configuration.memory_limit_bytes,
         "body_budget_bytes": broker.configuration.body_budget_bytes,
         "unfinished_bytes_max": broker.unfinished.limit,
+        "commit_bytes_max": commit_limit(broker.configuration),
     }
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.admin.access import broker_of
 from annulet.admin.responses import json_response
+from annulet.store.history import dropped_text
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -79,6 +80,8 @@ def warnings(broker: Broker) -> list[str]:
             f"messages lost{doubtful if log.doubtful_places else ''}, {log.quarantined_records} places kept in "
             "quarantine; look at the disk and at the records, then remove them"
         )
+    if broker.history is not None and broker.history.history.dropped.text:
+        found.append(dropped_text(broker.history.history.dropped))
     if broker.history is not None and broker.history.failed:
         found.append("losses, duplicate ids and delivery counts cannot be written down; look at the disk")
     return found

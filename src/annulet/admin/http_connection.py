@@ -90,6 +90,7 @@ class BoundedHttpProtocol(H11Protocol):
         if self._input is not None:
             self._leave()
             super().connection_lost(error)
+            self._unset_keepalive_if_required()  # uvicorn lets it run on after a reset, and then holds us
         release_transport(self.transport)
 
     def data_received(self, data: bytes) -> None:

@@ -32,6 +32,9 @@ PATH_DEPTH: Final = 5
 SLICE: Final = 100
 """Queues described before other tasks get a turn: about 2 ms."""
 
+SLICE_NAMES: Final = 5000
+"""Names that are sorted or searched before other tasks get a turn: about 3 ms."""
+
 # dataclasses.asdict copies every value deeply, which made up most of a listing's time
 STATISTIC_NAMES: Final = tuple(field.name for field in dataclasses.fields(QueueStatistics))
 SETTING_NAMES: Final = tuple(field.name for field in dataclasses.fields(QueueSettings))
@@ -48,9 +51,14 @@ async def list_queues(request: Request) -> Response:
     page = read_page(parameters)
     hosts = chosen_hosts(request, user, parameters.get("vhost"))
     part = parameters.get("name", "")
-    names = [(host, sorted([queue.name for queue in host.listed_queues()])) for host in hosts]
-    total = sum(len(listed) for _, listed in names)
-    chosen = [(host, name) for host, listed in names for name in listed if part in name]
+    total = 0
+    chosen: list[tuple[VirtualHost, str]] = []
+    for host in hosts:
+        names = await sorted_names(host)
+        total += len(names)
+        for first in range(0, len(names), SLICE_NAMES):
+            chosen += [(host, name) for name in names[first : first + SLICE_NAMES] if part in name]
+            await asyncio.sleep(0)
     items: list[dict[str, Any]] = []
     for host, name in page.take(chosen):
         queue = host.queues.get(name)
@@ -59,6 +67,17 @@ async def list_queues(request: Request) -> Response:
         if len(items) % SLICE == 0:
             await asyncio.sleep(0)
     return json_response(page.envelope(items, filtered_count=len(chosen), total_count=total))
+
+
+async def sorted_names(host: VirtualHost) -> list[str]:
+    """Return the names of the queues that may be listed. Other tasks get turns: 100,000 names take 50 ms to sort."""
+    names = list(host.queues)
+    listed: list[str] = []
+    for first in range(0, len(names), SLICE_NAMES):
+        listed += sorted([name for name in names[first : first + SLICE_NAMES] if not is_reply_name(name)])
+        await asyncio.sleep(0)
+    listed.sort()  # which only merges what is in order already
+    return listed
 
 
 async def get_queue(request: Request) -> Response:

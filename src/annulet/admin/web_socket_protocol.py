@@ -70,6 +70,19 @@ LINGERING_MAX: Final = 256
 connections are counted to no limit any more, so further ones are closed at once."""
 
 
+PARSER: Final = ("connection", "_proto", "_parse_more")
+"""The way from wsproto's connection to the generator that parses frames. There is no method that ends it."""
+
+
+def end_parsing(connection: object) -> None:
+    """End the parser of a WebSocket, which holds itself and what has arrived of a frame until a garbage collection."""
+    part: Any = connection
+    for name in PARSER:
+        part = getattr(part, name, None)
+    if part is not None:  # there is none without a hand-shake
+        part.close()
+
+
 class LingeringTransport:
     """A socket that, once closed, is read to its end; all else is the transport's.
 
@@ -185,6 +198,7 @@ class BoundedWebSocketProtocol(WSProtocol):
         super().connection_lost(error)
         if isinstance(self.transport, LingeringTransport):
             self.transport.release()
+        end_parsing(self.conn)
 
     def data_received(self, data: bytes) -> None:
         """Process input as far as there is time for it; for a peer that is not logged in within a limit.

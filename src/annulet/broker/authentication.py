@@ -14,6 +14,7 @@ import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, Literal
 
 import argon2
@@ -22,7 +23,7 @@ import structlog
 
 from annulet.broker.limited_log import LimitedLog
 from annulet.broker.login_throttle import NAME_CHARACTERS_MAX, LoginThrottle
-from annulet.broker.scram import (
+from annulet.broker.scram_verifiers import (
     DIGESTS,
     ITERATIONS_LEAST,
     ScramError,
@@ -52,7 +53,8 @@ REMEMBERED_MAX: Final = 1024
 """Password checks whose outcome is remembered, right and wrong ones each: about 200 KB together."""
 
 CONCURRENT_CHECKS_MAX: Final = 2
-"""Threads that check passwords at once: 12 MiB and one core each."""
+"""Threads that check passwords: 12 MiB and one core each. They do nothing else: the C library keeps what a check has
+freed for the thread that made it, so each thread of a larger pool would in time keep 12 MiB."""
 
 VERDICTS_MAX: Final = 10_000
 """Remembered answers to "may this user do that to this name", about 2 MB; emptied when full."""
@@ -140,7 +142,7 @@ class Authenticator:
         self._anonymous = False  # the first user has the password that everybody knows: who has none may be that user
         self._first_verifiers: dict[tuple[str, str], ScramVerifier] = {}  # its own, as that password is known
         self._decoy = HASHER.hash(secrets.token_hex(16))  # unknown users cost as much as wrong passwords
-        self._threads = asyncio.Semaphore(CONCURRENT_CHECKS_MAX)
+        self._executor = ThreadPoolExecutor(CONCURRENT_CHECKS_MAX, thread_name_prefix="annulet-passwords")
         limits = configuration.limits
         self._throttle = LoginThrottle(
             limits.login_delay_first,
@@ -185,6 +187,10 @@ class Authenticator:
         }
         self._verdicts.clear()
 
+    def close(self) -> None:
+        """End the threads; logins under way are cancelled. No login may follow."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
     # ------------------------------------------------------------------ authentication
 
     def mechanisms(self, peer: PeerFacts, protocol: str) -> tuple[str, ...]:
@@ -217,8 +223,8 @@ class Authenticator:
         try:
             verdict = self._remembered(digest, password)
             if verdict is None:
-                async with self._threads:
-                    verdict = await asyncio.to_thread(self._verify, known_hash, password)
+                loop = asyncio.get_running_loop()
+                verdict = await loop.run_in_executor(self._executor, self._verify, known_hash, password)
                 self._remember(digest, verdict)
             return await self.conclude(name, right=verdict, peer=peer, mechanism=mechanism)
         finally:

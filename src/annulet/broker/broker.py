@@ -66,7 +66,7 @@ from annulet.store.catalogue_mark import open_catalogue, refuse_new_catalogue, s
 from annulet.store.data_format import CATALOGUE_FILE, HISTORY_FILE, KNOWN_NAMES, open_format
 from annulet.store.errors import StoreError
 from annulet.store.files import OsFileSystem, tighten
-from annulet.store.history import History
+from annulet.store.history import History, dropped_text
 from annulet.store.lock import DirectoryLock
 
 if TYPE_CHECKING:
@@ -231,6 +231,8 @@ class Broker:
             new = not (directory / CATALOGUE_FILE).exists()
             self.catalogue = open_catalogue(directory)
             self.history = HistoryRecorder(History(directory / HISTORY_FILE))
+            if self.history.history.dropped.text:
+                logger.error("history damaged", cost=dropped_text(self.history.history.dropped))
             self._counter_rounds = CounterRounds(self.history)
         else:
             self.catalogue = Catalogue(":memory:")
@@ -327,6 +329,8 @@ class Broker:
 
     def _close_files(self) -> None:
         """Close all but the log, and release the directory."""
+        if hasattr(self, "authenticator"):
+            self.authenticator.close()
         if hasattr(self, "definitions"):
             self.definitions.close()
         if hasattr(self, "catalogue"):

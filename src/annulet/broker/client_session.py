@@ -6,12 +6,13 @@ full, and what becomes of messages that its protocol cannot express.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
 from annulet.core.delivery_deadlines import DeliveryDeadlines
 from annulet.core.entry import DELIVERING
+from annulet.core.errors import TransactionRefused
 from annulet.core.reasons import RemovalReason
 from annulet.core.session import Session
 
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from annulet.core.consumer import Consumer
     from annulet.core.delivery_deadlines import Overdue
     from annulet.core.entry import QueueEntry
+    from annulet.core.transaction import Transaction
+
+LIMIT_TRANSACTION: Final = "max_transaction_operations"
+"""Name of the bound in ``engine.limit_hits``."""
 
 
 def give_up(entry: QueueEntry, consumer: Consumer | None, now: int) -> bool:
@@ -100,6 +105,20 @@ class ClientSession(Session):
         """Count what open transactions hold to the connection, which is bounded by it."""
         self.connection.transacted_bytes += change
 
+    def bound_transaction(self, transaction: Transaction) -> None:
+        """Roll a transaction back that is too large for one turn of the loop. Raises :class:`TransactionRefused`."""
+        most = self.connection.broker.admission.limits.max_transaction_operations
+        operations = transaction.operations
+        if operations <= most:
+            return
+        transaction.rollback()
+        limit_hits = self.connection.engine.limit_hits
+        limit_hits[LIMIT_TRANSACTION] = limit_hits.get(LIMIT_TRANSACTION, 0) + 1
+        raise TransactionRefused(
+            f"transaction of {operations} sends and settlements refused, nothing of it was done: at most {most} are "
+            f"allowed ({LIMIT_TRANSACTION}); commit more often or raise the limit"
+        )
+
     # ------------------------------------------------------------------ the time of deliveries
 
     def extend_delivery(self, tag: int) -> bool:
@@ -139,7 +158,7 @@ class ClientSession(Session):
         if self.closed:
             return
         self.forget_holds()
-        queues = [consumer.queue for consumer in self.consumers.values()]
+        queues = dict.fromkeys(consumer.queue for consumer in self.consumers.values())
         super().close(now)
         for queue in queues:
             self.host.consumer_removed(queue, now)

@@ -15,10 +15,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from annulet.broker.consumer_timeouts import CONSUMER_TIMEOUT
-from annulet.broker.event_log import EVENT_QUEUE_BYTES, EVENT_QUEUE_BYTES_LEAST
 from annulet.broker.limits import RANGES, Limits
-from annulet.broker.scram import ScramError, parse_verifier
+from annulet.broker.scram_verifiers import ScramError, parse_verifier
 from annulet.broker.setting_values import (
     LOOPBACK,
     ConfigurationError,
@@ -83,6 +81,13 @@ CHANNEL_MAX: Final = 2047
 """Channels of a connection; RabbitMQ's default."""
 HANDSHAKE_TIMEOUT: Final = 10.0
 """Seconds from accept to connection.open; RabbitMQ's ``handshake_timeout``."""
+CONSUMER_TIMEOUT: Final = 0
+"""Milliseconds a delivery may be held unless something else is set; 0: for ever. RabbitMQ has 30 minutes, which end
+Celery's workers with longer countdowns."""
+EVENT_QUEUE_BYTES: Final = 64 * 1024 * 1024
+"""Bodies the event queue holds before the oldest go: the lives of some 250,000 messages, in memory until they are
+read."""
+EVENT_QUEUE_BYTES_LEAST: Final = 1024 * 1024
 MEMORY_SHARE: Final = 0.4
 """Share of the machine's memory after which publishers are held back; RabbitMQ's classic high watermark."""
 MEMORY_LIMIT_LEAST: Final = 32 * 1024 * 1024

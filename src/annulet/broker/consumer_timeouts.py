@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 
-CONSUMER_TIMEOUT: Final = 0
-"""Milliseconds a delivery may be held unless something else is set; 0: for ever. RabbitMQ has 30 minutes, which end
-Celery's workers with longer countdowns."""
-
 ROUND_MILLISECONDS_MOST: Final = 5000
 """Between two rounds over the sessions: so late a consumer that is the first with a time may be found."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from annulet.broker.configuration import EVENT_QUEUE_BYTES
 from annulet.broker.durable_declarations import DurableDeclarations
 from annulet.broker.fed_queue import FedQueue
 from annulet.broker.ledger_queue import LEDGER_QUEUE
@@ -38,11 +39,6 @@ if TYPE_CHECKING:
 
 EVENT_QUEUE: Final = "amq.events"
 """A reserved name: no client can have declared it for something else."""
-
-EVENT_QUEUE_BYTES: Final = 64 * 1024 * 1024
-"""Bodies the queue holds before the oldest go: the lives of some 250,000 messages, in memory until they are read."""
-
-EVENT_QUEUE_BYTES_LEAST: Final = 1024 * 1024
 
 EVENTS_MAX: Final = 1000
 """Events of one message: about 100 KiB, a tenth of a millisecond to write as JSON."""

@@ -23,6 +23,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_links_per_session: int = 256  # AMQP 1.0 handles; RabbitMQ's link_max_per_session
     max_message_bytes: int = 134_217_728  # body of one message; RabbitMQ's max_message_size up to 3.13
     max_unfinished_bytes: int = 0  # open transactions and messages on their way, all; 0: half of memory_limit
+    max_transaction_operations: int = 100_000  # sends and settlements; a commit is one turn of the loop
     max_header_bytes: int = 65_536  # properties of one message where the protocol has no frame that bounds them
     max_unauthenticated_bytes: int = 65_536  # from one peer before its login; the longest handshake needs a tenth
     idle_timeout: float = 0.0  # seconds without a byte from a peer that negotiated no heartbeat; 0: for ever
@@ -31,6 +32,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_login_attempts_waiting: int = 64  # of one peer address; more are refused unchecked
     max_stage_bytes_per_user: int = 8_589_934_592  # 8 GiB of rows before their commit: four of the largest stages
     max_stage_bytes: int = 34_359_738_368  # 32 GiB, of all users: what four users with the most may have
+    max_commit_bytes: int = 0  # of memory for the batches that are published; 0: half of memory_limit
 
 
 class LimitRange(msgspec.Struct, frozen=True):
@@ -51,6 +53,7 @@ RANGES: Final[dict[str, LimitRange]] = {
     "max_links_per_session": LimitRange(1, 65_536, "links"),
     "max_message_bytes": LimitRange(1, 536_870_912, "bytes"),
     "max_unfinished_bytes": LimitRange(0, 1 << 40, "bytes"),
+    "max_transaction_operations": LimitRange(1, 10_000_000, "operations"),
     "max_header_bytes": LimitRange(1024, 16_777_216, "bytes"),
     "max_unauthenticated_bytes": LimitRange(4096, 16_777_216, "bytes"),
     "idle_timeout": LimitRange(0, 86_400, "seconds"),
@@ -59,5 +62,6 @@ RANGES: Final[dict[str, LimitRange]] = {
     "max_login_attempts_waiting": LimitRange(1, 10_000, "attempts"),
     "max_stage_bytes_per_user": LimitRange(1_048_576, 1 << 50, "bytes"),
     "max_stage_bytes": LimitRange(1_048_576, 1 << 50, "bytes"),
+    "max_commit_bytes": LimitRange(0, 1 << 40, "bytes"),
 }
 """By the name of the setting."""

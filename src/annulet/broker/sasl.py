@@ -28,7 +28,8 @@ from annulet.broker.authentication import (
     parse_response,
 )
 from annulet.broker.listening import PeerFacts
-from annulet.broker.scram import DIGESTS, ScramError, ScramServer
+from annulet.broker.scram import ScramServer
+from annulet.broker.scram_verifiers import DIGESTS, ScramError
 
 __all__ = ["Challenge", "Failure", "PeerFacts", "SaslExchange", "Step", "Success", "User"]
 

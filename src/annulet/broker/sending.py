@@ -158,6 +158,7 @@ class SendingSession(ClientSession):
         done, and its deliveries are unsettled again.
         """
         connection = self.connection
+        self.bound_transaction(transaction)
         size = transaction.durable_bytes
         if size and not connection.accepts_durable(size, connection.now):
             transaction.rollback()

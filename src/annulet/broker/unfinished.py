@@ -1,7 +1,8 @@
 """One bound for what is held of work that clients have begun and not finished, all connections together.
 
-That is the bodies of open transactions and the parts of messages that are still arriving. No queue has them, so nothing
-pages them, and no consumer makes room: only the client that began can end it. Twelve connections with endless bodies
+That is the bodies of open transactions, the parts of messages that are still arriving, of requests over HTTP too, and
+what bulk transfer has in hand. No queue has them, so nothing pages them, and no consumer makes room: only the client
+that began can end it. Twelve connections with endless bodies
 took 1.5 GB of a broker with a limit of 900 MiB, and one transaction above the limit held all publishers back for good.
 """
 
@@ -26,6 +27,11 @@ UNFINISHED_SHARE: Final = 0.5
 need the rest. Of 256 MiB, the least that a broker runs with, the largest message by default has just room."""
 
 
+COMMIT_SHARE: Final = 0.5
+"""Share of the memory limit that batches of bulk transfer may take while they are published, unless the setting says
+another. They are not among the unfinished work: no client can keep the broker from finishing them."""
+
+
 class Unfinished(Protocol):
     """A connection as the account sees it."""
 
@@ -41,6 +47,11 @@ class Unfinished(Protocol):
 def unfinished_limit(configuration: BrokerConfiguration) -> int:
     """Return the bound in bytes."""
     return configuration.limits.max_unfinished_bytes or int(configuration.memory_limit_bytes * UNFINISHED_SHARE)
+
+
+def commit_limit(configuration: BrokerConfiguration) -> int:
+    """Return the bound of batches of bulk transfer that are published, in bytes."""
+    return configuration.limits.max_commit_bytes or int(configuration.memory_limit_bytes * COMMIT_SHARE)
 
 
 class UnfinishedWork:

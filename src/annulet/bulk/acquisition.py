@@ -11,6 +11,7 @@ from annulet.bulk.lease import HeldMessage, Lease, hold
 from annulet.bulk.taker import SelectorTaker, check_selectable
 from annulet.core.bodies import exchange
 from annulet.core.errors import CoreError
+from annulet.core.pull_waits import PullWaiter
 from annulet.core.retroactive import copy_of
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ LOOK_PAUSE_SECONDS: Final = 0.005
 """Between two looks whether a selector found something in a deep backlog: the length of a turn of its walk."""
 
 LOOK_SECONDS: Final = 5.0
-"""How long one call waits for that. The client asks again, so that neither side thinks the other dead."""
+"""How long one call waits for that, or for a walk past messages that the consumers of their groups have. The client
+asks again, so that neither side thinks the other dead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +41,15 @@ class Room:
 async def acquire(broker: Broker, lease: Lease, taken: list[HeldMessage], room: Room, selector: str) -> None:
     """Take messages from the lease's queue into ``taken``, in slices, and store what is not stored.
 
-    One message always fits. In a deep backlog a selector's first match is waited for, :data:`LOOK_SECONDS` at most.
+    One message always fits. In a deep backlog the first message that a selector admits, or that no consumer of its
+    group has, is waited for, :data:`LOOK_SECONDS` at most; ``lease.walking``: for the latter that was not long enough.
     Raises :class:`InvalidRequestError` for what is no selector, :class:`RefusedError` on a queue where it has no place.
     """
     if not selector:
         stop_choosing(lease, broker.clock())
         await _acquire_all(broker, lease, taken, room)
         return
+    lease.walking = False
     taker = _taker(broker, lease, selector)
     try:
         await _acquire_chosen(broker, lease, taker, taken, room)
@@ -83,7 +87,9 @@ def make_durable(broker: Broker, lease: Lease, entry: QueueEntry) -> None:
 
 
 async def _acquire_all(broker: Broker, lease: Lease, taken: list[HeldMessage], room: Room) -> None:
+    """Take what comes first. While nothing was found and there is more to walk past, wait for it."""
     size = 0
+    walk = _Walk(broker, lease, room.last_sequence)
     while room.messages < 0 or len(taken) < room.messages:
         slice_max = SLICE if room.messages < 0 else min(SLICE, room.messages - len(taken))
         rest = -1 if room.bytes < 0 else room.bytes - size
@@ -95,8 +101,45 @@ async def _acquire_all(broker: Broker, lease: Lease, taken: list[HeldMessage], r
             size += entry.message.size
             make_durable(broker, lease, entry)
         if len(entries) < slice_max:
-            return
+            if taken or not await walk.goes_on():
+                return
+            continue
         await asyncio.sleep(0)
+
+
+class _Walk(PullWaiter):
+    """A lease that pulled in vain from a deep grouped queue and waits for the walk behind its pull.
+
+    What arrives while it waits is not waited for: ``last_sequence`` (0: no limit) or the queue's end is.
+    """
+
+    def __init__(self, broker: Broker, lease: Lease, last_sequence: int) -> None:
+        self._broker = broker
+        self._lease = lease
+        self._upto = last_sequence + 1 if last_sequence else lease.queue.next_sequence
+        self._deadline = broker.loop.time() + LOOK_SECONDS
+        self._ended = asyncio.Event()
+        lease.walking = False
+
+    def look_again(self) -> None:
+        """Let the lease pull again."""
+        self._ended.set()
+
+    async def goes_on(self) -> bool:
+        """Wait until the lease is to pull again. False: there is nothing for it, or it took too long."""
+        queue = self._lease.queue
+        self._ended.clear()
+        if not queue.await_pull(self, self._upto, self._broker.clock()):
+            return False
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                await self._ended.wait()
+        except TimeoutError:
+            self._lease.walking = True
+            return False
+        finally:
+            queue.stop_awaiting(self)
+        return True
 
 
 async def _acquire_chosen(

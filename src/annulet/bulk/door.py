@@ -9,6 +9,7 @@ with an event loop of its own, so that the broker's loop has no work with rows t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import resource
 import shutil
 import socket
@@ -23,11 +24,14 @@ import msgspec
 import structlog
 
 from annulet.broker.admission import EXPLANATION_SECONDS, Admission
+from annulet.broker.input_shares import INPUT_BYTES_FIRST
 from annulet.broker.input_turns import InputTurns
 from annulet.broker.limited_log import LimitedLog
 from annulet.broker.listening import PeerFacts, is_loopback, open_listening_socket, release_transport
 from annulet.broker.paced_handshake import HandshakePace
 from annulet.broker.tls import TlsAcceptor, TlsCounters
+from annulet.broker.unfinished import LIMIT_UNFINISHED
+from annulet.bulk.arriving import ArrivingBytes
 from annulet.bulk.http2_frames import EMPTY_SETTINGS, go_away
 from annulet.bulk.message_meter import ROWS_BYTES_MORE, MessageRefusedError, RequestMeter, ResponseMeter
 
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
     from annulet.broker.configuration import Endpoint
     from annulet.broker.limits import Limits
     from annulet.broker.tls import TlsListener
+    from annulet.broker.unfinished import Unfinished
 
 logger = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -45,20 +50,27 @@ CONNECTIONS_MAX: Final = 1000
 DESCRIPTORS_SHARE: Final = 16
 """Where the system allows few open files, one connection for so many of them."""
 
+READ_BYTES: Final = 256 * 1024
+"""Read of a client at once: asyncio's own figure. Of a stranger it is :data:`INPUT_BYTES_FIRST`, as what is read beyond
+``max_unauthenticated_bytes`` is kept until the login is known."""
+
 LIMIT_UNAUTHENTICATED: Final = "max_unauthenticated_bytes"
 
 SERVER_SOCKET: Final = "flight"
 
 
 class Watcher(NamedTuple):
-    """What the door tells the broker, from its own thread: limits met, refused connections, logins that took too long.
+    """What the door tells the broker, from its own thread: limits met, refused connections, logins that took too long,
+    and what connections hold.
 
-    The first argument of each is the limit, the limit, and the peer with the seconds it had.
+    The first argument of each is the limit, the limit, the peer with the seconds it had, and bytes by connection with
+    what is to be called when these were taken, from any thread.
     """
 
     limit: Callable[[str], None]
     refused: Callable[[str], None]
     timed_out: Callable[[str, float], None]
+    held: Callable[[dict[Unfinished, int], Callable[[], None]], None]
 
 
 class Door:
@@ -73,6 +85,7 @@ class Door:
         limits = msgspec.structs.replace(limits, max_connections=most)
         self.admission = Admission(limits, when_refused=watcher.refused)
         self.log = LimitedLog(logger)
+        self.arriving = ArrivingBytes(self._tell_held)
         self._directory = Path(tempfile.mkdtemp(prefix="annulet-bulk-"))  # only this user may enter it
         self._connections: dict[str, Relay] = {}
         self._next = 0
@@ -124,7 +137,18 @@ class Door:
         self._loop.close()
         shutil.rmtree(self._directory, ignore_errors=True)
 
+    def refuse_unfinished(self, relay: Relay, text: str) -> None:
+        """The broker refuses what a connection holds. From any thread."""
+        self._to_thread(relay.refuse, LIMIT_UNFINISHED, text)
+
+    def _to_thread(self, work: Callable[..., object], *values: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the door is closed, and no connection is left
+            self._loop.call_soon_threadsafe(work, *values)
+
     # ------------------------------------------------------------------ in the door's thread
+
+    def _tell_held(self, figures: dict[Unfinished, int], taken: Callable[[], None]) -> None:
+        self.watcher.held(figures, partial(self._to_thread, taken))
 
     def enter(self, relay: Relay) -> tuple[str, socket.socket]:
         """Return the name that Flight will know a new connection by, and the socket that gives it."""
@@ -192,6 +216,7 @@ class Relay(asyncio.Protocol):
 
     def __init__(self, door: Door) -> None:
         self.peer = PeerFacts()
+        self.name = ""  # of the peer, in the log
         self.user = ""
         self.opened = False  # it has logged in
         self.response = ResponseMeter()
@@ -217,10 +242,12 @@ class Relay(asyncio.Protocol):
         address = transport.get_extra_info("peername") or ("", 0)
         tls = transport.get_extra_info("ssl_object") is not None
         self.peer = PeerFacts(str(address[0]), int(address[1]), is_loopback(str(address[0])), tls=tls)
+        self.name = str(self.peer)
         if self._door.admission.may_connect(self.peer):
             self._outer.abort()
             return
         self._admitted = True
+        self._read_at_once(INPUT_BYTES_FIRST)
         self._outer.pause_reading()
         loop = asyncio.get_running_loop()
         self._watch = loop.call_later(self._door.login_seconds, self._too_late)
@@ -233,7 +260,7 @@ class Relay(asyncio.Protocol):
         try:
             self._meter.read(data)
         except MessageRefusedError as error:
-            self._refuse(error.limit, str(error))
+            self.refuse(error.limit, str(error))
             return
         if not self.opened:
             allowed = self._door.unauthenticated_bytes_max - self._unauthenticated
@@ -243,6 +270,7 @@ class Relay(asyncio.Protocol):
             self._unauthenticated += len(data)
             self._pace()
         self._pass_on(data)
+        self._note_held()
 
     def eof_received(self) -> bool:
         """The client sends nothing more: Flight's clients end a connection so."""
@@ -258,8 +286,12 @@ class Relay(asyncio.Protocol):
         self._door.leave(self._name)
         if self._connecting is not None:
             self._connecting.cancel()
+            self._connecting = None  # it ends with an error whose traceback holds us
         if self._inner is not None:
             self._inner.close()
+        self._kept.clear()
+        self._early.clear()
+        self._door.arriving.note(self, 0)
         release_transport(self._outer)
 
     def pause_writing(self) -> None:
@@ -287,6 +319,7 @@ class Relay(asyncio.Protocol):
         for stream in self.response.read(data):
             self._meter.ended(stream)
         self._outer.write(data)
+        self._note_held()
 
     def server_ended(self) -> None:
         """The server closed the connection."""
@@ -298,6 +331,23 @@ class Relay(asyncio.Protocol):
         self._inner_full = full
         self._pace()
 
+    # ------------------------------------------------------------------ as the account of unfinished work sees it
+
+    def unfinished_bytes(self) -> int:
+        """Return what is in hand of what the client sent. Of strangers it is little, and bounded by their number."""
+        return self._meter.held if self.opened and not self._refused else 0
+
+    def refuse_unfinished(self, text: str) -> None:
+        """End the connection. Called on the broker's loop."""
+        self._door.refuse_unfinished(self, text)
+
+    def _read_at_once(self, octets: int) -> None:
+        if hasattr(self._outer, "max_size"):  # of asyncio's selector transports; there is no method to set it
+            self._outer.max_size = octets
+
+    def _note_held(self) -> None:
+        self._door.arriving.note(self, self.unfinished_bytes())
+
     # ------------------------------------------------------------------ logins and ends
 
     def log_in(self, user: str) -> None:
@@ -306,13 +356,15 @@ class Relay(asyncio.Protocol):
             return
         reason = self._door.admission.may_open(user, self.peer)
         if reason:
-            self._refuse("", reason)
+            self.refuse("", reason)
             return
         self.user, self.opened = user, True
         if self._watch is not None:
             self._watch.cancel()
         for data in self._take_kept():
             self._pass_on(data)
+        self._read_at_once(READ_BYTES)
+        self._note_held()
         self._pace()
 
     def end(self) -> None:
@@ -323,16 +375,19 @@ class Relay(asyncio.Protocol):
         if self._kept:
             most = self._door.unauthenticated_bytes_max
             text = f"more than {most} octets before authentication ({LIMIT_UNAUTHENTICATED}); log in first"
-            self._refuse(LIMIT_UNAUTHENTICATED, text)
+            self.refuse(LIMIT_UNAUTHENTICATED, text)
             return
         self._door.watcher.timed_out(str(self.peer), self._door.login_seconds)
         self._outer.abort()
 
-    def _refuse(self, limit: str, reason: str) -> None:
+    def refuse(self, limit: str, reason: str) -> None:
         """End the connection and say why, where a frame may begin."""
         if self._refused or self._outer.is_closing():
             return
         self._refused = True
+        self._kept.clear()
+        self._early.clear()
+        self._door.arriving.note(self, 0)
         if limit:
             self._door.watcher.limit(limit)
         self._door.log.warning("bulk connection refused", peer=str(self.peer), user=self.user, reason=reason)

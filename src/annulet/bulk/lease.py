@@ -117,6 +117,7 @@ class Lease:
         "queue_name",
         "released",
         "taker",
+        "walking",
     )
 
     def __init__(self, host: str, name: str, queue: Queue, *, generated: bool, now: int) -> None:
@@ -137,6 +138,7 @@ class Lease:
         self.gaps = Gaps()  # positions that were lost and passed over because failOnDataLoss was false
         self.released = False
         self.taker: SelectorTaker | None = None  # of a stream that takes only what a selector admits
+        self.walking = False  # the last call found nothing, and not all of a deep grouped queue was looked through
         self.lock = asyncio.Lock()
 
     @property

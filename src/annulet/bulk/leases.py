@@ -206,9 +206,13 @@ class LeaseManager:
         return end + len(taken)
 
     def looking(self, host: str, name: str, last_sequence: int) -> bool:
-        """Say whether a selector has more to look at in a deep backlog, up to ``last_sequence`` (-1: no limit)."""
-        taker = self._find(host, name).taker
-        return taker is not None and taker.looking(max(last_sequence, 0))
+        """Say whether a deep backlog has more to look at, up to ``last_sequence`` (-1: no limit), for what the lease
+        was given nothing of yet: by its selector, or past messages that the consumers of their groups have.
+        """
+        lease = self._find(host, name)
+        if lease.taker is None:
+            return lease.walking
+        return lease.taker.looking(max(last_sequence, 0))
 
     async def acknowledge(self, host: str, name: str, generation: int, upto: int) -> None:
         """Everything up to ``upto`` is done. Cumulative and repeatable; durable when this returns."""

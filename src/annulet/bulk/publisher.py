@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from annulet.broker.effects import HostEffects
+from annulet.broker.unfinished import commit_limit
+from annulet.bulk.commit_room import CommitRoom, commit_bytes
 from annulet.bulk.encoding import Destination, PendingMessage, WriteDefaults, encode_rows
 from annulet.bulk.errors import NotFoundError, PermissionDeniedError, RefusedError, UnavailableError
 from annulet.bulk.stages import StageKey, StageStore
@@ -39,7 +41,7 @@ SLICE: Final = 1000
 turns others are served; nobody sees any of the batch before the commit is durable."""
 
 COMMIT_MESSAGES_MAX: Final = 2_000_000
-"""Messages of one commit: all of them are in memory before the first is published."""
+"""Messages of one commit: looking up their routes and asking for room takes some seconds for as many."""
 
 RECORD_OVERHEAD: Final = 256
 """Bytes the log may need of a message beside header and body: record header, names, targets, and the settlement of what
@@ -73,6 +75,7 @@ class Publisher:
     def __init__(self, broker: Broker, stages: StageStore) -> None:
         self._broker = broker
         self._stages = stages
+        self.room = CommitRoom(commit_limit(broker.configuration))
         self._filling = asyncio.Lock()  # one batch at a time is put into queues, so they are shown in that order
         self._locks: dict[str, _QueryLock] = {}  # by query, while commits of it run or wait
         self.commits = 0
@@ -114,11 +117,27 @@ class Publisher:
         host = broker.hosts.get(request.host)
         if host is None:
             raise NotFoundError(f"no virtual host {request.host!r}")
+        async with self.room.taken(await asyncio.to_thread(self._weigh, request)):
+            counts = await self._publish_rows(host, request, may_write)
+        if not counts["messages"] and not counts["unroutable"]:
+            return counts
+        await broker.commit.durable()
+        broker.catalogue.set_publish_mark(request.query, request.batch, broker.clock())
+        await asyncio.to_thread(self._stages.drop_batches, request.query, request.batch)
+        self.commits += 1
+        self.messages += counts["messages"]
+        self.unroutable += counts["unroutable"]
+        broker.unroutable += counts["unroutable"]
+        return counts
+
+    async def _publish_rows(
+        self, host: VirtualHost, request: CommitRequest, may_write: Callable[[str], bool]
+    ) -> dict[str, int]:
+        """Read the rows, and put them into their queues, hidden. Returns messages published and unroutable."""
         pending, size = await asyncio.to_thread(self._read, request)
         if not pending:  # a mark without a row would have needed no permission to write
             return {"messages": 0, "unroutable": 0, "repeated": 0}
         routes = _Routes(host, may_write, request)
-        outcome = request.query, request.batch
         messages, unroutable = await self._resolve(routes, pending)
         async with self._filling:
             self._check_room(size, host, messages)
@@ -127,14 +146,7 @@ class Publisher:
                 if first:
                     await asyncio.sleep(0)
                 _promise(host, messages[first : first + SLICE], claims)
-            unroutable += await self._publish(host, messages, routes.current(), outcome)
-        await broker.commit.durable()
-        broker.catalogue.set_publish_mark(request.query, request.batch, broker.clock())
-        await asyncio.to_thread(self._stages.drop_batches, request.query, request.batch)
-        self.commits += 1
-        self.messages += len(messages)
-        self.unroutable += unroutable
-        broker.unroutable += unroutable
+            unroutable += await self._publish(host, messages, routes.current(), (request.query, request.batch))
         return {"messages": len(messages), "unroutable": unroutable, "repeated": 0}
 
     async def _published(self, request: CommitRequest) -> bool:
@@ -165,6 +177,11 @@ class Publisher:
             messages += routed
             unroutable += dropped
         return messages, unroutable
+
+    def _weigh(self, request: CommitRequest) -> int:
+        """Return what the batch takes of memory. In a worker thread."""
+        sizes = [self._stages.weigh(StageKey(request.query, stage)) for stage in request.stages]
+        return sum(commit_bytes(rows, size) for rows, size in sizes)
 
     def _read(self, request: CommitRequest) -> tuple[list[PendingMessage], int]:
         """Read and encode all stages, and say how much of the log the durable ones may need. In a worker thread."""

@@ -45,6 +45,9 @@ from annulet.store.errors import StoreError
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
+    from annulet.broker.configuration import BrokerConfiguration
+    from annulet.broker.limits import Limits
+    from annulet.broker.unfinished import Unfinished
     from annulet.bulk.deep_snapshots import ViewRead
     from annulet.bulk.schema import Row
 
@@ -62,6 +65,9 @@ STOP_SECONDS: Final = 5.0
 
 UPKEEP_SECONDS: Final = 60.0
 """Between two looks at idle leases, old stages and old snapshots: their limits are an hour and more."""
+
+MEMORY_STAGES_SHARE: Final = 0.25
+"""Of the memory limit, what stages may take where there is no directory for them: a commit needs as much again."""
 
 AUTHORIZATION: Final = "authorization"
 
@@ -97,7 +103,7 @@ class BulkService:
 
     def restore(self, broker: Broker) -> None:
         """Put the messages of leases back into delivery, and learn which batches were published."""
-        self.stages = StageStore(broker.configuration.data_directory, broker.configuration.limits)
+        self.stages = StageStore(broker.configuration.data_directory, _stage_limits(broker.configuration))
         broker.staged = self.stages
         self.leases = LeaseManager(broker)
         self.publisher = Publisher(broker, self.stages)
@@ -174,6 +180,19 @@ class BulkService:
             await asyncio.sleep(UPKEEP_SECONDS)
 
 
+def _stage_limits(configuration: BrokerConfiguration) -> Limits:
+    """Return the limits that say how many bytes of stages may wait: of a broker without a directory less."""
+    limits = configuration.limits
+    if configuration.data_directory is not None:
+        return limits
+    most = int(configuration.memory_limit_bytes * MEMORY_STAGES_SHARE)
+    return msgspec.structs.replace(
+        limits,
+        max_stage_bytes=min(limits.max_stage_bytes, most),
+        max_stage_bytes_per_user=min(limits.max_stage_bytes_per_user, most),
+    )
+
+
 def _watcher(broker: Broker) -> Watcher:
     """Return what tells the broker, on its loop, what the door met."""
     admission, say = broker.admission, broker.loop.call_soon_threadsafe
@@ -181,7 +200,17 @@ def _watcher(broker: Broker) -> Watcher:
         limit=lambda limit: _say(say, admission.note_limits, PROTOCOL, {limit: 1}),
         refused=lambda limit: _say(say, admission.note_refused, limit),
         timed_out=lambda peer, seconds: _say(say, admission.note_timed_out, peer, seconds),
+        held=lambda figures, taken: _say(say, _note_held, broker, figures, taken),
     )
+
+
+def _note_held(broker: Broker, figures: dict[Unfinished, int], taken: Callable[[], None]) -> None:
+    """Take the door's figures into the account of unfinished work, in one turn of the loop."""
+    try:
+        for connection, held in figures.items():
+            broker.unfinished.note(connection, held)
+    finally:
+        taken()
 
 
 def _say(say: Callable[..., object], note: Callable[..., None], *values: object) -> None:
@@ -371,6 +400,8 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
             raise UnavailableError(str(error)) from error
         except TimeoutError as error:  # not cancelled: the work is whole or not begun, and asking again is harmless
             raise UnavailableError(f"the broker did not answer within {CALL_SECONDS_MAX:.0f} seconds") from error
+        finally:
+            del future  # it holds its error, whose traceback holds this frame: a cycle of each refused request
 
 
 def _check_batch(batch: pa.RecordBatch) -> None:

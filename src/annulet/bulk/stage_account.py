@@ -18,10 +18,12 @@ Place = tuple[str, str]
 class StageAccount:
     """Bytes of the stages that are there and of those being written.
 
-    ``of_user_max`` and ``of_all_max`` are the settings of these limits, in bytes.
+    ``of_user_max`` and ``of_all_max`` are the settings of these limits, in bytes. ``remedy`` says what makes more room
+    where that is not to raise them.
     """
 
-    def __init__(self, of_user_max: int, of_all_max: int) -> None:
+    def __init__(self, of_user_max: int, of_all_max: int, remedy: str = "") -> None:
+        self._remedy = remedy
         self._of_user_max = of_user_max
         self._of_all_max = of_all_max
         self._lock = threading.Lock()
@@ -55,12 +57,12 @@ class StageAccount:
         if of_owner > self._of_user_max:
             raise OverLimitError(
                 f"the stages of this user would need {of_owner} bytes, {self._of_user_max} are allowed "
-                f"({LIMIT_USER}); {remedy}, or raise limits.{LIMIT_USER}",
+                f"({LIMIT_USER}); {remedy}, or {self._remedy or f'raise limits.{LIMIT_USER}'}",
                 LIMIT_USER,
             )
         raise OverLimitError(
             f"the stages of all users would need {of_all} bytes, {self._of_all_max} are allowed ({LIMIT_ALL}); "
-            f"{remedy}, or raise limits.{LIMIT_ALL}",
+            f"{remedy}, or {self._remedy or f'raise limits.{LIMIT_ALL}'}",
             LIMIT_ALL,
         )
 

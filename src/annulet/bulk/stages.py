@@ -32,7 +32,8 @@ STAGE_AGE_MAX: Final = 24 * 3600
 """Seconds a stage waits for its commit. A query that was down for longer computes its batch again anyway."""
 
 STAGE_BYTES_MAX: Final = 2 * 1024**3
-"""Bytes of one stage, that is of one partition of one batch: a commit holds its stages in memory."""
+"""Bytes of one stage, that is of one partition of one batch: several of them make a commit, which has to fit into
+memory (:mod:`annulet.bulk.commit_room`)."""
 
 STAGE_FILE_BYTES: Final = 4096
 """Bytes that a stage counts beside what is in it: a file takes a block of the disk, one without rows too."""
@@ -74,7 +75,8 @@ class StageStore:
 
     def __init__(self, data_directory: Path | None, limits: Limits = DEFAULT_LIMITS) -> None:
         self._directory = None if data_directory is None else data_directory / STAGE_DIRECTORY
-        self._account = StageAccount(limits.max_stage_bytes_per_user, limits.max_stage_bytes)
+        remedy = "" if data_directory is not None else "give the broker a data directory"
+        self._account = StageAccount(limits.max_stage_bytes_per_user, limits.max_stage_bytes, remedy)
         self._memory: dict[tuple[str, str], tuple[float, bytes]] = {}
         if self._directory is not None:
             OsFileSystem().make_directory(self._directory)
@@ -142,6 +144,17 @@ class StageStore:
             raise _not_found(key)
         with path.open("rb") as file, pa.ipc.open_stream(file) as reader:
             yield from reader
+
+    def weigh(self, key: StageKey) -> tuple[int, int]:
+        """Return rows and bytes of a stage, of which nothing is brought into memory. Raises :class:`NotFoundError`."""
+        if self._directory is None:
+            batches = list(self.read(key))  # views of what is in memory
+            return _sizes(batches)
+        path = self._directory / _folder_name(key.query) / (key.stage + _SUFFIX)
+        if not path.exists():
+            raise _not_found(key)
+        with pa.memory_map(str(path)) as file, pa.ipc.open_stream(file) as reader:
+            return _sizes(reader)
 
     def drop(self, key: StageKey) -> None:
         """Delete a stage, if it is there."""
@@ -228,6 +241,14 @@ def _write_stream(
                 )
             entry.add(pa.ipc.get_record_batch_size(batch))
             writer.write_batch(batch)
+    return rows, size
+
+
+def _sizes(batches: Iterable[pa.RecordBatch]) -> tuple[int, int]:
+    rows = size = 0
+    for batch in batches:
+        rows += batch.num_rows
+        size += batch.nbytes
     return rows, size
 
 

@@ -31,6 +31,13 @@ EXIT_NOT_CHECKED: Final = 3
 PROGRESS_SECONDS: Final = 1.0
 """Between two lines on a terminal while a large log is read."""
 
+NOT_REBUILT: Final = (
+    "bindings, exchanges, users, permissions, policies, address settings, leases of Spark queries and what operators "
+    "set at run time are not in the message log: those that the catalogue lacks were not brought back; declare them "
+    "again, name them in the configuration file, or restore a backup of the same time instead"
+)
+"""What a rebuilt directory may lack, and what to do about it."""
+
 COLOURS: Final = {ERROR: "red", WARNING: "yellow", NOTE: "cyan"}
 
 
@@ -92,7 +99,7 @@ def change(data: Path, *, rebuilding: bool, discarded: tuple[int, ...]) -> list[
             f"{queue.messages} messages"
             for queue in rebuild(data)
         ]
-        done.append("the catalogue is accepted beside this message log")
+        done += ["the catalogue is accepted beside this message log", NOT_REBUILT]
     return done
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from annulet.broker.authentication import HASHER
-from annulet.broker.scram import DIGESTS, derive_verifier
+from annulet.broker.scram_verifiers import DIGESTS, derive_verifier
 
 
 @click.command("password-hash")

@@ -16,6 +16,7 @@ from annulet.application import build_broker, listener_urls
 from annulet.broker.configuration import OPTIONS, ConfigurationError, StartError, load
 from annulet.broker.descriptors import raise_limit
 from annulet.broker.logging import set_up
+from annulet.broker.memory import share_arenas
 from annulet.cli.collector import settle_collector
 from annulet.store.errors import StoreError
 
@@ -103,6 +104,7 @@ def settle(broker: Broker) -> None:
 async def run(configuration: BrokerConfiguration) -> int:
     """Run a broker until a signal or a failed disk ends it. Returns the exit code; raises what ``start`` raises."""
     raise_limit(configuration.limits)
+    share_arenas()
     broker = build_broker(configuration)
     stop = asyncio.Event()
     restore_signals = handle_signals(stop, lambda: reload(broker))

@@ -1,15 +1,6 @@
-"""Dead letters, expired and dropped messages: which address or exchange gets them, and what the copy carries.
+"""Dead letters, expired and dropped messages: how copies are sent on, and what a copy carries.
 
-=============== ====================================================== ==============================================
-leaves because  is sent to                                             source of the rule
-=============== ====================================================== ==============================================
-dead-lettered   ``dead-letter-address`` or ``dead-letter-exchange``    Artemis §9, RabbitMQ
-expired         ``expiry-address``, else ``dead-letter-exchange``      Artemis §8, RabbitMQ; not dead-letter-address
-overflow        ``dead-letter-*`` and ``dropped-address``              RabbitMQ's drop-head; design §2
-replaced        ``dropped-address``                                    design §2: a ring's normal case is no failure
-=============== ====================================================== ==============================================
-
-Purged, moved and deleted messages went by somebody's command and are sent nowhere. A copy is stored before its source
+:mod:`annulet.core.forwarding_targets` says which address or exchange gets them. A copy is stored before its source
 is settled, so a crash in between doubles a message and never loses one.
 """
 
@@ -32,6 +23,7 @@ from annulet.core.death_records import (
     with_death,
 )
 from annulet.core.forwarding import Forwarder
+from annulet.core.forwarding_targets import Target, targets_for
 from annulet.core.ledger import LossRecord, loss_of
 from annulet.core.message import Message, Origin
 from annulet.core.reasons import LOSSES, RemovalReason
@@ -68,21 +60,6 @@ FORWARDED_AT_ONCE: Final = 200
 """Copies up to which all are sent in the call in which their entries left: some 8 ms of the loop."""
 
 FORWARDED_PER_SLICE: Final = 50
-
-
-class Target:
-    """Where a copy goes: an exchange with a key, or an address."""
-
-    __slots__ = ("address", "exchange", "routing_key", "setting")
-
-    def __init__(self, setting: str, *, address: str = "", exchange: str = "", routing_key: str | None = None) -> None:
-        self.setting = setting  # the setting that names it, for people
-        self.address = address  # empty: an exchange
-        self.exchange = exchange  # "" is the default exchange
-        self.routing_key = routing_key  # None: the message's own keys
-
-    def __str__(self) -> str:
-        return f"{self.setting} '{self.address or self.exchange}'"
 
 
 class Batch:
@@ -371,45 +348,6 @@ def _readable(batch: Batch) -> bool:
         return True
     messages = [entry.message for entry in islice(batch.entries, LOOK_MESSAGES)]
     return bodies.look(messages) != REFUSED or batch.queue.deleted
-
-
-def targets_for(settings: QueueSettings, reason: RemovalReason) -> list[Target]:
-    """Return where what leaves a queue for this reason is sent, each target once; empty for nowhere."""
-    if reason is RemovalReason.DEAD_LETTERED:
-        return _dead_letter_targets(settings)
-    if reason is RemovalReason.EXPIRED:
-        if settings.expiry_address:
-            return [Target("expiry-address", address=settings.expiry_address)]
-        return _exchange_targets(settings)
-    if reason is RemovalReason.OVERFLOW:
-        return _dead_letter_targets(settings) + _dropped_targets(settings)
-    if reason in _DEATH_NAMES:
-        return _dropped_targets(settings)
-    return []
-
-
-def _dead_letter_targets(settings: QueueSettings) -> list[Target]:
-    if settings.dead_letter_address:
-        return [Target("dead-letter-address", address=settings.dead_letter_address)]
-    return _exchange_targets(settings)
-
-
-def _exchange_targets(settings: QueueSettings) -> list[Target]:
-    if settings.dead_letter_exchange is None:
-        return []
-    return [
-        Target(
-            "dead-letter-exchange",
-            exchange=settings.dead_letter_exchange,
-            routing_key=settings.dead_letter_routing_key,
-        )
-    ]
-
-
-def _dropped_targets(settings: QueueSettings) -> list[Target]:
-    if not settings.dropped_address:
-        return []
-    return [Target("dropped-address", address=settings.dropped_address)]
 
 
 def _death_name(settings: QueueSettings, entry: QueueEntry, reason: RemovalReason) -> str:

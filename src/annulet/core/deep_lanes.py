@@ -12,11 +12,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from annulet.core.entry import BEHIND_ALL, PENDING, level_of, position_of
+from annulet.core.expiry_times import NEVER
 from annulet.core.lanes import Lanes
 from annulet.core.paged_levels import PagedLevels, deep_order
 from annulet.core.paged_order import LOOK_ENTRIES, TargetList
 from annulet.core.pins import pinned_upto
-from annulet.core.row_expiry import NEVER
 from annulet.core.unpaged import Looks, NoArea
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ the first message decides; else the heads of lanes do, so that nothing waits beh
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
 from annulet.core import match_classes
@@ -18,13 +19,13 @@ from annulet.core.hidden import shown
 from annulet.core.holdings import ACKNOWLEDGED
 from annulet.core.reasons import RemovalReason
 from annulet.core.sliced import SLICE_MESSAGES
+from annulet.core.takers import STEP_CONSUMERS, Takers
 
 if TYPE_CHECKING:
     from collections import deque
 
     from annulet.core.consumer import Consumer
     from annulet.core.entry import QueueEntry
-    from annulet.core.lane import Shelf
     from annulet.core.lanes import Lanes
     from annulet.core.queue import Queue
 
@@ -129,39 +130,78 @@ def dispatch_lanes(queue: Queue, lanes: Lanes, now: int) -> None:
     served = False  # something was handed over since the first of them began to wait
     deep = lanes if isinstance(lanes, DeepLanes) and lanes.plain else None
     expired = lanes.asked = 0  # first messages that were removed, or asked about and not taken
+    takers: Takers | None = None  # as long as nobody is given a message
     while (in_flight_max < 0 or len(queue.delivering) < in_flight_max) and lanes.may_ask(now):
-        consumers = [consumer for consumer in queue.consumers.in_turn() if consumer.ready and consumer not in waiting]
-        if deep is not None and consumers:
-            consumers = _after_stock(queue, deep, consumers, now)
-        entry = _candidate(lanes, consumers) if consumers else None
+        if takers is None:
+            takers = _takers(queue, lanes, waiting)
+        takers = _with_stock(queue, deep, takers, waiting, now)
+        entry = _candidate(lanes, takers)
         if entry is None:
             if not served:
                 return
             waiting.clear()  # turns and owners have changed: the next message of who waits may be another one
+            takers = None
             served = False
             continue
         if 0 < queue.expires_at(entry) <= now and entry is not queue.arriving:
             queue.remove_pending(entry, RemovalReason.EXPIRED, now, 0)
             expired += 1
-            if expired == SLICE_MESSAGES and lanes.fairness is None and has_expired(queue, now):
-                expire_later(queue, now)
+            if expired == SLICE_MESSAGES and _others_expire_later(queue, lanes, now):
                 return
             continue
-        lane = entry.lane
-        assert lane is not None
-        consumer = _choose(queue, entry, consumers, waiting)
+        waited = len(waiting)
+        consumer = _choose(queue, entry, takers, waiting)
         if consumer is not None:
             if entry.away:
                 if not queue.bring(entry):
                     return
                 if entry.state != PENDING:
                     continue
+            takers = None
             queue.take_first(entry)
             queue.consumers.served(consumer)
             hand_over(queue, consumer, entry, now)
             served = _still_wait(lanes, waiting) or served
-        elif entry.evaluated != lane.evaluated or entry.blocked != lane.blocked:
-            lanes.resort(entry)
+            continue
+        _resort(lanes, entry, takers.weight)
+        if len(waiting) != waited:
+            takers = None
+
+
+def _with_stock(queue: Queue, lanes: DeepLanes | None, takers: Takers, waiting: set[Consumer], now: int) -> Takers:
+    """Hand out what the stock has before the lanes, if there is one. Returns the takers for the lanes."""
+    if lanes is None or not _has_stock(lanes) or not takers.unselective:
+        return takers
+    return Takers(_after_stock(queue, lanes, _takers(queue, lanes, waiting).consumers, now))
+
+
+def _resort(lanes: Lanes, entry: QueueEntry, weight: int) -> None:
+    """Move an entry that was asked about to the lane of its answers, if that is another one."""
+    lane = entry.lane
+    assert lane is not None
+    if entry.evaluated != lane.evaluated or entry.blocked != lane.blocked:
+        lanes.asked += weight
+        lanes.resort(entry)
+
+
+def _others_expire_later(queue: Queue, lanes: Lanes, now: int) -> bool:
+    """Have the others that have expired removed in slices. Returns whether there are any."""
+    if lanes.fairness is not None or not has_expired(queue, now):
+        return False
+    expire_later(queue, now)
+    return True
+
+
+def _has_stock(lanes: DeepLanes) -> bool:
+    """Say whether something stands behind the lanes."""
+    return lanes.stock is not None and lanes.stock.count > 0
+
+
+def _takers(queue: Queue, lanes: Lanes, waiting: set[Consumer]) -> Takers:
+    """Find out who could be given a message now. To look at very many counts as asking."""
+    in_turn = queue.consumers.in_turn()
+    lanes.asked += len(in_turn) // STEP_CONSUMERS
+    return Takers([consumer for consumer in in_turn if consumer.ready and consumer not in waiting])
 
 
 def _still_wait(lanes: Lanes, waiting: set[Consumer]) -> bool:
@@ -172,25 +212,17 @@ def _still_wait(lanes: Lanes, waiting: set[Consumer]) -> bool:
     return bool(waiting)
 
 
-def _candidate(lanes: Lanes, consumers: list[Consumer]) -> QueueEntry | None:
+def _candidate(lanes: Lanes, takers: Takers) -> QueueEntry | None:
     """Return the first entry that one of these consumers may have, or may turn out to be allowed to have."""
-    ready = set(consumers)
-    first = lanes.first_on([shelf for shelf in lanes.shelves() if _has_taker(shelf, consumers, ready)])
-    if first is None or first.sequence >= first.queue.hidden_from or lanes.overtakes(first, consumers):
+    if not takers.consumers:
+        return None
+    first = lanes.first_on([shelf for shelf in lanes.shelves() if takers.may_take_from(shelf)])
+    if first is None or first.sequence >= first.queue.hidden_from or lanes.overtakes(first, takers.consumers):
         return None
     return first
 
 
-def _has_taker(shelf: Shelf, consumers: list[Consumer], ready: set[Consumer]) -> bool:
-    owner = shelf.owner
-    if owner is not None:
-        return owner in ready and not shelf.blocked & (owner.required | owner.refused)
-    if not shelf.blocked:
-        return True
-    return any(not shelf.blocked & (consumer.required | consumer.refused) for consumer in consumers)
-
-
-def _choose(queue: Queue, entry: QueueEntry, consumers: list[Consumer], waiting: set[Consumer]) -> Consumer | None:
+def _choose(queue: Queue, entry: QueueEntry, takers: Takers, waiting: set[Consumer]) -> Consumer | None:
     """Return who gets the entry. If nobody, those who only lack room for it wait for it."""
     lane = entry.lane
     owner = None if lane is None or lane.shelf is None else lane.shelf.owner
@@ -199,19 +231,30 @@ def _choose(queue: Queue, entry: QueueEntry, consumers: list[Consumer], waiting:
     matchers = queue.matchers
     asked = matchers.evaluations
     unmet = 0  # bits of classes that demand other values, where that was looked up
-    refusing: list[Consumer] = []
-    for consumer in consumers:
+    stocked = isinstance(queue.lanes, DeepLanes) and _has_stock(queue.lanes)
+    consumers = takers.consumers
+    places = None if stocked or owner is not None else takers.places_open(entry.blocked)
+    refusing = step = 0
+    while step < (len(consumers) if places is None else len(places)):
+        place = step if places is None else places[step]
+        consumer = consumers[place]
+        step += 1
         if owner is not None and consumer is not owner:
             continue
-        if _may_be_overtaking(queue, consumer, entry):
+        if stocked and _may_be_overtaking(queue, consumer, entry):
             short.append(consumer)
             continue
         if consumer.required & unmet:
-            refusing.append(consumer)
+            refusing |= consumer.required
             continue
         if not matchers.ask(consumer, entry):
             if not unmet and matchers.evaluations - asked == ASKED_IN_VAIN:
                 unmet = matchers.demands.unmet_by(entry.message)
+                if unmet and not stocked and owner is None:
+                    left = takers.places_open(entry.blocked | unmet)
+                    if left is not None:
+                        places, step = left, bisect_right(left, place)
+                        refusing = takers.bits_among(unmet)
             continue
         if consumer.allows(size):
             return consumer
@@ -255,7 +298,7 @@ def _serve_stock(queue: Queue, lanes: DeepLanes, consumers: list[Consumer], now:
     if stock is None or not stock.count or not taking:
         return consumers
     asked = [consumer for consumer in consumers if _is_asked_at_once(queue, consumer)]
-    in_lanes = _candidate(lanes, [*taking, *asked])
+    in_lanes = _candidate(lanes, Takers([*taking, *asked]))
     able = queue.consumers.able([*taking, *asked])
     in_flight_max = queue.settings.in_flight_max
     while stock.count:

@@ -6,8 +6,9 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import REMOVED
+from annulet.core.expiry_times import NEVER, time_of
 from annulet.core.reasons import RemovalReason
-from annulet.core.row_expiry import NEVER, expire, expire_ended, next_expiry, time_of
+from annulet.core.row_expiry import expire, expire_ended, next_expiry
 from annulet.core.sliced import SLICE_MESSAGES, SlicedWork
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ from annulet.core.settings import MOVE_TO_TAIL
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from annulet.core.address_limits import AddressAccounts
+    from annulet.core.address_accounts import AddressAccounts
     from annulet.core.consumer import Consumer
     from annulet.core.effects import Effects
     from annulet.core.events import QueueEvents

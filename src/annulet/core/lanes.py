@@ -37,7 +37,7 @@ class Lanes(Order):
         self.groups = groups
         self.fairness = fairness
         self.plain = groups is None and fairness is None  # only selectors and refusals decide who may have what
-        self.asked = 0  # heads that were asked about and went to another lane, since somebody set it to 0
+        self.asked = 0  # heads asked about that went to another lane; looks at very many consumers count as some
         self._ranker = ranker
         self._lanes: dict[LaneKey, Lane] = {}
         self._shelves: dict[ShelfKey, Shelf] = {}
@@ -269,10 +269,14 @@ class Lanes(Order):
         keys = [] if self.fairness is None else self.fairness.in_turn()
         for key in keys:
             key.pending += 1  # nothing leaves: the keys keep their turns
-        self._clear_lanes()
+        if self.plain:
+            self._reset()
+        else:
+            self._clear_lanes()
+        kept = ~bits
         for entry in entries:
-            entry.evaluated &= ~bits
-            entry.blocked &= ~bits
+            entry.evaluated &= kept
+            entry.blocked &= kept
             self._put(entry, arrival=False)
         for key in keys:
             key.pending -= 1

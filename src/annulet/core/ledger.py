@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
+from annulet.core.forwarding_targets import targets_for
 from annulet.core.reasons import RemovalReason
 from annulet.core.reply_queues import public_name
 
@@ -146,8 +147,6 @@ def rule_text(reason: RemovalReason, settings: QueueSettings | None) -> str:
 
 def forwarding_text(reason: RemovalReason, settings: QueueSettings | None) -> str:
     """Name the targets to which such settings send what is removed for a reason; empty when there are none."""
-    from annulet.core.dead_letters import targets_for  # noqa: PLC0415 - which records what it cannot send in a ledger
-
     return "" if settings is None else ", ".join(str(target) for target in targets_for(settings, reason))
 
 

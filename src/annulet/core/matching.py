@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 RETIRED_MAX: Final = 64
 """Match classes without a consumer that are remembered, so that a consumer who comes back finds its answers (design
-S6). Beyond it the queue forgets their answers, which costs one pass over its entries."""
+S6). Beyond it, and beyond as many as have consumers, the queue forgets their answers, which costs one pass over its
+entries: so the passes of a connection that closes with thousands of consumers are few."""
 
 RETIRED_MILLISECONDS: Final = 60_000
 """How long they are remembered where messages are on disk (design S6): what they found stays in memory meanwhile."""
@@ -106,6 +107,7 @@ class Matchers:
         "_by_bit",
         "_free",
         "_highest",
+        "_retired",
         "_shared",
         "browsed",
         "demands",
@@ -119,6 +121,7 @@ class Matchers:
     def __init__(self) -> None:
         self._shared: dict[tuple[Selector | None, object | None], MatchClass] = {}
         self._by_bit: dict[int, MatchClass] = {}
+        self._retired: dict[int, MatchClass] = {}  # of these, those without a consumer
         self._free: list[int] = []
         self._highest = 1
         self.demands = Demands()
@@ -151,6 +154,7 @@ class Matchers:
             found = self._new(consumer.selector, connection) if known is None else known
             self._shared[place] = found
         found.users += 1
+        self._retired.pop(found.bit, None)
         self.unselective += found.selector is None
         consumer.required = found.bit
 
@@ -162,18 +166,22 @@ class Matchers:
             self.unselective -= match_class.selector is None
             match_class.left_at = now
             consumer.required = 0
+            if match_class.users == 0:
+                self._retired[match_class.bit] = match_class
         forget = 0
         if consumer.refused:
             forget |= consumer.refused
             self._free.append(consumer.refused)
             consumer.refused = 0
-        retired = [match_class for match_class in self._by_bit.values() if match_class.users == 0]
-        return forget | self._drop_all(retired) if len(retired) > RETIRED_MAX else forget
+        retired = self._retired
+        if len(retired) <= max(RETIRED_MAX, len(self._by_bit) - len(retired)):
+            return forget
+        return forget | self._drop_all(list(retired.values()))
 
     def retire(self, now: int) -> int:
         """Forget the classes that nobody has asked for long. Returns their bits, which the entries must now forget."""
         over = now - RETIRED_MILLISECONDS
-        return self._drop_all([held for held in self._by_bit.values() if held.users == 0 and held.left_at <= over])
+        return self._drop_all([held for held in self._retired.values() if held.left_at <= over])
 
     def classes(self) -> list[MatchClass]:
         """Return all classes, those included that are only remembered."""
@@ -216,11 +224,8 @@ class Matchers:
         entry.blocked |= required
         return False
 
-    def refuse(self, consumers: list[Consumer], entry: QueueEntry) -> None:
-        """Note that the conditions of these do not admit an entry, as is known without asking them."""
-        bits = 0
-        for consumer in consumers:
-            bits |= consumer.required
+    def refuse(self, bits: int, entry: QueueEntry) -> None:
+        """Note that the classes with these bits do not admit an entry, as is known without asking them."""
         entry.evaluated |= bits
         entry.blocked |= bits
 
@@ -254,6 +259,7 @@ class Matchers:
         for match_class in dropped:
             bits |= match_class.bit
             del self._by_bit[match_class.bit]
+            del self._retired[match_class.bit]
             self.demands.remove(match_class.selector, match_class.bit)
             self._free.append(match_class.bit)
             place = (match_class.selector, match_class.connection)

@@ -13,8 +13,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import PENDING, REMOVED, sequence_of
+from annulet.core.expiry_times import NEVER
 from annulet.core.returned import Returned, first_of_heap
-from annulet.core.row_expiry import NEVER
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry

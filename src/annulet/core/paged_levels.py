@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from annulet.core.entry import PENDING, level_of
+from annulet.core.expiry_times import NEVER
 from annulet.core.folding import FOLD_BYTES_LEAST, FOLD_MESSAGES_LEAST, fold_front, length_kept
 from annulet.core.joined_pages import JoinedPages
 from annulet.core.levelled_order import LevelledOrder
@@ -17,7 +18,6 @@ from annulet.core.order import FifoOrder, RankedOrder
 from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES, TargetList
 from annulet.core.paged_sorted import PagedSorted
 from annulet.core.paging import Ended, QueueArea, pageable, refusal_for
-from annulet.core.row_expiry import NEVER
 
 if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from annulet.core.address_limits import AddressAccount
+    from annulet.core.address_accounts import AddressAccount
     from annulet.core.message import Message
     from annulet.core.queue import Queue
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from annulet.core.address_limits import AddressAccount, AddressAccounts, AddressLimits
+from annulet.core.address_accounts import AddressAccount, AddressAccounts
+from annulet.core.address_limits import AddressLimits
 from annulet.core.diverts import ORIGINAL_ADDRESS, copy_for
 from annulet.core.duplicates import DuplicateCaches
 from annulet.core.entry import REMOVED

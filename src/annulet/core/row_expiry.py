@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import PENDING, REMOVED, SCHEDULED
+from annulet.core.expiry_times import NEVER
 from annulet.core.reasons import RemovalReason
 from annulet.core.sliced import SLICE_MESSAGES
 
@@ -16,11 +17,6 @@ if TYPE_CHECKING:
     from annulet.core.entry import QueueEntry
     from annulet.core.expiry import ExpiryIndex
     from annulet.core.queue import Queue
-    from annulet.core.settings import QueueSettings
-
-
-NEVER: Final = (1 << 62, 0)
-"""A time and sequence behind all others."""
 
 
 ORDERED_MAX: Final = 1 << 14
@@ -34,22 +30,6 @@ ENDED_PAGES: Final = 16
 ENDED_RANGES: Final = 256
 """Ranges of records from which on no more rows go in the same slice: where messages of several queues alternate in the
 log there is one for each row, and each costs what a settlement does."""
-
-
-def time_of(settings: QueueSettings, accepted_at: int, own: int) -> int:
-    """Return when a message expires in a queue with these settings, as far as no key has a say; 0 for never.
-
-    ``own``: when its sender has it end, 0 for never. All in milliseconds since 1970. ``min_ttl`` lengthens a life but
-    gives none; the queue's own ``message_ttl`` and ``max_ttl`` shorten and give one, so they win (Broker-J §9, design
-    §2). With later times the result is never earlier.
-    """
-    at = own
-    if at and settings.min_ttl >= 0:
-        at = max(at, accepted_at + settings.min_ttl)
-    for life in (settings.message_ttl, settings.max_ttl):
-        if life >= 0:
-            at = min(at or accepted_at + life, accepted_at + life)
-    return at
 
 
 def some_expire(entries: list[QueueEntry], kept: bytearray) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from annulet.core.routing import address_of_key
 
 if TYPE_CHECKING:
-    from annulet.core.address_limits import AddressAccount
+    from annulet.core.address_accounts import AddressAccount
     from annulet.core.entry import QueueEntry
     from annulet.core.message import Origin
     from annulet.core.paging import QueueArea

@@ -76,6 +76,12 @@ class Transaction:
         return not (self._sends or self._settlements or self._rejections or self._returns)
 
     @property
+    def operations(self) -> int:
+        """How many sends and settlements were collected; a send to several queues counts as several."""
+        sends = sum([max(1, len(send.route.queues)) for send in self._sends])
+        return sends + len(self._settlements) + len(self._rejections) + len(self._returns)
+
+    @property
     def durable_bytes(self) -> int:
         """Bytes that durable sends and settlements of stored messages take in the log, without its own overhead.
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from annulet.core.expiry_times import NEVER
 from annulet.core.paging import QueueArea
-from annulet.core.row_expiry import NEVER
 from annulet.core.sliced import SlicedWork
 
 if TYPE_CHECKING:

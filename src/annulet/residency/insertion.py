@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
-from annulet.core.row_expiry import NEVER
+from annulet.core.expiry_times import NEVER
 from annulet.residency.page import PAGE_ITEMS_MAX, Page
 from annulet.residency.runs import COUNT_SHIFT, column_for
 

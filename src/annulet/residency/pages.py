@@ -11,8 +11,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.entry import sequence_of
+from annulet.core.expiry_times import NEVER
 from annulet.core.paging import Ended, QueueArea
-from annulet.core.row_expiry import NEVER, some_expire
+from annulet.core.row_expiry import some_expire
 from annulet.residency.gaps import put_among
 from annulet.residency.hot_columns import HotRows
 from annulet.residency.load_ahead import PREFETCH_LOADS, LoadAhead, last_sequence_of

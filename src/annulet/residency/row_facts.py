@@ -13,7 +13,7 @@ from itertools import repeat
 from operator import le
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.row_expiry import NEVER, time_of
+from annulet.core.expiry_times import NEVER, time_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

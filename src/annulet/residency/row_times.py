@@ -9,7 +9,7 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.row_expiry import NEVER
+from annulet.core.expiry_times import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Collection

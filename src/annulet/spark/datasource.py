@@ -13,6 +13,7 @@ from annulet.spark import tables
 from annulet.spark.checkpoints import inspect, local_folder
 from annulet.spark.first_line import told_first
 from annulet.spark.options import OptionError, ReadOptions, WriteOptions
+from annulet.spark.parcels import Sealed
 from annulet.spark.rejecting import AnnuletRejecter
 from annulet.spark.schema import columns_of, read_schema
 from annulet.spark.sequences import AnnuletSequenceReader
@@ -29,7 +30,7 @@ FORMAT = "annulet"
 
 
 @told_first
-class AnnuletDataSource(DataSource):
+class AnnuletDataSource(Sealed, DataSource):
     """Reads and writes queues of an Annulet broker. Options: ``docs/spark-source.md`` and ``docs/spark-sink.md``."""
 
     def __init__(self, options: dict[str, str]) -> None:

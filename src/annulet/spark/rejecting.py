@@ -15,6 +15,8 @@ from annulet.bulk import protocol
 from annulet.bulk.client import connect
 from annulet.spark.first_line import FailureMessage, raise_failure, told_first
 from annulet.spark.options import OptionError, WriteOptions
+from annulet.spark.parcels import Sealed
+from annulet.spark.tables import creation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,7 +40,7 @@ class PositionsMessage(WriterCommitMessage):
 
 
 @told_first
-class AnnuletRejecter(DataSourceArrowWriter):
+class AnnuletRejecter(Sealed, DataSourceArrowWriter):
     """Rejects the positions of its rows when all tasks are done: all of a request or none."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
@@ -54,7 +56,10 @@ class AnnuletRejecter(DataSourceArrowWriter):
         self._lease = options.reject_from
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> PositionsMessage | FailureMessage:
-        """Collect the positions of a task; the commit reports a row without one."""
+        """Collect the positions of a task; the commit reports a row without one, and the creation of a table."""
+        refusal = creation()
+        if refusal is not None:
+            return FailureMessage(refusal)
         positions: list[int] = []
         for batch in iterator:
             column = batch.column(batch.schema.get_field_index(POSITION))

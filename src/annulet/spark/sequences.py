@@ -20,6 +20,7 @@ from annulet.spark.first_line import told_first
 from annulet.spark.idling import Idling
 from annulet.spark.limits import batch_limits
 from annulet.spark.options import OptionError, ReadOptions
+from annulet.spark.parcels import Sealed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +38,7 @@ POSITION: Final = "position"
 Offset = dict[str, Any]
 
 
-class SequencePartition(InputPartition):
+class SequencePartition(Sealed, InputPartition):
     """Messages ``(after, upto]``, ``rows`` of them, of a batch that ends with ``end``; of several shares one.
 
     ``reader``: under which name the broker keeps the batch's rows. The object that reads is another than planned them.
@@ -57,7 +58,7 @@ class SequencePartition(InputPartition):
 
 
 @told_first
-class AnnuletSequenceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class AnnuletSequenceReader(Sealed, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A streaming read by sequence number.
 
     ``gap`` of an offset counts the messages that were gone before this checkpoint read them.

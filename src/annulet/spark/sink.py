@@ -18,18 +18,16 @@ from annulet.bulk.errors import BulkError, StageInterruptedError, UnavailableErr
 from annulet.bulk.schema import READ_ONLY_COLUMNS, WRITE_COLUMNS
 from annulet.spark.first_line import FailureMessage, raise_failure, told_first
 from annulet.spark.options import OptionError, WriteOptions
-from annulet.spark.tables import refuse_read_rows
+from annulet.spark.parcels import Sealed
+from annulet.spark.query_ids import QUERY_PROPERTY
+from annulet.spark.tables import creation, refuse_read_rows, streamed_to_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
 BATCH_PROPERTY: Final = "streaming.sql.batchId"
-QUERY_PROPERTY: Final = "sql.streaming.queryId"
-"""Local properties of a task of a streaming query (run on Spark 4.3).
-
-The query id survives restarts of a checkpoint.
-"""
+"""Local property of a task of a streaming query (run on Spark 4.3), beside the id of its query."""
 
 LOG: Final = logging.getLogger(__name__)
 """Spark shows the log of its Python processes among the lines of the driver."""
@@ -60,7 +58,7 @@ class StageMessage(WriterCommitMessage):
         self.stage = stage
 
 
-class _Writer:
+class _Writer(Sealed):
     """The common part of batch and streaming writers."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
@@ -137,8 +135,11 @@ class AnnuletWriter(_Writer, DataSourceArrowWriter):
         """Stage the rows of a task.
 
         A refusal of the broker, or no answer for ``retrySeconds``, is reported by the commit: another attempt would not
-        help.
+        help. The same applies to a write that is part of the creation of a table.
         """
+        refusal = creation()
+        if refusal is not None:
+            return FailureMessage(refusal)
         try:
             rows = refuse_read_rows(iterator) if self._inserted else iterator
             return self._stage(rows, self._query, self._options.write_batch)
@@ -175,10 +176,13 @@ class AnnuletStreamWriter(_Writer, DataSourceStreamArrowWriter):
             )
         _Writer.__init__(self, options, schema)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> StageMessage:
-        """Stage the rows of a task under the query's and batch's ids."""
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StageMessage | FailureMessage:
+        """Stage the rows of a task under the query's and batch's ids. The commit tells of ``toTable``."""
         context = TaskContext.get()
         assert context is not None, "write runs in a task"
+        refusal = streamed_to_table(context)
+        if refusal is not None:
+            return FailureMessage(refusal)
         query, batch = context.getLocalProperty(QUERY_PROPERTY), context.getLocalProperty(BATCH_PROPERTY)
         if query is None or batch is None:
             raise RuntimeError(
@@ -187,7 +191,8 @@ class AnnuletStreamWriter(_Writer, DataSourceStreamArrowWriter):
         return self._stage(iterator, query, int(batch))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Publish the batch, unless it was published before."""
+        """Publish the batch, unless it was published before. Raises what a task refused."""
+        raise_failure(messages)
         for message in _staged(messages):
             assert message.batch == batchId, "tasks staged for the batch that is committed"
         self._commit(messages)

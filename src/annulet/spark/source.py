@@ -21,6 +21,7 @@ from annulet.spark.first_line import told_first
 from annulet.spark.idling import Idling
 from annulet.spark.limits import batch_limits
 from annulet.spark.options import ReadOptions
+from annulet.spark.parcels import Sealed
 from annulet.spark.pushdown import Pushed, push
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ NAMES_OF_OFFSET: Final = frozenset(("lease", "owner", "queue", "pos"))
 Offset = dict[str, Any]
 
 
-class SnapshotPartition(InputPartition):
+class SnapshotPartition(Sealed, InputPartition):
     """Places ``(after, upto]`` of a point-in-time view."""
 
     def __init__(self, snapshot: str, after: int, upto: int) -> None:
@@ -46,7 +47,7 @@ class SnapshotPartition(InputPartition):
         self.upto = upto
 
 
-class LeasePartition(InputPartition):
+class LeasePartition(Sealed, InputPartition):
     """Positions ``(after, upto]`` of a lease; of several shares the rows of one, so that a group is in one task."""
 
     def __init__(self, lease: str, owner: str, after: int, upto: int, share: int = 0, shares: int = 1) -> None:
@@ -68,7 +69,7 @@ def split(after: int, upto: int, parts: int) -> list[tuple[int, int]]:
 
 
 @told_first
-class AnnuletReader(DataSourceReader):
+class AnnuletReader(Sealed, DataSourceReader):
     """A batch read: everything that was in the queue when the read was planned, without taking anything."""
 
     def __init__(self, options: ReadOptions, columns: list[str]) -> None:
@@ -117,7 +118,7 @@ class AnnuletFilteringReader(AnnuletReader):
 
 
 @told_first
-class AnnuletStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class AnnuletStreamReader(Sealed, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A streaming read.
 
     Lives in the source process of one query run, but for ``read``, which runs on a copy in workers.

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from annulet import __version__
-from annulet.store.checkpoint import BALLAST_FILE, OPEN_MARKER, UNFINISHED_SUFFIX, write_durably
+from annulet.store.checkpoint import BALLAST_FILE, OPEN_MARKER
 from annulet.store.data_format import (
     BACKUP_FILE,
     FORMAT_FILE,
@@ -30,7 +30,14 @@ from annulet.store.data_format import (
     UNFINISHED_BACKUP,
 )
 from annulet.store.errors import BackupError
-from annulet.store.files import OsFileSystem, create_private, make_private_directory, open_private
+from annulet.store.files import (
+    UNFINISHED_SUFFIX,
+    OsFileSystem,
+    create_private,
+    make_private_directory,
+    open_private,
+    write_durably,
+)
 from annulet.store.head_blocks import HEADS_SUFFIX
 from annulet.store.segment import segment_number
 from annulet.store.written_mark import WRITTEN_FILE

@@ -17,14 +17,13 @@ from zlib import error as compression_error
 
 from isal.isal_zlib import crc32
 
-from annulet.store.files import FileSystem
+from annulet.store.files import FileSystem, write_durably
 from annulet.store.full_disk import NO_SPACE
 from annulet.store.interface import MaintenanceTask
-from annulet.store.records import pack_numbers, unpack_numbers
+from annulet.store.records import pack_numbers, pack_shared, unpack_numbers, unpack_shared
 from annulet.store.segment import Segment
 
 CHECKPOINT_PREFIX: Final = "checkpoint-"
-UNFINISHED_SUFFIX: Final = ".unfinished"
 CHECKPOINTS_KEPT: Final = 2
 BALLAST_FILE: Final = "ballast"
 """Reserved space, given up when the disk is full: the checkpoint that lets dead segments go must still fit."""
@@ -53,26 +52,6 @@ class SegmentPicture:
     packed: bytes = field(
         default=b"", compare=False
     )  # ``live`` as it is in the file, once one was written: most segments are as in the one before
-
-
-def pack_shared(shared: dict[int, tuple[int, ...]]) -> bytes:
-    """Encode remaining queue ids by ordinal: ordinal, count, queue ids …"""
-    numbers: list[int] = []
-    for ordinal, queue_ids in shared.items():
-        numbers += (ordinal, len(queue_ids), *queue_ids)
-    return pack_numbers(numbers)
-
-
-def unpack_shared(data: bytes) -> dict[int, tuple[int, ...]]:
-    """Undo :func:`pack_shared`."""
-    numbers = unpack_numbers(data)
-    found = {}
-    index = 0
-    while index < len(numbers):
-        count = numbers[index + 1]
-        found[numbers[index]] = tuple(numbers[index + 2 : index + 2 + count])
-        index += 2 + count
-    return found
 
 
 @dataclass(slots=True)
@@ -218,23 +197,6 @@ def load(directory: Path, files: FileSystem, names: Iterable[str]) -> tuple[Chec
         if checkpoint is not None:
             return checkpoint, damaged
     return None, len(numbers)
-
-
-def write_durably(path: Path, data: bytes, files: FileSystem) -> None:
-    """Make ``path`` a file with this content: complete and durable, or not there at all."""
-    unfinished = path.with_name(path.name + UNFINISHED_SUFFIX)
-    try:
-        file = files.open(unfinished, create=True)
-        try:
-            file.write([data], 0)
-            file.sync()
-        finally:
-            file.close()
-        files.rename(unfinished, path)
-    except OSError:
-        files.remove(unfinished)
-        raise
-    files.sync_directory(path.parent)
 
 
 class CheckpointTask(MaintenanceTask):

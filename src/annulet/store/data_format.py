@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from annulet import __version__
-from annulet.store.checkpoint import write_durably
 from annulet.store.errors import FormatError
-from annulet.store.files import OsFileSystem
+from annulet.store.files import OsFileSystem, write_durably
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -92,8 +92,7 @@ def _prepare(connection: sqlite3.Connection, path: str, kind: DatabaseKind) -> N
         )
     if version and any(step not in kind.migrations for step in range(version, kind.version)):
         raise sqlite3.DatabaseError(f"it has schema version {version}, which no version of Annulet wrote")
-    if kind.synced:
-        _empty_journal(connection)
+    _empty_journal(connection)
     script = "".join(kind.migrations[step] for step in range(version, kind.version)) if version else kind.tables
     if script:
         connection.executescript(f"BEGIN;{script}PRAGMA user_version={kind.version};COMMIT;")

@@ -15,6 +15,9 @@ logger = logging.getLogger(__name__)
 BUFFERS_PER_CALL: Final = 1024
 """IOV_MAX of Linux: the number of buffers of one ``pwritev``."""
 
+UNFINISHED_SUFFIX: Final = ".unfinished"
+"""Ends the name of a file that is not complete yet; a start removes such files."""
+
 
 class File(Protocol):
     """One open file. Every method raises ``OSError`` as the system does."""
@@ -245,3 +248,20 @@ class OsFileSystem:
     def identity(self) -> int:
         """Ask the system's random source."""
         return int.from_bytes(os.urandom(4), "little")
+
+
+def write_durably(path: Path, data: bytes, files: FileSystem) -> None:
+    """Make ``path`` a file with this content: complete and durable, or not there at all."""
+    unfinished = path.with_name(path.name + UNFINISHED_SUFFIX)
+    try:
+        file = files.open(unfinished, create=True)
+        try:
+            file.write([data], 0)
+            file.sync()
+        finally:
+            file.close()
+        files.rename(unfinished, path)
+    except OSError:
+        files.remove(unfinished)
+        raise
+    files.sync_directory(path.parent)

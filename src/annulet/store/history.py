@@ -26,12 +26,14 @@ from annulet.store.database import READ_ERRORS, DatabaseKind, open_database, unr
 from annulet.store.database_copy import copy_database
 from annulet.store.errors import HistoryError
 from annulet.store.history_batch import EntryState
+from annulet.store.journal import find_damage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from annulet.store.history_batch import AddressKey, DuplicateNotes, HistoryBatch, LossNotes
+    from annulet.store.journal import JournalDamage
 
 SCHEMA_VERSION: Final = 2
 """Written into the file; a file of a newer version is refused."""
@@ -72,6 +74,16 @@ KIND: Final = DatabaseKind(
 QUEUE_TABLES: Final = ("entry_states", "delivery_counts", "paused_queues", "queue_counters")
 """The tables that contain a queue's id."""
 
+
+def dropped_text(dropped: JournalDamage) -> str:
+    """Say what a start drops of a history whose journal is damaged."""
+    return (
+        f"{dropped.text}: the last {dropped.transactions} changes of the history are dropped, and with them losses, "
+        "duplicate ids, delivery counts, pauses and entries of the audit trail noted since then; messages are not "
+        "concerned, a duplicate of one sent since then may be taken"
+    )
+
+
 LossRow: TypeAlias = tuple[str, int, str, str, int, int, int, int, str, int, str, str]
 """A loss as it is written: queue, sequence, reason, key, size, priority, times of acceptance and loss, publisher,
 replacement, rule, target."""
@@ -93,6 +105,7 @@ class History:
     def __init__(self, path: Path | str) -> None:
         self.path = str(path)
         self._synced = False  # the connection's synchronous is FULL
+        self.dropped = find_damage(f"{path}-wal")  # what the start drops: the loss of evidence stops no messages
         self._connection = open_database(self.path, KIND)
         try:
             with self._reading():

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from annulet.store.checkpoint import write_durably
-from annulet.store.files import File, FileSystem
+from annulet.store.files import File, FileSystem, write_durably
 from annulet.store.index_filling import Filling, HeaderCheck, OriginNumbers
 from annulet.store.interface import MaintenanceTask
 from annulet.store.segment import Segment

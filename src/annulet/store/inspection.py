@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from annulet.store import catalogue, history
 from annulet.store.catalogue_mark import REMEDY, mark_path
-from annulet.store.checkpoint import UNFINISHED_SUFFIX
 from annulet.store.data_format import (
     CATALOGUE_FILE,
     HISTORY_FILE,
@@ -32,7 +31,9 @@ from annulet.store.data_format import (
 )
 from annulet.store.database import READ_ERRORS, SURROUNDINGS_REMEDY
 from annulet.store.errors import DirectoryInUseError, FormatError, StoreError
+from annulet.store.files import UNFINISHED_SUFFIX
 from annulet.store.full_disk import NO_SPACE
+from annulet.store.journal import find_damage
 from annulet.store.lock import LOCK_FILE, DirectoryLock
 from annulet.store.log_inspection import LogInspection, ReadOnlyFiles, inspect_log
 from annulet.store.marks import load_mark
@@ -230,6 +231,11 @@ def _check_history(found: Inspection) -> None:
     remedy = (
         "restore it from a backup, or move it away: losses, duplicate ids, delivery counts, pauses are then forgotten"
     )
+    dropped = find_damage(str(found.directory / f"{HISTORY_FILE}-wal"))
+    if dropped.text:
+        text = history.dropped_text(dropped).replace(str(found.directory / HISTORY_FILE), HISTORY_FILE)
+        restore = "restore history.sqlite and its journal from a backup if they matter, or start: the rest is kept"
+        found.add(ERROR, "history-shortened", text, restore)
     with _checked_copy(found, HISTORY_FILE, history.KIND, _read_history, remedy) as connection:
         if connection is not None:
             rows = connection.execute("SELECT COUNT(*) FROM audit").fetchone()

@@ -6,14 +6,16 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
 from annulet.core.message import Message, Origin
 from annulet.store.definitions import KnownQueues, QueueName
-from annulet.store.read_ahead import AheadStretch
-from annulet.store.search import Search
+
+if TYPE_CHECKING:
+    from annulet.store.read_ahead import AheadStretch
+    from annulet.store.search import Search
 
 NO_PRIORITY: Final = 256
 """Represents the priority of a message without one: its queue defines the effective value."""
@@ -92,8 +94,9 @@ class Damage:
 
     ``kind`` is ``torn`` (a write the crash interrupted: nothing confirmed is lost), ``corrupt`` (content changed after
     it was written), ``header`` (a segment header, its copy was used), ``missing`` (a segment with ``length`` live
-    records does not exist) or ``short`` (the log ends ``length`` bytes before the synced position, and ``messages`` are
-    lost; some of them may have been settled).
+    records does not exist), ``short`` (the log ends ``length`` bytes before the synced position, and ``messages`` are
+    lost; some of them may have been settled) or ``cut`` (a segment, or one of the ``length`` behind it, is shorter than
+    it was, and ``messages`` that were not settled are lost; -1: the number is unknown).
     """
 
     kind: str
@@ -109,6 +112,15 @@ class Damage:
             return (
                 f"segment {self.segment} ends at byte {self.offset}, {self.length} bytes before what was synced: "
                 f"{self.messages} messages that were written there are gone, and those not settled by then are lost"
+            )
+        if self.kind == "cut":
+            gone = "an unknown number of" if self.messages < 0 else str(self.messages)
+            where = f"segment {self.segment} ends at byte {self.offset} and"
+            if self.length:
+                where = f"one of segments {self.segment} to {self.segment + self.length}"
+            return (
+                f"{where} is shorter than it was, while what was written later is there: {gone} messages are gone, and "
+                "what settled others there is"
             )
         return f"{self.length} {self.kind} bytes at offset {self.offset} of segment {self.segment}"
 

@@ -7,9 +7,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from annulet.store.checkpoint import OPEN_MARKER, UNFINISHED_SUFFIX, checkpoint_number
+from annulet.store.checkpoint import OPEN_MARKER, checkpoint_number
 from annulet.store.definitions import KnownQueues
-from annulet.store.files import File, OsFile
+from annulet.store.files import UNFINISHED_SUFFIX, File, OsFile
 from annulet.store.head_blocks import HEADS_SUFFIX
 from annulet.store.log import NO_RECORDS
 from annulet.store.records import MESSAGE_FIXED, TYPE_MESSAGE, checksum_seed, segment_identity

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from isal.isal_zlib import crc32
 
-from annulet.store.checkpoint import write_durably
 from annulet.store.definitions import KnownQueues, QueueName
+from annulet.store.files import write_durably
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

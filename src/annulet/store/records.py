@@ -318,3 +318,23 @@ def check_message(message: Message, targets: Sequence[tuple[int, int]], size: in
         raise StoreError(f"message: a record of {size} bytes is larger than {RECORD_BYTES_MAX}; send a smaller body")
     if not 0 <= message.priority <= 255:
         raise StoreError(f"priority: {message.priority} does not fit one byte; give 0 to 255")
+
+
+def pack_shared(shared: dict[int, tuple[int, ...]]) -> bytes:
+    """Encode remaining queue ids by ordinal: ordinal, count, queue ids …"""
+    numbers: list[int] = []
+    for ordinal, queue_ids in shared.items():
+        numbers += (ordinal, len(queue_ids), *queue_ids)
+    return pack_numbers(numbers)
+
+
+def unpack_shared(data: bytes) -> dict[int, tuple[int, ...]]:
+    """Undo :func:`pack_shared`."""
+    numbers = unpack_numbers(data)
+    found = {}
+    index = 0
+    while index < len(numbers):
+        count = numbers[index + 1]
+        found[numbers[index]] = tuple(numbers[index + 2 : index + 2 + count])
+        index += 2 + count
+    return found

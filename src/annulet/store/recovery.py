@@ -19,15 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from annulet.store.checkpoint import (
-    UNFINISHED_SUFFIX,
-    Checkpoint,
-    SegmentPicture,
-    checkpoint_number,
-    load,
-)
+from annulet.store.checkpoint import Checkpoint, SegmentPicture, checkpoint_number, load
+from annulet.store.cut_segments import UNKNOWN, CutSegments
 from annulet.store.definitions import KnownQueues
-from annulet.store.files import FileSystem
+from annulet.store.files import UNFINISHED_SUFFIX, FileSystem
 from annulet.store.head_blocks import heads_path, stray_heads
 from annulet.store.index_recovery import segment_from
 from annulet.store.interface import Damage, RecoveryProgress, RecoveryReport
@@ -75,6 +70,7 @@ class BatchRecords:
     """Control records of one batch, deferred until its end."""
 
     number: int = 0
+    segment: int = 0  # of its first record behind the checkpoint; 0: there is none
     records: int = 0
     sealed: int = -1  # the number in the seal that ``records`` must reach
     own: dict[int, int] = field(default_factory=dict)  # transaction -> its records here
@@ -128,6 +124,9 @@ class Recovery:
         self._gaps: list[tuple[int, Gap, int]] = []  # (segment, gap, batch before it)
         self._ends: dict[int, int] = {}  # of the last sound record of segments that were read, by number
         self._pictures: dict[int, SegmentPicture] = {}
+        self._cuts = CutSegments(files)
+        self._present: set[int] = set()  # segments there are
+        self._place = 0  # segment of the last record behind the checkpoint
 
     def run(self) -> None:
         """Read everything."""
@@ -137,7 +136,8 @@ class Recovery:
             if name.endswith(UNFINISHED_SUFFIX):
                 self.files.remove(self.directory / name)
         numbers = sorted(number for name in names if (number := segment_number(name)) is not None)
-        for name in (*stray(names, set(numbers)), *stray_heads(names, set(numbers))):
+        self._present = set(numbers)
+        for name in (*stray(names, self._present), *stray_heads(names, self._present)):
             self.files.remove(self.directory / name)
         indexes = {number for name in names if (number := index_number(name)) is not None}
         self._load_checkpoint(names, numbers)
@@ -161,6 +161,7 @@ class Recovery:
         self._sweep_forgotten()
         self._find_missing()
         self._find_cut()
+        self._find_cut_before()
         self._judge_gaps()
         read = sum(number < self.base.segment and not segment.indexed for number, segment in self.segments.items())
         if read:
@@ -196,6 +197,7 @@ class Recovery:
             return
         self.base = found
         self.batch.number = found.batch
+        self._place = found.segment
         self.next_transaction = found.next_transaction
         self.sequences = dict(found.sequences)
         self.outcomes = dict(found.outcomes)
@@ -314,10 +316,8 @@ class Recovery:
         """Apply a record newer than the checkpoint."""
         self.advanced = True
         if record.batch > self.batch.number:
-            if record.type == TYPE_VOID:
-                self._note_voided(segment, data, record)
-            self._finish_batch(last=False)
-            self.batch = BatchRecords(record.batch)
+            self._begin_batch(segment, data, record)
+        self._place = segment.number
         self.next_transaction = max(self.next_transaction, record.transaction + 1)
         batch = self.batch
         if record.type == TYPE_SEAL:
@@ -339,6 +339,22 @@ class Recovery:
             batch.forgotten += unpack_numbers(data[record.payload : record.end])
         elif record.type == TYPE_DISCARD:
             batch.discarded += unpack_numbers(data[record.payload : record.end])
+
+    def _begin_batch(self, segment: Segment, data: bytes, record: Record) -> None:
+        """End the batch before a record, which is the first of another one."""
+        if record.type == TYPE_VOID:
+            self._note_voided(segment, data, record)
+        self._finish_batch(last=False)
+        if self.batch.segment and not self.batch.whole and self.batch.number not in self._voided:
+            self._suspect(self.batch.segment, segment.number)
+        if 0 < self.batch.number < record.batch - 1:
+            self._suspect(self._place, segment.number)
+        self.batch = BatchRecords(record.batch, segment.number)
+
+    def _suspect(self, first: int, behind: int) -> None:
+        """Records are missing between two segments. Where a whole one is missing, that says it."""
+        if self._present.issuperset(range(first, behind)):
+            self._cuts.suspect(first, behind)
 
     def _replay_message(self, segment: Segment, data: bytes, record: Record) -> None:
         if not self._fill(segment, record.ordinal):
@@ -400,6 +416,8 @@ class Recovery:
         """Keep the bitmap of unreadable records current, so that only actual losses are reported."""
         number, ordinal = record >> ORDINAL_BITS, record & ORDINAL_MASK
         picture = self._pictures.get(number)
+        if number in self.segments and ordinal >= len(self.segments[number].offsets):
+            self._cuts.settled_unseen(record)
         if picture is None or ordinal >> 3 >= len(picture.live):
             return
         remaining = tuple(other for other in picture.shared.get(ordinal, ()) if other != queue_id)
@@ -513,6 +531,20 @@ class Recovery:
         self.report.lost_records += lost
         if end < offset:
             self.report.damages.append(Damage("short", number, end, offset - end, lost))
+
+    def _find_cut_before(self) -> None:
+        """Report what was written behind the checkpoint and is missing before other records."""
+        last = self.batch
+        if last.segment and not last.whole and not self.torn:
+            self._suspect(last.segment, self._place)
+        damaged = {number for number, _, _ in self._gaps}
+        for first, last_of, end, messages in self._cuts.find(self.segments, self._ends, damaged):
+            self.report.damages.append(Damage("cut", first, end, last_of - first, messages))
+            self.report.corrupt_records += 1
+            if messages == UNKNOWN:
+                self.report.doubtful_places += 1
+            else:
+                self.report.lost_records += messages
 
     def _judge_gaps(self) -> None:
         """Distinguish data torn by a crash from later damage."""

@@ -21,7 +21,6 @@ from typing import Final, overload
 
 from isal.isal_zlib import crc32
 
-from annulet.store.checkpoint import pack_shared, unpack_shared
 from annulet.store.columns import (
     extremes,
     grows_by_one,
@@ -33,7 +32,15 @@ from annulet.store.columns import (
     short_numbers,
 )
 from annulet.store.files import FileSystem
-from annulet.store.records import SEGMENT_HEADER_SIZE, pack_numbers, segment_identity, swapped_where_big, unpack_numbers
+from annulet.store.records import (
+    SEGMENT_HEADER_SIZE,
+    pack_numbers,
+    pack_shared,
+    segment_identity,
+    swapped_where_big,
+    unpack_numbers,
+    unpack_shared,
+)
 
 INDEX_SUFFIX: Final = ".index"
 

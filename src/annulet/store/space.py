@@ -7,9 +7,8 @@ import logging
 from pathlib import Path
 from typing import Final
 
-from annulet.store.checkpoint import UNFINISHED_SUFFIX
 from annulet.store.errors import DiskFullError, LogFailedError
-from annulet.store.files import File, FileSystem
+from annulet.store.files import UNFINISHED_SUFFIX, File, FileSystem
 from annulet.store.full_disk import FULL_DISK
 from annulet.store.head_blocks import heads_path
 from annulet.store.head_writing import PendingHeads

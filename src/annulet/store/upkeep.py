@@ -7,8 +7,8 @@ from array import array
 from pathlib import Path
 from typing import Final
 
-from annulet.store.checkpoint import BALLAST_FILE, UNFINISHED_SUFFIX
-from annulet.store.files import File, FileSystem
+from annulet.store.checkpoint import BALLAST_FILE
+from annulet.store.files import UNFINISHED_SUFFIX, File, FileSystem
 from annulet.store.head_blocks import heads_path
 from annulet.store.interface import MaintenanceTask
 from annulet.store.quarantine import REASON_COMPACTION, DamageNote, Quarantine, gap_length

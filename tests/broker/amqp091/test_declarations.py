@@ -6,6 +6,7 @@ import pytest
 from pamqp import commands
 
 from annulet.broker.amqp091.declarations import translate, translated
+from annulet.broker.amqp091.topology import Topology
 from annulet.broker.broker import Broker
 from annulet.core import errors
 from annulet.store.errors import CatalogueError
@@ -39,6 +40,23 @@ def test_refusal_of_the_catalogue_closes_the_channel() -> None:
     with pytest.raises(ChannelError) as caught, translated():
         raise CatalogueError("disk full")
     assert (caught.value.code, caught.value.text) == (506, "disk full")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(errors.NotFound("x"), 404), (errors.ResourceLocked("x"), 405), (CatalogueError("x"), 506)]
+)
+async def test_refusals_of_a_get_have_their_codes_too(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int
+) -> None:
+    def refuse(*_: object) -> None:
+        raise error
+
+    peer = await Peer(broker).open(1)
+    monkeypatch.setattr(Topology, "get", refuse)
+    await peer.send(1, commands.Basic.Get(queue="q"))
+    closed = (await peer.take())[-1]
+    assert isinstance(closed, commands.Channel.Close)
+    assert (closed.reply_code, closed.class_id, closed.method_id) == (code, 60, 70)
 
 
 def test_defects_are_not_translated() -> None:

@@ -136,10 +136,10 @@ async def test_a_peer_that_leaves_during_its_login_costs_nothing_more(broker: Br
     peer = Peer(broker)
     connect = {"host": "/", "accept-version": "1.2", "login": "guest", "passcode": "guest"}
     peer.connection.data_received(encode_frame(Frame("CONNECT", connect)))
-    peer.lose()
-    await peer.settle()
     task = peer.connection._login
     assert task is not None
+    peer.lose()
+    await peer.settle()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert peer.connection not in broker.connections
@@ -149,9 +149,9 @@ async def test_a_login_that_comes_too_late_leaves_nothing_behind(broker: Broker)
     peer = Peer(broker)
     connect = {"host": "/", "accept-version": "1.2", "login": "guest", "passcode": "guest"}
     peer.connection.data_received(encode_frame(Frame("CONNECT", connect)) + b"\n" * 65_536)
-    assert "octets before authentication" in await peer.error()
     task = peer.connection._login
     assert task is not None
+    assert "octets before authentication" in await peer.error()
     await asyncio.wait([task])
     assert peer.connection.session is None
     assert broker.admission.by_user == {}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.broker.stomp.errors import translated
+from annulet.broker.stomp.errors import translate, translated
 from annulet.core.errors import NotFound
 from annulet.store.errors import StoreError
 from annulet.wire.stomp.errors import RemoteProtocolError
@@ -17,3 +17,8 @@ def test_refusals_name_the_frame(error: Exception) -> None:
 def test_defects_pass() -> None:
     with pytest.raises(ZeroDivisionError), translated("SEND"):
         raise ZeroDivisionError
+
+
+def test_a_refusal_is_translated_without_a_context() -> None:
+    error = translate("SEND", StoreError("disk full"))
+    assert (type(error), str(error)) == (RemoteProtocolError, "SEND: disk full")

@@ -1,6 +1,7 @@
 """V1 to V10, W1 to W6 and R1 to R7 of the design, asked after each event of random histories with consumers.
 
-Which rule is asked where, and what this broker does instead of those that it does not have, stands in ARCHITECTURE.md.
+Which rule is asked where, and what this broker does instead of those that it does not have, stands in
+docs/internals/deep-backlogs.md.
 """
 
 from __future__ import annotations

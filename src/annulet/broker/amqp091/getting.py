@@ -20,8 +20,6 @@ from annulet.wire.amqp091.errors import ChannelError
 
 if TYPE_CHECKING:
     from annulet.broker.amqp091.channel import Channel
-    from annulet.core.entry import QueueEntry
-    from annulet.core.message import Message
     from annulet.core.queue import Queue
 
 GET_CLASS_AND_METHOD: Final = (60, 70)
@@ -39,8 +37,11 @@ def get(channel: Channel, queue: Queue, *, no_ack: bool) -> None:
 
     Raises :class:`ChannelError` 406 when too many wait already.
     """
-    waiting = WaitingGet(channel, queue, no_ack=no_ack)
-    if not channel.gets and waiting.answer(channel.connection.now):
+    upto, now = queue.next_sequence, channel.connection.now
+    if not channel.gets and send_next(channel, queue, now, no_ack=no_ack):
+        return
+    waiting = WaitingGet(channel, queue, upto, no_ack=no_ack)
+    if not channel.gets and waiting.is_vain(now):
         return
     if len(channel.gets) >= GETS_WAITING_MAX:
         hits = channel.engine.limit_hits
@@ -56,11 +57,11 @@ def get(channel: Channel, queue: Queue, *, no_ack: bool) -> None:
 class WaitingGet(PullWaiter):
     """One basic.get and its queue. ``upto``: what arrives from there on came after the question."""
 
-    def __init__(self, channel: Channel, queue: Queue, *, no_ack: bool) -> None:
+    def __init__(self, channel: Channel, queue: Queue, upto: int, *, no_ack: bool) -> None:
         self._channel = channel
         self._queue = queue
         self._no_ack = no_ack
-        self._upto = queue.next_sequence
+        self._upto = upto
 
     def look_again(self) -> None:
         """Pull again when the queue's turn is over."""
@@ -72,51 +73,56 @@ class WaitingGet(PullWaiter):
         self._channel.client.notices.release()
 
     def answer(self, now: int) -> bool:
-        """Answer the client; False while it has to wait.
+        """Answer the client; False while it has to wait. Raises what :func:`send_next` raises."""
+        return send_next(self._channel, self._queue, now, no_ack=self._no_ack) or self.is_vain(now)
 
-        A message that the connection cannot carry closes the channel, and stays. What cannot be converted to AMQP
-        0-9-1 goes to the queue's dead-letter target if there is one, and the next is taken.
-        """
-        channel, queue = self._channel, self._queue
-        while True:
-            taken = channel.get(queue, now, auto_acknowledge=False)
-            if taken is None:
-                if queue.await_pull(self, self._upto, now):
-                    return False
-                channel.engine.send_get_empty(channel.number)
-                return True
-            entry, tag = taken
-            message = in_own_form(entry.message)
-            if message is not None:
-                self._send(entry, message, tag, now)
-                return True
-            del channel.unacknowledged[tag]
-            if not give_up(entry, None, now):
-                raise ChannelError(
-                    constants.PRECONDITION_FAILED,
-                    f"message {entry.sequence} of queue '{queue.name}' cannot be converted to AMQP 0-9-1; get it "
-                    f"by the protocol it came with, {entry.message.origin.view.name}",
-                )
+    def is_vain(self, now: int) -> bool:
+        """Answer that there is no message; False while one that is still to be looked at may be there."""
+        if self._queue.await_pull(self, self._upto, now):
+            return False
+        self._channel.engine.send_get_empty(self._channel.number)
+        return True
 
-    def _send(self, entry: QueueEntry, message: Message, tag: int, now: int) -> None:
-        channel, queue = self._channel, self._queue
-        header = channel.fitting_header(delivered_header(entry, message), message.header)
-        if header is None:
-            channel.connection.broker.deliveries_too_large += 1
-            del channel.unacknowledged[tag]
-            queue.return_entries([entry], now, counted=False)
-            raise ChannelError(constants.CONTENT_TOO_LARGE, channel.too_large(entry))
-        if self._no_ack:
-            channel.acknowledge(tag, now)
-        channel.engine.send_get_ok(
-            channel.number,
-            tag,
-            entry.redelivered,
-            message.origin.encoded or destination_of(message.origin),
-            pending_count(queue),
-            header,
-            message.body,
-        )
+
+def send_next(channel: Channel, queue: Queue, now: int, *, no_ack: bool) -> bool:
+    """Answer with the next message. False when the pull brings none.
+
+    A message that the connection cannot carry closes the channel, and stays. What cannot be converted to AMQP 0-9-1
+    goes to the queue's dead-letter target if there is one, and the next is taken.
+    """
+    while True:
+        taken = channel.get(queue, now, auto_acknowledge=False)
+        if taken is None:
+            return False
+        entry, tag = taken
+        message = in_own_form(entry.message)
+        if message is not None:
+            break
+        del channel.unacknowledged[tag]
+        if not give_up(entry, None, now):
+            raise ChannelError(
+                constants.PRECONDITION_FAILED,
+                f"message {entry.sequence} of queue '{queue.name}' cannot be converted to AMQP 0-9-1; get it "
+                f"by the protocol it came with, {entry.message.origin.view.name}",
+            )
+    header = channel.fitting_header(delivered_header(entry, message), message.header)
+    if header is None:
+        channel.connection.broker.deliveries_too_large += 1
+        del channel.unacknowledged[tag]
+        queue.return_entries([entry], now, counted=False)
+        raise ChannelError(constants.CONTENT_TOO_LARGE, channel.too_large(entry))
+    if no_ack:
+        channel.acknowledge(tag, now)
+    channel.engine.send_get_ok(
+        channel.number,
+        tag,
+        entry.redelivered,
+        message.origin.encoded or destination_of(message.origin),
+        pending_count(queue),
+        header,
+        message.body,
+    )
+    return True
 
 
 def go_on(channel: Channel) -> None:

@@ -253,4 +253,5 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
         self.engine.error_sent = None
         if self._login is not None:
             self._login.cancel()
+            self._login = None  # it ends with an error whose traceback holds us
         self.end_nodes()

@@ -16,7 +16,7 @@ from annulet.broker.stomp.destinations import (
     refuse_message_headers,
     refuse_temporary_topic,
 )
-from annulet.broker.stomp.errors import translated
+from annulet.broker.stomp.errors import translate, translated
 from annulet.broker.stomp.subscribing import (
     declare_if_asked,
     delete_subscription,
@@ -25,10 +25,11 @@ from annulet.broker.stomp.subscribing import (
 )
 from annulet.core.cancelling import cancel_scheduled
 from annulet.core.consumer import CreditWindow
-from annulet.core.errors import LimitExceeded
+from annulet.core.errors import CoreError, LimitExceeded
 from annulet.core.message import DEFAULT_PRIORITY, Message
 from annulet.core.settings import ConsumerSettings
 from annulet.core.transaction import Transaction
+from annulet.store.errors import StoreError
 from annulet.wire.stomp.engine import header_line
 from annulet.wire.stomp.errors import RemoteProtocolError
 from annulet.wire.stomp.handler import ConnectionHandler
@@ -125,11 +126,13 @@ class StompCommands(ConnectionHandler):
             return
         opened = self._find(transaction) if transaction else None
         try:
-            with translated("SEND"):
-                stored = self._route(frame, destination, opened)
+            stored = self._route(frame, destination, opened)
         except RemoteProtocolError:
             session.access.take_back(connection.now)
             raise
+        except (CoreError, StoreError) as error:  # not ``translated``, which takes a tenth of what a SEND takes
+            session.access.take_back(connection.now)
+            raise translate("SEND", error) from error
         if session.access.made:
             session.access.keep()
         session.answer(receipt, stored=stored)

@@ -222,6 +222,7 @@ class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
         """The socket is gone."""
         if self._login is not None:
             self._login.cancel()
+            self._login = None  # it ends with an error whose traceback holds us
         self._end_session()
         self.session = None
         self.channels.clear()

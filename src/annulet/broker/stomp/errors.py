@@ -19,4 +19,9 @@ def translated(command: str) -> Iterator[None]:
     try:
         yield
     except (CoreError, StoreError) as error:
-        raise RemoteProtocolError(f"{command}: {error}") from error
+        raise translate(command, error) from error
+
+
+def translate(command: str, error: CoreError | StoreError) -> RemoteProtocolError:
+    """Return the text of an ERROR for what the core or the store refused."""
+    return RemoteProtocolError(f"{command}: {error}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, Final
 
 from annulet.core.address_limits import NO_POLICY, PAGE, AddressLimits
@@ -19,6 +18,7 @@ from annulet.core.address_settings.patterns import DEFAULT_SYNTAX, AddressPatter
 from annulet.core.arguments.table import BY_FIELD
 from annulet.core.errors import NotFound
 from annulet.core.message import PropertyValue
+from annulet.core.nearest import nearest_name
 from annulet.core.reply_queues import is_reply_name
 from annulet.core.settings import UNLIMITED, QueueSettings
 
@@ -148,8 +148,8 @@ class AddressSettingsRepository:
         """Forget what holds for the pattern. Raises :class:`NotFound`, with the nearest pattern there is."""
         entry = self._entries.pop(pattern, None)
         if entry is None:
-            near = get_close_matches(pattern, self._entries, n=1)
-            hint = f"did you mean '{near[0]}'?" if near else f"there are {len(self._entries)}"
+            near = nearest_name(pattern, self._entries)
+            hint = f"did you mean '{near}'?" if near else f"there are {len(self._entries)}"
             raise NotFound(f"no address settings for the pattern '{pattern}'; {hint}")
         self._changed(entry[0])
 

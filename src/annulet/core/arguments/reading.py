@@ -19,7 +19,7 @@ from annulet.core.arguments.peers import (
     REFUSED_NAMES,
 )
 from annulet.core.arguments.table import BY_NAME, PREFIX
-from annulet.core.arguments.unknown import IDLE, REFUSE, check_unknown
+from annulet.core.arguments.unknown import COMPARED_MAX, IDLE, REFUSE, WARN, check_unknown
 from annulet.core.arguments.values import Arguments, Values, read_choice, read_switch, shown
 from annulet.core.errors import InvalidArgument
 from annulet.core.message import PropertyValue
@@ -149,7 +149,8 @@ def _check_other(name: str, value: PropertyValue, reading: Reading, unknown: str
     reason = REFUSED_NAMES.get(name) or REFUSED_NAMES.get(name.removeprefix(PREFIX)) or REFUSED_NAMES.get(prefixed)
     if reason:
         raise InvalidArgument(f"argument '{name}' {reason}")
-    check_unknown(name, KNOWN, unknown)
+    if unknown != WARN or len(reading.without_effect) < COMPARED_MAX:
+        check_unknown(name, KNOWN, unknown)
     reading.without_effect.append(name)
 
 

@@ -7,7 +7,6 @@ for the audit trail. All raise :class:`PreconditionFailed` for a deleted queue.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.audit import AuditEntry
@@ -17,6 +16,7 @@ from annulet.core.management.operation import Operation
 from annulet.core.management.selection import select
 from annulet.core.management.transfer import Retry, Transfer
 from annulet.core.management.whole import WholeRemoval
+from annulet.core.nearest import nearest_name
 from annulet.core.reasons import RemovalReason
 from annulet.core.settings import UNLIMITED
 
@@ -174,8 +174,8 @@ def _check_there(host: VirtualHost, queue: Queue) -> None:
 
 def _destination(host: VirtualHost, queue: Queue, name: str) -> Queue:
     if name not in host.queues:
-        nearest = get_close_matches(name, [queue.name for queue in host.listed_queues()], n=1)
-        hint = f"; did you mean '{nearest[0]}'?" if nearest else ""
+        near = nearest_name(name, [queue.name for queue in host.listed_queues()])
+        hint = f"; did you mean '{near}'?" if near else ""
         raise NotFound(f"no queue '{name}' in vhost '{host.name}' to send messages to{hint}")
     destination = host.queue_for(name)
     if destination is queue:

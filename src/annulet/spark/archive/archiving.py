@@ -14,7 +14,7 @@ from annulet.spark.archive.log import ArchiveError
 from annulet.spark.archive.maintenance import DAY_SECONDS, Upkeep, maintain, remove_orphans
 from annulet.spark.archive.table import Table
 from annulet.spark.options import BYTES_PER_TRIGGER, MESSAGES_PER_TRIGGER
-from annulet.spark.pipeline.queries import query_id
+from annulet.spark.query_ids import query_id
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

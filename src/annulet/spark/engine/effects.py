@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from annulet.core.dead_letters import targets_for
 from annulet.core.effects import Effects
 from annulet.core.forwarding import Forwarder
+from annulet.core.forwarding_targets import targets_for
 from annulet.core.ledger import LossListener, LossRecord
 from annulet.core.session import Session
 from annulet.spark.engine.content import connection_of, header_of

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's name for it
 from annulet.spark.engine.journal import KINDS
 from annulet.spark.engine.portable import HEAD, FrozenState, Piece, pieces_of
 from annulet.spark.engine.streaming import SHARD, shard_of
+from annulet.spark.parcels import sealed_function
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, GroupedData, SparkSession
@@ -47,7 +48,7 @@ def checkpoint_state(spark: SparkSession, checkpoint: str, *, portable: bool = F
         frozen = FrozenState(heads[0], (one for one in blobs if one[0] != HEAD))
         return pd.DataFrame(pieces_of(frozen, portable=portable), columns=Piece._fields)
 
-    return rows.groupBy(SHARD).applyInPandas(split, PIECE_SCHEMA)
+    return rows.groupBy(SHARD).applyInPandas(sealed_function(split), PIECE_SCHEMA)
 
 
 def initial_state(state: DataFrame, shards: int) -> GroupedData:

@@ -18,6 +18,7 @@ from annulet.spark.engine.portable import Piece, put_pieces
 from annulet.spark.engine.shard import Shard, close_shard, open_shard
 from annulet.spark.operators.rules import SHARDS_MAX
 from annulet.spark.operators.streaming import SparkShardState, shards_schema
+from annulet.spark.parcels import Sealed, sealed_function
 from annulet.spark.state_store import why_unfit
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def effects_of(commands: DataFrame, shards: int, initial: GroupedData | None) ->
     elif initial is not None:
         raise EngineError("initial is given, but the commands are a batch, which has no state; leave it out")
     else:
-        effects = rows.groupBy(SHARD).applyInPandas(_take_batch, TRAVELLING_SCHEMA)
+        effects = rows.groupBy(SHARD).applyInPandas(sealed_function(_take_batch), TRAVELLING_SCHEMA)
     return effects.withColumns({name: F.timestamp_millis(F.col(name)) for name in TIMES if name in EFFECT_COLUMNS})
 
 
@@ -148,7 +149,7 @@ def _take_batch(frame: pd.DataFrame) -> pd.DataFrame:
     return frame_of(Shard().take(_given(iter([frame]))))
 
 
-class EngineProcessor(StatefulProcessor):
+class EngineProcessor(Sealed, StatefulProcessor):
     """Runs in Python workers: one call for each shard and batch."""
 
     def __init__(self, shards: int) -> None:

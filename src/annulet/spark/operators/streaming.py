@@ -31,6 +31,7 @@ from annulet.spark.operators.packing import packed, packed_type, texts, unpacked
 from annulet.spark.operators.rules import WALL, OperatorError, Rules
 from annulet.spark.operators.segments import REMOVAL, SEGMENT, Head
 from annulet.spark.operators.shard import Rows, Shard, close_shard, open_shard
+from annulet.spark.parcels import Sealed, sealed_function
 from annulet.spark.state_store import why_unfit
 
 if TYPE_CHECKING:
@@ -102,11 +103,11 @@ def replay(dataframe: DataFrame, rules: Rules, columns: Columns, shards: int) ->
         left = sorted(item.row for item in changes.left if item.live)
         return frame.iloc[left][list(layout.payload)]
 
-    left = rows.groupBy(SHARD).applyInPandas(leave, output)
+    left = rows.groupBy(SHARD).applyInPandas(sealed_function(leave), output)
     return left.select(*(unpacked(name, kinds[name]).alias(name) for name in layout.payload))
 
 
-class RuleProcessor(StatefulProcessor):
+class RuleProcessor(Sealed, StatefulProcessor):
     """Runs in Python workers: one call for each shard and batch."""
 
     def __init__(self, rules: Rules, shards: int, layout: Layout) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from annulet.spark.archive.table import Table
 from annulet.spark.pipeline.definition import (
@@ -20,13 +20,11 @@ from annulet.spark.pipeline.definition import (
 )
 from annulet.spark.pipeline.frames import BATCH_VIEW, queue_options
 from annulet.spark.pipeline.triggers import AVAILABLE_NOW
+from annulet.spark.query_ids import query_id
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
-
-QUERY_PROPERTY: Final = "sql.streaming.queryId"
-"""Local property of Spark with the query's id, which a restart from the same checkpoint keeps."""
 
 Show = Callable[[str], None]
 
@@ -129,11 +127,3 @@ class _Fan:
                 # Spark's show() prints; this is the same table as text.
                 shown: Any = rows.limit(sink.rows).toPandas()
                 self._show(f"{name}: batch {batch}\n{shown.to_string(index=False) if len(shown) else '(no rows)'}")
-
-
-def query_id(spark: SparkSession) -> str:
-    """Return the id of the query whose batch runs here."""
-    found = spark.sparkContext.getLocalProperty(QUERY_PROPERTY)
-    if found is None:
-        raise RuntimeError(f"this Spark does not tell {QUERY_PROPERTY}; annulet needs Spark 4.3")
-    return found
