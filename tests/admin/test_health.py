@@ -7,6 +7,7 @@ import pytest
 
 from annulet import testing
 from annulet.broker.spill_pace import SPILL_FULL
+from annulet.store.journal import NO_DAMAGE, JournalDamage
 from annulet.store.segment import segment_name
 from annulet.testing import VirtualClock
 from tests.admin.conftest import IMPATIENT, REMOTE, USERS, Site
@@ -67,8 +68,12 @@ async def test_damage_is_a_warning_and_clients_may_connect_all_the_same(tmp_path
 
 async def test_notes_that_cannot_be_written_are_a_warning(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (await site.get("/health/ready")).json()["warnings"] == []
-    monkeypatch.setattr(site.broker, "history", SimpleNamespace(failed=True))
+    whole = SimpleNamespace(dropped=NO_DAMAGE)
+    monkeypatch.setattr(site.broker, "history", SimpleNamespace(failed=True, history=whole))
     assert "cannot be written down" in (await site.get("/health/ready")).json()["warnings"][0]
+    damaged = SimpleNamespace(dropped=JournalDamage("frame 3 of its journal is damaged", 7))
+    monkeypatch.setattr(site.broker, "history", SimpleNamespace(failed=False, history=damaged))
+    assert "the last 7 changes of the history are dropped" in (await site.get("/health/ready")).json()["warnings"][0]
     monkeypatch.undo()
 
 

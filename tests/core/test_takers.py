@@ -9,10 +9,10 @@ import pytest
 from annulet.core.consumer import Consumer
 from annulet.core.lane import Shelf
 from annulet.core.queue import Queue
-from annulet.core.takers import FEW, STEP_CONSUMERS, Takers
+from annulet.core.takers import MANY, STEP_CONSUMERS, Takers
 from tests.core.helpers import NOW, RecordingSession, make_message, queue_of
 
-KINDS = 40
+KINDS = 60
 
 
 def consumers_of(queue: Queue, *selectors: str) -> list[Consumer]:
@@ -55,16 +55,16 @@ def test_what_one_refused_for_itself_counts_for_it_alone() -> None:
 
 def test_of_very_many_those_are_found_whose_bits_are_open() -> None:
     queue = queue_of()
-    consumers = consumers_of(queue, *[f"n = {number}" for number in range(2 * FEW)], "")
+    consumers = consumers_of(queue, *[f"n = {number}" for number in range(2 * MANY)], "")
     refusing = consumers[5]
     queue.matchers.refusal_bit(refusing)
     takers = Takers(consumers)
     everything = takers.bits_among(-1)
-    assert everything.bit_count() == 2 * FEW
+    assert everything.bit_count() == 2 * MANY
     found = takers.places_open(everything & ~(consumers[9].required | consumers[3].required))
-    assert found == [3, 5, 9, 2 * FEW], "in turn, with those whom no bit finds"
+    assert found == [3, 5, 9, 2 * MANY], "in turn, with those whom no bit finds"
     assert takers.places_open(0) is None, "as good as all"
-    assert Takers(consumers[:FEW]).places_open(everything) is None, "few are looked at one by one"
+    assert Takers(consumers[:MANY]).places_open(everything) is None, "few are looked at one by one"
 
 
 def test_very_many_count_for_each_step() -> None:

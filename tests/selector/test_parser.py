@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from annulet.selector.errors import SelectorError
-from annulet.selector.parser import DEPTH_MAX, LENGTH_MAX, NESTING_MAX, parse
+from annulet.selector.parser import DEPTH_MAX, LENGTH_MAX, NESTING_MAX, SEARCHES_MAX, parse
 
 
 def canonical(text):
@@ -152,6 +152,14 @@ def test_length_is_bounded():
     assert canonical(padding) == "a = 1"
     with pytest.raises(SelectorError, match=f"found {LENGTH_MAX + 1} characters, expected at most {LENGTH_MAX}"):
         parse(padding + " ")
+
+
+def test_patterns_that_take_a_step_for_each_character_are_bounded():
+    slow = " OR ".join(["a LIKE '%b_c%'"] * SEARCHES_MAX)
+    fast = " OR ".join(["a LIKE 'b_c%'", "a LIKE '%bc%'", "a LIKE '%b_c'", "a LIKE '%\\_c%' ESCAPE '\\'"] * 50)
+    parse(f"{slow} OR {fast}")
+    with pytest.raises(SelectorError, match=f"more than {SEARCHES_MAX} patterns of LIKE with _ between two %"):
+        parse(f"{slow} OR {fast} OR a LIKE '%d_e%f%'")
 
 
 def nested(opening, closing, levels):

@@ -97,9 +97,11 @@ class InputShares:
             return 0
         took = now - self._looked
         self._looked = now
-        frames = int(self._frames * LOOK_SECONDS / took) if took else LOOK_FRAMES_MAX
-        self._frames = max(1, min(LOOK_FRAMES_MAX, frames))
-        return self._frames
+        frames = LOOK_FRAMES_MAX
+        if took * LOOK_FRAMES_MAX > self._frames * LOOK_SECONDS:  # else it would be more
+            frames = int(self._frames * LOOK_SECONDS / took) or 1
+        self._frames = frames
+        return frames
 
     def handled(self, transport: asyncio.Transport | None, size: int, began: float) -> None:
         """Note that so many bytes were handled, and how long the thread had computed before; set how many may be next.
@@ -108,17 +110,19 @@ class InputShares:
         """
         took = self.computed() - began
         self._spent += took
-        limit = getattr(transport, "max_size", 0)  # of asyncio's selector transports; there is no method to set it
+        limit: int = getattr(transport, "max_size", 0)  # of asyncio's selector transports; there is no method to set it
         if transport is None or not limit:
             return
         share = INPUT_SECONDS / self._sharing
         full = size >= limit
-        self._full += full
+        if full:
+            self._full += 1
         if took > share:
             cut = max(INPUT_BYTES_LEAST, min(limit, int(size * share / took)))
-            self.reads_cut += cut < limit
+            if cut < limit:
+                self.reads_cut += 1
             _set(transport, cut)
-        elif full and took < share / 2:
+        elif full and limit < INPUT_BYTES_MAX and took < share / 2:
             _set(transport, min(INPUT_BYTES_MAX, 2 * limit))
 
     # ------------------------------------------------------------------ what a turn had no time for

@@ -13,8 +13,11 @@ if TYPE_CHECKING:
     from annulet.core.consumer import Consumer
     from annulet.core.lane import Shelf
 
+MANY: Final = 128
+"""Consumers up to which all are looked at one by one: to find some of them by their bits costs as much."""
+
 FEW: Final = 32
-"""Consumers that are looked at one by one: to choose among them costs as much."""
+"""Bits that are looked up one by one; where more are open, the first consumers in turn are likely among them."""
 
 STEP_CONSUMERS: Final = 256
 """Consumers on a queue for which a step of dispatch counts as one more: some 0.1 ms."""
@@ -72,7 +75,7 @@ class Takers:
 
     def places_open(self, blocked: int) -> list[int] | None:
         """Return where those stand, in turn, whose bits are not all ``blocked``; ``None``: as good as all of them."""
-        if len(self.consumers) <= FEW:
+        if len(self.consumers) <= MANY:
             return None
         bits = self._wanted & ~blocked
         if bits.bit_count() > FEW:

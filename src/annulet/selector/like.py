@@ -64,7 +64,7 @@ class LikePattern:
         ValueError: the escape character is the pattern's last, so there is nothing it could take literally.
     """
 
-    __slots__ = ("escape", "exact", "first", "last", "middle", "pattern", "shortest")
+    __slots__ = ("escape", "exact", "first", "last", "middle", "pattern", "searches", "shortest")
 
     def __init__(self, pattern: str, escape: str = "") -> None:
         self.pattern = pattern
@@ -74,6 +74,7 @@ class LikePattern:
         self.first = segments[0]
         self.last = segments[-1]
         self.middle = [segment for segment in segments[1:-1] if segment.length]
+        self.searches = any(segment.wild for segment in self.middle)  # takes a step for each character of a text
         self.shortest = sum(segment.length for segment in segments)
 
     def matches(self, text: str) -> bool:
