@@ -1,14 +1,14 @@
-"""Who may ask what over HTTP.
+"""Access rules of the HTTP interface.
 
-Health answers everybody. Metrics answer anybody on this machine, others with credentials. A request is made on this
-machine when its peer and its ``Host`` are this machine's: see :mod:`annulet.admin.local_requests`.
+Health is open to all. Metrics are open on this machine, and need credentials from elsewhere. A request is local if its
+peer and its ``Host`` are of this machine: see :mod:`annulet.admin.local_requests`.
 
 The API asks for HTTP Basic credentials of a user with one of :data:`API_TAGS`. Users whose only tag is ``management``
 see the virtual hosts they have permissions for; ``monitoring`` and ``administrator`` see all (RabbitMQ's meaning of the
 tags).
 
-To change something takes the tag ``administrator``, or ``management`` and the permissions that AMQP asks for: see
-:func:`access_of`. To read messages takes the tag ``administrator``, or the permission to read their queue. A page of
+Changes require the tag ``administrator``, or ``management`` and the permissions required by AMQP: see
+:func:`access_of`. Reading messages requires the tag ``administrator``, or the permission to read their queue. A page of
 another site cannot make a browser change anything with its user's credentials.
 """
 
@@ -34,7 +34,7 @@ ALL_HOSTS_TAGS: Final = frozenset({"administrator", "monitoring"})
 ADMINISTRATOR: Final = "administrator"
 WRITE_TAGS: Final = frozenset({ADMINISTRATOR, "management"})
 HOST_CHARACTERS_MAX: Final = 100
-"""Of a ``Host`` or ``Origin``, which the peer chooses, so many are repeated in an answer."""
+"""Characters of a ``Host`` or ``Origin``, which the peer chooses, that are repeated in an answer."""
 
 CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="Annulet", charset="UTF-8"'}
 
@@ -66,7 +66,7 @@ async def require_user(request: Request, tags: frozenset[str] = API_TAGS) -> Use
 async def require_writer(request: Request, tags: frozenset[str] = WRITE_TAGS) -> User:
     """As :func:`require_user`, of a request that changes something: 403 when a page of another site sent it.
 
-    For browsers of this machine another site is also one whose name somebody has made to mean this machine.
+    For browsers of this machine, sites whose names were pointed to this machine also count as other sites.
     """
     origin = refused_origin(request) or _other_origin(request)
     if origin:
@@ -75,7 +75,7 @@ async def require_writer(request: Request, tags: frozenset[str] = WRITE_TAGS) ->
 
 
 def _other_origin(request: Request) -> str:
-    """Return the ``Origin`` of a page that is not the broker's own, not even on this machine."""
+    """Return the ``Origin`` of a page that is not the broker's own, even if it is on this machine."""
     origin = request.headers.get("origin")
     if origin is None or origin_authority(origin) == request.headers.get("host", "").lower():
         return ""
@@ -83,7 +83,7 @@ def _other_origin(request: Request) -> str:
 
 
 def access_of(request: Request, user: User, host: VirtualHost) -> Access:
-    """Return what a user may do in a virtual host: an administrator everything, but with exclusive queues of others.
+    """Return the access of a user to a virtual host: full for an administrator, except to exclusive queues of others.
 
     Those are all exclusive queues: a request belongs to no connection that could own one.
     """

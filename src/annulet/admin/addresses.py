@@ -1,4 +1,4 @@
-"""``GET /api/v1/addresses``: addresses with limits, what each holds of them and what its policies did."""
+"""``GET /api/v1/addresses``: addresses with limits, their usage and the effects of their policies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``GET /api/v1/audit``: what operators did to queues, messages and settings, newest first; and adding to it."""
+"""``GET /api/v1/audit``: actions of operators on queues, messages and settings, newest first; and adding entries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ARGUMENTS_MAX: Final = 1000
 
 
 def audit(host: VirtualHost, user: User, operation: str, target: str, arguments: Any, now: int) -> None:
-    """Enter a change of settings that was carried out, with what was given."""
+    """Enter a completed change of settings, with its parameters."""
     text = "" if arguments is None else msgspec.json.encode(arguments).decode()
     if len(text) > ARGUMENTS_MAX:
         text = f"{text[:ARGUMENTS_MAX]}..."

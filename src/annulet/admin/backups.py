@@ -1,6 +1,6 @@
 """``/api/v1/backups``: take a backup of the running broker, and how far it is.
 
-For administrators on the broker's machine: the broker writes files where it is told to.
+Only for administrators on the broker's machine, because the broker writes files at the given place.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ async def answer(request: Request) -> Response:
 async def start_backup(request: Request) -> Response:
     """Begin a backup into ``directory``: 202 with its number; 409 with the remedy when it cannot be taken.
 
-    403 for who is no administrator, or asks from another machine.
+    403 for users without the tag, and for requests from other machines.
     """
     user = await require_writer(request, ADMINISTRATORS)
     read_parameters(request, ())

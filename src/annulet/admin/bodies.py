@@ -1,6 +1,6 @@
-"""Reading the JSON bodies of requests. Whatever is wrong is refused (400) by name, value and what is allowed.
+"""Reading the JSON bodies of requests. Errors are refused (400) with name, value and allowed values.
 
-A body is read when its sender's login and permissions are known. While it arrives it counts as unfinished work, see
+A body is read after login and permissions of its sender are checked. While it arrives it counts as unfinished work, see
 :mod:`annulet.broker.unfinished`.
 """
 
@@ -26,22 +26,25 @@ if TYPE_CHECKING:
     from annulet.core.message import PropertyValue
 
 BODY_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Of a body that may have a list of integers: enough for the 100,000 ids one selection may name."""
+"""Largest body that may contain a list of integers: enough for the 100,000 ids one selection may name."""
 
 MEMBERS_BYTES_MAX: Final = 64 * 1024
-"""Of all members but lists of integers, and of any other body. 4 MiB of empty lists held the event loop for 2 s."""
+"""Limit of all members except lists of integers, and of any other body.
+
+4 MiB of empty lists blocked the event loop for 2 s.
+"""
 
 PART_BYTES: Final = 64 * 1024
-"""Of a body that comes in small chunks so many are kept together: an object for each would take far more memory."""
+"""Bytes of small chunks of a body that are kept together: an object for each chunk would take far more memory."""
 
 INTEGERS_MAX: Final = 100_000
-"""Integers of a list: what one selection may name."""
+"""Integers of a list: the ids of one selection."""
 
 PROTOCOL: Final = "HTTP"
-"""What the metrics of limits call it."""
+"""Its name in the metrics of limits."""
 
 LIMIT_BODY: Final = "http_body_bytes_max"
-"""What they call either bound of bodies."""
+"""The name of both bounds of bodies there."""
 
 TEXT: Final = "a text"
 INTEGER: Final = "an integer"
@@ -53,19 +56,22 @@ TYPES: Final[dict[str, type]] = {TEXT: str, INTEGER: int, SWITCH: bool, INTEGERS
 
 
 class ArrivingBody:
-    """The octets of one request's body that have come, counted with the unfinished work of all connections."""
+    """The received octets of one request's body, counted with the unfinished work of all connections."""
 
     def __init__(self, broker: Broker, name: str, most: int) -> None:
         self.name = name
-        self._parts: list[bytes] = []  # a buffer that grows would be copied again and again, and leave holes
-        self._last = bytearray()  # what is too short for a part of its own
+        self._parts: list[bytes] = []  # a growing buffer would be copied repeatedly, and leave holes
+        self._last = bytearray()  # octets too few for a separate part
         self._size = 0
         self._broker = broker
         self._most = most
         self._refusal = ""
 
     def add(self, chunk: bytes) -> None:
-        """Take what came. Raises :class:`ResourceError`: 413 for too much, 503 when it was refused meanwhile."""
+        """Add received octets.
+
+        Raises :class:`ResourceError`: 413 for too many, 503 if the body was refused in the meantime.
+        """
         if not self._refusal:
             self._last += chunk
             if len(self._last) >= PART_BYTES:
@@ -80,7 +86,7 @@ class ArrivingBody:
             raise ResourceError(503, self._refusal)
 
     def whole(self) -> bytes:
-        """Return all that came. The parts are let go of."""
+        """Return all received octets and release the parts."""
         octets = b"".join([*self._parts, self._last])
         self._clear()
         return octets
@@ -90,17 +96,20 @@ class ArrivingBody:
         self._last = bytearray()
 
     def end(self) -> None:
-        """All of it has come, or no more will."""
+        """The body is complete, or no more of it follows."""
         self._broker.unfinished.forget(self)
 
-    # ------------------------------------------------------------------ as the account of unfinished work sees it
+    # ------------------------------------------------------------------ interface of the account of unfinished work
 
     def unfinished_bytes(self) -> int:
         """Return how many octets are kept."""
         return self._size
 
     def refuse_unfinished(self, text: str) -> None:
-        """Let go of what came. Its sender is told with the next octets, or cut when these take too long."""
+        """Release the received octets.
+
+        The sender gets an error with the next octets, or is disconnected if these take too long.
+        """
         self._broker.admission.note_limits(PROTOCOL, {LIMIT_UNFINISHED: 1})
         self._refusal = text
         self._clear()
@@ -108,7 +117,8 @@ class ArrivingBody:
 
 
 async def read_fields(request: Request, known: Mapping[str, str]) -> dict[str, Any]:
-    """Return the members of the body, an object; ``known`` has what each may be. No body is an object without members.
+    """Return the members of the body, an object; ``known`` has the allowed types of each. No body is an object without
+    members.
 
     Refuses unknown members and those of another kind (400), and bodies beyond :data:`BODY_BYTES_MAX` with a list of
     integers, beyond :data:`MEMBERS_BYTES_MAX` without one (413).
@@ -185,7 +195,7 @@ def _integers(name: str, raw: msgspec.Raw) -> list[int]:
 
 
 def required(members: Mapping[str, Any], name: str, kind: str) -> Any:
-    """Return a member that has to be there; 400 when it is not."""
+    """Return a required member; 400 if it is missing."""
     if name not in members:
         raise ResourceError(400, f"field {name!r} is missing; give {kind}")
     return members[name]

@@ -1,4 +1,4 @@
-"""Every bound by name: what ``annulet_bound`` of ``GET /metrics`` says, to set other figures against."""
+"""Every bound by name: the values of ``annulet_bound`` in ``GET /metrics``, for comparison with other figures."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from annulet.broker.limits import Limits
 
 LISTED_QUEUES_MAX: Final = 1000
-"""Queues with series of their own: about 15 000 lines, which a scrape every 15 s can afford."""
+"""Queues with their own series: about 15 000 lines, which a scrape every 15 s can afford."""
 
 
 def bounds(broker: Broker) -> dict[str, float]:
@@ -151,7 +151,7 @@ def _bounds_of_groups() -> dict[str, float]:
 
 
 def _bounds_of_times(broker: Broker) -> dict[str, float]:
-    """Return how long a connection's beginning, silence and end may last, and what its end may take."""
+    """Return the limits of a connection's start, silence and end."""
     return {
         "heartbeat_seconds": broker.configuration.heartbeat,
         "handshake_timeout_seconds": broker.configuration.handshake_timeout,
@@ -162,7 +162,7 @@ def _bounds_of_times(broker: Broker) -> dict[str, float]:
 
 
 def _bounds_of_input() -> dict[str, float]:
-    """Return how much of what peers send is handled in one turn."""
+    """Return how much input of peers is processed in one turn."""
     return {
         "input_bytes_per_turn": INPUT_BYTES_MAX,
         "input_bytes_per_turn_first": INPUT_BYTES_FIRST,
@@ -175,7 +175,7 @@ def _bounds_of_input() -> dict[str, float]:
 
 
 def _bounds_of_memory(broker: Broker) -> dict[str, float]:
-    """Return what the memory limit is divided into."""
+    """Return the parts of the memory limit."""
     return {
         "memory_limit_bytes": broker.configuration.memory_limit_bytes,
         "body_budget_bytes": broker.configuration.body_budget_bytes,
@@ -185,7 +185,7 @@ def _bounds_of_memory(broker: Broker) -> dict[str, float]:
 
 
 def _bounds_of_a_tick() -> dict[str, float]:
-    """Return what the pager's tick looks at, at most, to find defects."""
+    """Return the limits of the pager's checks for defects per tick."""
     return {
         "recounted_waiting_max": RECOUNTED_WAITING_MAX,
         "recounted_returned_max": RECOUNTED_RETURNED_MAX,

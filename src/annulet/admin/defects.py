@@ -1,4 +1,4 @@
-"""The outermost part of the application: what a request makes the broker raise ends that request and nothing else."""
+"""The outermost part of the application: an exception of a request ends only that request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ logger = structlog.get_logger(__name__)
 class DefectBoundary:
     """Runs an application. Its exceptions are defects of ours that any peer may cause: one limited line each.
 
-    A peer that is gone is none: that is how connections end.
+    A lost peer is not a defect: connections end that way.
     """
 
     def __init__(self, application: ASGIApp, log: LimitedLog) -> None:

@@ -27,8 +27,8 @@ async def live(request: Request) -> Response:
 async def ready(request: Request) -> Response:
     """200 when clients may connect, 503 with the reason when not.
 
-    ``alarms`` names what holds publishers back, ``warnings`` says what an operator should look at; with one of these
-    the status is ``degraded``.
+    ``alarms`` lists the reasons why publishers are blocked, ``warnings`` the problems an operator should check; with
+    one of these the status is ``degraded``.
     """
     broker = broker_of(request)
     reason = unready_reason(broker)
@@ -54,7 +54,7 @@ def unready_reason(broker: Broker) -> str:
 
 
 def alarms(broker: Broker) -> list[str]:
-    """Return what holds publishers back at the moment: ``memory``, ``disk``, ``spill``."""
+    """Return the present reasons for blocking publishers: ``memory``, ``disk``, ``spill``."""
     found = ["memory"] if broker.memory_blocked else []
     if broker.log.statistics().disk_full:
         found.append("disk")
@@ -64,7 +64,7 @@ def alarms(broker: Broker) -> list[str]:
 
 
 def warnings(broker: Broker) -> list[str]:
-    """Say what is wrong although everything works: damage on the disk, notes that cannot be written down."""
+    """Describe problems although everything works: damage on the disk, a history that cannot be written."""
     found = []
     log = broker.log.statistics()
     if broker.orphans:

@@ -1,4 +1,5 @@
-"""What a virtual host counts beside its queues: dead letters, duplicate ids, addresses with limits, held publishers."""
+"""Figures of a virtual host beside its queues: dead letters, duplicate ids, addresses with limits, blocked
+publishers."""
 
 from __future__ import annotations
 

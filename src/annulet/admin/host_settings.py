@@ -1,6 +1,6 @@
 """``/api/v1/address-settings/{vhost}/{pattern}`` and ``/api/v1/policies/{vhost}/{name}``: settings of many queues.
 
-Everybody who may use the API reads them for the virtual hosts he sees; an administrator sets them. They hold at once.
+All users of the API can read them for their visible virtual hosts; administrators set them. They take effect at once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ADMINISTRATORS: Final = frozenset({ADMINISTRATOR})
 async def address_settings(request: Request) -> Response:
     """Answer for one pattern, or for all of a virtual host, the most specific first.
 
-    ``address`` asks what holds for an address: each setting with its value and where that is from.
+    ``address`` returns the effective settings of an address: each with its value and source.
     """
     host, user, pattern = await _chosen(request, "PATTERN", ("address",))
     broker = broker_of(request)
@@ -77,7 +77,7 @@ async def policies(request: Request) -> Response:
 
 
 async def _chosen(request: Request, what: str, known: tuple[str, ...]) -> tuple[VirtualHost, User, str]:
-    """Return virtual host, user, and the pattern or name, empty for all; who changes something is an administrator."""
+    """Return virtual host, user, and the pattern or name, empty for all; changes require an administrator."""
     reading = request.method in {"GET", "HEAD"}
     user = await (require_user(request) if reading else require_writer(request, ADMINISTRATORS))
     segments = path_segments(request)

@@ -1,8 +1,8 @@
 """HTTP connections are bounded: in number, in the time a request takes to arrive and an answer to be read.
 
-uvicorn bounds requests, but holds a socket that says nothing, or half a request, for ever. Enough of them would take
-every file descriptor, and a broker that cannot open the next segment of its log ends. Whatever a request makes a parser
-raise ends its own connection and nothing else: its slot comes back with its socket.
+uvicorn bounds requests, but keeps a socket that sends nothing, or half a request, without limit. Enough of them would
+use up all file descriptors, and a broker that cannot open the next segment of its log ends. An exception of a parser
+ends only its own connection: its slot is released with its socket.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ PARSER: Final = "conn"
 
 
 class HttpParser(h11.Connection):
-    """h11's connection, whose errors hold no frames: one that raises itself anew is held by the frame that does."""
+    """h11's connection with errors that reference no frames: an error that is raised again is referenced by the raising
+    frame."""
 
     def next_event(self) -> Any:
         """Return the next event. Raises h11.RemoteProtocolError."""
@@ -98,7 +99,7 @@ class BoundedHttpProtocol(H11Protocol):
             self._input.received(data)
 
     def pause_writing(self) -> None:
-        """The socket takes no more of an answer: not for ever."""
+        """The socket accepts no more of an answer: bound the wait."""
         super().pause_writing()
         if self._answer_timer is None:
             self._answer_timer = self.loop.call_later(ANSWER_SECONDS, self._expired, ANSWER_SECONDS)
@@ -113,7 +114,7 @@ class BoundedHttpProtocol(H11Protocol):
     # ------------------------------------------------------------------ requests
 
     def _take(self, piece: bytes) -> None:
-        """Parse a piece. What it raises is the peer's doing, or a defect: either ends this connection only."""
+        """Parse a piece. Its exceptions are caused by the peer, or defects: either ends this connection only."""
         try:
             super().data_received(piece)
         except Exception as error:  # noqa: BLE001 - as said above
@@ -123,7 +124,7 @@ class BoundedHttpProtocol(H11Protocol):
         self._watch_request()
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
-        """From here on it is a WebSocket: whatever happens to it is told to its own protocol, with the slot.
+        """From here on it is a WebSocket: later events are passed to its own protocol, with the slot.
 
         uvicorn hands the socket over last, so that a hand-shake that cannot be parsed would never end.
         """
@@ -147,7 +148,7 @@ class BoundedHttpProtocol(H11Protocol):
         protocol.shake_hands(b"".join([*head, b"\r\n"]))
 
     def send_400_response(self, text: str) -> None:
-        """Answer what cannot be parsed. Within or behind the last answer of a connection there is no room for one."""
+        """Answer unparsable input. During or after the last answer of a connection no other answer is possible."""
         if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
             super().send_400_response(text)
         elif not self.transport.is_closing():
@@ -220,5 +221,5 @@ class BoundedHttpProtocol(H11Protocol):
 
 
 def protocol_of(front: HttpFront) -> type[asyncio.Protocol]:
-    """Return what makes the protocol of each connection, for ``uvicorn.Config(http=...)``."""
+    """Return the factory of the protocol of each connection, for ``uvicorn.Config(http=...)``."""
     return cast("type[asyncio.Protocol]", partial(BoundedHttpProtocol, front))

@@ -1,4 +1,5 @@
-"""What all connections of the HTTP listeners share, and their log: lines that any stranger can cause are few."""
+"""The shared state of all connections of the HTTP listeners, and their log, where lines caused by strangers are
+limited."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from annulet.broker.broker import Broker
 
 REASON_CHARACTERS_MAX: Final = 200
-"""Of a text of uvicorn, so many are logged."""
+"""Characters of a text of uvicorn that are logged."""
 
 
 class HttpFront:
@@ -31,7 +32,7 @@ class HttpFront:
 
 
 class LibraryLog:
-    """What uvicorn takes for its logger, without its information.
+    """The logger given to uvicorn, without its information lines.
 
     Of its warnings and errors a peer causes as many as it likes, so they are limited.
     """
@@ -42,7 +43,7 @@ class LibraryLog:
         self._log = log
 
     def log(self, level: int, text: str, *values: object) -> None:
-        """Leave out what is below a warning."""
+        """Leave out everything below a warning."""
         if level >= self.level:
             self.warning(text, *values)
 
@@ -61,5 +62,5 @@ class LibraryLog:
         self._log.defect("defect while answering over http", error, reason=shown)
 
     def exception(self, text: str, *values: object) -> None:
-        """Log the exception that is being handled."""
+        """Log the exception being handled."""
         self.error(text, *values, exc_info=sys.exception())

@@ -1,8 +1,8 @@
 """How many HTTP connections there may be, and which one gives way when there are too many.
 
-A connection takes a slot when it is accepted and keeps it until its socket is gone, or until it has become a WebSocket
-that is counted as such. Peers that send or read slowly may not keep others out, a supervisor's health check least of
-all: a new connection takes the slot of one whose peer the broker waits for.
+A connection takes a slot when it is accepted and keeps it until its socket is closed, or until it has become a
+WebSocket that is counted as such. Slow peers must not lock out others, in particular a supervisor's health check: a new
+connection takes the slot of one for whose peer the broker is waiting.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class HttpSlots:
     def _longest_waiting(self) -> HttpSlot | None:
         """Return the connection whose peer was waited for longest, of the address that has most connections.
 
-        One address can so only take slots of its own from itself.
+        So one address can only take slots from itself.
         """
         found: HttpSlot | None = None
         most, since = 0, 0.0

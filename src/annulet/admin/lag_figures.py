@@ -1,4 +1,5 @@
-"""What shows whether consumers and Spark queries keep up: how long the oldest message waits, and what leases hold."""
+"""Figures that show whether consumers and Spark queries keep up: the wait of the oldest message, and leased
+messages."""
 
 from __future__ import annotations
 
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
     from annulet.broker.leased import LeaseSum
 
 SLICE: Final = 250
-"""Queues looked at before other tasks get a turn: below 1 ms, where no record has to be read."""
+"""Queues processed before other tasks get a turn: below 1 ms, if no record has to be read."""
 
 LABELS: Final = ("vhost", "queue")
 
 
 @dataclasses.dataclass(slots=True)
 class LagFigures:
-    """What one scrape saw, by virtual host and queue."""
+    """The results of one scrape, by virtual host and queue."""
 
     at: int = 0  # when, milliseconds since 1970
     ages: dict[tuple[str, str], float] = dataclasses.field(default_factory=dict)  # seconds; those not known are missing
@@ -34,7 +35,7 @@ class LagFigures:
 
 
 async def lag_figures(broker: Broker, places: Sequence[tuple[str, str]]) -> LagFigures:
-    """Look at the queues of ``places`` (virtual host, name), and at all leases."""
+    """Measure the queues of ``places`` (virtual host, name), and all leases."""
     found = LagFigures(broker.clock(), leases=broker.leases.sums())
     for number, place in enumerate(places, 1):
         host = broker.hosts.get(place[0])

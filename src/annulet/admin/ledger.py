@@ -1,4 +1,4 @@
-"""``GET /api/v1/losses``: what queues dropped, newest first, from the loss ledgers of the virtual hosts.
+"""``GET /api/v1/losses``: messages dropped by queues, newest first, from the loss ledgers of the virtual hosts.
 
 ``GET /api/v1/losses/counts`` counts the same by queue and reason.
 """
@@ -60,7 +60,7 @@ async def list_losses(request: Request) -> Response:
 async def count_losses_by_queue(request: Request) -> Response:
     """A page of counts by virtual host, queue and reason, the largest first. Filters as for the losses themselves.
 
-    Counted are the records the ledgers hold; what is ``forgotten`` is in the queues' own counters only.
+    Counts the records in the ledgers; ``forgotten`` ones are in the queues' own counters only.
     """
     user = await require_user(request)
     parameters = read_parameters(request, (*PAGE_PARAMETERS, *FILTERS))
@@ -95,7 +95,7 @@ def _readable(host: VirtualHost, access: Access, records: Iterator[LossRecord]) 
 
 
 def _query(hosts: list[VirtualHost], parameters: dict[str, str]) -> Iterator[tuple[VirtualHost, Iterator[LossRecord]]]:
-    """Yield what the filters find in each virtual host. Bad filters are refused before the first."""
+    """Yield the matching records of each virtual host. Bad filters are refused before the first."""
     reason = _read_reason(parameters.get("reason"))
     since, until = read_integer(parameters, "since", 0, 0), read_integer(parameters, "until", INTEGER_MAX, 0)
     for host in hosts:
@@ -115,7 +115,7 @@ def _query(hosts: list[VirtualHost], parameters: dict[str, str]) -> Iterator[tup
 def _read_reason(text: str | None) -> RemovalReason | None:
     if text is None:
         return None
-    known = {reason.value: reason for reason in (*LOSSES, RemovalReason.DEAD_LETTERED)}  # dead letters nobody got
+    known = {reason.value: reason for reason in (*LOSSES, RemovalReason.DEAD_LETTERED)}  # no queue got it
     if text not in known:
         raise ResourceError(400, f"query parameter reason={text!r} is no loss{nearest_name(text, known)}")
     return known[text]

@@ -1,9 +1,9 @@
 """Which HTTP requests and WebSockets were made on this machine, and whose pages may use the broker.
 
-A loopback address alone does not say so: a proxy on this machine has one too, and any site can give a name of its own
-the address 127.0.0.1 (DNS rebinding), so that a browser here takes the broker for a part of that site. Therefore the
-name that the request gives the broker (``Host``) has to be one of this machine's own as well. Names are compared whole,
-and addresses are parsed: ``127.example`` is a name, not an address.
+A loopback address alone is no proof: a proxy on this machine has one too, and any site can point a name to 127.0.0.1
+(DNS rebinding), so that a browser here treats the broker as a part of that site. Therefore the name of the broker in
+the request (``Host``) has to be a name of this machine as well. Names are compared whole, and addresses are parsed:
+``127.example`` is a name, not an address.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def host_name(authority: str) -> str:
 
 
 def origin_authority(origin: str) -> str:
-    """Return what an ``Origin`` has behind its scheme (RFC 6454 §7); empty for ``null`` and no origin."""
+    """Return the part of an ``Origin`` behind its scheme (RFC 6454 §7); empty for ``null`` and no origin."""
     scheme, separator, authority = origin.partition("://")
     return authority.lower() if separator and scheme.isalpha() and host_name(authority) else ""
 
 
 @cache
 def machine_name() -> str:
-    """Return what the system calls this machine."""
+    """Return the system's names of this machine."""
     return socket.gethostname().lower()
 
 
@@ -84,7 +84,7 @@ def is_local(connection: HTTPConnection) -> bool:
 
 
 def peer_address(connection: HTTPConnection) -> str:
-    """Return the peer's address as connections know it; of a request that is not local it is none of loopback."""
+    """Return the peer's address as for connections; for a request that is not local it is never a loopback address."""
     client = connection.client
     if client is None:
         return ""
@@ -98,8 +98,8 @@ def peer_address(connection: HTTPConnection) -> str:
 def refused_origin(connection: HTTPConnection, allowed: tuple[str, ...] = ()) -> str:
     """Return the ``Origin`` of a page that may not use the broker; empty when it may, and for programs.
 
-    Browsers send it (RFC 6454). Pages may that come from this machine, from the same host and port as the broker where
-    the peer is another machine, or from an ``allowed`` origin.
+    Browsers send it (RFC 6454). Allowed are pages of this machine, of the same host and port as the broker if the peer
+    is another machine, or of an ``allowed`` origin.
     """
     origin = connection.headers.get("origin")
     if origin is None or origin in allowed:

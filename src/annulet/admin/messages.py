@@ -1,4 +1,4 @@
-"""``GET /api/v1/queues/{vhost}/{name}/messages``: what is in a queue, without taking it."""
+"""``GET /api/v1/queues/{vhost}/{name}/messages``: the messages in a queue, without removing them."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ LIMIT: Final = 50
 LIMIT_MAX: Final = 500
 
 BODY_BYTES_MAX: Final = 4096
-"""Of each body, at most: 2 MiB in all. Whoever wants bodies consumes or browses."""
+"""Most bytes of each body: 2 MiB in all. To get bodies, consume or browse."""
 
 SLICE: Final = 200
-"""Messages looked at before other tasks get a turn."""
+"""Messages examined before other tasks get a turn."""
 
 LOOKS_MAX: Final = 100_000
 """Messages a selector is tried on, a second or so; then the answer is not complete."""
@@ -50,9 +50,9 @@ STATES: Final = {STATE_NAMES[state]: state for state in (PENDING, SCHEDULED, DEL
 async def list_messages(request: Request) -> Response:
     """The first messages: pending in order of dispatch, then scheduled by time, then in delivery by id.
 
-    Parameters: ``selector``, ``state``, ``limit`` (1 to 500), ``body_bytes`` (the first so many of each body, 0 to
-    4096, in base64; where the disk does not give it ``body`` is null and ``body_unavailable`` says why). ``complete``
-    is false when there may be more. Needs permission to read the queue.
+    Parameters: ``selector``, ``state``, ``limit`` (1 to 500), ``body_bytes`` (number of leading bytes of each body, 0
+    to 4096, in base64; if it cannot be read ``body`` is null and ``body_unavailable`` has the reason). ``complete`` is
+    false when there may be more. Needs permission to read the queue.
     """
     user = await require_user(request)
     parameters = read_parameters(request, ("selector", "state", "limit", "body_bytes"))
@@ -85,14 +85,14 @@ async def list_messages(request: Request) -> Response:
 class Sample:
     """Describes the first messages of a queue that a selection means, in slices. Call :meth:`step` until it is true.
 
-    A message is described when it is met, as it is then; nothing of what was looked at stays in memory.
+    A message is described when it is reached, in its present state; examined messages are not kept in memory.
     """
 
     def __init__(self, queue: Queue, selection: Selection, state: int | None, limit: int, body_bytes: int = 0) -> None:
         self.items: list[dict[str, Any]] = []
         self.looked = 0
         self.unreadable = 0  # messages whose records are damaged, or whose properties the selector could not read
-        self.complete = False  # all there was has been looked at
+        self.complete = False  # all messages have been examined
         self.waits = 0  # times in a row that the disk did not give the next messages
         self._selection = selection
         self._limit = limit
@@ -109,7 +109,7 @@ class Sample:
         self._shown: set[int] = set()
 
     def step(self, now: int) -> bool:
-        """Look at one slice. Returns whether the sample is taken; what the disk refuses ends it."""
+        """Examine one slice. Returns whether the sample is complete; a refusing disk ends it."""
         if not self._scan.prepare(SLICE):
             self.waits += self._scan.waiting
             return self.waits > WAITS_MAX
@@ -134,7 +134,7 @@ class Sample:
         return False
 
     def release(self) -> None:
-        """Look no further and hold nothing of the queue, whose messages may leave memory; what was taken stays."""
+        """Stop and release the references to the queue, whose messages may leave memory; the sample stays."""
         self._scan.release()
 
     def _judge(self, entry: QueueEntry) -> bool:

@@ -1,7 +1,7 @@
 """``GET /metrics``: Prometheus text from a registry of this broker's own.
 
-Gathering looks at the queues in slices; rendering runs in a thread. Of very many queues only the first are listed one
-by one; the totals cover all, and a metric says how many were left out.
+Gathering reads the queues in slices; rendering runs in a thread. Of very many queues only the first are listed
+individually; the totals cover all, and a metric counts the omitted ones.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 RESIDENCE_SLICE: Final = 20
-"""Large queues whose bodies are looked at before other tasks get a turn: about 2 ms."""
+"""Large queues whose bodies are examined before other tasks get a turn: about 2 ms."""
 
 QUEUE_LABELS: Final = ("vhost", "queue")
 
@@ -86,7 +86,7 @@ QUEUE_COUNTERS: Final = (
 
 @dataclasses.dataclass(slots=True)
 class Snapshot:
-    """What one scrape saw. Made on the event loop, read by the rendering thread, never changed in between."""
+    """The results of one scrape. Made on the event loop, read by the rendering thread, never changed in between."""
 
     listed: list[tuple[str, QueueStatistics]] = dataclasses.field(default_factory=list)
     hosts_omitted: int = 0  # virtual hosts that the user does not see
@@ -97,7 +97,7 @@ class Snapshot:
     unaccounted: Counter[str] = dataclasses.field(default_factory=Counter)  # by virtual host
     figures: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)  # by virtual host and name
     ledgers: list[tuple[str, int, int, int]] = dataclasses.field(default_factory=list)  # held, total, forgotten
-    protocols: Counter[str] = dataclasses.field(default_factory=Counter)  # open connections by what they speak
+    protocols: Counter[str] = dataclasses.field(default_factory=Counter)  # open connections by protocol
     gauges: dict[str, tuple[str, float]] = dataclasses.field(default_factory=dict)  # name -> help, value
     counters: dict[str, tuple[str, float]] = dataclasses.field(default_factory=dict)
     residence: Residence = dataclasses.field(default_factory=Residence)
@@ -107,7 +107,7 @@ class Snapshot:
     protocol_errors: Counter[tuple[str, str]] = dataclasses.field(default_factory=Counter)  # by protocol and code
     limit_hits: Counter[tuple[str, str]] = dataclasses.field(default_factory=Counter)  # by protocol and limit
     lags: LagFigures = dataclasses.field(default_factory=LagFigures)
-    stalls: list[int] = dataclasses.field(default_factory=list)  # looks at the loop, by class of lateness
+    stalls: list[int] = dataclasses.field(default_factory=list)  # samples of the loop, by class of lateness
     stalled_seconds: float = 0.0  # their sum
     held: list[int] = dataclasses.field(default_factory=list)  # the same without waits for a processor
     held_seconds: float = 0.0
@@ -127,7 +127,7 @@ async def metrics(request: Request) -> Response:
 
 
 async def gather(broker: Broker, hosts: list[VirtualHost] | None = None) -> Snapshot:
-    """Look at everything, queues in slices; of virtual hosts only at ``hosts``, all unless given."""
+    """Gather everything, queues in slices; of virtual hosts only ``hosts``, all unless given."""
     snapshot = Snapshot()
     hosts = list(broker.hosts.values()) if hosts is None else hosts
     snapshot.hosts_omitted = len(broker.hosts) - len(hosts)
@@ -135,7 +135,7 @@ async def gather(broker: Broker, hosts: list[VirtualHost] | None = None) -> Snap
         snapshot.queues[host.name] = snapshot.reply_queues[host.name] = 0
         snapshot.unaccounted[host.name] = 0
     async for host_name, statistics in survey(hosts):
-        if is_reply_name(statistics.name):  # one for each client that asks, with a name that others may not see
+        if is_reply_name(statistics.name):  # one for each requesting client, with a name that others must not see
             snapshot.reply_queues[host_name] += 1
         else:
             if len(snapshot.listed) < LISTED_QUEUES_MAX:

@@ -78,9 +78,9 @@ TAKES: Final = {
 
 
 async def start_operation(request: Request) -> Response:
-    """Begin an operation on messages of the queue: 202 with its id; or answer what it would do (``preview``).
+    """Begin an operation on messages of the queue: 202 with its id; or return its expected effect (``preview``).
 
-    400 for what is wrong in the body, 409 for what the queue cannot do, or when too many operations are under way.
+    400 for errors in the body, 409 for a conflict with the queue, or when too many operations are running.
     """
     user = await require_writer(request)
     read_parameters(request, ())
@@ -114,7 +114,7 @@ async def list_operations(request: Request) -> Response:
 
 
 async def get_operation(request: Request) -> Response:
-    """One operation with its progress and a page of what it changed: pairs of the id and the new id, 0 for none."""
+    """One operation with its progress and a page of changed messages: pairs of the id and the new id, 0 for none."""
     user = await require_user(request)
     page = read_page(read_parameters(request, PAGE_PARAMETERS))
     host, queue = chosen_queue(request, user)
@@ -125,7 +125,7 @@ async def get_operation(request: Request) -> Response:
 
 
 async def cancel_operation(request: Request) -> Response:
-    """End an operation where it is; what it did stays done. One that has ended stays as it is."""
+    """Cancel an operation; its changes stay. A finished one is not affected."""
     user = await require_writer(request)
     read_parameters(request, ())
     host, queue = queue_to_configure(request, user)
@@ -135,28 +135,28 @@ async def cancel_operation(request: Request) -> Response:
 
 
 async def pause(request: Request) -> Response:
-    """Stop dispatch. ``changed`` says whether it was running."""
+    """Stop dispatch. ``changed`` tells whether it was running."""
     host, queue, user, _ = await _command(request, {})
     changed = pause_queue(host, queue, user=user.name, now=broker_of(request).clock())
     return json_response({"paused": queue.paused, "changed": changed})
 
 
 async def resume(request: Request) -> Response:
-    """End a pause. ``changed`` says whether the queue was paused."""
+    """End a pause. ``changed`` tells whether the queue was paused."""
     host, queue, user, _ = await _command(request, {})
     changed = resume_queue(host, queue, user=user.name, now=broker_of(request).clock())
     return json_response({"paused": queue.paused, "changed": changed})
 
 
 async def reset(request: Request) -> Response:
-    """End the assignment of one message group, ``group``, or of all. ``count`` says how many were assigned."""
+    """End the assignment of one message group, ``group``, or of all. ``count`` is the number of assigned ones."""
     host, queue, user, given = await _command(request, {"group": TEXT})
     count = reset_groups(host, queue, user=user.name, now=broker_of(request).clock(), name=given.get("group", ""))
     return json_response({"count": count})
 
 
 def describe_operation(number: int, operation: Operation) -> dict[str, Any]:
-    """Return an operation's JSON: what it is, who began it, how far it is."""
+    """Return an operation's JSON: its kind, user and progress."""
     action = operation.action
     return {
         "id": number,
@@ -170,7 +170,7 @@ def describe_operation(number: int, operation: Operation) -> dict[str, Any]:
     }
 
 
-# ------------------------------------------------------------------ what they share
+# ------------------------------------------------------------------ common parts
 
 
 async def _command(request: Request, fields: dict[str, str]) -> tuple[VirtualHost, Queue, User, dict[str, Any]]:
@@ -181,11 +181,11 @@ async def _command(request: Request, fields: dict[str, str]) -> tuple[VirtualHos
 
 
 def _require_permissions(access: Access, queue: Queue, name: str, given: dict[str, Any]) -> None:
-    """Require what the user would need to do the same as a client, beside to configure the queue."""
+    """Require the permissions for the same action as a client, in addition to ``configure`` on the queue."""
     if name in TRANSFERS:
         access.require("read", queue.name)
         access.require("write", given.get("destination", ""))
-    if name == "retry":  # each message says where it goes
+    if name == "retry":  # each message has its own destination
         access.require("write", *access.host.queues)
 
 

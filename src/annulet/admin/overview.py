@@ -1,4 +1,4 @@
-"""``GET /api/v1/overview``: what runs here, since when, and totals."""
+"""``GET /api/v1/overview``: version, start time, and totals."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def overview(request: Request) -> Response:
 
 
 def figures(broker: Broker, hosts: Iterable[VirtualHost]) -> dict[str, int]:
-    """Return the sums of what virtual hosts count beside their queues."""
+    """Return the sums of the figures of virtual hosts beside their queues."""
     sums: dict[str, int] = {}
     for host in hosts:
         for name, value in host_figures(host, broker.blocked[host.name]).items():

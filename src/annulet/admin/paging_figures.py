@@ -1,4 +1,4 @@
-"""What a broker tells of paging: counters and gauges by name, each with its help. O(queues that page)."""
+"""The figures of paging: counters and gauges by name, each with its help. O(queues that page)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def paging_counters(broker: Broker) -> dict[str, tuple[str, float]]:
 
 
 def paging_gauges(broker: Broker) -> dict[str, tuple[str, float]]:
-    """Return what is in memory, on disk and spilled now, each with its help; all 0 where nothing pages."""
+    """Return the present amounts in memory, on disk and spilled, each with its help; all 0 if nothing pages."""
     return {**_body_gauges(broker), **_spill_gauges(broker)}
 
 

@@ -1,4 +1,4 @@
-"""Reading requests: path segments, query parameters and pages. Whatever is wrong is refused by name."""
+"""Reading requests: path segments, query parameters and pages. Errors are refused by name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAGE_SIZE: Final = 100
 """Entries of a page when the request does not say."""
 
 PAGE_SIZE_MAX: Final = 500
-"""Entries of a page at most: RabbitMQ's bound too. Building one holds the event loop for less than 10 ms."""
+"""Entries of a page at most: RabbitMQ's bound too. Building one blocks the event loop for less than 10 ms."""
 
 INTEGER_MAX: Final = (1 << 63) - 1
 

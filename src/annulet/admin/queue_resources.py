@@ -32,13 +32,13 @@ RESOURCES: Final[dict[str, dict[str, Handler]]] = {
     "resume": {"POST": operations.resume},
     "reset-groups": {"POST": operations.reset},
 }
-"""By what follows the queue's name in the path, and by method."""
+"""By the path after the queue's name, and by method."""
 
 METHODS: Final = ("GET", "POST", "PATCH", "DELETE")
 
 
 async def answer(request: Request) -> Response:
-    """Hand a request to its resource; 404 for a path that is none, 405 for a method it does not have."""
+    """Pass a request to its resource; 404 for an unknown path, 405 for a method it does not have."""
     segments = path_segments(request)
     resource = _resource(segments)
     handlers = RESOURCES[resource]

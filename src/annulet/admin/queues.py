@@ -44,7 +44,7 @@ LOSS_NAMES: Final = tuple(sorted(reason.value for reason in LOSSES))
 async def list_queues(request: Request) -> Response:
     """A page of queues by virtual host and name. ``vhost`` chooses one host, ``name`` a part of the name.
 
-    Reply queues of direct reply-to are in no list: to know the name of one is to answer in place of the server.
+    Reply queues of direct reply-to are in no list: with the name of one, others could answer in place of the server.
     """
     user = await require_user(request)
     parameters = read_parameters(request, (*PAGE_PARAMETERS, "vhost", "name"))
@@ -97,7 +97,7 @@ async def get_queue(request: Request) -> Response:
 
 
 async def change_queue(request: Request) -> Response:
-    """Change ``settings`` of a live queue, by the names of its arguments; what cannot change is refused (400).
+    """Change ``settings`` of an existing queue, by the names of its arguments; unchangeable ones are refused (400).
 
     Answers with the queue, and with ``durable_change``: whether the change outlives the broker.
     """
@@ -146,7 +146,7 @@ def chosen_queue(request: Request, user: User) -> tuple[VirtualHost, Queue]:
 
 
 def describe_queue(host: VirtualHost, queue: Queue) -> dict[str, Any]:
-    """Return a queue's JSON: what it is and where its settings came from, RabbitMQ's four counts, all our counters."""
+    """Return a queue's JSON: its properties, settings and their sources, RabbitMQ's four counts, all our counters."""
     statistics = queue.statistics()
     return {
         "vhost": host.name,

@@ -1,7 +1,7 @@
 """Writes metrics down in a thread without holding the event loop: it leaves the interpreter lock to it again and again.
 
-A thread that computes gives the lock away when it is asked for it for 5 ms, and the loop has to ask after each call of
-the system. Where a thousand queues have series of their own a turn with ten such calls took 50 ms.
+A computing thread releases the interpreter lock only after 5 ms of a request for it, and the loop has to request it
+after each system call. With a thousand queues with their own series a turn with ten such calls took 50 ms.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PART: Final = 64
 """Samples made or written between two pauses: a quarter of a millisecond."""
 
 PAUSE_SECONDS: Final = 50e-6
-"""Long enough that a thread that waits for the lock gets it: asking for no time at all takes it right back."""
+"""Long enough for a waiting thread to get the lock: a pause of zero would take it back at once."""
 
 
 def in_parts(items: Iterable[T]) -> Iterator[T]:
@@ -33,7 +33,7 @@ def in_parts(items: Iterable[T]) -> Iterator[T]:
 
 
 class _SamplesInParts(list[Any]):
-    """What a family has, read with pauses."""
+    """The samples of a family, read with pauses."""
 
     def __iter__(self) -> Iterator[Any]:
         return in_parts(super().__iter__())
@@ -52,7 +52,7 @@ class _InParts(Collector):
 
 
 def render(collector: Collector) -> bytes:
-    """Return the text format of what a collector has. For a thread."""
+    """Return the text format of a collector's families. For a thread."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_InParts(collector))
     return generate_latest(registry)

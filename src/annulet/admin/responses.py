@@ -1,4 +1,4 @@
-"""JSON answers, and errors that say what to change."""
+"""JSON answers, and errors with remedies."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ STATUS_WORDS: Final = {
 
 
 CORE_STATUSES: Final = ((InvalidArgument, 400), (NotFound, 404), (AccessRefused, 403), (CatalogueError, 503))
-"""What errors of the core and the catalogue become; anything else the core refuses is a conflict with what there is."""
+"""The status of errors of the core and the catalogue; other refusals of the core are conflicts with existing
+objects."""
 
 CONFLICT: Final = 409
 
@@ -48,7 +49,7 @@ class ResourceError(Exception):
 
 
 def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Encode anything msgspec knows: dictionaries, lists, structs, dataclasses."""
+    """Encode any type that msgspec supports: dictionaries, lists, structs, dataclasses."""
     return Response(msgspec.json.encode(content), status, headers, media_type=JSON)
 
 
@@ -61,7 +62,7 @@ async def answer_resource_error(_request: Request, error: Exception) -> Response
 
 
 async def answer_refusal(_request: Request, error: Exception) -> Response:
-    """Exception handler of ``CoreError`` and ``CatalogueError``: their text says what to change."""
+    """Exception handler of ``CoreError`` and ``CatalogueError``: their text has the remedy."""
     status = next((status for kind, status in CORE_STATUSES if isinstance(error, kind)), CONFLICT)
     return json_response({"error": STATUS_WORDS[status], "reason": str(error)}, status)
 

@@ -34,7 +34,7 @@ ACCEPTED_MAX: Final = 128
 slots."""
 
 IDLE_SECONDS: Final = 30
-"""How long an idle keep-alive connection is held: two scrapes of the usual 15 s interval."""
+"""How long an idle keep-alive connection is kept: two scrapes of the usual 15 s interval."""
 
 DATE_SECONDS: Final = 1
 """How old the ``Date`` header of an answer may be: it has no finer unit."""
@@ -61,14 +61,14 @@ class _Server(uvicorn.Server):
         self.listening.set()
 
     def end(self) -> None:
-        """Have :meth:`serve` return soon, at once when nobody is connected."""
+        """Make :meth:`serve` return soon, at once if there are no connections."""
         self.should_exit = True
         self._ending.set()
 
     async def main_loop(self) -> None:
-        # uvicorn's own looks ten times a second whether it is to end, and each stop waits for that
+        # uvicorn's own loop checks ten times a second whether to end, and each stop waits for that
         while not await self.on_tick(0):  # renews the date header
-            with contextlib.suppress(TimeoutError):  # the usual case: it goes on
+            with contextlib.suppress(TimeoutError):  # the usual case: it continues
                 await asyncio.wait_for(self._ending.wait(), DATE_SECONDS)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -79,13 +79,13 @@ class _Server(uvicorn.Server):
             server.close()
         for listening in sockets or []:
             listening.close()
-        with contextlib.suppress(TimeoutError):  # somebody is in the middle of a TLS hand-shake
+        with contextlib.suppress(TimeoutError):  # a peer is in the middle of a TLS hand-shake
             async with asyncio.timeout(STOP_SECONDS):
                 for server in self.servers:
                     await server.wait_closed()
 
     def make_protocol(self) -> asyncio.Protocol:
-        """Return what serves one connection whose TLS hand-shake is done."""
+        """Return the protocol of a connection whose TLS hand-shake is done."""
         make: Any = self.config.http_protocol_class
         protocol: asyncio.Protocol = make(
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state
@@ -139,7 +139,7 @@ class AdminService:
             ws=web_socket_protocol_of(front),
             ws_max_size=WEB_SOCKET_MESSAGE_BYTES_MAX,
             ws_per_message_deflate=False,  # a small message could unpack to a large one
-            proxy_headers=False,  # the peer's address decides what it may do: nobody may claim another one
+            proxy_headers=False,  # the peer's address affects its rights, so it must not claim another one
             server_header=False,
             backlog=ACCEPTED_MAX,
             limit_concurrency=HTTP_CONNECTIONS_MAX + 2 * WEB_SOCKETS_MAX,  # each is a connection and a task

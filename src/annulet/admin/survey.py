@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from annulet.core.virtual_host import VirtualHost
 
 SLICE: Final = 250
-"""Queues looked at before other tasks get a turn: about 2 ms."""
+"""Queues processed before other tasks get a turn: about 2 ms."""
 
 
 async def survey(hosts: Iterable[VirtualHost]) -> AsyncIterator[tuple[str, QueueStatistics]]:
     """Yield virtual host and statistics of every queue.
 
-    Each queue's figures are of one moment, those of different queues are not. Queues that come or go meanwhile may be
-    left out.
+    Each queue's figures are from one instant, those of different queues are not. Queues created or deleted in the
+    meantime may be left out.
     """
     count = 0
     for host in list(hosts):

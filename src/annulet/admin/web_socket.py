@@ -1,8 +1,8 @@
 """STOMP over WebSocket (RFC 6455) on the HTTP port, for browsers: ``/ws`` and ``/stomp``.
 
 The frames are those of the STOMP port, read and written by the same engine under the same limits. A message of the
-WebSocket is a piece of the stream: frames may be split over several and several may come in one. Text and binary
-messages are taken; answers are of the kind that the client sent last, and binary where they are no UTF-8.
+WebSocket is a piece of the stream: frames may be split over several messages and several may be in one. Text and binary
+messages are accepted; answers are of the kind that the client sent last, and binary if they are not UTF-8.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ WEB_SOCKETS_MAX: Final = 256
 """WebSockets at a time. Programs use the STOMP port, which has its own limits."""
 
 WEB_SOCKET_MESSAGE_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Largest WebSocket message in bytes; larger STOMP frames come in several."""
+"""Largest WebSocket message in bytes; larger STOMP frames are split over several."""
 
 LIMIT_MESSAGE: Final = "web_socket_message_bytes_max"
-"""What the metrics call it."""
+"""Its name in the metrics."""
 
 WEB_SOCKET_STRANGERS_MAX: Final = 128
 """WebSockets of one address that are not logged in: half of all, so that one address leaves the others a half."""
@@ -57,7 +57,7 @@ ANY_ORIGIN: Final = "*"
 
 
 class WebSocketTransport:
-    """What a connection sees of a WebSocket: the methods of ``asyncio.Transport`` that it uses."""
+    """The WebSocket as a connection's transport: the methods of ``asyncio.Transport`` that it uses."""
 
     def __init__(self, web_socket: WebSocket, lower: Lower, protocol: StompConnection) -> None:
         self._web_socket = web_socket
@@ -67,7 +67,7 @@ class WebSocketTransport:
         self._output_size = 0
         self._high = 0
         self._writing_paused = False
-        self._wanted = asyncio.Event()  # there is something to send, or nothing more will come
+        self._wanted = asyncio.Event()  # there is output to send, or the end was reached
         self._closing = False
         self._binary = False
         self._tasks: list[asyncio.Task[None]] = []
@@ -104,11 +104,11 @@ class WebSocketTransport:
             self._protocol.pause_writing()
 
     def pause_reading(self) -> None:
-        """Take nothing more from the peer; it is held back by TCP."""
+        """Stop reading from the peer; TCP slows it down."""
         self._lower.held = True
 
     def resume_reading(self) -> None:
-        """Go on, in a later turn: what comes must not be served in the middle of what is."""
+        """Resume in a later turn: new input must not be served while other input is being served."""
         self._lower.held = False
         asyncio.get_running_loop().call_soon(self._lower.go_on)
 
@@ -117,7 +117,7 @@ class WebSocketTransport:
         return self._closing
 
     def close(self) -> None:
-        """Send what is queued, then close."""
+        """Send the queued output, then close."""
         self._closing = True
         self._wanted.set()
 
@@ -146,25 +146,25 @@ class WebSocketTransport:
             for ending in await asyncio.gather(*self._tasks, return_exceptions=True):
                 if isinstance(ending, Exception) and not self._is_end(ending):
                     _defects.defect("defect while serving a web socket", ending, peer=self._protocol.name)
-            self._tasks = []  # the frames of a task that was cancelled hold this object
+            self._tasks = []  # the frames of a cancelled task reference this object
 
     def _is_end(self, error: Exception) -> bool:
-        """Say whether it only tells that the peer is gone, or has closed while something was on its way to it."""
+        """Return whether it only reports a lost peer, or a close while output was in transit."""
         if isinstance(error, WebSocketDisconnect | OSError):
             return True
         return isinstance(error, RuntimeError) and self._lower.transport.is_closing()
 
     async def finish(self) -> None:
-        """Close what is still open, without waiting for a peer that reads nothing."""
+        """Close the connection if it is open, without waiting for a peer that does not read."""
         cut = asyncio.get_running_loop().call_later(CLOSE_GRACE_SECONDS, self._lower.transport.abort)
         if self._web_socket.application_state is WebSocketState.CONNECTED:
-            with contextlib.suppress(RuntimeError, WebSocketDisconnect):  # closed by the peer meanwhile
+            with contextlib.suppress(RuntimeError, WebSocketDisconnect):  # closed by the peer in the meantime
                 await self._web_socket.close()
         if self._lower.transport.get_write_buffer_size() == 0:
             cut.cancel()
 
     async def _read(self) -> None:
-        """Wait for the end: what messages carry comes to :meth:`_receive`."""
+        """Wait for the end: the contents of messages are passed to :meth:`_receive`."""
         while (await self._web_socket.receive())["type"] != "websocket.disconnect":
             logger.debug("message beside the lower half", peer=self._protocol.name)
         if self._lower.message_too_large:
@@ -201,7 +201,7 @@ class WebSocketTransport:
         if not self._binary:
             try:
                 text = data.decode()
-            except UnicodeDecodeError:  # a body that is no text: RFC 6455 §5.6 allows it in binary messages only
+            except UnicodeDecodeError:  # a body that is not a text: RFC 6455 §5.6 allows it in binary messages only
                 logger.debug("binary message to a text client", peer=self._protocol.name)
             else:
                 await self._web_socket.send_text(text)
@@ -233,7 +233,7 @@ async def serve(web_socket: WebSocket) -> None:
         await web_socket.accept(subprotocol=next((name for name in SUBPROTOCOLS if name in offered), None))
         connection.connection_made(cast("asyncio.Transport", transport))
         await transport.run()
-    except WebSocketDisconnect:  # the peer is gone, which is how every connection ends
+    except WebSocketDisconnect:  # the peer has closed, as at the end of every connection
         logger.debug("web socket gone", peer=connection.name)
     finally:
         try:

@@ -1,12 +1,12 @@
 """The lower half of WebSockets with bounds that uvicorn's lacks.
 
-uvicorn answers every ping, of a peer that reads nothing too, waits for such a peer for ever when it closes, and takes
-the silence of one that we do not read for death. It parses a read of thousands of tiny frames at once. A hand-shake
-that it cannot parse takes a place among its connections for ever. And an application sees no socket: nothing could be
-cut.
+uvicorn answers every ping, even of a peer that does not read, waits for such a peer without limit when it closes, and
+treats the silence of a peer that we do not read as death. It parses a read of thousands of tiny frames at once. A
+hand-shake that it cannot parse keeps a place among its connections permanently. And an application has no access to the
+socket, so it could not close it.
 
-What a message carries is handed on as it comes, before the message is whole, in the turn that parsed it: see
-:mod:`annulet.broker.input_turns`.
+The contents of a message are passed on as they arrive, before the message is complete, in the turn that parsed them:
+see :mod:`annulet.broker.input_turns`.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ def _nothing() -> None:
 
 @dataclass(slots=True)
 class Lower:
-    """What is below a WebSocket, and what the application tells it."""
+    """The link between a WebSocket's protocol and the application."""
 
     transport: asyncio.Transport
     message_too_large: bool = False  # it ends because of a message beyond ``ws_max_size``
-    receiver: Callable[[bytes, bool], None] | None = None  # gets octets, and whether they came as text
-    held: bool = False  # the receiver takes nothing for now
+    receiver: Callable[[bytes, bool], None] | None = None  # gets octets, and whether they arrived as text
+    held: bool = False  # the receiver accepts no input for now
     stranger: bool = True  # the peer is not logged in
-    go_on: Callable[[], None] = field(default=_nothing)  # to be called when ``receiver`` or ``held`` has changed
+    go_on: Callable[[], None] = field(default=_nothing)  # called when ``receiver`` or ``held`` has changed
     leave_slot: Callable[[], None] = field(default=_nothing)  # it is counted as a WebSocket from now on
     known: Callable[[], None] = field(default=_nothing)  # called once when the peer is no stranger any longer
 
@@ -105,9 +105,9 @@ class LingeringTransport:
         return self._handed_over or self._transport.is_closing()
 
     def close(self) -> None:
-        """Close once the peer has; at once where it has said its last."""
+        """Close once the peer has closed; at once if its input has ended."""
         transport, protocol = self._transport, self._protocol
-        if protocol is None or self._handed_over:  # uvicorn closes what it is told was lost
+        if protocol is None or self._handed_over:  # uvicorn closes a connection reported as lost
             return
         if transport.is_closing():  # closed twice, one of TLS forgets its state, and its methods raise
             return
@@ -130,7 +130,7 @@ class LingeringTransport:
             protocol.connection_lost(None)
 
     def release(self) -> None:
-        """Leave no reference cycle: the protocol has ended, and holds this."""
+        """Leave no reference cycle: the protocol has ended, and references this."""
         self._protocol = None
         if not self._handed_over:
             release_transport(self._transport)
@@ -140,7 +140,7 @@ class BoundedWebSocketProtocol(WSProtocol):
     """uvicorn's protocol of one WebSocket, with bounds."""
 
     _unanswered: events.Ping | None = None  # the latest ping that has no answer yet
-    peer_closed = False  # the peer's close frame has come, or its end of input
+    peer_closed = False  # the peer's close frame, or its end of input, has arrived
 
     def __init__(self, front: HttpFront, **uvicorn: Any) -> None:
         super().__init__(**uvicorn)
@@ -150,10 +150,10 @@ class BoundedWebSocketProtocol(WSProtocol):
         self._front = front
         self._input: PacedInput | None = None
         self._lower: Lower | None = None
-        self._message_size = 0  # of the message that is not whole
+        self._message_size = 0  # of the incomplete message
         self._raw_size = 0  # octets on the line since the hand-shake
         self._raw_most = STRANGER_OCTETS * front.broker.configuration.limits.max_unauthenticated_bytes
-        self._discarded = 0  # octets that came behind our close frame
+        self._discarded = 0  # octets received after our close frame
 
     # ------------------------------------------------------------------ asyncio.Protocol
 
@@ -163,10 +163,10 @@ class BoundedWebSocketProtocol(WSProtocol):
         return self._lower is None or self._lower.stranger
 
     def shake_hands(self, head: bytes) -> None:
-        """Take the request that asks for a WebSocket. One that cannot be parsed is answered 400."""
+        """Process the request for a WebSocket. An unparsable one is answered 400."""
         try:
             super().data_received(head)
-        except ValueError as error:  # text that is none in a field that has to be
+        except ValueError as error:  # invalid text in a text field
             reason = f"{type(error).__name__}: {error}"[:REASON_CHARACTERS_MAX]
             self._front.log.warning("web socket refused", peer=self._peer(), reason=reason)
         except Exception as error:  # noqa: BLE001 - as said above
@@ -177,7 +177,7 @@ class BoundedWebSocketProtocol(WSProtocol):
         self.transport.close()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin on a socket that is read in pieces, and lingers when it is closed."""
+        """Start on a socket that is read in pieces, and lingers when it is closed."""
         broker = self._front.broker
         super().connection_made(cast("asyncio.Transport", LingeringTransport(transport, self, broker)))
         self._input = PacedInput(
@@ -201,7 +201,7 @@ class BoundedWebSocketProtocol(WSProtocol):
         end_parsing(self.conn)
 
     def data_received(self, data: bytes) -> None:
-        """Take what was read, as far as there is time for it; of a peer that is not logged in not for ever.
+        """Process input as far as there is time for it; for a peer that is not logged in within a limit.
 
         Behind our close frame, while the peer's is awaited, only so much is taken.
         """
@@ -231,7 +231,7 @@ class BoundedWebSocketProtocol(WSProtocol):
     # ------------------------------------------------------------------ frames
 
     def _take(self, piece: bytes) -> None:
-        """Parse a piece. What it raises is the peer's doing, or a defect: either ends this WebSocket only."""
+        """Parse a piece. Its exceptions are caused by the peer, or defects: either ends this WebSocket only."""
         try:
             super().data_received(piece)
             self._answer_ping()
@@ -257,7 +257,7 @@ class BoundedWebSocketProtocol(WSProtocol):
         extensions[EXTENSION] = self._lower
 
     def handle_ping(self, event: events.Ping) -> None:
-        """Remember the latest: it is answered behind the piece it came in (RFC 6455 §5.5.3: that one is enough)."""
+        """Remember the latest: it is answered after its piece (RFC 6455 §5.5.3: that one is enough)."""
         self._unanswered = event
 
     def _answer_ping(self) -> None:
@@ -270,7 +270,7 @@ class BoundedWebSocketProtocol(WSProtocol):
             super().handle_ping(event)
 
     def handle_message(self, event: events.TextMessage | events.BytesMessage) -> None:
-        """Hand on a part of a message; one that is too large ends the WebSocket."""
+        """Pass on a part of a message; one that is too large ends the WebSocket."""
         data = event.data
         octets = data.encode() if isinstance(data, str) else bytes(data)
         self._message_size += len(octets)
@@ -302,7 +302,7 @@ class BoundedWebSocketProtocol(WSProtocol):
             self._input.go_on()
 
     def keepalive_timeout(self) -> None:
-        """No pong came. It may be behind what we do not read: publishers are held back so, for as long as it takes."""
+        """No pong arrived. It may be behind unread input: publishers are blocked this way, for any time."""
         if self.read_paused or (self._input is not None and self._input.paused):
             self.pong_timer = None
             self.pending_ping_payload = None
@@ -312,7 +312,7 @@ class BoundedWebSocketProtocol(WSProtocol):
         self._cut_later()
 
     def _cut_later(self) -> None:
-        """A socket that is closed stays for as long as its peer does not read what was written."""
+        """A closed socket stays until its peer has read the output."""
         self.loop.call_later(CLOSE_GRACE_SECONDS, self.transport.abort)
 
     def _leave_slot(self) -> None:
@@ -325,11 +325,11 @@ class BoundedWebSocketProtocol(WSProtocol):
 
 
 def lower_half(scope: Any) -> Lower:
-    """Return what is below a WebSocket of :class:`BoundedWebSocketProtocol`."""
+    """Return the link of a WebSocket of :class:`BoundedWebSocketProtocol`."""
     lower: Lower = scope["extensions"][EXTENSION]
     return lower
 
 
 def web_socket_protocol_of(front: HttpFront) -> type[asyncio.Protocol]:
-    """Return what makes the protocol of each WebSocket, for ``uvicorn.Config(ws=...)``."""
+    """Return the factory of the protocol of each WebSocket, for ``uvicorn.Config(ws=...)``."""
     return cast("type[asyncio.Protocol]", partial(BoundedWebSocketProtocol, front))

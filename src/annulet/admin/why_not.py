@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 async def explain_consumers(request: Request) -> Response:
-    """A page of consumers, each with what keeps the queue's first message from it; ``consumer`` chooses one tag.
+    """A page of consumers, each with the obstacles for the queue's first message; ``consumer`` selects one tag.
 
-    A tag names a consumer in its channel only, so several may have it. Needs permission to read the queue, as the
-    answer quotes properties of messages.
+    A tag is unique in its channel only, so several may have it. Needs permission to read the queue, as the answer
+    quotes properties of messages.
     """
     user = await require_user(request)
     parameters = read_parameters(request, (*PAGE_PARAMETERS, "consumer"))
@@ -44,7 +44,7 @@ async def explain_consumers(request: Request) -> Response:
 
 
 def describe_answer(consumer: Consumer, answer: WhyNot) -> dict[str, Any]:
-    """Return the JSON of one answer: the first finding is the one to look at first."""
+    """Return the JSON of one answer: the first finding is the most important one."""
     return {
         "consumer": consumer.tag,
         "session": consumer.session.name,

@@ -1,4 +1,4 @@
-"""Taking messages out of a queue for a lease, all or what a selector admits, and making them durable for it."""
+"""Taking messages out of a queue for a lease, all or those a selector admits, and storing them for it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ LOOK_PAUSE_SECONDS: Final = 0.005
 """Between two looks whether a selector found something in a deep backlog: the length of a turn of its walk."""
 
 LOOK_SECONDS: Final = 5.0
-"""How long one call waits for that, or for a walk past messages that the consumers of their groups have. The client
-asks again, so that neither side thinks the other dead."""
+"""Longest wait of one call for that, or for a walk past messages of other consumers' groups.
+
+The client repeats the call, so that neither side considers the other dead.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +41,11 @@ class Room:
 
 
 async def acquire(broker: Broker, lease: Lease, taken: list[HeldMessage], room: Room, selector: str) -> None:
-    """Take messages from the lease's queue into ``taken``, in slices, and store what is not stored.
+    """Take messages from the lease's queue into ``taken``, in slices, and store unstored ones.
 
-    One message always fits. In a deep backlog the first message that a selector admits, or that no consumer of its
-    group has, is waited for, :data:`LOOK_SECONDS` at most; ``lease.walking``: for the latter that was not long enough.
-    Raises :class:`InvalidRequestError` for what is no selector, :class:`RefusedError` on a queue where it has no place.
+    One message always fits. In a deep backlog it waits for the first message that a selector admits, or whose group has
+    no consumer, :data:`LOOK_SECONDS` at most; ``lease.walking``: for the latter that was not long enough. Raises
+    :class:`InvalidRequestError` for an invalid selector, :class:`RefusedError` on a queue that does not support one.
     """
     if not selector:
         stop_choosing(lease, broker.clock())
@@ -68,7 +70,7 @@ def stop_choosing(lease: Lease, now: int) -> None:
 def make_durable(broker: Broker, lease: Lease, entry: QueueEntry) -> None:
     """Store a transient message for this lease alone: a replay after a crash of the broker must find it.
 
-    A copy, since the original may be in other queues, which would settle a record that is not theirs.
+    A copy, since the original may be in other queues, which would settle a record that does not belong to them.
     """
     message = entry.message
     if message.record:
@@ -87,7 +89,7 @@ def make_durable(broker: Broker, lease: Lease, entry: QueueEntry) -> None:
 
 
 async def _acquire_all(broker: Broker, lease: Lease, taken: list[HeldMessage], room: Room) -> None:
-    """Take what comes first. While nothing was found and there is more to walk past, wait for it."""
+    """Take the first messages. While none was found and there is more to walk past, wait for it."""
     size = 0
     walk = _Walk(broker, lease, room.last_sequence)
     while room.messages < 0 or len(taken) < room.messages:
@@ -110,7 +112,7 @@ async def _acquire_all(broker: Broker, lease: Lease, taken: list[HeldMessage], r
 class _Walk(PullWaiter):
     """A lease that pulled in vain from a deep grouped queue and waits for the walk behind its pull.
 
-    What arrives while it waits is not waited for: ``last_sequence`` (0: no limit) or the queue's end is.
+    It waits for messages up to ``last_sequence`` (0: no limit) or the queue's present end, not for later arrivals.
     """
 
     def __init__(self, broker: Broker, lease: Lease, last_sequence: int) -> None:
@@ -126,7 +128,7 @@ class _Walk(PullWaiter):
         self._ended.set()
 
     async def goes_on(self) -> bool:
-        """Wait until the lease is to pull again. False: there is nothing for it, or it took too long."""
+        """Wait until the lease should pull again. False: there is nothing for it, or it took too long."""
         queue = self._lease.queue
         self._ended.clear()
         if not queue.await_pull(self, self._upto, self._broker.clock()):
@@ -145,14 +147,14 @@ class _Walk(PullWaiter):
 async def _acquire_chosen(
     broker: Broker, lease: Lease, taker: SelectorTaker, taken: list[HeldMessage], room: Room
 ) -> None:
-    """Take what matches; while nothing was found and there is more to look at, wait for it."""
+    """Take matches; while none was found and there is more to examine, wait for it."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + LOOK_SECONDS
     size = 0
     while True:
         slice_max = SLICE if room.messages < 0 else min(SLICE, room.messages - len(taken))
         rest = -1 if room.bytes < 0 else room.bytes - size
-        looking = taker.looking(room.last_sequence)  # before, so that what is found meanwhile is not missed
+        looking = taker.looking(room.last_sequence)  # before, so that matches found in the meantime are not missed
         entries = taker.take(slice_max, rest, room.last_sequence, broker.clock())
         taken += [hold(entry) for entry in entries]  # all of them, before anything can fail
         for entry in entries:
@@ -169,7 +171,7 @@ async def _acquire_chosen(
 
 
 def _taker(broker: Broker, lease: Lease, selector: str) -> SelectorTaker:
-    """Return who takes for this lease; a new one when the query was restarted with another selector."""
+    """Return the taker of this lease; a new one if the query was restarted with another selector."""
     taker = lease.taker
     if taker is not None and taker.selector == selector and not taker.cancelled:
         return taker

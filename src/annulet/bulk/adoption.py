@@ -1,4 +1,4 @@
-"""Which checkpoint may have which lease. Pure decisions; the lease manager acts on them."""
+"""Decides which checkpoint may use which lease. Pure decisions; the lease manager acts on them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ LEASE_NAME_MAX: Final = 255
 
 @dataclass(frozen=True, slots=True)
 class LeaseRequest:
-    """What a source says of itself when it opens a lease.
+    """The identity of a source when it opens a lease.
 
-    ``owner`` is minted with a checkpoint and kept in it. ``fresh``: the checkpoint has no offset yet. Otherwise
-    ``position`` is the highest position that the checkpoint knows.
+    ``owner`` is generated with a checkpoint and kept in it. ``fresh``: the checkpoint has no offset yet. Otherwise
+    ``position`` is the highest position in the checkpoint.
     """
 
     host: str
@@ -82,7 +82,7 @@ def continue_lease(request: LeaseRequest, lease: Lease) -> int:
     Raises :class:`LeaseInUseError`, :class:`LeaseGoneError`.
     """
     _check_queue(request, lease)
-    holder = lease.owner or lease.opener  # unclaimed, it is for whoever opened it last
+    holder = lease.owner or lease.opener  # unclaimed, it belongs to the last opener
     if holder not in ("", request.owner):
         raise LeaseInUseError(
             f"lease {lease.name!r} was taken over by another checkpoint; this one must not go on. "
@@ -92,7 +92,7 @@ def continue_lease(request: LeaseRequest, lease: Lease) -> int:
 
 
 def continue_without(request: LeaseRequest, lease: Lease) -> None:
-    """A checkpoint came back and its lease is not there."""
+    """Refuse a returning checkpoint whose lease does not exist."""
     if request.fail_on_data_loss:
         raise LeaseGoneError(
             f"lease range gone: lease {request.name!r} on queue {request.queue!r}, which this checkpoint has "
@@ -102,7 +102,7 @@ def continue_without(request: LeaseRequest, lease: Lease) -> None:
             "may be read by others. Start with a new checkpoint, or set failOnDataLoss=false to go on with "
             "what is left"
         )
-    lease.acknowledged = lease.last = request.position  # what was planned above start is counted when it is read
+    lease.acknowledged = lease.last = request.position  # positions planned above start are counted when they are read
 
 
 def _check_queue(request: LeaseRequest, lease: Lease) -> None:

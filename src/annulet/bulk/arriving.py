@@ -1,9 +1,8 @@
-"""What clients of bulk transfer have sent and the broker has in hand, told to its account of unfinished work.
+"""Reports the data of bulk transfer in the broker's memory to its account of unfinished work.
 
-The door counts in its own thread, the account belongs to the broker's loop. So the door tells figures of all
-connections together, when they differ by :data:`TOLD_BYTES` from those that were told last, or a connection that was
-told of has nothing any more. The next figures are told when those before have been taken, so a busy loop is not
-flooded.
+The door counts in its own thread, the account belongs to the broker's loop. So the door reports figures of all
+connections together, when they differ by :data:`TOLD_BYTES` from the last reported ones, or a reported connection has
+no data any more. The next figures are sent when the last ones have been processed, so a busy loop is not flooded.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ if TYPE_CHECKING:
     from annulet.broker.unfinished import Unfinished
 
 TOLD_BYTES: Final = 1 << 20
-"""How much the account may lack, all connections together: a small part of the least bound, and large enough that
-streams of usual batches are told of a few times for each MiB at most."""
+"""Largest difference of the account for all connections together: a small part of the least bound, and large enough
+that usual streams are reported a few times for each MiB at most."""
 
 Tell: TypeAlias = Callable[[dict["Unfinished", int], Callable[[], None]], None]
 """Gives figures to the account, from the door's thread. The second value is called there when they were taken."""
@@ -27,15 +26,15 @@ class ArrivingBytes:
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
-        self._held: dict[Unfinished, int] = {}  # of those that hold something
+        self._held: dict[Unfinished, int] = {}  # of those with data
         self._told: dict[Unfinished, int] = {}
         self._changed: dict[Unfinished, None] = {}
         self._untold = 0  # bytes of changes
-        self._ended = False  # one that was told of holds nothing any more
+        self._ended = False  # a reported one has no data any more
         self._waits = False  # figures are on their way
 
     def note(self, connection: Unfinished, held: int) -> None:
-        """A connection holds so many bytes from now on."""
+        """Set the bytes of a connection."""
         before = self._held.get(connection, 0)
         if held == before:
             return
@@ -49,7 +48,7 @@ class ArrivingBytes:
         self._tell_changes()
 
     def taken(self) -> None:
-        """The account has the figures: tell what has changed since."""
+        """The account has processed the figures: report later changes."""
         self._waits = False
         self._tell_changes()
 

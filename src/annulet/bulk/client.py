@@ -47,8 +47,10 @@ CALL_SECONDS_MAX: Final = 330.0
 """Deadline of one request: a little more than the broker gives itself. A dead peer is found out by TCP long before."""
 
 PUT_SECONDS_MAX: Final = 24 * 3600.0
-"""Deadline of sending a stage, which lasts as long as Spark takes to compute the partition. It is the age a stage may
-reach."""
+"""Deadline of sending a stage, which lasts as long as Spark computes the partition.
+
+It is the maximum age of a stage.
+"""
 
 REPEATABLE_PUT_BYTES_MAX: Final = 64 * 1024 * 1024
 """Bytes of a stage kept in the worker so that it can be sent again to a restarted broker. A larger stage that is
@@ -56,7 +58,7 @@ interrupted fails its task, which Spark repeats."""
 
 MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
 """Bytes of one message of rows, unless a single row has more: batches of Spark are counted in rows, and the broker
-takes messages of a bounded size only (``bulk_message_bytes_max``)."""
+accepts only messages of a bounded size (``bulk_message_bytes_max``)."""
 
 
 class BulkClient:
@@ -88,9 +90,9 @@ class BulkClient:
         return self._repeat(lambda: self._act(request))
 
     def get(self, ticket: protocol.Ticket) -> Iterator[pa.RecordBatch]:
-        """Stream the batches of a ticket. An interrupted stream goes on after the rows that were received.
+        """Stream the batches of a ticket. An interrupted stream continues after the received rows.
 
-        That is after so many of them, or after the place that the broker said with the last batch. A
+        That is after their number, or after the place that the broker sent with the last batch. A
         :class:`~annulet.bulk.protocol.SequenceTicket` has to ask for the column ``position`` for that.
         """
         deadline = None
@@ -119,7 +121,7 @@ class BulkClient:
         source = (part for batch in batches for part in split(batch))
         size = 0
         repeatable = True
-        deadline = None  # from the first failure since the source last gave rows: computing them takes its time
+        deadline = None  # from the first failure since the source last returned rows, since computing them takes time
         attempt = 0
         while True:
 
@@ -180,7 +182,7 @@ class BulkClient:
             self._call(writer.done_writing)
             answer = self._call(answers.read)
             if answer is None:
-                self._call(writer.close)  # raises what the broker said
+                self._call(writer.close)  # raises the broker's error
                 raise UnavailableError(f"{self.url}: the broker did not confirm the stage")
         except BulkError:
             self._abandon(writer)
@@ -193,7 +195,7 @@ class BulkClient:
     def _abandon(writer: Any) -> None:
         try:
             writer.close()
-        except pa.ArrowException:  # it says again what was raised already
+        except pa.ArrowException:  # it repeats an error that was raised already
             return
 
     def _chunks(self, reader: Any) -> Iterator[tuple[pa.RecordBatch, int | None]]:
@@ -242,7 +244,7 @@ class BulkClient:
             raise self._translate(error) from error
 
     def _translate(self, error: Exception) -> BulkError:
-        """Return the broker's own error, or what a broken connection means."""
+        """Return the broker's own error, or the error for a broken connection."""
         told = decode_error(getattr(error, "extra_info", None))
         if isinstance(told, TokenExpiredError):
             self._token = ""
@@ -289,7 +291,7 @@ def split(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _behind(ticket: protocol.Ticket, batch: pa.RecordBatch, place: int | None) -> protocol.Ticket:
-    """Return the ticket for what comes behind a batch that was received."""
+    """Return the ticket for the data after a received batch."""
     if isinstance(ticket, protocol.SequenceTicket):
         received = batch.column("position")[-1].as_py() if batch.num_rows else ticket.received
         return msgspec.structs.replace(ticket, received=received)
@@ -299,7 +301,7 @@ def _behind(ticket: protocol.Ticket, batch: pa.RecordBatch, place: int | None) -
 
 
 def tls_options(url: BulkUrl) -> dict[str, Any]:
-    """Return what a Flight client needs for TLS: the authorities of :data:`AUTHORITIES_VARIABLE`, or the system's."""
+    """Return the TLS options of a Flight client: the authorities of :data:`AUTHORITIES_VARIABLE`, or the system's."""
     if not url.tls:
         return {}
     place: str | None = os.environ.get(AUTHORITIES_VARIABLE) or ssl.get_default_verify_paths().cafile
@@ -322,7 +324,7 @@ CLIENTS_MAX: Final = 64
 
 
 def connect(url: BulkUrl, *, retry_seconds: float = RETRY_SECONDS) -> BulkClient:
-    """Return this process's client for an address; made when first asked for. Connects when first used."""
+    """Return this process's client for an address; created on first request. Connects when first used."""
     key = (os.getpid(), url, retry_seconds)
     with _clients_lock:
         client = _clients.get(key)

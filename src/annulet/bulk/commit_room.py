@@ -1,6 +1,6 @@
 """Room in memory for commits: a batch is in memory as a whole from its stages until its queues have it.
 
-Commits that do not fit together come one after the other, in the order in which they asked; one that would not fit
+Commits that do not fit together are done one after the other, in the order of their requests; one that would not fit
 alone is refused before a row of it is read. Belongs to the broker's loop.
 """
 
@@ -24,7 +24,7 @@ MESSAGE_BYTES: Final = 800
 
 
 def commit_bytes(rows: int, size: int) -> int:
-    """Return what a batch of so many rows, whose columns have ``size`` bytes, takes of memory."""
+    """Return the memory of a batch of this many rows, whose columns have ``size`` bytes."""
     return COPIES * size + rows * MESSAGE_BYTES
 
 

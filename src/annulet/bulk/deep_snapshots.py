@@ -1,7 +1,7 @@
 """Point-in-time views of queues deeper than memory: which rows there were, read a slice at a time.
 
-A view shows what was pending or in delivery when it was taken, but for what has left the queue when the read comes to
-it. Its places are sequences, so what has left moves nothing else to another task.
+A view shows the messages pending or in delivery when it was taken, except those that have left the queue before the
+read reaches them. Its places are sequences, so removed messages move no others to another task.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ SLICE_BYTES: Final = 256 << 10
 
 
 class Selecting(Protocol):
-    """What says which messages a view shows."""
+    """The condition for the messages of a view."""
 
     def matches(self, entry: QueueEntry) -> bool:
         """Say whether an entry is meant."""
 
 
 class QueueView:
-    """What is there now. ``count``: messages; ``places``: above the first number, up to the second."""
+    """The present contents. ``count``: messages; ``places``: above the first number, up to the second."""
 
     def __init__(self, queue: Queue, pages: QueueArea, selection: Selecting) -> None:
         self._view = DeepView(queue, pages, delivering=True)
@@ -51,7 +51,7 @@ class QueueView:
         self.places = (max(0, self._view.first_sequence() - 1), self._view.end - 1)
 
     def read(self, after: int, upto: int, skip: int) -> ViewRead:
-        """Begin to read these places; a task that is repeated begins anew."""
+        """Begin to read these places; a repeated task begins again."""
         return ViewRead(self._view, self._selection, after, upto, skip)
 
 
@@ -101,7 +101,7 @@ class ViewRead:
         return rows[skipped:]
 
     def _row_of(self, entry: QueueEntry) -> Row | None:
-        """Return the row of an entry that was met, if its message is there and matches."""
+        """Return the row of an entry, if its message exists and matches."""
         own = self._scan.own(entry)
         if own is None:
             return None
@@ -117,7 +117,7 @@ class ViewRead:
         return Row(own.sequence, message, self._queue.expires_at(own), own.delivery_count, own.redelivered)
 
     def _whole(self, message: Message) -> Message | None:
-        """Return a message that nobody takes the body from; ``None`` when that is damaged."""
+        """Return a message with its body pinned; ``None`` if that is damaged."""
         bodies = self._queue.bodies
         if message.absent and bodies is not None:
             found = bodies.look([message])

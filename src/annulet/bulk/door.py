@@ -1,9 +1,9 @@
-"""The listening sockets of bulk transfer: they bound what reaches Flight's server, and do TLS for it.
+"""The listening sockets of bulk transfer: they bound the input of Flight's server, and do TLS for it.
 
-Flight's server takes messages of any size from anyone, before any handler is asked, and its library has no setting for
-that. So it listens on a Unix socket that only this process uses, and connections come in here: what a client sends is
-counted until it has logged in, looked at (:mod:`annulet.bulk.message_meter`) and passed on. The relays run in a thread
-with an event loop of its own, so that the broker's loop has no work with rows that pass.
+Flight's server accepts messages of any size from any peer, before a handler is called, and its library has no setting
+for that. So it listens on a Unix socket that only this process uses, and connections are accepted here: a client's
+input is counted until it has logged in, checked (:mod:`annulet.bulk.message_meter`) and passed on. The relays run in a
+thread with a separate event loop, so that the broker's loop has no work with passing rows.
 """
 
 from __future__ import annotations
@@ -48,11 +48,14 @@ CONNECTIONS_MAX: Final = 1000
 """Connections of bulk transfer, each with two file descriptors. A process of Spark that runs tasks has one."""
 
 DESCRIPTORS_SHARE: Final = 16
-"""Where the system allows few open files, one connection for so many of them."""
+"""If the system allows few open files, one connection for this many of them."""
 
 READ_BYTES: Final = 256 * 1024
-"""Read of a client at once: asyncio's own figure. Of a stranger it is :data:`INPUT_BYTES_FIRST`, as what is read beyond
-``max_unauthenticated_bytes`` is kept until the login is known."""
+"""Read of a client at once: asyncio's own figure.
+
+For a stranger it is :data:`INPUT_BYTES_FIRST`, as input beyond ``max_unauthenticated_bytes`` is kept until the login is
+known.
+"""
 
 LIMIT_UNAUTHENTICATED: Final = "max_unauthenticated_bytes"
 
@@ -60,11 +63,11 @@ SERVER_SOCKET: Final = "flight"
 
 
 class Watcher(NamedTuple):
-    """What the door tells the broker, from its own thread: limits met, refused connections, logins that took too long,
-    and what connections hold.
+    """The door's calls of the broker, from its own thread: limits reached, refused connections, logins that took too
+    long, and the data of connections.
 
-    The first argument of each is the limit, the limit, the peer with the seconds it had, and bytes by connection with
-    what is to be called when these were taken, from any thread.
+    The first argument of each is the limit, the limit, the peer with the seconds it had, and bytes by connection with a
+    function to call when these were processed, from any thread.
     """
 
     limit: Callable[[str], None]
@@ -97,7 +100,7 @@ class Door:
 
     @property
     def location(self) -> str:
-        """Where Flight's server is to listen."""
+        """The address for Flight's server."""
         return f"grpc+unix://{self._directory / SERVER_SOCKET}"
 
     async def listen(self, endpoint: Endpoint, title: str, option: str, tls: TlsListener | None) -> int:
@@ -115,7 +118,7 @@ class Door:
         return None if relay is None else relay.peer
 
     def user_of(self, name: str) -> str:
-        """Return who has logged in on a connection, empty for a stranger and when it has ended. From any thread."""
+        """Return the user logged in on a connection, empty for a stranger and when it has ended. From any thread."""
         relay = self._connections.get(name)
         return "" if relay is None else relay.user
 
@@ -138,7 +141,7 @@ class Door:
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def refuse_unfinished(self, relay: Relay, text: str) -> None:
-        """The broker refuses what a connection holds. From any thread."""
+        """Refuse the data of a connection, called by the broker. From any thread."""
         self._to_thread(relay.refuse, LIMIT_UNFINISHED, text)
 
     def _to_thread(self, work: Callable[..., object], *values: object) -> None:
@@ -227,8 +230,8 @@ class Relay(asyncio.Protocol):
         self._name = ""
         self._admitted = False
         self._unauthenticated = 0  # octets passed on before the login
-        self._kept: list[bytes] = []  # what may pass only after it
-        self._early: list[bytes] = []  # what came before Flight's server had the connection
+        self._kept: list[bytes] = []  # input that may pass only after it
+        self._early: list[bytes] = []  # input before Flight's server had the connection
         self._refused = False
         self._inner_full = False
         self._watch: asyncio.TimerHandle | None = None
@@ -254,7 +257,7 @@ class Relay(asyncio.Protocol):
         self._connecting = loop.create_task(self._connect())
 
     def data_received(self, data: bytes) -> None:
-        """Look at what a client sends and pass it on; before the login only so much of it."""
+        """Check a client's input and pass it on; before the login only a bounded part of it."""
         if self._refused:  # it is read so that the client reads why
             return
         try:
@@ -286,7 +289,7 @@ class Relay(asyncio.Protocol):
         self._door.leave(self._name)
         if self._connecting is not None:
             self._connecting.cancel()
-            self._connecting = None  # it ends with an error whose traceback holds us
+            self._connecting = None  # it ends with an error whose traceback references us
         if self._inner is not None:
             self._inner.close()
         self._kept.clear()
@@ -315,7 +318,7 @@ class Relay(asyncio.Protocol):
         self._pace()
 
     def server_sent(self, data: bytes) -> None:
-        """Pass on what the server sends, and note which calls it ends."""
+        """Pass on the server's output, and note which calls it ends."""
         for stream in self.response.read(data):
             self._meter.ended(stream)
         self._outer.write(data)
@@ -334,7 +337,7 @@ class Relay(asyncio.Protocol):
     # ------------------------------------------------------------------ as the account of unfinished work sees it
 
     def unfinished_bytes(self) -> int:
-        """Return what is in hand of what the client sent. Of strangers it is little, and bounded by their number."""
+        """Return the bytes in memory of the client's input. For strangers it is little, and bounded by their number."""
         return self._meter.held if self.opened and not self._refused else 0
 
     def refuse_unfinished(self, text: str) -> None:
@@ -399,7 +402,7 @@ class Relay(asyncio.Protocol):
         if not self.response.started:
             self._outer.write(EMPTY_SETTINGS)
         self._outer.write(go_away(reason))
-        # Closed at once, the socket would be reset and the client might not read the reason: it goes on reading.
+        # Closed at once, the socket would be reset and the client might not read the reason: so it continues reading.
         self._outer.resume_reading()
         asyncio.get_running_loop().call_later(EXPLANATION_SECONDS, self._outer.abort)
 
@@ -414,7 +417,7 @@ class Relay(asyncio.Protocol):
             self._inner.write(data)
 
     def _pace(self) -> None:
-        """Read from the client only what can be passed on."""
+        """Read from the client only as much as can be passed on."""
         if self._refused or self._outer.is_closing():
             return
         if self._inner is None or self._inner_full or self._kept:
@@ -446,7 +449,7 @@ class Relay(asyncio.Protocol):
 
 
 CONNECT_PAUSE_SECONDS: Final = 0.01
-"""Between attempts to reach Flight's server, which takes connections in its own threads."""
+"""Pause between attempts to reach Flight's server, which accepts connections in its own threads."""
 
 
 class _ServerSide(asyncio.Protocol):

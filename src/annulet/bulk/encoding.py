@@ -66,7 +66,7 @@ class PendingMessage:
     destination: Destination
     message: Message
     time_to_live: int  # milliseconds; -1 = none
-    schedule: PublishHeaders = NOTHING  # when it is to be delivered
+    schedule: PublishHeaders = NOTHING  # its time of delivery
 
 
 def check_write_schema(schema: pa.Schema) -> None:
@@ -96,7 +96,7 @@ def _same_type(given: pa.DataType, wanted: pa.DataType) -> bool:
         return True
     if pa.types.is_timestamp(given) and pa.types.is_timestamp(wanted):
         return given.tz is not None  # the zone is how it is shown; the values are counted in UTC in all of them
-    # Map types differ in the names and nullability of their entry fields; what they hold is what counts.
+    # Map types differ in the names and nullability of their entry fields; only their contents matter.
     return (
         str(given).startswith("map<")
         and str(wanted).startswith("map<")
@@ -147,7 +147,7 @@ def encode_rows(
 
 
 def _values(column: pa.Array) -> list[Any]:
-    """Return Python's values. Times are those of UTC, in which no hour comes twice."""
+    """Return Python's values. Times are in UTC, in which no hour is repeated."""
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.timestamp("us", tz="UTC"), safe=False)  # below a microsecond nothing is kept
     values: list[Any] = column.to_pylist()
@@ -155,7 +155,7 @@ def _values(column: pa.Array) -> list[Any]:
 
 
 def _schedule(headers: dict[str, PropertyValue] | None, row: int) -> PublishHeaders:
-    """Read what the properties say of the time of delivery, as from any other sender of messages."""
+    """Read the time of delivery from the properties, as for any other sender."""
     if headers is None or headers.keys().isdisjoint(SCHEDULE_NAMES):
         return NOTHING
     asked = BasicProperties()

@@ -1,4 +1,4 @@
-"""What can go wrong with bulk transfer, with a code that survives the wire. Texts name the object and the remedy."""
+"""The errors of bulk transfer, with a code that is sent to clients. Texts name the object and the remedy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import ClassVar
 
 
 class BulkError(Exception):
-    """Base of all errors of bulk transfer. ``code`` is what travels beside the text."""
+    """Base of all errors of bulk transfer. ``code`` is sent beside the text."""
 
     code: ClassVar[str] = "failed"
 
@@ -19,7 +19,7 @@ class InvalidRequestError(BulkError):
 
 
 class OverLimitError(InvalidRequestError):
-    """A request is malformed in that it is too large; ``limit`` names what it exceeds. Travels as its base."""
+    """A request is malformed in that it is too large; ``limit`` is the exceeded bound. Sent as its base class."""
 
     def __init__(self, text: str, limit: str) -> None:
         super().__init__(text)
@@ -51,7 +51,7 @@ class NotFoundError(BulkError):
 
 
 class LeaseGoneError(BulkError):
-    """Positions a query still needs are not held for it any more."""
+    """Positions that a query still needs are not kept for it any more."""
 
     code = "lease-gone"
 
@@ -69,7 +69,7 @@ class LeaseFencedError(BulkError):
 
 
 class RefusedError(BulkError):
-    """The request is well-formed and cannot be fulfilled, whoever asks again."""
+    """The request is well-formed and cannot be fulfilled, even if repeated."""
 
     code = "refused"
 
@@ -108,7 +108,7 @@ def encode_error(error: BulkError) -> bytes:
 
 
 def decode_error(extra: bytes | None) -> BulkError | None:
-    """Read :func:`encode_error`; ``None`` when the error did not come from a broker's handler."""
+    """Read :func:`encode_error`; ``None`` if the error was not sent by a broker's handler."""
     if not extra:
         return None
     try:

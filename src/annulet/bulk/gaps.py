@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 class Gaps:
-    """Counts lost positions. Remembered are those a query may still ask for again, as ranges ``(after, upto]``."""
+    """Counts lost positions. Keeps those that a query may request again, as ranges ``(after, upto]``."""
 
     __slots__ = ("_ranges", "count")
 
@@ -28,7 +28,7 @@ class Gaps:
         return self.count - before
 
     def forget(self, upto: int) -> None:
-        """Remember no range that ends by ``upto``; what was counted stays counted."""
+        """Drop ranges that end by ``upto``; their count stays."""
         self._ranges = [held for held in self._ranges if held[1] > upto]
 
     def _add(self, after: int, upto: int) -> None:

@@ -1,4 +1,4 @@
-"""Frames of an HTTP/2 connection (RFC 9113 §4.1), told apart as their octets pass. Nothing of them is kept."""
+"""Frames of an HTTP/2 connection (RFC 9113 §4.1), parsed as their octets pass, without keeping them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-"""What a client sends before its first frame (§3.4)."""
+"""The octets of a client before its first frame (§3.4)."""
 
 HEAD_BYTES: Final = 9
 
@@ -20,7 +20,7 @@ END_STREAM: Final = 0x1
 PADDED: Final = 0x8
 
 ENHANCE_YOUR_CALM: Final = 0xB
-"""The error code for a peer that takes too much (§7)."""
+"""The error code for a peer that exceeds a limit (§7)."""
 
 
 class FrameError(Exception):
@@ -37,16 +37,16 @@ class Piece(NamedTuple):
 
 
 class FrameReader:
-    """Reads one direction of a connection. ``preface`` is what comes before the first frame."""
+    """Reads one direction of a connection. ``preface`` is the part before the first frame."""
 
     def __init__(self, preface: bytes = b"") -> None:
         self._preface = preface
         self._head = bytearray()
         self._kind = self._flags = self._stream = 0
-        self._left = 0  # octets of the frame's payload still to come, padding included
+        self._left = 0  # remaining octets of the frame's payload, including padding
         self._content = 0  # of these, content of a DATA frame
         self._pad_length_next = False
-        self.started = False  # an octet has come
+        self.started = False  # an octet was received
 
     @property
     def between_frames(self) -> bool:
@@ -93,7 +93,7 @@ class FrameReader:
             raise FrameError("a padded DATA frame has no pad length (RFC 9113 §6.1)")
 
     def _payload(self, view: memoryview, place: int) -> tuple[int, Piece | None]:
-        """Read some of a payload: the pad length, content, or what is skipped."""
+        """Read a part of a payload: the pad length, content, or skipped octets."""
         if self._pad_length_next:
             self._pad_length_next = False
             self._left -= 1
@@ -110,13 +110,13 @@ class FrameReader:
 
 
 def go_away(reason: str) -> bytes:
-    """Return a GOAWAY frame that says why the connection ends (§6.8)."""
+    """Return a GOAWAY frame with the reason of the connection's end (§6.8)."""
     payload = bytes(4) + ENHANCE_YOUR_CALM.to_bytes(4, "big") + reason.encode()
     return _head(len(payload), GOAWAY) + payload
 
 
 EMPTY_SETTINGS: Final = bytes(3) + bytes((SETTINGS,)) + bytes(5)
-"""What a server's first frame may be (§3.4)."""
+"""The allowed first frame of a server (§3.4)."""
 
 
 def _head(length: int, kind: int) -> bytes:

@@ -2,10 +2,10 @@
 
 Order of writing, and why a crash in between is harmless:
 
-* extend: messages reach the log (``durable()``), then their positions reach the catalogue, then the caller is
-  answered. A crash before the catalogue: the messages are pending again and nobody knew.
+* extend: messages reach the log (``durable()``), then their positions reach the catalogue, then the caller is answered.
+  A crash before the catalogue: the messages are pending again, and no client has seen them.
 * acknowledge: settlements reach the log (``durable()``), then the catalogue's positions are dropped. A crash in between
-  leaves positions without messages below what the query has finished with; the query repeats the acknowledgement.
+  leaves positions without messages that the query has finished; the query repeats the acknowledgement.
 """
 
 from __future__ import annotations
@@ -47,14 +47,17 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 GENERATED_LEASE_IDLE_MAX: Final = 6 * 3600 * 1000
-"""Milliseconds after which an unused lease with a generated name gives its messages back. Only its own checkpoint can
-come back to it; six hours outlast a night's maintenance. A lease the user named has no limit."""
+"""Milliseconds after which an unused lease with a generated name returns its messages.
+
+Only its own checkpoint can continue it; six hours are longer than a night's maintenance. A lease named by the user has
+no limit.
+"""
 
 GENERATION_BITS: Final = 48
 """Bits of the number a new lease's generations start from, at random: two leases of one name never share one."""
 
 LEASES_MAX: Final = 10_000
-"""Leases of a broker. Each costs a few hundred bytes; more mean that jobs mint names and never come back."""
+"""Leases of a broker. Each costs a few hundred bytes; more mean that jobs generate names without ever reusing them."""
 
 
 class LeaseManager:
@@ -144,12 +147,12 @@ class LeaseManager:
         except CoreError as error:
             raise RefusedError(str(error)) from error
         lease = Lease(request.host, request.name, queue, generated=request.generated, now=self._broker.clock())
-        # Positions start anew, so a run that still has an earlier lease of this name must not pass for one of this.
+        # Positions start again, so a run with an earlier lease of this name must not be accepted for this one.
         lease.generation = secrets.randbits(GENERATION_BITS)
         return lease
 
     async def _adopt(self, request: LeaseRequest, lease: Lease) -> int:
-        """A lease of this name exists: give it to this checkpoint if it may have it. Returns the gap."""
+        """Give the existing lease of this name to this checkpoint if it is allowed to have it. Returns the gap."""
         if not request.fresh:
             return continue_lease(request, lease)
         check_takeover(request, lease)
@@ -173,7 +176,7 @@ class LeaseManager:
         selector: str = "",
         fail_on_data_loss: bool = True,
     ) -> int:
-        """Acknowledge up to ``start``, then offer positions above it: those already held first, then new messages.
+        """Acknowledge up to ``start``, then offer positions above it: those already leased first, then new messages.
 
         At most ``messages_max`` positions and ``bytes_max`` body bytes (-1: no limit; one message always fits); new
         ones only up to the queue's sequence number ``last_sequence`` (-1: no limit), and only what ``selector`` admits.
@@ -199,15 +202,15 @@ class LeaseManager:
                     await acquire(self._broker, lease, taken, rest, selector)
                 if settled or taken:
                     await self._register(lease, start, taken)
-            except BaseException:  # nobody was told of these messages, so they go back
+            except BaseException:  # no client was told of these messages, so they return
                 self._return(lease, taken)
                 raise
             lease.active_at = self._broker.clock()
         return end + len(taken)
 
     def looking(self, host: str, name: str, last_sequence: int) -> bool:
-        """Say whether a deep backlog has more to look at, up to ``last_sequence`` (-1: no limit), for what the lease
-        was given nothing of yet: by its selector, or past messages that the consumers of their groups have.
+        """Return whether a deep backlog has more to examine, up to ``last_sequence`` (-1: no limit), for a lease
+        without a message so far: by its selector, or past messages of other consumers' groups.
         """
         lease = self._find(host, name)
         if lease.taker is None:
@@ -235,7 +238,7 @@ class LeaseManager:
             return mark_rejected(self._broker.catalogue, lease, positions)
 
     async def _settle(self, lease: Lease, upto: int) -> bool:
-        """Acknowledge held messages in slices; says whether anything changed. The log is not waited for here."""
+        """Acknowledge leased messages in slices; return whether anything changed. Does not wait for the log."""
         lease.gaps.forget(upto)
         if upto <= lease.acknowledged:
             return False
@@ -252,7 +255,7 @@ class LeaseManager:
         return True
 
     def _offered(self, lease: Lease, start: int, messages_max: int, bytes_max: int) -> tuple[int, int]:
-        """Walk over what is held above ``start``, within the limits. Returns end and body bytes."""
+        """Walk over the leased messages above ``start``, within the limits. Returns end and body bytes."""
         end, size = start, 0
         while end < lease.last and not 0 <= messages_max <= end - start:
             message = lease.held.get(end + 1)
@@ -265,9 +268,7 @@ class LeaseManager:
 
     async def _register(self, lease: Lease, upto: int, taken: list[HeldMessage]) -> None:
         """Make settlements and new messages durable in the log, then the positions in the catalogue."""
-        for (
-            message
-        ) in taken:  # once more: a transaction that could not be committed took the record of what it had sent
+        for message in taken:  # once more: a failed transaction removed the record of its own message
             make_durable(self._broker, lease, message.entry)
         await self._broker.commit.durable()
         self._refuse_deleted(lease)
@@ -316,8 +317,8 @@ class LeaseManager:
     def fetch(self, host: str, name: str, owner: str, after: int, upto: int, *, fail_on_data_loss: bool) -> list[Row]:
         """Return the rows of positions ``(after, upto]``, in order. Repeatable; an old generation may still read.
 
-        The first read of a batch claims the lease for its checkpoint. Raises :class:`LeaseGoneError` when a message is
-        not held any more, unless ``fail_on_data_loss`` is false: then it is left out and counted.
+        The first read of a batch claims the lease for its checkpoint. Raises :class:`LeaseGoneError` if a message is
+        not leased any more, unless ``fail_on_data_loss`` is false: then it is left out and counted.
         """
         lease = self._find(host, name)
         if lease.owner == "" and lease.opener in ("", owner):
@@ -350,7 +351,7 @@ class LeaseManager:
         self._lease(host, name, generation).active_at = self._broker.clock()
 
     async def release(self, host: str, name: str) -> int:
-        """End a lease by hand: what it holds goes back to its place in the queue. Returns how many messages."""
+        """End a lease by hand: its messages return to their places in the queue. Returns their number."""
         lease = self._find(host, name)
         async with lease.lock:
             count = len(lease.held)
@@ -362,7 +363,7 @@ class LeaseManager:
         count = 0
         for lease in [lease for lease in self._leases.values() if self._is_over(lease) and not lease.lock.locked()]:
             async with lease.lock:
-                if not lease.released and self._is_over(lease):  # the leases before it took their time
+                if not lease.released and self._is_over(lease):  # the leases before it took some time
                     await self._forget(lease, "queue deleted" if lease.queue.deleted else "idle for too long")
                     count += 1
         return count
@@ -389,7 +390,7 @@ class LeaseManager:
         logger.info("lease ended", lease=lease.name, queue=lease.queue_name, why=why, returned=held)
 
     async def _give_back(self, lease: Lease) -> None:
-        """Return what is held and go on with positions that were never used."""
+        """Return all leased messages and continue with unused positions."""
         held, lease.held = lease.held, {}
         lease.acknowledged = lease.last
         catalogue = self._broker.catalogue

@@ -1,7 +1,7 @@
-"""Bounds of what a client of bulk transfer may send, found out while it comes.
+"""Bounds the input of a client of bulk transfer while it arrives.
 
-Flight's server accepts gRPC messages of any size and inflates any compressed record batch before a handler sees
-either, so both are looked at before they reach it: the length before each message, and the fields of the message.
+Flight's server accepts gRPC messages of any size and inflates any compressed record batch before a handler sees either,
+so both are checked before they reach it: the length before each message, and the fields of the message.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ REQUEST_BYTES_MAX: Final = 4 * 1024 * 1024
 about 60 bytes each."""
 
 ROWS_BYTES_MORE: Final = 64 * 1024 * 1024
-"""Bytes a message of rows may have beside one largest body: what tens of thousands of usual rows need."""
+"""Bytes of a message of rows beside one largest body: enough for tens of thousands of usual rows."""
 
 UNFINISHED_MESSAGES: Final = 4
 """Largest messages that may be under way on one connection: a program that writes several stages at a time."""
@@ -25,8 +25,8 @@ STREAMS_MAX: Final = 256
 """Calls under way on one connection; each has a thread. Spark makes one or two at a time."""
 
 COPIES: Final = 2
-"""How often what comes is in memory: the server puts the pieces of a message together, and a stage is written from a
-copy of its rows. Sixteen streams of 24 MiB took 2.2 times as much as was under way."""
+"""Number of copies of the input in memory: the server joins the pieces of a message, and a stage is written from a copy
+of its rows. Sixteen streams of 24 MiB took 2.2 times their data in transit."""
 
 LIMIT_MESSAGE: Final = "bulk_message_bytes_max"
 LIMIT_REQUEST: Final = "request_bytes_max"
@@ -36,7 +36,7 @@ LIMIT_COMPRESSION: Final = "bulk_compression"
 LIMIT_FRAMES: Final = "bulk_frames"
 
 PREFIX_BYTES: Final = 5
-"""Before each gRPC message: one octet says whether it is compressed, four its length."""
+"""Before each gRPC message: one octet tells whether it is compressed, four its length."""
 
 ROWS_FIELD: Final = 1000
 """Number of the field of Flight's message that has a record batch's buffers."""
@@ -51,11 +51,11 @@ NUMBER_MAX: Final = 0xFFFF_FFFF
 field, or a shorter one, than is seen here."""
 
 EXPERIMENTAL_COMPRESSION: Final = b"ARROW:experimental_compression"
-"""Where Arrow 0.17 said that buffers are compressed; Arrow still reads it."""
+"""Arrow 0.17's flag for compressed buffers; Arrow still reads it."""
 
 
 class MessageRefusedError(Exception):
-    """A client sends what it may not. ``limit`` names what it exceeds; the text has value and remedy."""
+    """A client's input is refused. ``limit`` is the exceeded bound; the text has value and remedy."""
 
     def __init__(self, limit: str, text: str) -> None:
         super().__init__(text)
@@ -63,10 +63,10 @@ class MessageRefusedError(Exception):
 
 
 class RequestMeter:
-    """Looks at all that one client sends. Bounds are in bytes.
+    """Checks all input of one client. Bounds are in bytes.
 
-    ``held`` is about what the server takes of memory for it: of each call the message that has not ended, and the
-    largest one before, as its handler may still work on that, :data:`COPIES` times.
+    ``held`` is about the server's memory for it: of each call the unfinished message, and the largest one before, as
+    its handler may still work on that, times :data:`COPIES`.
     """
 
     def __init__(self, message_bytes_max: int) -> None:
@@ -78,7 +78,7 @@ class RequestMeter:
         self.held = 0
 
     def read(self, data: bytes) -> None:
-        """Look at what came. Raises :class:`MessageRefusedError`: nothing of ``data`` is to be passed on then."""
+        """Check received octets. Raises :class:`MessageRefusedError`: then nothing of ``data`` may be passed on."""
         try:
             for piece in self._frames.read(data):
                 if piece.content is not None:
@@ -91,7 +91,7 @@ class RequestMeter:
             raise MessageRefusedError(LIMIT_FRAMES, str(error)) from error
 
     def ended(self, stream: int) -> None:
-        """The server answered a call, or one of both gave it up: what is left of it will not be read."""
+        """End a call that the server answered, or either side aborted: the rest of it will not be read."""
         meter = self._streams.pop(stream, None)
         if meter is not None:
             self._unfinished -= meter.unfinished
@@ -126,7 +126,7 @@ class RequestMeter:
 
 
 class ResponseMeter:
-    """Looks at what the server sends, for the calls that it ends."""
+    """Checks the server's output for ended calls."""
 
     def __init__(self) -> None:
         self._frames = FrameReader()
@@ -142,7 +142,7 @@ class ResponseMeter:
         return self._frames.started
 
     def read(self, data: bytes) -> list[int]:
-        """Return the streams that end with what the server sends in ``data``."""
+        """Return the streams that end with ``data`` of the server."""
         return [
             piece.stream
             for piece in self._frames.read(data)
@@ -198,12 +198,12 @@ class _StreamMeter:
 
 
 class _Fields:
-    """The fields of one message of Protocol Buffers, told apart as they pass."""
+    """The fields of one message of Protocol Buffers, parsed as they pass."""
 
     def __init__(self) -> None:
         self._varint = bytearray()
         self._key = 0  # 0: the next varint is one
-        self._skip = 0  # octets of a field's value still to come
+        self._skip = 0  # remaining octets of a field's value
         self._kept: bytearray | None = None  # the header's octets so far
 
     def read(self, content: memoryview) -> None:
@@ -229,7 +229,7 @@ class _Fields:
             self._varint.clear()
 
     def _number(self, value: int) -> None:
-        """A whole varint came: a key, a field's value, or the length of one."""
+        """Process a complete varint: a key, a field's value, or the length of one."""
         if not self._key:
             self._key = value
             kind = value & 7
@@ -295,7 +295,7 @@ def is_compressed(header: bytes) -> bool:
         if kind == DICTIONARY_BATCH:
             batch = batch.table(1)
         return batch.place(3) != 0
-    except (struct.error, IndexError):  # no flatbuffer: a request's JSON, or what Flight's server refuses
+    except (struct.error, IndexError):  # no flatbuffer: a request's JSON, or data that Flight's server refuses
         return False
 
 
@@ -310,7 +310,7 @@ class _Table:
             raise IndexError(self._fields)
 
     def place(self, field: int) -> int:
-        """Return where a field is; 0 when the table has it not."""
+        """Return the position of a field; 0 if the table lacks it."""
         size = struct.unpack_from("<H", self._buffer, self._fields)[0]
         entry = 4 + 2 * field
         offset = struct.unpack_from("<H", self._buffer, self._fields + entry)[0] if entry < size else 0

@@ -19,7 +19,7 @@ END_OF_STAGE: Final = b"end"
 
 
 class Request(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What every request has."""
+    """The common fields of all requests."""
 
     virtual_host: str = "/"
 
@@ -44,7 +44,7 @@ class OpenLease(Request, tag="lease.open"):
 class ExtendLease(Request, tag="lease.extend"):
     """Acknowledge up to ``start`` and offer positions above it, of messages that match ``selector`` if it is given.
 
-    Where there are none, the answer waits for one to come for up to ``wait_milliseconds``.
+    If there are none, the answer waits for one for up to ``wait_milliseconds``.
     """
 
     lease: str
@@ -81,13 +81,13 @@ class RenewLease(Request, tag="lease.renew"):
 
 
 class ReleaseLease(Request, tag="lease.release"):
-    """End a lease and give back what it holds."""
+    """End a lease and return its messages."""
 
     lease: str
 
 
 class LeaseStatus(Request, tag="lease.status"):
-    """Describe a lease. Versions add fields to the answer: ``lag_milliseconds`` came with 0.4.0."""
+    """Describe a lease. Versions add fields to the answer: ``lag_milliseconds`` exists since 0.4.0."""
 
     lease: str
 
@@ -118,7 +118,7 @@ class OpenBrowse(Request, tag="browse.open"):
 
 
 class SequenceRequest(Request, kw_only=True):
-    """What requests of a non-destructive stream have: whose it is, and which numbers its checkpoint means.
+    """The common fields of a non-destructive stream: its owner, and the meaning of its checkpoint's numbers.
 
     ``reader`` is minted by each run. ``incarnation`` and ``boot`` are the broker's own words of an earlier answer, kept
     in the checkpoint, empty in a new one; up to ``safe`` the numbers outlive a restart of the broker.
@@ -136,7 +136,7 @@ class SequenceRequest(Request, kw_only=True):
 class PlanSequences(SequenceRequest, tag="sequence.plan", kw_only=True):
     """Plan the batch behind the sequence number ``start``, -1 for a checkpoint without one, up to ``last_sequence``.
 
-    Where there is nothing, the answer waits for a message to come for up to ``wait_milliseconds``.
+    If there is nothing, the answer waits for a message for up to ``wait_milliseconds``.
     """
 
     start: int
@@ -156,7 +156,7 @@ class SplitSequences(SequenceRequest, tag="sequence.split", kw_only=True):
 
 
 class CommitPublish(Request, tag="publish.commit"):
-    """Publish the named stages of a batch, in this order. Answered when it is on disk; nobody sees it before."""
+    """Publish the named stages of a batch, in this order. Answered when it is on disk; it is not visible before."""
 
     query: str
     batch: int
@@ -221,7 +221,7 @@ class FetchTicket(Request, tag="fetch"):
 class BrowseTicket(Request, tag="browse"):
     """Read the places ``(after, upto]`` of a point-in-time view, without the first ``skip`` rows.
 
-    Where its places are sequences, each batch comes with the place of its last row, after which a read may go on.
+    If its places are sequences, each batch has the place of its last row, after which a read may continue.
     """
 
     snapshot: str
@@ -282,7 +282,7 @@ def owner_of(scoped_query: str) -> str:
 
 
 def tag_of(request: Request) -> str:
-    """Return the name a request goes by: its action type."""
+    """Return the name of a request: its action type."""
     tag = request.__struct_config__.tag
     assert isinstance(tag, str)
     return tag

@@ -1,9 +1,8 @@
 """Staged publishes: all rows of a batch at once, once, or not at all (spark-notes §4). Lives on the broker's loop.
 
-The stages of a commit become one log transaction that carries (query id, batch id) as its outcome. When it is durable
-the mark of the query is raised in the catalogue, then the stages are deleted. A crash before the commit record:
-nothing was published, the commit comes again. After it: recovery finds the outcome, and the commit that comes again is
-answered as done.
+The stages of a commit become one log transaction that has (query id, batch id) as its outcome. When it is durable the
+mark of the query is raised in the catalogue, then the stages are deleted. A crash before the commit record: nothing was
+published, the commit is repeated. After it: recovery finds the outcome, and the repeated commit is answered as done.
 """
 
 from __future__ import annotations
@@ -37,15 +36,17 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 SLICE: Final = 1000
-"""Messages of a commit that are looked up, promised room or published in one turn of the loop: about 5 ms. Between two
-turns others are served; nobody sees any of the batch before the commit is durable."""
+"""Messages of a commit that are looked up, promised room or published in one turn of the loop: about 5 ms.
+
+Between two turns other clients are served; the batch is invisible until the commit is durable.
+"""
 
 COMMIT_MESSAGES_MAX: Final = 2_000_000
-"""Messages of one commit: looking up their routes and asking for room takes some seconds for as many."""
+"""Messages of one commit: looking up their routes and reserving room takes some seconds for this many."""
 
 RECORD_OVERHEAD: Final = 256
-"""Bytes the log may need of a message beside header and body: record header, names, targets, and the settlement of what
-it replaces. Rather too much than a batch that meets a full disk half-way."""
+"""Bytes the log may need of a message beside header and body: record header, names, targets, and the settlement of a
+replaced message. Rather too much than a batch that fails half-way on a full disk."""
 
 
 NO_BATCH: Final = -1
@@ -54,7 +55,7 @@ NO_BATCH: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class CommitRequest:
-    """What a sink asks for at the end of a batch. ``stages`` in partition order.
+    """The request of a sink at the end of a batch. ``stages`` in partition order.
 
     ``query`` is the id with its user and virtual host, ``former`` the name its marks had before ids belonged to a user.
     """
@@ -65,7 +66,7 @@ class CommitRequest:
     batch: int
     stages: tuple[str, ...]
     defaults: WriteDefaults
-    mandatory: bool  # a row that no queue takes refuses the whole commit; else it is dropped and counted
+    mandatory: bool  # a row without a queue refuses the whole commit; else it is dropped and counted
     publisher: str  # "user@peer" for the loss ledger
 
 
@@ -94,9 +95,9 @@ class Publisher:
     async def commit(self, request: CommitRequest, may_write: Callable[[str], bool]) -> dict[str, int]:
         """Publish the batch unless it was published before. Returns messages published and unroutable.
 
-        ``may_write`` says whether the user may write to an exchange. Raises :class:`NotFoundError`,
-        :class:`PermissionDeniedError`, :class:`RefusedError` with nothing published, :class:`UnavailableError` when it
-        should be tried again. Durable and shown when this returns; before, nobody sees any of it.
+        ``may_write`` tells whether the user may write to an exchange. Raises :class:`NotFoundError`,
+        :class:`PermissionDeniedError`, :class:`RefusedError` with nothing published, :class:`UnavailableError` if it
+        should be tried again. Durable and visible when this returns; invisible before.
         """
         lock = self._locks.setdefault(request.query, _QueryLock())
         lock.users += 1
@@ -105,7 +106,7 @@ class Publisher:
                 return await self._commit(request, may_write)
         finally:
             lock.users -= 1
-            if not lock.users:  # a lock that somebody still waits for must not be replaced by a new one
+            if not lock.users:  # a lock with waiters must not be replaced by a new one
                 del self._locks[request.query]
 
     async def _commit(self, request: CommitRequest, may_write: Callable[[str], bool]) -> dict[str, int]:
@@ -150,7 +151,10 @@ class Publisher:
         return {"messages": len(messages), "unroutable": unroutable, "repeated": 0}
 
     async def _published(self, request: CommitRequest) -> bool:
-        """Whether the batch was published. The log knows it before the catalogue, which may have refused the mark."""
+        """Return whether the batch was published.
+
+        The log has this before the catalogue, which may have refused the mark.
+        """
         broker = self._broker
         query, batch = request.query, request.batch
         mark = broker.catalogue.publish_mark(query)
@@ -179,7 +183,7 @@ class Publisher:
         return messages, unroutable
 
     def _weigh(self, request: CommitRequest) -> int:
-        """Return what the batch takes of memory. In a worker thread."""
+        """Return the memory of the batch. In a worker thread."""
         sizes = [self._stages.weigh(StageKey(request.query, stage)) for stage in request.stages]
         return sum(commit_bytes(rows, size) for rows, size in sizes)
 
@@ -215,11 +219,11 @@ class Publisher:
         routes: dict[Route, Route | None],
         outcome: tuple[str, int],
     ) -> int:
-        """Publish in one log transaction, and have it shown when that is durable; taken back when it fails.
+        """Publish in one log transaction, make it visible when that is durable, and undo it if that fails.
 
-        ``routes``: those of the messages as they are now, and stay for this batch. Returns how many lost their queues
-        since their routes were looked up. Limits were asked before, for the whole batch: what was promised is not
-        refused row by row.
+        ``routes``: the present ones of the messages, which stay for this batch. Returns how many messages lost their
+        queues since their routes were looked up. Limits were checked before, for the whole batch: single rows are not
+        refused after that.
         """
         effects = host.effects
         assert isinstance(effects, HostEffects)
@@ -235,7 +239,7 @@ class Publisher:
                     finally:
                         effects.resume_transaction(transaction)
                 lost += _put(host, messages[first : first + SLICE], routes, batch, self._broker.clock())
-        except BaseException:  # an open transaction would swallow what everybody else stores from now on
+        except BaseException:  # an open transaction would include all later records of others
             effects.abort_transaction()
             self._take_back(batch, effects)
             raise
@@ -250,7 +254,8 @@ class Publisher:
         return lost
 
     def _take_back(self, batch: HiddenBatch, effects: HostEffects) -> None:
-        """Take out of the queues what reached them: the log has no record of it any more, and nobody has seen it."""
+        """Remove the published rows from the queues: the log has no record of them any more, and they were never
+        visible."""
         for entry in batch.entries:
             entry.message.record = 0
         take_back(batch, effects, self._broker.clock())
@@ -263,7 +268,7 @@ class Publisher:
     def forget(self, query: str, former: str) -> None:
         """Drop the mark of a query id that will not be used again.
 
-        A mark under ``former`` has no known user, so it stays; the user's own mark says that it counts no more for it.
+        A mark under ``former`` has no known user, so it stays; the user's own mark overrides it.
         """
         self._broker.log.outcomes.pop(query, None)
         if self._former_mark(former) == NO_BATCH:
@@ -280,9 +285,9 @@ class Publisher:
 
 
 def _promise(host: VirtualHost, messages: list[tuple[PendingMessage, Route]], claims: Claims) -> None:
-    """Ask every queue and address that may refuse, ``claims`` counting the batch's earlier rows.
+    """Check every queue and address that may refuse, with ``claims`` counting the batch's earlier rows.
 
-    Raises :class:`UnavailableError` when one is full: the batch may come again when there is room.
+    Raises :class:`UnavailableError` if one is full: the batch may be repeated when there is room.
     """
     for item, route in messages:
         current = host.renewed(route)
@@ -330,7 +335,8 @@ def _put(
 
 
 class _Showing:
-    """Shows a batch when the window with its commit is durable, whether or not somebody still waits for the answer."""
+    """Makes a batch visible when the window with its commit is durable, even if no client waits for the answer any
+    more."""
 
     def __init__(self, batch: HiddenBatch, clock: Clock) -> None:
         self._batch = batch
@@ -340,7 +346,7 @@ class _Showing:
         self._batch.show(self._clock())
 
     def window_failed(self, window: int) -> None:
-        """Leave it hidden: the next start decides whether the batch is there, and nothing more gets durable here."""
+        """Leave it hidden: the next start decides whether the batch exists, and nothing more becomes durable here."""
 
 
 class _QueryLock:
@@ -350,7 +356,7 @@ class _QueryLock:
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
-        self.users = 0  # who holds it or waits for it
+        self.users = 0  # owners and waiters of the lock
 
 
 class _Routes:
@@ -389,7 +395,7 @@ class _Routes:
         return routed, unroutable
 
     def current(self) -> dict[Route, Route | None]:
-        """Return all routes that were looked up as the routing graph is now; ``None`` where the exchange went."""
+        """Return all looked-up routes by the present routing graph; ``None`` for a deleted exchange."""
         return {route: self._host.renewed(route) for _, route in self._known.values()}
 
     def _resolve(self, destination: Destination) -> tuple[Origin, Route]:
@@ -422,7 +428,7 @@ class _Routes:
         return Origin(exchange, routing_key, self._request.publisher, VIEW), route
 
     def _require_one(self, *exchanges: str) -> None:
-        """Require that the user may write to one of these: others do not learn what there is."""
+        """Require that the user may write to one of these, so that others do not learn of their existence."""
         if not any(self._may_write(exchange) for exchange in exchanges):
             exchange = exchanges[-1]
             raise PermissionDeniedError(

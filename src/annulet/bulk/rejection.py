@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def mark_rejected(catalogue: Catalogue, lease: Lease, positions: Collection[int]) -> int:
     """Mark positions of a lease, all or none. Returns how many were not marked before.
 
-    Raises :class:`InvalidRequestError` for a position that the lease does not hold.
+    Raises :class:`InvalidRequestError` for a position that the lease does not have.
     """
     ordered = sorted(set(positions))
     for position in ordered:

@@ -1,4 +1,4 @@
-"""What each request of bulk transfer does. Lives on the broker's loop; the Flight threads bridge to it."""
+"""Executes the requests of bulk transfer. Belongs to the broker's loop; the Flight threads bridge to it."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 PROTOCOL: Final = "bulk transfer"
-"""What metrics call it."""
+"""Its name in metrics."""
 
 
 class Caller:
-    """Who makes a request, and from where."""
+    """The user and the place of a request."""
 
     __slots__ = ("loopback", "peer", "user")
 
@@ -71,7 +71,7 @@ class RequestHandler:
         return user.name
 
     def note_limit(self, limit: str) -> None:
-        """Count a request that is larger than it may be."""
+        """Count a request that is too large."""
         self._broker.admission.note_limits(PROTOCOL, {limit: 1})
 
     def note_error(self, error: BulkError, user: str, peer: str) -> None:
@@ -117,7 +117,7 @@ class RequestHandler:
         return queue, rows_of_share(rows, ticket.share, ticket.shares, group_key)[ticket.skip :]
 
     async def check_stage(self, request: protocol.PutStage, caller: Caller) -> None:
-        """Refuse a stage whose user may not even enter. What it may write to is known at the commit."""
+        """Refuse a stage whose user may not open the virtual host. Its destinations are checked at the commit."""
         self._enter(request.virtual_host, caller)
 
     # ------------------------------------------------------------------ actions
@@ -270,7 +270,7 @@ class RequestHandler:
     # ------------------------------------------------------------------ permissions
 
     def _enter(self, host: str, caller: Caller) -> Access:
-        """Return what the caller may do in a virtual host. A call belongs to no connection that could own queues."""
+        """Return the caller's access to a virtual host. A call belongs to no connection that could own queues."""
         broker = self._broker
         if host not in broker.hosts or not broker.authenticator.may_enter(caller.user, host):
             raise PermissionDeniedError(f"user {caller.user!r} may not use virtual host {host!r}, or it does not exist")

@@ -1,6 +1,6 @@
 """The rows of a read, as Arrow columns.
 
-Knows core messages and pyarrow, no protocol, so Spark workers may import it.
+Depends on core messages and pyarrow, on no protocol, so Spark workers may import it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BATCH_BYTES_MAX: Final = 2 * 1024 * 1024
 """Body bytes of one Arrow batch, unless a single body is larger: well below gRPC's message limit."""
 
 TIMESTAMP_MAX: Final = 253_402_300_799_999
-"""Milliseconds since 1970 of the last moment of 9999: what Spark's timestamps end with. Later ones become null."""
+"""Milliseconds since 1970 of the end of 9999, the largest timestamp of Spark. Later ones become null."""
 
 _TIME: Final = pa.timestamp("us", tz="UTC")
 
@@ -63,7 +63,7 @@ OCTETS: Final = "data:application/octet-stream;base64,"
 """Before the octets of a property that are no text, in Base64."""
 
 MALFORMED: Final = "annulet-malformed-header"
-"""The one property of a row whose message header cannot be decoded; its value says what is wrong."""
+"""The one property of a row whose message header cannot be decoded; its value is the error."""
 
 
 Payload: TypeAlias = "tuple[bytes, str | None]"
@@ -73,7 +73,7 @@ PayloadReader: TypeAlias = "Callable[[Message], Payload | None]"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One message to be read, with what its queue knew of it when it was taken.
+    """One message to be read, with its queue's state of it when it was taken.
 
     Immutable, so any thread may convert it.
     """
@@ -172,7 +172,7 @@ def _record_batch(rows: list[Row], queue: str, columns: Sequence[str], payload_o
 
 
 def _properties(row: Row, queue: str) -> StandardProperties:
-    """Decode; a header that cannot be decoded as a whole becomes a marked row with what could be."""
+    """Decode; a header that cannot be decoded completely becomes a marked row with the decodable part."""
     properties = row.message.origin.view.properties(row.message)
     if properties.malformed:
         import structlog  # noqa: PLC0415 - a sixth of the start of Spark's workers, which read this module and log nothing
@@ -185,7 +185,7 @@ def _properties(row: Row, queue: str) -> StandardProperties:
 
 
 def address_of(message: Message) -> str:
-    """Return the address a message was sent to: its exchange, or the queue when it came by the default exchange."""
+    """Return the address a message was sent to: its exchange, or the queue if it was sent to the default exchange."""
     return message.origin.exchange or message.origin.routing_key
 
 
@@ -244,7 +244,7 @@ def property_value(text: str | None) -> str | bytes | None:
         return text
     try:
         return base64.b64decode(text.removeprefix(OCTETS), validate=True)
-    except ValueError:  # a text that only begins so
+    except ValueError:  # a text that only has this prefix
         return text
 
 
@@ -273,4 +273,4 @@ WRITE_COLUMNS: Final[dict[str, tuple[pa.DataType, ...]]] = {
 READ_ONLY_COLUMNS: Final = frozenset(
     ("position", "sequence", "queue", "durable", "enqueued_at", "expires_at", "delivery_count", "redelivered")
 )
-"""Columns of a read that a write passes over, so that what was read can be written on."""
+"""Columns of a read that a write ignores, so that read rows can be written again."""

@@ -1,8 +1,9 @@
 """Non-destructive streams: batches of a queue by sequence number, which take nothing out of it (spark-notes §3).
 
-The offset is the queue's sequence number, as with a log, so the broker keeps nothing of a stream but, for a while, the
-rows of its last batches: what was planned can be read until the next batch is planned, even if a ring has overwritten
-it meanwhile. After a restart of the broker, or of the query, a batch is read again from the queue, as far as it lives.
+The offset is the queue's sequence number, as with a log, so the only state of a stream in the broker is, for a while,
+the rows of its last batches: a planned batch can be read until the next one is planned, even if a ring has overwritten
+it in the meantime. After a restart of the broker, or of the query, a batch is read again from the queue, as far as its
+messages exist.
 
 ==============  ======================================================================================
 in an offset    meaning
@@ -40,20 +41,20 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 READER_IDLE_MAX: Final = 900 * 1000
-"""Milliseconds without a call after which the rows kept for a stream are let go. A batch that takes longer, or is
+"""Milliseconds without a call after which the rows kept for a stream are dropped. A batch that takes longer, or is
 repeated later, is read from the queue again."""
 
 READERS_MAX: Final = 256
 """Streams whose last batches are kept; the one idle for longest makes room. Each keeps two batches in memory."""
 
 NOT_STARTED: Final = protocol.ANY
-"""Start of a checkpoint that has no batch yet: it begins with the oldest message there is."""
+"""Start of a checkpoint without a batch: it begins with the oldest message."""
 
 REMEDY: Final = "Start with a new checkpoint, or set failOnDataLoss=false to go on with what is left"
 
 
 class KeptRange:
-    """The rows of ``(after, upto]``, as the broker's run ``boot`` numbered them, in memory until they are let go."""
+    """The rows of ``(after, upto]``, as numbered by the broker's run ``boot``, in memory until they are dropped."""
 
     __slots__ = ("after", "boot", "rows", "upto")
 
@@ -65,7 +66,7 @@ class KeptRange:
 
 
 class Reader:
-    """What is kept of one run of a stream."""
+    """The state of one run of a stream."""
 
     __slots__ = ("incarnation", "kept", "lock", "nothing_upto", "selection", "selector", "used_at")
 
@@ -87,7 +88,7 @@ class Reader:
         return None
 
     def let_go(self, start: int) -> None:
-        """Forget what a checkpoint that stands at ``start`` will not read again."""
+        """Drop the rows that a checkpoint at ``start`` will not read again."""
         for held in self.kept:
             if held.upto <= start or held.after >= start:
                 unpin([row.message for row in held.rows])
@@ -116,12 +117,12 @@ class SequenceStore:
     # ------------------------------------------------------------------ requests
 
     async def plan(self, request: protocol.PlanSequences) -> dict[str, Any]:
-        """Choose the next batch. Everything in it is durable when this returns, as far as it is to be durable at all.
+        """Choose the next batch. All its messages that have to be durable are durable when this returns.
 
-        Raises :class:`UnavailableError` where the disk gives nothing and the stream would end for it.
-        Returns ``sequence`` (the end; ``start`` when there is nothing), ``after`` (where the batch begins), ``rows``,
-        ``missing`` (numbers in between whose messages are gone), and incarnation, boot and safe. Raises
-        :class:`LeaseGoneError` for missing messages unless ``fail_on_data_loss`` is false.
+        Raises :class:`UnavailableError` if the disk refuses to read and the stream would end because of it. Returns
+        ``sequence`` (the end; ``start`` if there is nothing), ``after`` (the start of the batch), ``rows``, ``missing``
+        (numbers in between without messages), and incarnation, boot and safe. Raises :class:`LeaseGoneError` for
+        missing messages unless ``fail_on_data_loss`` is false.
         """
         queue = self._find_queue(request.virtual_host, request.queue)
         reader = self._reader(request, queue)
@@ -136,7 +137,7 @@ class SequenceStore:
                 stretch = Stretch(scanned=more.scanned, living=stretch.living + more.living)
                 reader.nothing_upto = (begin, stretch)
                 if more.refused and request.last_sequence != protocol.ANY:
-                    # A run that is to end with what is there now takes "nothing" for its end.
+                    # A run over the present messages treats "nothing" as its end.
                     raise UnavailableError(
                         f"queue {queue.name!r}: the disk does not give the messages behind number {stretch.scanned} "
                         "now; check the disk, the run goes on where it was"
@@ -166,8 +167,8 @@ class SequenceStore:
     async def split(self, request: protocol.SplitSequences) -> dict[str, Any]:
         """Cut a planned batch into ranges of almost as many rows each, which are kept from now on.
 
-        Returns ``parts``, each ``[after, upto, rows]``, and ``missing``. Raises :class:`LeaseGoneError` when messages
-        of the batch are gone, unless ``fail_on_data_loss`` is false.
+        Returns ``parts``, each ``[after, upto, rows]``, and ``missing``. Raises :class:`LeaseGoneError` if messages of
+        the batch are missing, unless ``fail_on_data_loss`` is false.
         """
         rows = await self._rows(request, request.after, request.upto, request.rows)
         count = min(request.parts, len(rows))
@@ -185,7 +186,7 @@ class SequenceStore:
         return await self._rows(ticket, ticket.after, ticket.upto, ticket.rows)
 
     def expire(self) -> int:
-        """Let go of what idle streams keep. Returns how many streams that were."""
+        """Drop the rows of idle streams. Returns the number of these streams."""
         limit = self._broker.clock() - READER_IDLE_MAX
         idle = [key for key, reader in self._readers.items() if reader.used_at < limit and not reader.lock.locked()]
         for key in idle:
@@ -222,14 +223,14 @@ class SequenceStore:
         return known[1]
 
     def _start_of(self, request: protocol.PlanSequences, queue: Queue) -> int:
-        """Return behind which number of this queue, in this run of the broker, the batch begins."""
+        """Return the number of this queue, in this run of the broker, after which the batch begins."""
         start = request.start
         if start == NOT_STARTED:
             return start
         if start < NOT_STARTED:
             raise InvalidRequestError(f"start {start} is no sequence number")
         if request.boot != self._boot:
-            start = min(start, request.safe)  # numbers above were given to other messages, which nobody has read
+            start = min(start, request.safe)  # numbers above were given to other, unread messages
         if request.incarnation == self._incarnation_of(request.virtual_host, queue) and start < queue.next_sequence:
             return start
         if request.fail_on_data_loss:
@@ -243,7 +244,7 @@ class SequenceStore:
 
     @staticmethod
     def _scanned_before(reader: Reader, begin: int) -> Stretch:
-        """Return how far was looked in vain since the stream stands at ``begin``."""
+        """Return how far the search was unsuccessful since the stream is at ``begin``."""
         place, stretch = reader.nothing_upto
         return stretch if place == begin and stretch.scanned > begin else Stretch(scanned=begin)
 
@@ -253,7 +254,7 @@ class SequenceStore:
         return await read_stretch(queue, after, upto, reader.selection, self._broker.clock(), **limits)
 
     async def _rows(self, request: protocol.SequenceRequest, after: int, upto: int, expected: int) -> list[Row]:
-        """Return the rows of a batch or of a part of it, from what is kept or else from the queue."""
+        """Return the rows of a batch or of a part of it, from the kept rows or else from the queue."""
         queue = self._find_queue(request.virtual_host, request.queue)
         reader = self._reader(request, queue)
         async with reader.lock:
@@ -277,7 +278,7 @@ class SequenceStore:
         return rows
 
     async def _keep(self, queue: Queue, reader: Reader, held: KeptRange) -> None:
-        """Keep rows in memory, and wait until what is to outlive a restart does."""
+        """Keep rows in memory, and wait until persistent ones are durable."""
         try:
             pin(queue, [row.message for row in held.rows])
         except ContentUnavailable as error:  # it left the queue, or the disk refuses for a moment

@@ -57,17 +57,17 @@ T = TypeVar("T")
 CALL_SECONDS_MAX: Final = 300.0
 """How long a Flight thread waits for the loop.
 
-Longer than any disk pause; a call that takes longer is answered as unavailable.
+Longer than any pause of a disk; a longer call is answered as unavailable.
 """
 
 STOP_SECONDS: Final = 5.0
 """How long a clean stop waits for streams under way. They can be read again after the restart."""
 
 UPKEEP_SECONDS: Final = 60.0
-"""Between two looks at idle leases, old stages and old snapshots: their limits are an hour and more."""
+"""Interval of checks for idle leases, old stages and old snapshots: their limits are an hour and more."""
 
 MEMORY_STAGES_SHARE: Final = 0.25
-"""Of the memory limit, what stages may take where there is no directory for them: a commit needs as much again."""
+"""The part of the memory limit for stages without a directory: a commit needs as much again."""
 
 AUTHORIZATION: Final = "authorization"
 
@@ -76,7 +76,7 @@ class BulkService:
     """Leases, staged publishes and batch reads over Arrow Flight. A service of the broker."""
 
     def __init__(self, endpoint: Endpoint | None, tls_endpoint: Endpoint | None = None) -> None:
-        self.endpoint = endpoint  # once started: with the real port, when 0 was asked for
+        self.endpoint = endpoint  # once started: with the actual port, if 0 was requested
         self.tls_endpoint = tls_endpoint  # the listener ``bulks`` of the configuration
         self.leases: LeaseManager
         self.publisher: Publisher
@@ -155,14 +155,15 @@ class BulkService:
     def _shut_down(server: _FlightServer) -> asyncio.Event:
         """Have the server end when its streams have. The event is set then.
 
-        A stream whose client does not read would hold that for ever, so it happens in a thread that may be left behind.
+        A stream whose client does not read would block this permanently, so it is done in a thread that may be
+        abandoned.
         """
         ended = asyncio.Event()
         loop = asyncio.get_running_loop()
 
         def shut_down() -> None:
             server.shutdown()
-            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the loop was closed in the meantime: there are no waiters
                 loop.call_soon_threadsafe(ended.set)
 
         threading.Thread(target=shut_down, name="annulet-bulk-stop", daemon=True).start()
@@ -194,7 +195,7 @@ def _stage_limits(configuration: BrokerConfiguration) -> Limits:
 
 
 def _watcher(broker: Broker) -> Watcher:
-    """Return what tells the broker, on its loop, what the door met."""
+    """Return the functions that report the door's events to the broker, on its loop."""
     admission, say = broker.admission, broker.loop.call_soon_threadsafe
     return Watcher(
         limit=lambda limit: _say(say, admission.note_limits, PROTOCOL, {limit: 1}),
@@ -214,12 +215,12 @@ def _note_held(broker: Broker, figures: dict[Unfinished, int], taken: Callable[[
 
 
 def _say(say: Callable[..., object], note: Callable[..., None], *values: object) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nothing is counted any more
+    with contextlib.suppress(RuntimeError):  # the loop was closed in the meantime: nothing is counted any more
         say(note, *values)
 
 
 class _Headers(flight.ServerMiddleware):  # type: ignore[misc] # pyarrow ships no types
-    """Keeps a call's Authorization header for its handler, which knows the peer."""
+    """Keeps a call's Authorization header for its handler, which has the peer."""
 
     def __init__(self, authorization: str) -> None:
         super().__init__()
@@ -267,7 +268,7 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         return self._mapped(context, lambda: self._get(context, ticket.ticket))
 
     def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
-        """Write a stage; the answer comes when it is on disk."""
+        """Write a stage; the answer is sent when it is on disk."""
         counts = self._mapped(context, lambda: self._put(context, descriptor, reader))
         writer.write(msgspec.json.encode(counts))
 
@@ -289,7 +290,7 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
             for batch, position in positioned_batches(source, queue, columns, payload_of):
                 if self.stopping:
                     raise _flight_error(UnavailableError("the broker is stopping"))
-                # what has left meanwhile is no row any more: who reads on has to say from where, not how many
+                # removed messages are no rows any more: a continued read needs a place, not a number of rows
                 yield batch if isinstance(rows, list) else (batch, pa.py_buffer(b"%d" % position))
 
         return flight.GeneratorStream(schema_of(columns), batches())
@@ -401,7 +402,7 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         except TimeoutError as error:  # not cancelled: the work is whole or not begun, and asking again is harmless
             raise UnavailableError(f"the broker did not answer within {CALL_SECONDS_MAX:.0f} seconds") from error
         finally:
-            del future  # it holds its error, whose traceback holds this frame: a cycle of each refused request
+            del future  # its error references this frame: a cycle for each refusal
 
 
 def _check_batch(batch: pa.RecordBatch) -> None:

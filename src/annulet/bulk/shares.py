@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from annulet.bulk.schema import Row
 
 SHARES_MAX: Final = 10_000
-"""Shares of a batch: as many as Spark may have partitions here."""
+"""Shares of a batch: the largest number of partitions in Spark."""
 
 
 def check_shares(share: int, shares: int) -> None:
-    """Refuse what is no share. Raises :class:`InvalidRequestError`."""
+    """Refuse an invalid share. Raises :class:`InvalidRequestError`."""
     if not 1 <= shares <= SHARES_MAX or not 0 <= share < shares:
         raise InvalidRequestError(f"share {share} of {shares} is none; there are 1 to {SHARES_MAX}, counted from 0")
 

@@ -1,7 +1,7 @@
 """Point-in-time views of queues for batch reads: taken once at planning, read by tasks.
 
-A view of a queue that is in memory keeps the messages and is repeatable while it lives. One of a queue that is deeper
-than memory keeps rows, see :mod:`annulet.bulk.deep_snapshots`.
+A view of a queue in memory keeps the messages and is repeatable while it exists. One of a queue deeper than memory
+keeps rows, see :mod:`annulet.bulk.deep_snapshots`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ logger = structlog.get_logger(__name__)
 
 SNAPSHOT_IDLE_MAX: Final = 3600 * 1000
 """Milliseconds without a read after which a snapshot is dropped. A data frame that was planned once may be collected
-again later; an hour covers a working session, and then the text of the error says what to do."""
+again later; an hour covers a working session, and then the error has the remedy."""
 
 SNAPSHOTS_MAX: Final = 64
 """Snapshots kept; the one idle for longest makes room. Each keeps the messages it shows in memory, or rows of
@@ -37,7 +37,7 @@ them."""
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Which messages a view is to show, both ends included: sequence numbers, times of acceptance in milliseconds."""
+    """The bounds of a view's messages, both ends included: sequence numbers, times of acceptance in milliseconds."""
 
     first: int = 0
     last: int = BATCH_MAX
@@ -63,12 +63,12 @@ class Choice:
         self._selection = selection
 
     def matches(self, entry: QueueEntry) -> bool:
-        """Say whether an entry is meant. Passes on what the view raises for malformed content."""
+        """Return whether an entry is included. Passes on the view's exceptions for malformed content."""
         return self._bounds.admit(entry) and self._selection.matches(entry)
 
 
 class Snapshot:
-    """One queue at one moment. ``places``: what tickets name, above the first number up to the second."""
+    """One queue at one instant. ``places``: the range of places in tickets, above the first number up to the second."""
 
     __slots__ = ("host", "places", "queue", "rows", "used_at", "view")
 
@@ -98,11 +98,11 @@ class SnapshotStore:
         return len(self._snapshots)
 
     def take(self, host: str, queue: Queue, selector: str = "", bounds: Bounds = NO_BOUNDS) -> tuple[str, int]:
-        """Take a snapshot of what is pending and in delivery, by sequence. Returns its id and number of rows.
+        """Take a snapshot of the messages pending and in delivery, by sequence. Returns its id and number of rows.
 
-        ``selector`` is a JMS selector, empty for all messages, of which those within ``bounds`` count; of a queue
-        deeper than memory both are tried when rows are read, and the number is that of all. Raises :class:`CoreError`
-        when it is none, when what has to be in memory is more than it has room for, or when the disk does not give a
+        ``selector`` is a JMS selector, empty for all messages, of which those within ``bounds`` count; for a queue
+        deeper than memory both are evaluated when rows are read, and the number is that of all. Raises
+        :class:`CoreError` if it is invalid, if the messages do not fit into memory, or if the disk refuses to read a
         body.
         """
         selection = Choice(bounds, select(selector=selector, everything=not selector))
@@ -134,7 +134,7 @@ class SnapshotStore:
         return snapshot
 
     def expire(self) -> int:
-        """Drop what was idle for too long. Returns how many."""
+        """Drop snapshots that were idle for too long. Returns their number."""
         limit = self._clock() - SNAPSHOT_IDLE_MAX
         old = [name for name, snapshot in self._snapshots.items() if snapshot.used_at < limit]
         for name in old:
@@ -146,7 +146,7 @@ class SnapshotStore:
 
 
 def _rows_of(queue: Queue, selection: Choice) -> list[Row]:
-    """Return the rows of a queue that is in memory, whose bodies stay there until they are unpinned."""
+    """Return the rows of a queue in memory, whose bodies stay there until they are unpinned."""
     rows = []
     unreadable = 0
     for entry in queue.browse():

@@ -16,10 +16,10 @@ Place = tuple[str, str]
 
 
 class StageAccount:
-    """Bytes of the stages that are there and of those being written.
+    """Bytes of the complete stages and of those being written.
 
-    ``of_user_max`` and ``of_all_max`` are the settings of these limits, in bytes. ``remedy`` says what makes more room
-    where that is not to raise them.
+    ``of_user_max`` and ``of_all_max`` are the settings of these limits, in bytes. ``remedy`` is the way to make more
+    room other than raising them.
     """
 
     def __init__(self, of_user_max: int, of_all_max: int, remedy: str = "") -> None:
@@ -32,16 +32,16 @@ class StageAccount:
         self._total = 0
 
     def figures(self) -> tuple[int, int]:
-        """Return how many stages are there, and the bytes of all, with those being written."""
+        """Return the number of complete stages, and the bytes of all, including those being written."""
         with self._lock:
             return len(self._stages), self._total
 
     def begin(self, owner: str) -> StageEntry:
-        """Return the entry of a stage that ``owner`` begins to write."""
+        """Return the entry of a new stage of ``owner``."""
         return StageEntry(self, owner)
 
     def restore(self, place: Place, owner: str, size: int) -> None:
-        """Count a stage that a former run of the broker left. It may exceed the limits: those ask new ones only."""
+        """Count a stage of an earlier run of the broker. It may exceed the limits, which apply to new ones only."""
         with self._lock:
             self._put(place, owner, size)
             self._add(owner, size)
@@ -67,7 +67,7 @@ class StageAccount:
         )
 
     def keep(self, place: Place, owner: str, size: int) -> None:
-        """The reserved bytes belong to a stage that is there now, instead of one of the same name."""
+        """Assign the reserved bytes to the complete stage, which replaces one of the same name."""
         with self._lock:
             self._put(place, owner, size)
 
@@ -77,7 +77,7 @@ class StageAccount:
             self._add(owner, -size)
 
     def drop(self, place: Place) -> None:
-        """Forget a stage; one that is not there is fine."""
+        """Forget a stage; an unknown one is ignored."""
         with self._lock:
             owner, size = self._stages.pop(place, ("", 0))
             self._add(owner, -size)
@@ -103,7 +103,7 @@ class StageEntry:
         self._size = 0
 
     def add(self, size: int) -> None:
-        """Count the next batch. Raises :class:`OverLimitError`; what was counted so far stays until :meth:`fail`."""
+        """Count the next batch. Raises :class:`OverLimitError`; the count so far stays until :meth:`fail`."""
         self._account.reserve(self._owner, size)
         self._size += size
 

@@ -1,7 +1,7 @@
 """Where staged rows wait for their commit: files under ``stages`` of the data directory, or memory without one.
 
-A stage is one task attempt's rows of one batch of one query. Its name carries a nonce: attempt numbers start anew with
-each driver, and a zombie's task must not replace the rows that a newer driver's commit names.
+A stage is one task attempt's rows of one batch of one query. Its name contains a nonce: attempt numbers restart with
+each driver, and a zombie's task must not replace the rows named in a newer driver's commit.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ STAGE_BYTES_MAX: Final = 2 * 1024**3
 memory (:mod:`annulet.bulk.commit_room`)."""
 
 STAGE_FILE_BYTES: Final = 4096
-"""Bytes that a stage counts beside what is in it: a file takes a block of the disk, one without rows too."""
+"""Bytes that a stage counts beside its contents: a file takes a block of the disk, even without rows."""
 
 END_OF_STREAM_BYTES: Final = 8
-"""What Arrow writes behind the last batch of a stream."""
+"""Arrow's end of a stream after the last batch."""
 
 DEFAULT_LIMITS: Final = Limits()
 
@@ -146,9 +146,9 @@ class StageStore:
             yield from reader
 
     def weigh(self, key: StageKey) -> tuple[int, int]:
-        """Return rows and bytes of a stage, of which nothing is brought into memory. Raises :class:`NotFoundError`."""
+        """Return rows and bytes of a stage without loading it. Raises :class:`NotFoundError`."""
         if self._directory is None:
-            batches = list(self.read(key))  # views of what is in memory
+            batches = list(self.read(key))  # views of the stage in memory
             return _sizes(batches)
         path = self._directory / _folder_name(key.query) / (key.stage + _SUFFIX)
         if not path.exists():
@@ -157,7 +157,7 @@ class StageStore:
             return _sizes(reader)
 
     def drop(self, key: StageKey) -> None:
-        """Delete a stage, if it is there."""
+        """Delete a stage, if it exists."""
         if self._directory is None:
             self._memory.pop(self._place(key), None)
         else:
@@ -177,7 +177,7 @@ class StageStore:
         return dropped
 
     def drop_old(self, age_max: float = STAGE_AGE_MAX) -> int:
-        """Delete stages older than ``age_max`` seconds, and what crashes left half-written. Returns how many."""
+        """Delete stages older than ``age_max`` seconds, and incomplete ones left by crashes. Returns their number."""
         dropped = 0
         if self._directory is None:
             limit = time.monotonic() - age_max
@@ -190,7 +190,7 @@ class StageStore:
         for folder in self._directory.iterdir():
             idle = folder.stat().st_mtime < limit  # else a stage may be about to be written there
             for path in folder.iterdir():
-                with suppress(FileNotFoundError):  # a commit in another thread may drop it meanwhile
+                with suppress(FileNotFoundError):  # a commit in another thread may drop it in the meantime
                     if path.stat().st_mtime < limit:
                         path.unlink()
                         self._account.drop((folder.name, path.stem))
@@ -217,7 +217,7 @@ class StageStore:
         return _folder_name(key.query), key.stage
 
     def _count_left(self, directory: Path) -> None:
-        """Count what a former run of the broker left. The folder's name tells stages of one user from others'."""
+        """Count the stages of an earlier run of the broker. The folder's name distinguishes the users."""
         for path in directory.glob(f"*/*{_SUFFIX}"):
             self._account.restore(
                 (path.parent.name, path.stem), _owner_in(path.parent.name), STAGE_FILE_BYTES + path.stat().st_size
@@ -258,7 +258,7 @@ def _folder_name(query: str) -> str:
 
 
 def _owner_in(folder: str) -> str:
-    """Return what stands for the owner in a folder's name; empty for folders of versions before 0.4.0."""
+    """Return the owner's part of a folder's name; empty for folders of versions before 0.4.0."""
     owner, mark, _ = folder.partition("-")
     return owner if mark else ""
 

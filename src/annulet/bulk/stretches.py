@@ -1,7 +1,7 @@
-"""Reading a stretch of a queue by sequence number, taking nothing: what a non-destructive stream is planned from.
+"""Reading a range of a queue by sequence number without removing messages, to plan a non-destructive stream.
 
-Shown is what is alive when the walk comes to it: pending, in delivery, or on its way back. What is on disk only is read
-from its rows, some hundred at a time, and does not come into the queue's memory.
+It returns the messages that are alive when the walk reaches them: pending, in delivery, or returning. Messages on disk
+only are read from their rows, about a hundred at a time, and are not loaded into the queue's memory.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 SLICE: Final = 2000
-"""Messages looked at before other work gets a turn: about 10 ms."""
+"""Messages examined before other work gets a turn: about 10 ms."""
 
 NO_LIMIT: Final = -1
 
 
 @dataclass(slots=True)
 class Stretch:
-    """What was found behind a sequence number.
+    """The messages found after a sequence number.
 
-    ``scanned``: up to there every message was looked at. ``living`` counts those that are alive, whether they match or
-    not: up to ``scanned``, and in ``living_at_rows`` up to the last row.
+    ``scanned``: every message up to there was examined. ``living`` counts those that are alive, matching or not: up to
+    ``scanned``, and in ``living_at_rows`` up to the last row.
     """
 
     rows: list[Row] = field(default_factory=list)
     scanned: int = 0
     living: int = 0
     living_at_rows: int = 0
-    refused: bool = False  # the disk did not give what comes behind ``scanned``
+    refused: bool = False  # the disk refused to read the messages behind ``scanned``
 
 
 async def read_stretch(
@@ -61,8 +61,8 @@ async def read_stretch(
 ) -> Stretch:
     """Return the living messages of ``(after, upto]`` that match, by sequence, within the limits.
 
-    ``bytes_max`` counts bodies; one message always fits. What is in the queue at the first turn is looked at, and of it
-    nothing from the first message on that waits for its time: it has its turn before those that came after it.
+    ``bytes_max`` counts bodies; one message always fits. It examines the messages in the queue at the first turn, up to
+    the first message that waits for its time: later ones follow after it.
     """
     found = Stretch(scanned=after)
     size = unreadable = 0
@@ -90,8 +90,11 @@ async def read_stretch(
 
 
 async def _living(queue: Queue, after: int, upto: int, now: int, found: Stretch) -> AsyncGenerator[QueueEntry]:
-    """Yield what is alive in ``(after, upto]``, by sequence. Sets ``found.scanned`` when everything was looked at."""
-    queue.finish_slices(now)  # else what is on its way back would be nowhere
+    """Yield the messages alive in ``(after, upto]``, by sequence.
+
+    Sets ``found.scanned`` when everything was examined.
+    """
+    queue.finish_slices(now)  # otherwise returning messages would be missing
     parts = [pages for pages in queue.order.page_parts() if pages.rows]  # of priorities every level has its own
     walk = MergedWalk([pages.snapshot([]).walk(after + 1, upto) for pages in parts])
     scheduled = [entry for entry in queue.schedule.entries() if entry.sequence > after]
@@ -105,7 +108,7 @@ async def _living(queue: Queue, after: int, upto: int, now: int, found: Stretch)
             if walk.sequence > upto:
                 break
             rows = walk.following()
-            if rows is None:  # the disk does not give them now; what comes behind them waits for its turn
+            if rows is None:  # the disk refuses to read them now; later ones wait for their turn
                 found.refused = True
                 return
             read.extend(rows)

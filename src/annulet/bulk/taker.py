@@ -1,7 +1,7 @@
-"""Taking what a selector admits: a consumer of the queue that has credit only while its lease takes messages.
+"""Taking messages by selector: a consumer of the queue that has credit only while its lease takes messages.
 
-So a stream with a selector finds its messages as every consumer with one does, also in a deep backlog, which is looked
-at in turns (see :mod:`annulet.core.match_classes`), each message once.
+So a stream with a selector finds its messages like every consumer with one, also in a deep backlog, which is searched
+in turns (see :mod:`annulet.core.match_classes`), each message once.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
 
 class _Inbox(Session):
-    """Keeps what was delivered until it is taken."""
+    """Keeps delivered messages until they are taken."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.delivered: list[QueueEntry] = []
 
     def deliver(self, consumer: Consumer, entry: QueueEntry, tag: int) -> None:  # noqa: ARG002 - the core's signature
-        """Note a delivery; nobody settles it by its tag."""
+        """Note a delivery, which is never settled by its tag."""
         del self.unacknowledged[tag]
         self.delivered.append(entry)
 
 
 class SelectorTaker:
-    """What a lease with a selector is to its queue. Raises :class:`CoreError` for what is no selector."""
+    """The consumer of a lease with a selector. Raises :class:`CoreError` for an invalid selector."""
 
     def __init__(self, queue: Queue, name: str, selector: str, now: int) -> None:
         self.selector = selector
@@ -48,11 +48,11 @@ class SelectorTaker:
 
     @property
     def cancelled(self) -> bool:
-        """Say whether the queue is gone."""
+        """Return whether the queue was deleted."""
         return self._consumer.cancelled
 
     def looking(self, last_sequence: int) -> bool:
-        """Say whether something in a deep backlog is still to be looked at, up to ``last_sequence`` (0: no limit).
+        """Return whether a part of a deep backlog is still unexamined, up to ``last_sequence`` (0: no limit).
 
         Not while the queue is paused or has as much in delivery as it may: it would be waited for without end.
         """
@@ -61,9 +61,9 @@ class SelectorTaker:
         return not queue.halted and not full and is_looking(queue, self._consumer, last_sequence)
 
     def take(self, messages_max: int, bytes_max: int, last_sequence: int, now: int) -> list[QueueEntry]:
-        """Return what matches, in delivery from now on: at most ``messages_max`` and ``bytes_max`` (-1: no limit).
+        """Return matches, in delivery from now on: at most ``messages_max`` and ``bytes_max`` (-1: no limit).
 
-        Nothing with a sequence above ``last_sequence`` (0: no limit). In a deep backlog what was found so far.
+        None with a sequence above ``last_sequence`` (0: no limit). In a deep backlog those found so far.
         """
         delivered = self._inbox.delivered
         taken: list[QueueEntry] = []
@@ -93,29 +93,29 @@ class SelectorTaker:
         return taken
 
     def open(self, messages: int, size: int, *, first: bool = True) -> None:
-        """Give credit for so many messages, and body bytes (-1: no limit), beside what the lease holds.
+        """Give credit for this many messages, and body bytes (-1: no limit), in addition to the lease's messages.
 
-        The ``first`` message of a batch fits whatever its size, so it comes alone.
+        The ``first`` message of a batch fits at any size, so it is requested alone.
         """
         window = self._window
         window.messages_max = window.messages + (1 if first and size >= 0 else messages)
         window.bytes_max = -1 if first or size < 0 else window.bytes + size
 
     def withdraw(self, now: int) -> None:
-        """Take the credit back, and return what was delivered and is in nobody's hands."""
+        """Withdraw the credit, and return delivered messages that were not taken."""
         self._window.messages_max = 0
         delivered = self._inbox.delivered
         self._return(list(delivered), now)
         delivered.clear()
 
     def close(self, now: int) -> None:
-        """End it. What its lease holds stays in delivery."""
+        """End it. Its lease's messages stay in delivery."""
         self.withdraw(now)
         self._queue.leases_as_consumers -= 1
         self._inbox.detach(self._consumer.tag, now)
 
     def _older_follow(self) -> bool:
-        """Say whether something older may stand behind something newer in this queue."""
+        """Return whether an older message may be behind a newer one in this queue."""
         return self._queue.ranker.ranks or bool(self._queue.settings.fair_key)
 
     def _return(self, entries: list[QueueEntry], now: int) -> None:

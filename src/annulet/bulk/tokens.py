@@ -1,6 +1,6 @@
 """Bearer tokens of bulk transfer.
 
-What a client shows instead of its password on every call. Safe to use from any thread.
+Tokens that clients send instead of their password on every call. Safe to use from any thread.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from annulet.bulk.errors import AuthenticationError, TokenExpiredError
 TOKEN_SECONDS: Final = 3600.0
 """How long a token is good for.
 
-A password or user that was changed stops working within the hour. Clients log in anew.
+An old password, or a deleted user, stops working within the hour. Clients log in again.
 """
 
 TOKENS_MAX: Final = 10_000
@@ -28,7 +28,7 @@ TOKENS_MAX: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """Whose token it is, and until when (monotonic seconds)."""
+    """The user of a token, and its end (monotonic seconds)."""
 
     user: str
     expires: float

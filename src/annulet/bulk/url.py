@@ -31,7 +31,7 @@ class BulkUrl:
 
     @property
     def location(self) -> str:
-        """What a Flight client connects to."""
+        """The address for a Flight client."""
         return f"{'grpc+tls' if self.tls else 'grpc'}://{self._place}"
 
     @property

@@ -1,4 +1,4 @@
-"""Requests that wait at the broker for a message to come, so that an idle stream need not ask again and again."""
+"""Requests that wait at the broker for a message, so that an idle stream need not poll."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WAIT_MILLISECONDS_MAX: Final = 10_000
 """Longest wait of one request: a stop of the broker or of a query has to wait for it, or cut it off."""
 
 LOOK_SECONDS: Final = 0.1
-"""Between two looks at a queue that is waited for: a message is found that much later. A batch takes Spark longer."""
+"""Interval of checks of an awaited queue: a message is found that much later. A batch takes Spark longer."""
 
 
 async def first_answer(
@@ -28,11 +28,12 @@ async def first_answer(
     has_something: Callable[[T], bool],
     stopping: Callable[[], bool],
 ) -> T:
-    """Ask, and again when the queue has changed, until there is something or the time is over. Returns the last answer.
+    """Call ``ask``, and again when the queue has changed, until there is a result or the time is over. Returns the last
+    answer.
 
     A broker that is ``stopping`` has no more time.
 
-    Raises :class:`InvalidRequestError` for a wait that is too long, and what ``ask`` raises.
+    Raises :class:`InvalidRequestError` for a wait that is too long, and exceptions of ``ask``.
     """
     if not 0 <= wait_milliseconds <= WAIT_MILLISECONDS_MAX:
         raise InvalidRequestError(
@@ -52,5 +53,5 @@ async def first_answer(
 
 
 def _seen(queue: Queue) -> tuple[int, int, bool]:
-    """Return what changes when a queue gets a message, or gets one back, or is deleted."""
+    """Return a value that changes when a queue gets a message, new or returned, or is deleted."""
     return queue.next_sequence, pending_count(queue), queue.deleted

@@ -74,8 +74,8 @@ URL_OPTION = click.option(
 def archive(folder: Path, url: str, queues: tuple[str, ...], trigger: str, *, verbose: bool, **bounds: Any) -> None:
     """Move queues into Parquet files below FOLDER, by day and address, each message exactly once.
 
-    Run again it goes on where it ended. Exit code 0: done, or stopped while running at intervals. 1: it failed. 130,
-    143: stopped before everything that was available was moved.
+    Run again, it continues where it ended. Exit code 0: done, or stopped while running at intervals. 1: it failed. 130,
+    143: stopped before all available messages were moved.
     """
     require_spark()
     from annulet.spark.archive.archiving import ArchiveOptions  # noqa: PLC0415 - other commands start faster
@@ -102,7 +102,7 @@ def archive(folder: Path, url: str, queues: tuple[str, ...], trigger: str, *, ve
 def run_archive(
     spark: SparkSession, url: str, queues: tuple[str, ...], folder: Path, options: ArchiveOptions, received: Stop
 ) -> Outcome:
-    """Run a query for each queue until their trigger is done or a signal came. Raises ``PipelineError``."""
+    """Run a query for each queue until their trigger is done or a signal arrives. Raises ``PipelineError``."""
     from annulet.spark.archive.archiving import checkpoint_of, start_archive  # noqa: PLC0415
     from annulet.spark.pipeline.checkpoints import inspect  # noqa: PLC0415
     from annulet.spark.pipeline.errors import PipelineError, explain  # noqa: PLC0415
@@ -140,7 +140,7 @@ def run_archive(
 def replay(*, verbose: bool, **options: Any) -> None:
     """Publish archived messages of FOLDER again, in the order of acceptance, each exactly once.
 
-    Exit code 0: done. 1: it failed. 130, 143: stopped; the same command goes on.
+    Exit code 0: done. 1: it failed. 130, 143: stopped; the same command continues it.
     """
     require_spark()
     from annulet.spark.archive.replay import ReplayRequest  # noqa: PLC0415 - other commands start faster

@@ -24,7 +24,7 @@ POLL_SECONDS: Final = 0.2
 PROGRESS_SECONDS: Final = 1.0
 
 REQUEST_SECONDS: Final = 60
-"""How long the broker may take to answer: a password check and a look at the target's disk."""
+"""How long the broker may take to answer: a password check and a check of the target's disk."""
 
 PASSWORD_VARIABLE: Final = "ANNULET_PASSWORD"  # noqa: S105 - the name of a variable
 
@@ -35,9 +35,9 @@ PASSWORD_VARIABLE: Final = "ANNULET_PASSWORD"  # noqa: S105 - the name of a vari
 @click.option("--user", default="guest", show_default=True, help=f"Administrator; password in ${PASSWORD_VARIABLE}.")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as one JSON object.")
 def backup(target: Path, url: str, user: str, *, as_json: bool) -> None:
-    """Have the broker copy itself to the empty directory TARGET while it goes on.
+    """Make the broker copy its data to the empty directory TARGET while it runs.
 
-    What was confirmed before the command began is in it. A broker starts on it: annulet serve --data TARGET.
+    It contains everything confirmed before the command began. Start a broker on it: annulet serve --data TARGET.
     """
     client = Client(url, user, os.environ.get(PASSWORD_VARIABLE, "guest"))
     try:
@@ -62,11 +62,11 @@ def backup(target: Path, url: str, user: str, *, as_json: bool) -> None:
 
 
 class BackupRefusal(Exception):
-    """The broker cannot be asked, or refuses; the text says why and what to do."""
+    """The broker cannot be reached, or refuses; the text has the reason and the remedy."""
 
 
 class Client:
-    """Asks one broker's API."""
+    """Client of one broker's API."""
 
     def __init__(self, url: str, user: str, password: str) -> None:
         if urlsplit(url).scheme not in ("http", "https"):

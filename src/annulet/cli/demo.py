@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 EXIT_MISMATCH: Final = 1
 EXIT_INTERRUPTED: Final = 130
-"""What a shell reports of a program ended by Ctrl-C."""
+"""The exit code of a program ended by Ctrl-C."""
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""``annulet doctor``: what is wrong with a data directory, and what to do."""
+"""``annulet doctor``: problems of a data directory, and their remedies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EXIT_UNSOUND: Final = 1
 """There is an error or a warning. click uses 2 for wrong options."""
 
 EXIT_NOT_CHECKED: Final = 3
-"""Nothing else is wrong, but there was no room to look at all of it."""
+"""No other problem, but there was no room to check all of it."""
 
 PROGRESS_SECONDS: Final = 1.0
 """Between two lines on a terminal while a large log is read."""
@@ -60,10 +60,10 @@ COLOURS: Final = {ERROR: "red", WARNING: "yellow", NOTE: "cyan"}
     help="Drop for good the messages of a queue that the catalogue does not know.",
 )
 def doctor(data: Path, *, as_json: bool, wanted: bool, rebuilding: bool, discarded: tuple[int, ...]) -> None:
-    """Look at the data directory DATA of a stopped broker.  [default: ./annulet-data]
+    """Check the data directory DATA of a stopped broker.  [default: ./annulet-data]
 
-    Exit code 0: nobody has to do anything; 1: there is an error or a warning; 3: nothing but that there was no room to
-    look at all of it.
+    Exit code 0: no action is needed; 1: there is an error or a warning; 3: no problem except that there was no room to
+    check all of it.
     """
     changes: list[str] = []
     failure = ""
@@ -88,7 +88,7 @@ def doctor(data: Path, *, as_json: bool, wanted: bool, rebuilding: bool, discard
 
 
 def change(data: Path, *, rebuilding: bool, discarded: tuple[int, ...]) -> list[str]:
-    """Do what was asked for before the directory is looked at; return what was done. Raises ``StoreError``."""
+    """Carry out the requested changes before the directory is checked; return them. Raises ``StoreError``."""
     done = []
     if discarded:
         counts = discard(data, discarded)
@@ -104,7 +104,7 @@ def change(data: Path, *, rebuilding: bool, discarded: tuple[int, ...]) -> list[
 
 
 def exit_code(found: Inspection) -> int:
-    """Return what a script is to know of the findings."""
+    """Return the findings for scripts."""
     codes = {finding.code for finding in found.findings if finding.severity != NOTE}
     if codes == {NOT_CHECKED}:
         return EXIT_NOT_CHECKED
@@ -113,7 +113,7 @@ def exit_code(found: Inspection) -> int:
 
 @contextmanager
 def quiet_log() -> Iterator[None]:
-    """Keep recovery from logging: what it would say is among the findings."""
+    """Suppress recovery's log: its messages are among the findings."""
     ours = logging.getLogger("annulet")
     level = ours.level
     ours.setLevel(logging.CRITICAL)
@@ -124,7 +124,7 @@ def quiet_log() -> Iterator[None]:
 
 
 class Progress:
-    """Says on standard error how far reading the log is, once a second, where somebody looks."""
+    """Print the progress of reading the log on standard error, once a second, on a terminal."""
 
     def __init__(self) -> None:
         self._last = time.monotonic()
@@ -154,7 +154,7 @@ def document(found: Inspection, removed: list[Path], failure: str) -> dict[str, 
 
 
 def lines(found: Inspection, removed: list[Path], failure: str) -> list[str]:
-    """Return what is printed for people: figures, findings with their remedies, the verdict."""
+    """Return the text for people: figures, findings with their remedies, the verdict."""
     text = []
     for section, figures in found.figures.items():
         if isinstance(figures, dict):

@@ -1,4 +1,4 @@
-"""``annulet lease``: what Spark queries hold of the queues of a running broker, and giving it back."""
+"""``annulet lease``: leases of Spark queries on the queues of a running broker, and their release."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RETRY_OPTION = click.option(
 
 @click.group()
 def lease() -> None:
-    """Look at and end the leases of Spark queries, on a running broker. Needs annulet[spark]."""
+    """List and end the leases of Spark queries on a running broker. Needs annulet[spark]."""
 
 
 @lease.command("list")
@@ -45,9 +45,9 @@ def lease() -> None:
 def list_command(url: str, retry_seconds: int, queue: str | None, *, as_json: bool) -> None:
     """Print the leases of a virtual host, of the queues that the user may read, largest first.
 
-    held, bytes: messages in delivery to the lease, and their bodies. pending: what waits in its queue. lag: for how
-    long the oldest of that has. gap: messages that were lost and passed over because of failOnDataLoss=false. age,
-    idle: since it was made, and last used.
+    held, bytes: messages in delivery to the lease, and their bodies. pending: messages waiting in its queue. lag:
+    waiting time of the oldest of them. gap: lost messages that were skipped because of failOnDataLoss=false. age, idle:
+    time since its creation and last use.
     """
     with connected(url, retry_seconds) as client:
         from annulet.bulk.protocol import ListLeases  # noqa: PLC0415 - only with the packages of annulet[spark]
@@ -66,10 +66,10 @@ def list_command(url: str, retry_seconds: int, queue: str | None, *, as_json: bo
 @URL_OPTION
 @RETRY_OPTION
 def release_command(names: tuple[str, ...], url: str, retry_seconds: int) -> None:
-    """End leases: what they hold goes back to its place in the queue, and counts as a delivery attempt.
+    """End leases: their messages return to their places in the queue, and count as a delivery attempt.
 
-    A query that comes back to one fails with "lease range gone", unless it has failOnDataLoss=false. Ends with exit
-    code 1 at the first lease that cannot be released; those before it are.
+    A query that continues one fails with "lease range gone", unless it has failOnDataLoss=false. Ends with exit code 1
+    at the first lease that cannot be released; those before it are.
     """
     with connected(url, retry_seconds) as client:
         from annulet.bulk.protocol import ReleaseLease  # noqa: PLC0415 - as above
@@ -81,7 +81,7 @@ def release_command(names: tuple[str, ...], url: str, retry_seconds: int) -> Non
 
 @contextmanager
 def connected(url: str, retry_seconds: int) -> Iterator[BulkClient]:
-    """Yield a client; what goes wrong with it is one line on standard error and exit code 1."""
+    """Yield a client; its errors are one line on standard error and exit code 1."""
     if find_spec("pyarrow") is None:
         fail("pyarrow is not installed; pip install 'annulet[spark]'")
     from annulet.bulk.client import BulkClient  # noqa: PLC0415 - as above

@@ -1,4 +1,4 @@
-"""``annulet password-hash``: what a user in the configuration file is made with."""
+"""``annulet password-hash``: creates the hash for a user in the configuration file."""
 
 from __future__ import annotations
 

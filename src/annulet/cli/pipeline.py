@@ -41,7 +41,7 @@ def pipeline() -> None:
 def run_command(file: Path, *, dry_run: bool, verbose: bool) -> None:
     """Run the pipeline of FILE: sources, transforms and sinks in TOML.
 
-    SIGINT and SIGTERM end it between two batches; a second one ends it at once. The next run goes on where it ended.
+    SIGINT and SIGTERM end it between two batches; a second one ends it at once. The next run continues where it ended.
 
     Exit code 0: done, or stopped while running at intervals. 1: a query failed. 2: the file is wrong. 130, 143:
     stopped before everything that was available was moved.
@@ -89,7 +89,7 @@ def tell_cut_off(outcome: Outcome) -> None:
 
 
 class Stop:
-    """What the signals leave: ``stop`` is set by the first, whose number is ``number``."""
+    """State set by the signals: ``stop`` by the first, whose number is ``number``."""
 
     def __init__(self) -> None:
         self.stop = Event()
@@ -119,7 +119,7 @@ def stop_signals() -> Iterator[Stop]:
 def session(
     name: str, cores: int, settings: dict[str, str], *, verbose: bool, modules: Path | None = None
 ) -> Iterator[SparkSession]:
-    """Start a local Spark session, and stop it. Without ``verbose`` what Java says goes nowhere.
+    """Start a local Spark session, and stop it. Without ``verbose`` Java's output is discarded.
 
     ``modules`` is a folder whose Python modules Spark's workers can import.
     """
@@ -155,14 +155,14 @@ def session(
 
 
 def quiet_errors() -> None:
-    """Keep PySpark from writing each refused statement to standard error as JSON: the error is told in a line."""
+    """Keep PySpark from writing each refused statement to standard error as JSON: the error is printed in one line."""
     from pyspark.logger import PySparkLogger  # noqa: PLC0415
 
     PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
 
 
 class Display:
-    """The progress: a table that is kept current on a terminal, one line for each batch elsewhere."""
+    """The progress: a table that is updated on a terminal, one line for each batch elsewhere."""
 
     def __init__(self, title: str) -> None:
         from rich.console import Console  # noqa: PLC0415

@@ -95,7 +95,8 @@ def command_line_document(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def settle(broker: Broker) -> None:
-    """Leave what recovery made out of garbage collections, and begin to look for what only they would free."""
+    """Exclude the objects of recovery from garbage collections, and start checking for objects that only they would
+    free."""
     settle_collector()
     broker.late_collection.start(asyncio.get_running_loop())
 
@@ -138,14 +139,14 @@ async def until_the_end(broker: Broker, stopping: asyncio.Task[bool]) -> int:
 
 
 def reload(broker: Broker) -> None:
-    """Read what can be read again while the broker runs: the certificates of the TLS listeners."""
+    """Reload the files that can be reloaded while the broker runs: the certificates of the TLS listeners."""
     if broker.ready and broker.tls.listeners:
         broker.tls.renew_now()
     logger.info("SIGHUP: certificates were read again; all other settings need a restart")
 
 
 def handle_signals(stop: asyncio.Event, hang_up: Callable[[], None]) -> Callable[[], None]:
-    """Let the first SIGTERM or SIGINT set ``stop`` and the second end the process. Returns what undoes it.
+    """Let the first SIGTERM or SIGINT set ``stop`` and the second end the process. Returns a function that undoes it.
 
     ``hang_up`` is called for each SIGHUP, which ends a process that does not handle it: a terminal sends it when it
     closes, and service managers send it for "reload".
@@ -182,7 +183,7 @@ def log_addresses(broker: Broker) -> None:
 
 
 def describe_os_error(error: OSError) -> str:
-    """Return one line for what the system refused."""
+    """Return one line for an error of the system."""
     where = f" {error.filename}" if error.filename else ""
     return f"cannot start:{where} {error.strerror or error}"
 

@@ -1,4 +1,5 @@
-"""``annulet pipeline what-if`` and ``annulet pipeline report``: what settings would have done, and what happened."""
+"""``annulet pipeline what-if`` and ``annulet pipeline report``: the effects of other settings, and the actual
+events."""
 
 from __future__ import annotations
 
@@ -131,9 +132,9 @@ def tell_goal(goal: str, conditions: Sequence[Any], settings: Sequence[Setting],
 @click.option("--verbose", is_flag=True, help="Show what Spark has to say.")
 @chosen_messages
 def report(folder: Path, json_file: Path | None, *, verbose: bool, **options: Any) -> None:
-    """Tell what archived messages of FOLDER were: how many, how large, how fast, how often they came back, by queue.
+    """Report the archived messages of FOLDER by queue: number, sizes, rate, returns.
 
-    Where the event log was archived too, also what became of the messages of each queue it is about.
+    If the event log was archived too, also the fate of the messages of each queue in it.
     """
     require_spark()
     from annulet.spark.pipeline.errors import explain  # noqa: PLC0415 - other commands start faster

@@ -27,7 +27,7 @@ from annulet.demo.topology import board
 
 LOOPBACK: Final = "127.0.0.1"
 START_SECONDS: Final = 60.0
-"""How long the broker may take until it is ready; an empty one takes about a second."""
+"""Limit of the broker's start; an empty one takes about a second."""
 STOP_SECONDS: Final = 30.0
 """How long a clean shutdown may take before the process is killed."""
 LOOK_SECONDS: Final = 0.05
@@ -45,7 +45,7 @@ COMMAND: Final = "import sys; from annulet.cli.main import main; sys.exit(main()
 
 
 class BrokerFailedError(RuntimeError):
-    """The broker did not start, or ended by itself; the text has the end of its log."""
+    """The broker did not start, or ended unexpectedly; the text has the end of its log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class BrokerAddress:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return free loopback ports. Held open together while choosing, so that they differ."""
+    """Return free loopback ports. They are opened together while choosing, so that they differ."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for listener in sockets:
@@ -89,7 +89,7 @@ def free_ports(count: int) -> list[int]:
 
 @contextlib.contextmanager
 def interrupts_deferred() -> Iterator[None]:
-    """Let SIGINT and SIGTERM take effect at the end only: one inside ``Popen`` would leave a process nobody knows of.
+    """Let SIGINT and SIGTERM take effect at the end only: one inside ``Popen`` would leave an unknown process.
 
     Does nothing outside the main thread, which alone is interrupted.
     """
@@ -127,13 +127,13 @@ class BrokerProcess:
         try:
             configuration.write_text(CONFIGURATION)
             with self.log.open("wb") as log, interrupts_deferred():
-                # A session of its own: Ctrl-C reaches this process only, which then stops the broker in its turn.
+                # A separate session: Ctrl-C reaches this process only, which then stops the broker.
                 self._process = subprocess.Popen(  # noqa: S603
                     command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
                     env=_environment(),
                 )  # fmt: skip
         except BaseException:
-            self.stop()  # nobody calls __exit__ of what was not entered
+            self.stop()  # __exit__ is not called without a completed __enter__
             raise
         return self
 
@@ -168,7 +168,7 @@ class BrokerProcess:
             raise BrokerFailedError(f"the broker ended with exit code {code}\n{self._log_end()}")
 
     def get_json(self, path: str) -> Any:
-        """Return what a ``GET`` of a resource answers, decoded. Raises :class:`BrokerFailedError`."""
+        """Return the decoded answer to a ``GET`` of a resource. Raises :class:`BrokerFailedError`."""
         request = urllib.request.Request(self.address.http_url(path))  # noqa: S310
         request.add_header("Authorization", _basic(self.address.user, self.address.password))
         try:

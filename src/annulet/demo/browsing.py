@@ -1,4 +1,4 @@
-"""Looks into queues and files through Spark, taking nothing out: what the reconciliation compares."""
+"""Reads queues and files through Spark, without removing anything, for the reconciliation."""
 
 from __future__ import annotations
 

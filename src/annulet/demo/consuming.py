@@ -1,4 +1,5 @@
-"""Takes what waits in a queue over AMQP 0-9-1 and notes in which order and who got it: what an application sees."""
+"""Consumes the messages of a queue over AMQP 0-9-1 like an application, and records the order and the consumer of
+each."""
 
 from __future__ import annotations
 
@@ -15,13 +16,13 @@ if TYPE_CHECKING:
     from pika.adapters.blocking_connection import BlockingChannel
 
 PREFETCH: Final = 500
-"""Messages a consumer may hold: enough that none waits for the network, few enough that all get their share."""
+"""Prefetch of a consumer: enough that none waits for the network, few enough that all get their share."""
 
 ACKNOWLEDGED_AT_ONCE: Final = 250
-"""Messages of one acknowledgement: half of what a consumer may hold, so that the next are on their way."""
+"""Messages of one acknowledgement: half of the prefetch, so that the next are in transit."""
 
 SILENCE_SECONDS: Final = 60.0
-"""How long none may come while some are missing; the broker delivers within milliseconds."""
+"""Longest silence while messages are missing; the broker delivers within milliseconds."""
 
 
 class Taken(NamedTuple):
@@ -33,16 +34,16 @@ class Taken(NamedTuple):
 
 
 class QueueStalledError(RuntimeError):
-    """Messages are in a queue and do not come; the text says how many."""
+    """Messages are in a queue and are not delivered; the text has their number."""
 
 
 def take_all(
     parameters: pika.ConnectionParameters, queue: str, consumers: int = 1, *, look: Callable[[], None] = lambda: None
 ) -> list[Taken]:
-    """Take everything that waits in ``queue`` now with so many consumers, and acknowledge it.
+    """Consume everything waiting in ``queue`` now with this many consumers, and acknowledge it.
 
-    ``look`` is called between deliveries and may raise. Raises :class:`QueueStalledError` when nothing comes for
-    SILENCE_SECONDS, and what pika raises when the broker ends the connection.
+    ``look`` is called between deliveries and may raise. Raises :class:`QueueStalledError` when nothing arrives for
+    SILENCE_SECONDS, and pika's exceptions when the broker ends the connection.
     """
     connection = pika.BlockingConnection(parameters)
     try:

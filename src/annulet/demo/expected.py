@@ -1,4 +1,4 @@
-"""What must be in every queue and file at the end, computed from the source table alone with pandas."""
+"""The expected final contents of every queue and file, computed from the source table alone with pandas."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TOTAL: Final = 336_776
-"""Departures in the package's table; the demonstration says so when it finds another number."""
+"""Departures in the package's table; another number is an error."""
 
 HEADER_COLUMNS: Final = ("origin", "dest", "carrier", "month", "day")
 """Columns repeated as message properties, for routing and keys without a look into the body."""
@@ -25,7 +25,7 @@ WHOLE_NUMBERS: Final = ("dep_time", "dep_delay", "arr_time", "arr_delay", "air_t
 
 
 class FlightsNotFoundError(RuntimeError):
-    """The data package is missing or is not the one expected; the text says what to install."""
+    """The data package is missing or is not the expected one; the text has the package to install."""
 
 
 class Departure(NamedTuple):
@@ -84,7 +84,7 @@ def messages(frame: pd.DataFrame) -> Iterator[Departure]:
 
 
 def scheduled_of(flight: Mapping[str, Any]) -> int:
-    """Return when a flight was to leave as the number YYYYMMDDhhmm."""
+    """Return the scheduled departure of a flight as the number YYYYMMDDhhmm."""
     date = (int(flight["year"]) * 100 + int(flight["month"])) * 100 + int(flight["day"])
     return date * 10_000 + int(flight["sched_dep_time"])
 

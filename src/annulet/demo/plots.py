@@ -1,4 +1,5 @@
-"""The pictures of a run: a departures board, delays by hour, departures by month and hour, where the messages went."""
+"""The pictures of a run: a departures board, delays by hour, departures by month and hour, and the fate of the
+messages."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ BOARD_LINES: Final = 12
 MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 AIRPORTS: Final = {"EWR": "Newark", "JFK": "John F. Kennedy", "LGA": "LaGuardia"}
 ORIGIN_COLOURS: Final = {"EWR": "#0072B2", "JFK": "#D55E00", "LGA": "#009E73"}
-"""Okabe and Ito's palette: told apart with any colour vision."""
+"""Okabe and Ito's palette, distinguishable with any colour vision."""
 KEPT_COLOUR: Final = "#0072B2"
 ACKNOWLEDGED_COLOUR: Final = "#009E73"
 DROPPED_COLOUR: Final = "#BFC5CC"

@@ -22,16 +22,16 @@ WINDOW: Final = 2000
 """Messages sent and not yet confirmed: enough to keep the broker's group commit busy, under a megabyte in flight."""
 
 SILENCE_SECONDS: Final = 60.0
-"""How long no confirm may arrive while messages are on the way; a disk that is busy takes a second or two."""
+"""Longest silence of confirms while messages are in transit; a busy disk takes a second or two."""
 
 LOOK_SECONDS: Final = 0.2
-"""How often the publisher looks whether it was asked to stop."""
+"""Interval at which the publisher checks whether it was asked to stop."""
 
 PERSISTENT: Final = 2
 
 
 class PublishError(RuntimeError):
-    """The broker refused, returned or did not confirm a message; the text says which and why."""
+    """The broker refused, returned or did not confirm a message; the text has the message and the reason."""
 
 
 class PublishStopped(Exception):
@@ -68,8 +68,8 @@ class Publisher:
     def run(self) -> int:
         """Publish everything and return how many messages were confirmed.
 
-        Raises :class:`PublishError`, and :class:`PublishStopped` when the stop event was set. Messages on the way at
-        that moment may or may not have reached their queues, as with any connection that is lost.
+        Raises :class:`PublishError`, and :class:`PublishStopped` when the stop event was set. Messages in transit at
+        that moment may or may not have reached their queues, as with any lost connection.
         """
         connection = pika.SelectConnection(
             self._parameters,
@@ -191,7 +191,7 @@ def publish(
 ) -> int:
     """Publish all departures to the exchange and return how many were confirmed; see :meth:`Publisher.run`.
 
-    ``on_confirmed`` is told how many more were confirmed, ``window`` bounds the messages on the way.
+    ``on_confirmed`` is called with the number of newly confirmed messages, ``window`` bounds those in transit.
     """
     try:
         return Publisher(parameters, departures, stop=stop, on_confirmed=on_confirmed, window=window).run()

@@ -1,4 +1,4 @@
-"""Compares what the broker, Spark and the files say with what the source table says. Pure: figures in, findings out."""
+"""Compares the results of the broker, Spark and the files with the source table. Pure: figures in, findings out."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class QueueAccount:
     in_delivery: int
     acknowledged: int
     dropped: dict[str, int]  # by reason
-    in_ledger: int  # losses with this queue's name that the ledger still holds
+    in_ledger: int  # losses of this queue that are still in the ledger
 
     @property
     def unaccounted(self) -> int:
@@ -57,13 +57,13 @@ class QueueAccount:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One comparison. ``detail`` says what differs when the two are lists too long to print."""
+    """One comparison. ``detail`` has the difference if the two are lists too long to print."""
 
     subject: str
     expected: Any
     actual: Any
     detail: str = ""
-    of_books: bool = False  # of one queue, really or replayed: the tables of both already show what was found
+    of_books: bool = False  # of one queue, real or replayed: the tables of both already show the values
 
     @property
     def fits(self) -> bool:
@@ -71,7 +71,7 @@ class Check:
         return bool(self.expected == self.actual)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the comparison as JSON holds it."""
+        """Return the comparison in the form of JSON."""
         return {**asdict(self), "fits": self.fits}
 
 
@@ -163,7 +163,7 @@ def _expected_books(frame: pd.DataFrame, seen: Observed) -> dict[str, tuple[int,
 
 
 def _contents(frame: pd.DataFrame, seen: Observed) -> Iterable[Check]:
-    """Compare what lies in the queues, message by message."""
+    """Compare the contents of the queues, message by message."""
     for origin in ORIGINS:
         rows = expected.board_rows(frame, origin)
         yield _list_check(
@@ -181,7 +181,7 @@ def _contents(frame: pd.DataFrame, seen: Observed) -> Iterable[Check]:
 
 
 def _deliveries(frame: pd.DataFrame, seen: Observed) -> Iterable[Check]:
-    """Compare the order in which consumers got messages with the order the table says they should."""
+    """Compare the order of deliveries with the order expected from the table."""
     yield _list_check(f"{LATE}: the longest delayed first, in order", expected.late_rows(frame), seen.late)
     yield _list_check(f"{SCHEDULE}: by scheduled time, in order", expected.schedule_rows(frame), seen.schedule)
     wanted = expected.legs(frame)

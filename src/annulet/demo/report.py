@@ -23,7 +23,7 @@ CANCELLED: Final = "cancelled"
 
 
 def accounts_table(accounts: Sequence[QueueAccount], parquet_rows: Mapping[str, int]) -> Table:
-    """Return the books of all queues: what came in and where it is now; ``parquet_rows`` by queue. Fits 80 columns."""
+    """Return the books of all queues: accepted messages and their fate; ``parquet_rows`` by queue. Fits 80 columns."""
     table = Table(title="Where every message is", title_style="bold", header_style="bold cyan")
     table.box, table.padding = None, (0, 0, 0, 1)  # rules between columns would take it beyond 80
     table.add_column("queue", style="bold")
@@ -41,7 +41,7 @@ def accounts_table(accounts: Sequence[QueueAccount], parquet_rows: Mapping[str, 
 
 
 def trials_table(trials: Sequence[Trial]) -> Table:
-    """Return what the boards would have kept under other rules. Fits 80 columns."""
+    """Return the messages the boards would have kept under other rules. Fits 80 columns."""
     table = Table(title="What if: the boards' recorded event log, replayed", title_style="bold")
     table.box, table.header_style = None, "bold cyan"
     table.add_column("board", style="bold")
@@ -104,7 +104,7 @@ def clock(reading: int) -> str:
 
 
 def status_of(delay: float | None) -> str:
-    """Return what a board says of a departure; a missing delay means that the flight did not leave."""
+    """Return the line of a departure on a board; a missing delay means that the flight did not leave."""
     if delay is None or delay != delay:  # noqa: PLR0124  (not a number: pandas' missing value)
         return CANCELLED
     return ON_TIME if delay <= 0 else f"{int(delay)} min late"
@@ -129,7 +129,7 @@ def as_json(
     pictures: Sequence[str],
     limit: int | None,
 ) -> dict[str, Any]:
-    """Return the run as JSON. ``seconds`` are by phase; ``fits`` says whether every comparison does."""
+    """Return the run as JSON. ``seconds`` are by phase; ``fits`` tells whether every comparison does."""
     return {
         "fits": all(check.fits for check in checks),
         "limit": limit,

@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a run found: the books, every comparison, the boards, seconds by phase, and the pictures' files."""
+    """The result of a run: the books, every comparison, the boards, seconds by phase, and the pictures' files."""
 
     accounts: list[QueueAccount]
     checks: list[Check]
     boards: dict[str, pd.DataFrame]
     pictures: list[Path]
     phases: dict[str, float]
-    parquet_rows: dict[str, int] = field(default_factory=dict)  # by the queue they came from
+    parquet_rows: dict[str, int] = field(default_factory=dict)  # by their queue
     trials: list[Trial] = field(default_factory=list)
 
     @property
@@ -77,7 +77,7 @@ class Phases:
 
 
 class Production:
-    """The publishing side, in a thread of its own: reads the table, declares the queues, publishes."""
+    """The publishing side, in a separate thread: reads the table, declares the queues, publishes."""
 
     def __init__(self, broker: BrokerProcess, limit: int | None, phases: Phases) -> None:
         self.declared = Event()
@@ -110,21 +110,21 @@ class Production:
         self.confirmed += more
 
     def running(self) -> bool:
-        """Say whether messages are still being published; raise what went wrong there."""
+        """Return whether messages are still being published; raise an error of the publisher."""
         if not self._future.done():
             return True
         self._future.result()
         return False
 
     def wait_until_declared(self) -> pd.DataFrame:
-        """Return the table once the queues exist. Raises what went wrong on the way."""
+        """Return the table once the queues exist. Raises an earlier error."""
         while not self.declared.wait(0.1):
             self.running()
         assert self.frame is not None
         return self.frame
 
     def stop(self) -> None:
-        """Stop publishing and wait for the thread. What went wrong in it is told by :meth:`running`."""
+        """Stop publishing and wait for the thread. Its errors are raised by :meth:`running`."""
         self._stop.set()
         self._executor.shutdown(wait=True)
 
@@ -134,7 +134,7 @@ def run(workspace: Workspace, limit: int | None, console: Console) -> Outcome:
     phases = Phases()
     with phases.measure("total"), ExitStack() as cleanup:
         consumer = ThreadPoolExecutor(1, "consumer")
-        cleanup.callback(consumer.shutdown)  # behind the broker's end, which ends what still consumes
+        cleanup.callback(consumer.shutdown)  # after the broker's end, which ends remaining consumers
         broker = cleanup.enter_context(BrokerProcess(workspace.broker, workspace.broker_log))
         production = Production(broker, limit, phases)
         cleanup.callback(production.stop)
@@ -209,7 +209,7 @@ def losses_of(get_json: Callable[[str], Any]) -> int:
 
 
 def _consume(broker: BrokerProcess) -> dict[str, list[Taken]]:
-    """Take what waits in the priority, the sorted and the grouped queue, as applications would."""
+    """Consume the priority, the sorted and the grouped queue, as applications would."""
     parameters = broker.address.parameters()
     consumers = {LATE: 1, SCHEDULE: 1, LEGS: LEGS_CONSUMERS}
     return {name: take_all(parameters, name, count, look=broker.check_alive) for name, count in consumers.items()}
@@ -218,7 +218,7 @@ def _consume(broker: BrokerProcess) -> dict[str, list[Taken]]:
 def _observe(
     spark: SparkSession, broker: BrokerProcess, workspace: Workspace, confirmed: int, delay_messages: int
 ) -> tuple[Observed, dict[str, pd.DataFrame]]:
-    """Look at everything there is to see from the outside: queues through Spark, counters over HTTP, the files."""
+    """Read all externally visible results: queues through Spark, counters over HTTP, the files."""
     url = broker.address.bulk_url
     boards = {origin: browsing.browse_flights(spark, url, board(origin)) for origin in ORIGINS}
     archive = browsing.read_archive(spark, workspace.parquet)

@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from annulet.demo.workspace import Workspace
 
 STALL_SECONDS: Final = 120.0
-"""How long nothing may move before the run is given up; a batch takes a few seconds on a slow machine."""
+"""Longest time without progress before the run is aborted; a batch takes a few seconds on a slow machine."""
 
 LOOK_SECONDS: Final = 0.25
 QUERIES: Final = (ARCHIVE, STATISTICS)
 
 
 class SparkFailedError(RuntimeError):
-    """A query ended by itself, or nothing moved any more; the text says which."""
+    """A query ended unexpectedly, or made no more progress; the text has the query."""
 
 
 def start_session(workspace: Workspace) -> SparkSession:
-    """Start Spark with the settings of the demonstration; what Java has to say goes to a log file."""
+    """Start Spark with the settings of the demonstration; Java's output goes to a log file."""
     settings = {**pipelines.SETTINGS, "spark.sql.warehouse.dir": str(workspace.warehouse)}
     with standard_error_to(workspace.spark_log):
         spark = local_session("annulet demo", settings=settings)
@@ -43,7 +43,7 @@ def start_session(workspace: Workspace) -> SparkSession:
 
 @contextlib.contextmanager
 def standard_error_to(file: Path) -> Iterator[None]:
-    """Let processes started meanwhile write their standard error to ``file``, for as long as they run."""
+    """Let processes started inside the block write their standard error to ``file``, for their lifetime."""
     sys.stderr.flush()
     saved = os.dup(2)
     try:
@@ -83,7 +83,7 @@ class Queries:
         return pipelines.states_changed(self._queries[STATISTICS])
 
     def stop(self) -> None:
-        """Stop both; what they took and did not finish stays leased, as after a crash."""
+        """Stop both; unfinished messages stay leased, as after a crash."""
         for query in self._queries.values():
             query.stop()
 
@@ -98,8 +98,8 @@ def wait_until_moved(
 ) -> None:
     """Return when both queries have done ``total`` messages and the broker has every acknowledgement.
 
-    ``look`` is shown the progress a few times a second and may raise; ``producing`` says whether messages still come.
-    Raises :class:`SparkFailedError` when a query ends or nothing moves for STALL_SECONDS.
+    ``look`` is called with the progress a few times a second and may raise; ``producing`` tells whether more messages
+    follow. Raises :class:`SparkFailedError` when a query ends or nothing moves for STALL_SECONDS.
     """
     last, last_at = None, time.monotonic()
     while True:

@@ -1,4 +1,4 @@
-"""What the demonstration declares: one topic exchange and the queues bound to it, over AMQP 0-9-1."""
+"""The declarations of the demonstration: one topic exchange and the queues bound to it, over AMQP 0-9-1."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ DELAY: Final = "dep_delay"
 """Message property with the delay in minutes, missing when the flight did not leave."""
 
 SCHEDULED: Final = "scheduled"
-"""Message property that sorts ``schedule``: when the flight was to leave, as the number YYYYMMDDhhmm."""
+"""Message property that sorts ``schedule``: the scheduled departure, as the number YYYYMMDDhhmm."""
 
 TAIL_NUMBER: Final = "tailnum"
-"""Message property that is the key of ``aircraft``."""
+"""Message property used as the key of ``aircraft``."""
 
 SLOT: Final = "slot"
-"""Message property that is the key of ``delays``: origin and scheduled hour, for example ``EWR-06``."""
+"""Message property used as the key of ``delays``: origin and scheduled hour, for example ``EWR-06``."""
 
 
 def board(origin: str) -> str:
@@ -99,7 +99,7 @@ def declarations() -> list[QueueDeclaration]:
 
 
 def declare(address: BrokerAddress) -> None:
-    """Declare exchange, queues and bindings, all durable. Raises what pika raises when the broker refuses."""
+    """Declare exchange, queues and bindings, all durable. Raises pika's exceptions if the broker refuses."""
     connection = pika.BlockingConnection(address.parameters())
     try:
         _declare_on(connection.channel())

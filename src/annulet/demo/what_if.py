@@ -1,4 +1,4 @@
-"""What if the boards were kept otherwise: their recorded event log replayed on Spark under other rules."""
+"""The boards under other rules: their recorded event log replayed on Spark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VIRTUAL_HOST: Final = "/"
 """Where the demonstration's queues are."""
 
 DESTINATION: Final = "dest"
-"""Property of a departure that is the key of one of the rules."""
+"""Property of a departure used as the key of one of the rules."""
 
 LARGER_RING: Final = 10 * BOARD_ROWS
 
@@ -32,7 +32,7 @@ OTHER_RING: Final = f"ring of {LARGER_RING:,}"
 BY_DESTINATION: Final = "last of each destination"
 
 RULES: Final[Mapping[str, Setting]] = {
-    # Nobody consumes from a board, so what is left in the end is what it would show.
+    # A board has no consumers, so the remaining messages are its final contents.
     AS_IT_IS: setting_of({"ring-size": BOARD_ROWS, "consumers": 0}),
     OTHER_RING: setting_of({"ring-size": LARGER_RING, "consumers": 0}),
     BY_DESTINATION: setting_of({"last-value-key": DESTINATION, "consumers": 0}),
@@ -41,7 +41,7 @@ RULES: Final[Mapping[str, Setting]] = {
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What one board would have kept and dropped under one rule. All in messages."""
+    """Kept and dropped messages of one board under one rule."""
 
     board: str
     rule: str
@@ -76,7 +76,7 @@ def try_rules(spark: SparkSession, url: str, parquet: Path) -> list[Trial]:
         ]
 
     try:
-        events.count()  # before the boards ask for them side by side
+        events.count()  # before the boards need them in parallel
         with ThreadPoolExecutor(len(ORIGINS)) as pool:
             return [trial for trials in pool.map(tried, ORIGINS) for trial in trials]
     finally:

@@ -62,12 +62,12 @@ class Workspace:
 
     @property
     def broker_log(self) -> Path:
-        """What the broker logged."""
+        """The broker's log."""
         return self.root / "broker.log"
 
     @property
     def spark_log(self) -> Path:
-        """What Java and Spark's Python workers wrote on standard error."""
+        """The standard error of Java and Spark's Python workers."""
         return self.root / "spark.log"
 
     @property

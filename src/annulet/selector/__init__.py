@@ -1,1 +1,1 @@
-"""selector: the JMS selector grammar, compiled to predicates over named values. Knows neither messages nor queues."""
+"""selector: the JMS selector grammar, compiled to predicates over named values, independent of messages and queues."""

@@ -57,7 +57,7 @@ class Comparison(Expression):
         return compared(self.operator, left, right)
 
     def operands(self, left: object, right: object) -> tuple[object, object]:
-        """Return what is compared: the values, with texts converted under ``convert_string_expressions:``."""
+        """Return the values to compare, with texts converted under ``convert_string_expressions:``."""
         if not self.converting:
             return left, right
         if self.operator in {"=", "<>"}:
@@ -94,7 +94,7 @@ class TextComparison(Comparison):
         value = lookup(self.name)
         if isinstance(value, str):
             return (value == self.literal) is self.equality
-        # NaN is the one value that is there and unknown
+        # NaN is the only present value that is unknown
         return None if value is None or value != value else False  # noqa: PLR0124
 
 
@@ -195,7 +195,7 @@ class In(Expression):
         return self.holds(value) is not self.opposite
 
     def holds(self, value: object) -> bool:
-        """Say whether the value, which is there, equals one of the literals."""
+        """Return whether the present value equals one of the literals."""
         if self.converting:
             return any(
                 equal(matched_to(value, literal.value), matched_to(literal.value, value)) for literal in self.literals
@@ -220,7 +220,7 @@ class In(Expression):
 
 
 class Like(Expression):
-    """``LIKE``: a text has the pattern's form; anything else that is there has not. With ``NOT`` the opposite."""
+    """``LIKE``: true for a text of the pattern's form, false for other present values. With ``NOT`` the opposite."""
 
     __slots__ = ("opposite", "pattern", "value")
 
@@ -250,7 +250,7 @@ class Like(Expression):
 
 
 class IsNull(Expression):
-    """``IS NULL`` and ``IS NOT NULL``: the one condition that is never unknown."""
+    """``IS NULL`` and ``IS NOT NULL``: the only condition that is never unknown."""
 
     __slots__ = ("opposite", "value")
 

@@ -1,4 +1,4 @@
-"""What is wrong with a selector's text, and where."""
+"""The error in a selector's text and its position."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ EXCERPT_LENGTH: Final = 96
 class SelectorError(ValueError):
     """A text is no selector. Nothing was compiled.
 
-    ``text`` is the whole text, ``position`` the index in it (from 0) of the character the error is about, equal to
-    its length when the error is about its end. ``problem`` says what was found there and what was expected.
-    ``str()`` is one line with the place counted from 1, then the line of the text with a caret under the place.
+    ``text`` is the whole text, ``position`` the index in it (from 0) of the erroneous character, equal to its length
+    for an error at its end. ``problem`` has the text found there and the expected one. ``str()`` is one line with the
+    position counted from 1, then the line of the text with a caret under the position.
     """
 
     def __init__(self, text: str, position: int, problem: str) -> None:
@@ -49,7 +49,7 @@ class SelectorError(ValueError):
         end = self.text.find("\n", self.position)
         line = self.text[start : len(self.text) if end < 0 else end]
         caret = self.column - 1
-        # a window of the line that holds the place
+        # a window of the line that contains the position
         left = max(0, min(caret - EXCERPT_LENGTH // 2, len(line) - EXCERPT_LENGTH))
         excerpt = line[left : left + EXCERPT_LENGTH]
         before = "..." if left else ""

@@ -21,11 +21,11 @@ class Explanation:
     expression: str
     """Canonical text."""
     value: object
-    """What it evaluated to; ``None`` is *unknown* for a condition, *null* for anything else."""
+    """Its value; ``None`` is *unknown* for a condition, *null* for other expressions."""
     condition: bool
-    """It is a condition; names are not, even where they stand for one."""
+    """Whether it is a condition; names are not, even if they are used as one."""
     remark: str
-    """What is odd about the values of its parts, such as types that do not compare; mostly empty."""
+    """Remarks on the values of its parts, such as types that do not compare; mostly empty."""
     parts: tuple[Explanation, ...]
     """Its operands that are not literals, from left to right."""
 
@@ -65,7 +65,7 @@ def explain(expression: Expression, lookup: Lookup) -> Explanation:
     tree = _explained(expression, remembered)
     if tree.condition:
         return tree
-    # a name that is the whole selector: its value is one thing, what the selector makes of it another
+    # a name that is the whole selector: its value differs from the selector's result
     return Explanation(
         expression=tree.expression,
         value=expression.truth(remembered),

@@ -1,8 +1,8 @@
 """The expressions a selector is made of, but those that compare.
 
-Each evaluates itself, spells itself, and says what is odd about its operands. Conditions answer ``True``, ``False`` or
-``None`` for *unknown* (JMS 2.0 §3.8.1.2); other expressions answer a value, or ``None`` when there is none. Nothing
-here raises for any value a lookup returns.
+Each can be evaluated, spelled, and asked for remarks on its operands. Conditions return ``True``, ``False`` or ``None``
+for *unknown* (JMS 2.0 §3.8.1.2); other expressions return a value, or ``None`` if there is none. Nothing here raises
+for any value a lookup returns.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from annulet.selector.values import as_number, calculated, is_number, kind_name,
 Lookup: TypeAlias = Callable[[str], object]
 """Gives the value of a name, ``None`` when there is none."""
 
-# What binds tighter has the higher number.
+# Tighter binding has the higher number.
 OR_LEVEL: Final = 1
 AND_LEVEL: Final = 2
 NOT_LEVEL: Final = 3
@@ -28,7 +28,7 @@ PRODUCT_LEVEL: Final = 6
 SIGN_LEVEL: Final = 7
 PRIMARY_LEVEL: Final = 8
 
-# What an expression is known to be before any message is seen.
+# The static type of an expression.
 ANYTHING: Final = "anything"
 TRUTH: Final = "condition"
 NUMERIC: Final = "number"
@@ -37,7 +37,7 @@ TEXTUAL: Final = "text"
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Expression:
-    """One node of the tree: ``level`` is how tight it binds, ``kind`` what it is known to be, ``depth`` its height."""
+    """One node of the tree: ``level`` is its binding strength, ``kind`` its static type, ``depth`` its height."""
 
     __slots__ = ("depth", "kind", "level", "parts")
 
@@ -52,7 +52,7 @@ class Expression:
         return self.truth(lookup)
 
     def truth(self, lookup: Lookup) -> bool | None:
-        """Return the value as a condition; unknown for an expression that is none."""
+        """Return the value as a condition; unknown for other expressions."""
         raise NotImplementedError
 
     def text(self) -> str:
@@ -60,7 +60,7 @@ class Expression:
         raise NotImplementedError
 
     def remark(self, values: list[object]) -> str:
-        """Say what is odd about the values of ``parts``, in their order; empty when nothing is."""
+        """Return remarks on the values of ``parts``, in their order; empty if there are none."""
         del values
         return ""
 
@@ -131,7 +131,7 @@ class Identifier(Expression):
 
 
 class Sign(Expression):
-    """Unary ``-`` or ``+`` of something that is not a literal."""
+    """Unary ``-`` or ``+`` of an expression that is not a literal."""
 
     __slots__ = ("converting", "minus", "operand")
 

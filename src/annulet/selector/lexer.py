@@ -39,7 +39,7 @@ REMEDIES: Final = {
     "\u201c": "quote property names with straight double quotes",
     "\u201d": "quote property names with straight double quotes",
 }
-"""What people write by habit of other languages, and what selectors have for it."""
+"""Operators of other languages that are often used by mistake, and their counterparts in selectors."""
 
 DIGITS_MAX: Final = 20  # 2**64 - 1 has 20: longer literals are refused before anything is computed from them
 _FOUND_LENGTH: Final = 30
@@ -68,7 +68,7 @@ def excerpt(source: str) -> str:
 
 
 class Token:
-    """One word of a selector. ``word`` is what the parser compares: keywords in capitals, symbols as written."""
+    """One word of a selector. ``word`` is compared by the parser: keywords in capitals, symbols as written."""
 
     __slots__ = ("kind", "position", "source", "value", "word")
 
@@ -116,7 +116,7 @@ class Lexer:
             found.append(token)
 
     def error(self, problem: str, position: int = -1) -> SelectorError:
-        """Return an error about a place, by default the one that is read now."""
+        """Return an error at a position, by default the current one."""
         return SelectorError(self.text, self.position if position < 0 else position, problem)
 
     def _read_prefixes(self) -> None:

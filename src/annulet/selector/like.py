@@ -10,7 +10,7 @@ _ANY_ONE = ""  # the place of "_" among a segment's characters; no character is 
 
 
 class Segment:
-    """What stands between two ``%``: characters, some of which may be any."""
+    """The part between two ``%``: characters, some of which may be any."""
 
     __slots__ = ("finder", "length", "literal", "masks", "runs", "wild")
 
@@ -28,14 +28,14 @@ class Segment:
                     self.masks[character] = self.masks.get(character, self.finder) | 1 << place
 
     def fits(self, text: str, at: int) -> bool:
-        """Say whether the segment stands at ``at``; the caller knows that the text is long enough."""
+        """Return whether the segment matches at ``at``; the caller ensures that the text is long enough."""
         return all(text.startswith(literal, at + offset) for offset, literal in self.runs)
 
     def find(self, text: str, start: int, end: int) -> int:
-        """Return the first place in ``text[start:end]`` where the segment stands, -1 when there is none."""
+        """Return the first place in ``text[start:end]`` where the segment matches, -1 if there is none."""
         if not self.wild:
             return text.find(self.literal, start, end)
-        # Shift-and: bit i of state says that the characters up to here end in the segment's first i + 1 characters.
+        # Shift-and: bit i of state is set if the characters up to here end in the segment's first i + 1 characters.
         state = 0
         last = 1 << (self.length - 1)
         for index in range(start, end):

@@ -44,8 +44,10 @@ NESTING_MAX: Final = 50
 interpreter's recursion limit."""
 
 DEPTH_MAX: Final = 100
-"""Levels of the finished tree, which is also how many terms one sum or product may have. A chain of ``AND`` or ``OR``
-is one level whatever its length."""
+"""Levels of the finished tree, which is also the number of terms of one sum or product.
+
+A chain of ``AND`` or ``OR`` is one level at any length.
+"""
 
 SEARCHES_MAX: Final = 8
 """``LIKE`` patterns with ``_`` between two ``%``. Each goes through a text character by character, 14 ms for 100,000
@@ -58,7 +60,7 @@ LEVELS: Final = {
     "BETWEEN": COMPARISON_LEVEL, "IN": COMPARISON_LEVEL, "LIKE": COMPARISON_LEVEL,
     "+": SUM_LEVEL, "-": SUM_LEVEL, "*": PRODUCT_LEVEL, "/": PRODUCT_LEVEL, "%": PRODUCT_LEVEL,
 }  # fmt: skip
-"""How tight each infix operator binds; ``NOT`` stands before ``BETWEEN``, ``IN`` or ``LIKE`` there."""
+"""Binding strength of each infix operator; ``NOT`` precedes ``BETWEEN``, ``IN`` or ``LIKE`` there."""
 
 OPERATOR_WORDS: Final = ("AND", "OR", "BETWEEN", "LIKE", "ESCAPE", "IN", "IS", "NOT")
 BODY_FUNCTIONS: Final = ("XPATH", "XQUERY")
@@ -68,7 +70,7 @@ _KIND_NAMES: Final = {TEXTUAL: "a text", NUMERIC: "a number", TRUTH: "a conditio
 
 
 def parse(text: str) -> tuple[Expression, bool]:
-    """Return the condition that ``text`` spells, and whether ``convert_string_expressions:`` stands before it.
+    """Return the condition of ``text``, and whether it has the prefix ``convert_string_expressions:``.
 
     Raises:
         SelectorError: ``text`` is no selector, longer than :data:`LENGTH_MAX` or nested too deep.
@@ -359,7 +361,7 @@ class Parser:
         self._take("NULL", "NULL" if opposite else "NULL or NOT NULL behind IS")
         return IsNull(left, opposite=opposite)
 
-    # what operands may be ---------------------------------------------------------------------------------------
+    # checks of operands ---------------------------------------------------------------------------------------
 
     def _need_condition(self, expression: Expression, start: Token, what: str) -> None:
         if expression.kind not in {ANYTHING, TRUTH}:

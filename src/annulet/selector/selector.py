@@ -1,4 +1,4 @@
-"""Compiled selectors, shared by everyone who wrote the same condition."""
+"""Compiled selectors, shared by all users of the same condition."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from annulet.selector.lexer import CONVERTING
 from annulet.selector.parser import parse
 
 CACHE_SIZE: Final = 1024
-"""Texts the cache keeps, those used last. A selector that fell out lives on with whoever holds it."""
+"""Texts the cache keeps, the most recently used ones. Users of an evicted selector keep it."""
 
 
 class Selector:
@@ -21,7 +21,7 @@ class Selector:
 
     def __init__(self, text: str, condition: Expression, canonical: str) -> None:
         self.text = text
-        """The text it was first compiled from; others that share it may have spelled it differently."""
+        """The text it was first compiled from; other users may have written it differently."""
         self.canonical = canonical
         """The one spelling of all equivalent texts: no comments, no needless parentheses, keywords in capitals."""
         self.identifiers: frozenset[str] = identifiers_of(condition)
@@ -32,7 +32,7 @@ class Selector:
     def required_texts(self) -> list[tuple[str, str]]:
         """Names and the texts they must be equal to for the condition to be true; often none.
 
-        What stands in ``AND`` at the top: necessary, not sufficient.
+        The terms of the top-level ``AND``: necessary, not sufficient.
         """
         parts = _required(self._condition)
         return [(part.name, part.literal) for part in parts if isinstance(part, TextComparison) and part.equality]
@@ -50,7 +50,7 @@ class Selector:
                 if isinstance(part.value, Identifier) and not part.converting and not part.opposite:
                     found.append((part.value.name, [literal.value for literal in part.literals]))
             elif isinstance(part, Comparison) and part.operator == "=" and not part.converting:
-                name, literal = part.left, part.right  # a literal always stands on the right, see comparison()
+                name, literal = part.left, part.right  # a literal is always on the right, see comparison()
                 if isinstance(name, Identifier) and isinstance(literal, Literal):
                     found.append((name.name, [literal.value]))
         return found
@@ -59,7 +59,7 @@ class Selector:
         """Say whether the condition is true for the values ``lookup`` gives; *unknown* does not match.
 
         ``lookup`` is called with names of :attr:`identifiers`, possibly several times with one, and returns ``None``
-        for a value that is not there. What it raises is passed on; the condition itself raises nothing.
+        for a missing value. Its exceptions are passed on; the condition itself raises nothing.
         """
         return self._condition.truth(lookup) is True
 
@@ -76,7 +76,7 @@ class Selector:
 
 
 def _required(condition: Expression) -> tuple[Expression, ...]:
-    """Return what has to be true for the condition to be."""
+    """Return the necessary terms of the condition."""
     return condition.parts if isinstance(condition, And) else (condition,)
 
 
@@ -93,7 +93,8 @@ def identifiers_of(expression: Expression) -> frozenset[str]:
 
 
 class SelectorCache:
-    """Selectors by text and by canonical text, bounded to ``size`` texts; the one used longest ago goes first."""
+    """Selectors by text and by canonical text, bounded to ``size`` texts; the least recently used one is evicted
+    first."""
 
     def __init__(self, size: int = CACHE_SIZE) -> None:
         self.size = size
@@ -127,6 +128,6 @@ def compile_selector(text: str) -> Selector:
     """Return the selector of ``text``. Equal texts, and texts that differ in spelling only, give the same object.
 
     Raises:
-        SelectorError: ``text`` is no selector; it names the position, what was found and what was expected.
+        SelectorError: ``text`` is not a selector; it has the position, the text found and the expected one.
     """
     return _CACHE.get(text)

@@ -12,8 +12,10 @@ from typing import Final, TypeGuard
 
 INTEGER_MIN: Final = -(2**63)
 INTEGER_MAX: Final = 2**64 - 1
-"""What messages can carry: long and unsigned long. Whole results outside go on as approximate numbers, so that the
-cost of arithmetic stays bounded."""
+"""The range of integers in messages: long and unsigned long.
+
+Integer results outside become approximate numbers, so that the cost of arithmetic stays bounded.
+"""
 
 _NUMBER_TEXT: Final = re.compile(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*")
 _WHOLE_DIGITS: Final = 20
@@ -25,7 +27,7 @@ def is_number(value: object) -> TypeGuard[int | float]:
 
 
 def kind_name(value: object) -> str:
-    """Return what people call the type of a value, with its article."""
+    """Return the common name of a value's type, with its article."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -40,7 +42,7 @@ def kind_name(value: object) -> str:
 
 
 def alike(left: object, right: object) -> bool:
-    """Say whether two values that are there are of one type that has equality."""
+    """Return whether two present values are of one type that has equality."""
     if isinstance(left, bool) or isinstance(right, bool):
         return isinstance(left, bool) and isinstance(right, bool)
     if isinstance(left, str):
@@ -65,7 +67,7 @@ def different(left: object, right: object) -> bool | None:
 
 
 def ordered(operator: str, left: object, right: object) -> bool | None:
-    """``<``, ``<=``, ``>`` and ``>=`` order numbers only (JMS 2.0 §3.8.1.2); false for other values that are there."""
+    """``<``, ``<=``, ``>`` and ``>=`` order numbers only (JMS 2.0 §3.8.1.2); false for other present values."""
     if left is None or right is None:
         return None
     if not is_number(left) or not is_number(right):

@@ -1,7 +1,7 @@
-"""What a checkpoint folder of Spark holds, looked at before Spark does: damage is told with the file and a remedy.
+"""Checks a checkpoint folder of Spark before Spark reads it: damage is reported with the file and a remedy.
 
-Spark tells a source neither where the checkpoint of its query is nor that it cannot read it (``PythonScan`` of PySpark
-4.3 drops the location). So who knows the folder says it: option ``checkpointLocation`` of a stream that is read, a
+Spark passes a source neither the location of its query's checkpoint nor its read errors (``PythonScan`` of PySpark 4.3
+drops the location). So the folder is given explicitly: option ``checkpointLocation`` of a stream that is read, a
 pipeline, an archive.
 """
 
@@ -22,14 +22,16 @@ VERSION: Final = re.compile(r"v\d+")
 """First line of a file of Spark's offset log and commit log."""
 
 UNDERSTOOD: Final = "v1"
-"""The version whose other lines are looked at as well: JSON, or a mark for nothing."""
+"""The version whose other lines are checked as well: JSON, or a mark for nothing."""
 
 NOTHING: Final = ("", "-")
 """Lines of an offset log without metadata, or without an offset."""
 
 CHECKSUM_MAGIC: Final = b"crc\x00"
-"""Begins the file with checksums that Hadoop keeps beside a file on a local disk: ``.NAME.crc``. What begins otherwise
-Hadoop ignores. Behind it: bytes of a piece, in four bytes, and the CRC-32 of each piece."""
+"""Start of the file with checksums that Hadoop keeps beside a file on a local disk: ``.NAME.crc``.
+
+Hadoop ignores files that begin otherwise. Behind it: bytes of a piece, in four bytes, and the CRC-32 of each piece.
+"""
 
 
 class DamagedCheckpointError(InvalidRequestError):
@@ -54,11 +56,11 @@ def local_folder(location: str) -> Path | None:
 
 
 def inspect(folder: Path) -> Checkpoint:
-    """Look at what Spark reads when a query starts. Raises :class:`DamagedCheckpointError`."""
+    """Check the files that Spark reads when a query starts. Raises :class:`DamagedCheckpointError`."""
     if not folder.exists():
         return Checkpoint(folder)
     metadata = folder / "metadata"
-    done = _batches(folder / "commits")  # first: of a query that is running a batch is planned before it is done
+    done = _batches(folder / "commits")  # first, because a running query plans a batch before it is done
     planned = _batches(folder / "offsets")
     if not metadata.exists():
         if planned:
@@ -71,7 +73,7 @@ def inspect(folder: Path) -> Checkpoint:
         raise _damaged(metadata, "names no query") from error
     if done and (not planned or done[-1] > planned[-1]):
         raise _damaged(folder / "offsets" / str(done[-1]), "is missing, but the batch was committed")
-    for batch in planned[-2:]:  # a batch that is repeated begins where the one before it ended
+    for batch in planned[-2:]:  # a repeated batch begins at the end of the one before it
         _check_log(folder / "offsets" / str(batch), lines_least=2)
     for batch in done[-1:]:
         _check_log(folder / "commits" / str(batch), lines_least=0)

@@ -34,10 +34,10 @@ class AnnuletDataSource(Sealed, DataSource):
     """Reads and writes queues of an Annulet broker. Options: ``docs/spark-source.md`` and ``docs/spark-sink.md``."""
 
     def __init__(self, options: dict[str, str]) -> None:
-        """Look at the checkpoint that the options of a read name, if they do.
+        """Check the checkpoint named in the options of a read, if any.
 
-        Spark makes the source of a stream when that is loaded, with a schema of the user when its query is started,
-        and reads the logs of the checkpoint later. It makes a sink too late to look before it. Raises
+        Spark creates the source of a stream when that is loaded, or, with a schema of the user, when its query is
+        started, and reads the logs of the checkpoint later. It creates a sink too late for a check. Raises
         :class:`~annulet.spark.checkpoints.DamagedCheckpointError`.
         """
         super().__init__(options)
@@ -67,7 +67,7 @@ class AnnuletDataSource(Sealed, DataSource):
         return reader(options, columns_of(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
-        """Plan a streaming read. What is wrong is told by the first call of the reader, see :class:`RefusedReader`."""
+        """Plan a streaming read. Errors are raised by the first call of the reader, see :class:`RefusedReader`."""
         try:
             options = ReadOptions.parse(self._reading(schema))
             reader = AnnuletSequenceReader if options.non_destructive else AnnuletStreamReader
@@ -95,7 +95,7 @@ class AnnuletDataSource(Sealed, DataSource):
         return AnnuletStreamWriter(WriteOptions.parse(self.options), schema)
 
     def _table(self, schema: StructType) -> dict[str, str] | None:
-        """Return the options of the table that is read or written, unless the statement has options of its own."""
+        """Return the options of the table that is read or written, unless the statement has options."""
         return None if any(name.lower() == "url" for name in self.options) else tables.carried(schema)
 
     def _reading(self, schema: StructType) -> dict[str, str]:
@@ -105,9 +105,9 @@ class AnnuletDataSource(Sealed, DataSource):
 
 @told_first
 class RefusedReader(DataSourceStreamReader):
-    """In place of a reader that cannot be made: PySpark 4.3 stops the one it did not get, and tells of nothing else.
+    """Replaces a reader that cannot be created: PySpark 4.3 would stop the missing reader, and report only that.
 
-    Only a stream with a schema of the user comes so far. Without one the options are looked at when it is loaded.
+    Only a stream with a schema of the user gets here. Without one the options are checked when it is loaded.
     """
 
     def __init__(self, error: BulkError) -> None:
@@ -140,7 +140,7 @@ class RefusedReader(DataSourceStreamReader):
 def register(spark: SparkSession) -> None:
     """Register the format with a session: needed where Spark's Python does not find ``pyspark_annulet`` on its own.
 
-    The class goes there by value, so that a Python without ``annulet`` says what is missing, and where.
+    The class is sent by value, so that a Python without ``annulet`` can report the missing package and the place.
     """
     cloudpickle.register_pickle_by_value(source)  # type: ignore[no-untyped-call]
     try:

@@ -1,4 +1,4 @@
-"""Virtual time of a queue of the core: what falls due on the way is done at its own time, as a running broker does."""
+"""Virtual time of a queue of the core: due events are processed at their own times, as in a running broker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def due_times(queue: Queue, until: float) -> Iterator[int]:
     """Yield the times up to ``until`` at which a queue has something to do, in milliseconds since 1970.
 
-    The caller ticks the queue at each before it asks for the next. What is not done by its tick is not asked for again.
+    The caller ticks the queue at each before it requests the next. A time whose tick did nothing is not returned again.
     """
     before = -1
     while before < (due := queue.next_due_at()) <= until and due:

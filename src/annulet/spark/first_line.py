@@ -1,13 +1,13 @@
-"""Puts what went wrong, and what to do, into the first line of what Spark says.
+"""Puts the error and its remedy into the first line of Spark's message.
 
-Spark makes its message of what a Python process tells of its exception: the whole traceback, with the text in its last
-line, or the text alone where ``SPARK_HIDE_TRACEBACK`` is set (``pyspark.util.handle_worker_exception``, read in PySpark
-4.3). So a process of Spark that ends with an error of ours sets it, and the traceback follows as a note. A Spark that
-does not know the variable would begin with the traceback, as it does with everybody's errors.
+Spark builds its message from a Python process's report of an exception: the whole traceback, with the text in its last
+line, or only the text if ``SPARK_HIDE_TRACEBACK`` is set (``pyspark.util.handle_worker_exception``, read in PySpark
+4.3). So a process of Spark that ends with an error of ours sets it, and the traceback follows as a note. A Spark
+without this variable begins with the traceback, as for all errors.
 
-Of what fails inside a task of a batch Spark tells the text in its second line, whatever it is (``PythonException`` of
-PySpark 4.3 puts its own words and a line's end before it). A write has a way round it: a task that cannot be done says
-so in the message it leaves for the commit, and the commit fails with that. A read has no such message.
+For errors inside a task of a batch Spark puts the text into the second line in any case (``PythonException`` of PySpark
+4.3 puts its own text and a line end before it). A write can avoid this: a failed task puts its error into its message
+for the commit, and the commit fails with that. A read has no such message.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Decorated = TypeVar("Decorated", bound=type)
 
 
 class FailureMessage(WriterCommitMessage):
-    """What a task of a batch write that failed tells the commit: the error, as it travels from a broker."""
+    """The message of a failed task of a batch write for the commit: the error in the form sent by a broker."""
 
     def __init__(self, error: BulkError) -> None:
         self.error = encode_error(error)
@@ -45,7 +45,7 @@ def raise_failure(messages: Sequence[WriterCommitMessage | None]) -> None:
 
 
 def told_first(cls: Decorated) -> Decorated:
-    """Class decorator: a :class:`BulkError` that leaves the constructor or a public method is told first."""
+    """Class decorator: a :class:`BulkError` that leaves the constructor or a public method is shown first."""
     for name, member in list(vars(cls).items()):
         if isinstance(member, FunctionType) and (not name.startswith("_") or name == "__init__"):
             setattr(cls, name, _telling(member))
@@ -84,5 +84,5 @@ def _tell(error: BulkError) -> None:
 
 
 def _is_of_spark() -> bool:
-    """Say whether Spark started this process: in others, and in what they start, nobody's traceback is hidden."""
+    """Return whether Spark started this process: in others, and their children, no traceback is hidden."""
     return getattr(sys.modules["__main__"].__spec__, "name", "").startswith("pyspark.")

@@ -1,7 +1,7 @@
 """When a stream has nothing to do: its next request may wait at the broker.
 
-With its default trigger Spark asks an idle source a hundred times a second. In a query with other sources that have
-something, waiting would hold those up; there much time passes between two questions, as a batch runs in between.
+With its default trigger Spark polls an idle source a hundred times a second. In a query with other active sources,
+waiting would delay those; there much time passes between two polls, as a batch runs in between.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Idling:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._empty_at: float | None = None  # when the last answer came, if it had nothing
+        self._empty_at: float | None = None  # time of the last answer, if it was empty
 
     def wait_milliseconds(self) -> int:
-        """Return how long the request that is made now may wait."""
+        """Return how long the present request may wait."""
         if self._empty_at is None or self._clock() - self._empty_at > IDLE_SECONDS:
             return 0
         return WAIT_MILLISECONDS

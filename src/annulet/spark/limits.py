@@ -1,4 +1,4 @@
-"""How much a micro-batch may hold: the options, and what the trigger makes of them."""
+"""Limits of a micro-batch: the options, and their combination with the trigger."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def batch_limits(options: ReadOptions, limit: ReadLimit) -> tuple[int, int]:
     """Return the messages and body bytes of the next batch; -1 is no limit.
 
-    What the trigger says of one of them wins over the option; everything at once lifts both.
+    A value of the trigger overrides the option; a trigger for everything at once removes both limits.
     """
     if isinstance(limit, ReadAllAvailable):
         return protocol.ANY, protocol.ANY

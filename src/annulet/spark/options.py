@@ -56,7 +56,7 @@ WRITE_OPTIONS: Final = (
 SPARK_OPTIONS: Final = frozenset(
     ("path", "checkpointlocation", "queryname", "mergeschema", "asyncprogresstrackingenabled", "outputmode", "truncate")
 )
-"""What Spark itself puts beside ours, lower case."""
+"""Options that Spark itself adds, lower case."""
 
 ON_EXISTING: Final = ("fail", "resume", "release")
 BY_POSITION: Final = "position"
@@ -118,7 +118,7 @@ class ReadOptions:
 class WriteOptions:
     """Options of a write. ``address`` and ``exchange`` win over the columns of the same names.
 
-    ``write_batch`` numbers the batches of one ``write_id``: what is not above the highest published one is done.
+    ``write_batch`` numbers the batches of one ``write_id``: those not above the highest published one are done.
     """
 
     url: BulkUrl

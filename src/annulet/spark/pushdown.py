@@ -1,7 +1,8 @@
-"""Filters of a batch read, asked in the broker: as a JMS selector, and as bounds of sequence and time of acceptance.
+"""Filters of a batch read, evaluated in the broker: as a JMS selector, and as bounds of sequence and time of
+acceptance.
 
-What the broker lets through is at least what Spark's filters let through; Spark applies all of them once more. So a
-filter that has no translation, or only a wider one, costs rows, never answers.
+The broker returns at least the rows that Spark's filters accept; Spark applies all of them again. So a filter without a
+translation, or with a wider one, only costs extra rows; the result is always correct.
 """
 
 from __future__ import annotations
@@ -44,8 +45,10 @@ TEXTS: Final = {
 OTHERS: Final = {"priority": ("amqp.priority", int), "durable": ("amqp.durable", bool)}
 
 LENGTH_MAX: Final = 8192
-"""Characters of a filter's selector, and of all together: half of what the broker takes, the rest is for the user's.
-Beyond it the broker is not asked."""
+"""Characters of a filter's selector, and of all together: half of the broker's limit, the rest is for the user's.
+
+Longer ones are not passed to the broker.
+"""
 
 COMPARISONS: Final[dict[type[Filter], str]] = {
     EqualTo: "=",
@@ -58,7 +61,7 @@ COMPARISONS: Final[dict[type[Filter], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """What the broker is asked. Bounds include their ends; times are milliseconds since 1970."""
+    """The request to the broker. Bounds include their ends; times are milliseconds since 1970."""
 
     selector: str = ""
     first: int = 0
@@ -99,7 +102,7 @@ def _column(item: Filter) -> str:
 def _narrow(bounds: list[int], item: Filter, value: Any) -> None:
     """Narrow inclusive bounds in whole units; a moment between two milliseconds counts to both sides."""
     if isinstance(value, dt.datetime):
-        if value.tzinfo is None:  # of which zone it is, is not said
+        if value.tzinfo is None:  # its time zone is unknown
             return
         since = value - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
         low, rest = divmod(since // dt.timedelta(microseconds=1), 1000)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 POSITION: Final = "position"
 POSITIONS_AT_ONCE: Final = 100_000
-"""Positions of one request: at most 2 MB of JSON, half of what the broker takes."""
+"""Positions of one request: at most 2 MB of JSON, half of the broker's limit."""
 
 OF_MESSAGES: Final = {
     "address": "address", "exchange": "exchange", "routing_key": "routingKey", "write_id": "writeId",
@@ -33,7 +33,7 @@ OF_MESSAGES: Final = {
 
 
 class PositionsMessage(WriterCommitMessage):
-    """What a task tells the commit."""
+    """The message of a task for the commit."""
 
     def __init__(self, positions: list[int]) -> None:
         self.positions = positions
@@ -56,7 +56,7 @@ class AnnuletRejecter(Sealed, DataSourceArrowWriter):
         self._lease = options.reject_from
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> PositionsMessage | FailureMessage:
-        """Collect the positions of a task; the commit tells of a row without one, and of a table that is created."""
+        """Collect the positions of a task; the commit reports a row without one, and the creation of a table."""
         refusal = creation()
         if refusal is not None:
             return FailureMessage(refusal)
@@ -70,7 +70,7 @@ class AnnuletRejecter(Sealed, DataSourceArrowWriter):
         return PositionsMessage(positions)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Mark them in the broker. Raises what a task failed with."""
+        """Mark them in the broker. Raises the error of a failed task."""
         raise_failure(messages)
         positions = [
             position for message in messages if isinstance(message, PositionsMessage) for position in message.positions

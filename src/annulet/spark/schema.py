@@ -1,4 +1,4 @@
-"""The Spark schema of a read, and what a user's own ``.schema(...)`` may be."""
+"""The Spark schema of a read, and the allowed forms of a user's ``.schema(...)``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Streaming reads that take nothing: the offset is the queue's sequence number, as with a log (spark-notes §3).
 
-What Spark calls when is told in :mod:`annulet.spark.source`; here nothing has to be acknowledged, so a checkpoint is
-all there is to a stream.
+The order of Spark's calls is described in :mod:`annulet.spark.source`; here nothing has to be acknowledged, so the
+checkpoint is the complete state of a stream.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 OFFSET_VERSION: Final = 1
 
 BROKERS_WORDS: Final = ("incarnation", "boot", "safe")
-"""What the broker says of an offset and is told again."""
+"""The broker's part of an offset, which is sent back to it."""
 
 NAMES_OF_OFFSET: Final = frozenset(("queue", "sequence", "gap"))
 POSITION: Final = "position"
@@ -80,7 +80,7 @@ class AnnuletSequenceReader(Sealed, DataSourceStreamReader, SupportsTriggerAvail
     # ------------------------------------------------------------------ offsets
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
-        """Begin before the oldest message, whichever that is when the first batch is planned."""
+        """Begin before the message that is the oldest when the first batch is planned."""
         return {"v": OFFSET_VERSION, "queue": self._options.queue, "sequence": protocol.ANY, "gap": 0}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -148,7 +148,7 @@ class AnnuletSequenceReader(Sealed, DataSourceStreamReader, SupportsTriggerAvail
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Stream the rows of a partition. Runs in a Python worker; repeatable."""
         assert isinstance(partition, SequencePartition)
-        added = [] if POSITION in self._columns else [POSITION]  # an interrupted stream goes on behind it
+        added = [] if POSITION in self._columns else [POSITION]  # an interrupted stream continues behind it
         ticket = protocol.SequenceTicket(
             **{**self._known(partition.end), "reader": partition.reader},
             after=partition.after,
@@ -167,7 +167,7 @@ class AnnuletSequenceReader(Sealed, DataSourceStreamReader, SupportsTriggerAvail
         return connect(self._options.url, retry_seconds=self._options.retry_seconds)
 
     def _known(self, offset: Offset) -> dict[str, Any]:
-        """Return what every request says."""
+        """Return the common part of all requests."""
         options = self._options
         return {
             "virtual_host": options.url.virtual_host,

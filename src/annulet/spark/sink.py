@@ -30,7 +30,7 @@ BATCH_PROPERTY: Final = "streaming.sql.batchId"
 """Local property of a task of a streaming query (run on Spark 4.3), beside the id of its query."""
 
 LOG: Final = logging.getLogger(__name__)
-"""Spark shows what its Python processes log among the lines of the driver."""
+"""Spark shows the log of its Python processes among the lines of the driver."""
 
 REPEATED: Final = (
     "writeId %r: batch %s was published before, so this write published nothing. Where a run repeats a batch that is "
@@ -49,7 +49,7 @@ WRITE_TYPES: Final = {
 
 
 class StageMessage(WriterCommitMessage):
-    """What a task tells the commit: where its rows are. ``stage`` is empty when it had none."""
+    """The message of a task for the commit: the place of its rows. ``stage`` is empty if it had none."""
 
     def __init__(self, query: str, batch: int, partition: int, stage: str) -> None:
         self.query = query
@@ -59,7 +59,7 @@ class StageMessage(WriterCommitMessage):
 
 
 class _Writer(Sealed):
-    """What batch and streaming writers share."""
+    """The common part of batch and streaming writers."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         check_schema(schema, options)
@@ -83,7 +83,7 @@ class _Writer(Sealed):
         return StageMessage(query, batch, partition, stage)
 
     def _commit(self, messages: Sequence[WriterCommitMessage | None]) -> StageMessage | None:
-        """Publish what the tasks staged, in partition order.
+        """Publish the staged rows of the tasks, in partition order.
 
         Returns one of the messages, which names query and batch; ``None`` when there was nothing. Warns of a batch of a
         ``writeId`` that was published before.
@@ -128,14 +128,14 @@ class AnnuletWriter(_Writer, DataSourceArrowWriter):
     def __init__(self, options: WriteOptions, schema: StructType, *, inserted: bool = False) -> None:
         _Writer.__init__(self, options, schema)
         self._inserted = inserted  # into a table of the catalog, whose options these are
-        # Without a writeId this one write still has a name, so that a commit asked for twice is done once.
+        # Without a writeId this one write still has a name, so that a repeated commit is done once.
         self._query = f"write:{options.write_id}" if options.write_id is not None else f"once:{uuid.uuid4().hex}"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StageMessage | FailureMessage:
         """Stage the rows of a task.
 
-        What the broker refuses, or does not answer for ``retrySeconds``, the commit tells: no other attempt helps.
-        So it tells of a write that is part of the creation of a table.
+        A refusal of the broker, or no answer for ``retrySeconds``, is reported by the commit: another attempt would not
+        help. The same applies to a write that is part of the creation of a table.
         """
         refusal = creation()
         if refusal is not None:
@@ -149,7 +149,7 @@ class AnnuletWriter(_Writer, DataSourceArrowWriter):
             return FailureMessage(error)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Publish all rows. Raises what a task failed with, and then Spark has what was staged dropped."""
+        """Publish all rows. Raises the error of a failed task, and then Spark drops the staged rows."""
         raise_failure(messages)
         published = self._commit(messages)
         if published is None or self._options.write_id is not None:
@@ -159,7 +159,7 @@ class AnnuletWriter(_Writer, DataSourceArrowWriter):
             self._client().act(forget)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Drop what was staged."""
+        """Drop the staged rows."""
         self._abort(messages)
 
 
@@ -198,7 +198,7 @@ class AnnuletStreamWriter(_Writer, DataSourceStreamArrowWriter):
         self._commit(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
-        """Drop what was staged."""
+        """Drop the staged rows."""
         self._abort(messages)
 
 

@@ -1,7 +1,7 @@
 """Reading queues: batch reads of a point-in-time view, streaming reads through a durable lease.
 
-What Spark calls when, and what follows from it, is spark-notes §2.2. In short: ``start`` of ``latestOffset``
-acknowledges, ``commit`` is late and may never come, ``read`` consumes nothing, ``stop`` releases nothing.
+The order of Spark's calls and its consequences are in spark-notes §2.2. In short: ``start`` of ``latestOffset``
+acknowledges, ``commit`` is late and may never be called, ``read`` consumes nothing, ``stop`` releases nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 OFFSET_VERSION: Final = 1
 
 NOT_STARTED: Final = -1
-"""Position of a checkpoint that has no batch yet; ``base`` of its first batch's end says where that batch starts."""
+"""Position of a checkpoint that has no batch yet; ``base`` of its first batch's end is the start of that batch."""
 
 NAMES_OF_OFFSET: Final = frozenset(("lease", "owner", "queue", "pos"))
 
@@ -109,10 +109,10 @@ class AnnuletReader(Sealed, DataSourceReader):
 
 @told_first
 class AnnuletFilteringReader(AnnuletReader):
-    """A batch read that asks the broker for what Spark filters. Spark refuses it unless its setting allows that."""
+    """A batch read that passes Spark's filters to the broker. Spark refuses it unless its setting allows that."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Note what the broker can be asked; Spark applies all filters to what comes."""
+        """Collect the filters the broker can evaluate; Spark applies all filters to the result."""
         self._pushed = push(filters)
         return filters
 
@@ -127,7 +127,7 @@ class AnnuletStreamReader(Sealed, DataSourceStreamReader, SupportsTriggerAvailab
     def __init__(self, options: ReadOptions, columns: list[str]) -> None:
         self._options = options
         self._columns = columns
-        self._initial: Offset | None = None  # Spark asks twice
+        self._initial: Offset | None = None  # Spark calls it twice
         self._generation = 0  # this run's fencing token; 0 = not opened yet
         self._base = 0  # where a new checkpoint starts; known once its lease is open
         self._latest: Offset | None = None
@@ -139,8 +139,8 @@ class AnnuletStreamReader(Sealed, DataSourceStreamReader, SupportsTriggerAvailab
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
         """Mint an identity for a new checkpoint. Nothing is opened yet.
 
-        Spark asks for this also when it repeats a first batch after a crash; then the identity that counts is in the
-        batch's end offset, and this one is never used.
+        Spark also calls this when it repeats a first batch after a crash; then the valid identity is in the batch's end
+        offset, and this one is never used.
         """
         if self._initial is None:
             owner = uuid.uuid4().hex
@@ -177,7 +177,7 @@ class AnnuletStreamReader(Sealed, DataSourceStreamReader, SupportsTriggerAvailab
             wait_milliseconds=0 if self._last_sequence != protocol.ANY else self._idling.wait_milliseconds(),
         )
         answer = self._client().act(request)
-        # A run over what is available ends with an empty batch, so it has to know that there is nothing.
+        # A run over the available messages ends with an empty batch, so it has to detect that there are none.
         while answer["position"] == position and answer["looking"] and self._last_sequence != protocol.ANY:
             answer = self._client().act(request)
         self._idling.answered(empty=answer["position"] == position and not answer["looking"])
@@ -188,7 +188,8 @@ class AnnuletStreamReader(Sealed, DataSourceStreamReader, SupportsTriggerAvailab
         return dict(self._latest)
 
     def reportLatestOffset(self) -> Offset | None:  # noqa: N802
-        """Tell where the lease would be if it took everything that is pending, so that progress shows the backlog.
+        """Return the position that the lease would have after taking all pending messages, so that progress shows the
+        backlog.
 
         And ``lagMs``, for how long the oldest of that has waited: Python sources have no metrics in Spark 4.3.
         """
@@ -224,7 +225,7 @@ class AnnuletStreamReader(Sealed, DataSourceStreamReader, SupportsTriggerAvailab
         )
 
     def stop(self) -> None:
-        """Close the connection only: the checkpoint still owns what the lease holds."""
+        """Close the connection only: the checkpoint still owns the leased messages."""
         self._client().close()
 
     # ------------------------------------------------------------------ data
@@ -295,7 +296,7 @@ class AnnuletStreamReader(Sealed, DataSourceStreamReader, SupportsTriggerAvailab
             )
 
     def _ensure_open(self, offset: Offset) -> None:
-        """After a restart the first call brings an offset of the checkpoint: find its lease again."""
+        """After a restart the first call has an offset of the checkpoint: find its lease again."""
         if self._generation == 0:
             self._open(offset["lease"], offset["owner"], position=offset["pos"], fresh=False)
 

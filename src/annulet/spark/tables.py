@@ -1,14 +1,14 @@
 """Tables of Spark's catalog: ``CREATE TABLE orders USING annulet OPTIONS (url '...', queue 'orders')``.
 
-Spark 4.3 gives a Python source the options of a table once, when it is created, and none when it is read or written.
-What a source gets then is the table's schema. So the options travel as metadata of its columns.
+Spark 4.3 gives a Python source the options of a table once, when it is created, and none when it is read or written. A
+source only gets the table's schema then. So the options are stored as metadata of its columns.
 
-The metadata of a column goes on into what is selected from it. An ``INSERT`` from one such table into another may
-therefore arrive with the options of the table that was read. Then the rows have positions of that queue, which an
-``INSERT`` of other rows never has: :func:`refuse_read_rows` refuses them.
+The metadata of a column is kept in a selection from it. An ``INSERT`` from one such table into another may therefore
+have the options of the table that was read. Then the rows have positions of that queue, which an ``INSERT`` of other
+rows never has: :func:`refuse_read_rows` refuses them.
 
-``saveAsTable`` gives a new table columns of its own, so that it would have no options. Spark plans its write like one
-of ``save``, with the same arguments: what differs is in the local properties of the tasks, see :func:`creation`.
+``saveAsTable`` gives a new table its own columns, so that it would have no options. Spark plans its write like one of
+``save``, with the same arguments: the difference is in the local properties of the tasks, see :func:`creation`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ TO_TABLE_REMEDY: Final = (
 
 
 def created(options: Mapping[str, str]) -> dict[str, str] | None:
-    """Return the user's options of a table that is being created; ``None`` when none is."""
+    """Return the user's options of a table being created; ``None`` if there is none."""
     given = {name.lower(): value for name, value in options.items()}
     if PROVIDER not in given:
         return None

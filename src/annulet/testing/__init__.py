@@ -1,4 +1,4 @@
-"""What tests of programs that use a broker need: a real broker in the test's process, and a clock to turn by hand."""
+"""Tools for tests of programs that use a broker: a real broker in the test's process, and a clock set by hand."""
 
 from annulet.testing.clock import VirtualClock
 from annulet.testing.in_process import RunningBroker, broker

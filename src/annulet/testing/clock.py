@@ -1,4 +1,4 @@
-"""A clock that stands still until it is told the time."""
+"""A clock that advances only when its time is set."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ START: Final = 1_000_000_000_000
 
 
 class VirtualClock:
-    """Stands in for :func:`annulet.broker.clock.system_clock`: call it for the milliseconds since 1970, UTC.
+    """Replaces :func:`annulet.broker.clock.system_clock`: call it for the milliseconds since 1970, UTC.
 
     Expiry and time to live follow it. Socket timers (heartbeats, the hand-shake limit) stay those of the event loop.
     """
@@ -18,7 +18,7 @@ class VirtualClock:
         self.now = now
 
     def __call__(self) -> int:
-        """Return the time it stands at."""
+        """Return its present time."""
         return self.now
 
     def advance(self, milliseconds: int) -> int:

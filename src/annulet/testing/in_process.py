@@ -83,8 +83,8 @@ async def broker(
 ) -> AsyncIterator[RunningBroker]:
     """Start a broker, yield it, stop it cleanly. In memory unless ``data_dir`` is given.
 
-    ``bulk`` needs ``annulet[spark]``. ``settings`` are fields of :class:`BrokerConfiguration`. Raises what a broker
-    that cannot start raises; cancellation inside the block stops the broker too.
+    ``bulk`` needs ``annulet[spark]``. ``settings`` are fields of :class:`BrokerConfiguration`. Raises the exceptions of
+    a failing start; cancellation inside the block stops the broker too.
     """
     free = Endpoint(LOOPBACK, 0)
     values: dict[str, Any] = {

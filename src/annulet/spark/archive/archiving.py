@@ -1,4 +1,4 @@
-"""Queues to Parquet, by day and address, each message once; and reading what was archived."""
+"""Queues to Parquet, by day and address, each message once; and reading the archive."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ DAY: Final = re.compile(r"(?:^|/)date=(\d{4}-\d\d-\d\d)/")
 
 @dataclass(frozen=True, slots=True)
 class ArchiveOptions:
-    """How an archive is written. ``trigger`` is the shortest distance of two batches; ``None``: what is there now."""
+    """How an archive is written.
+
+    ``trigger`` is the shortest interval between two batches; ``None``: the messages present now.
+    """
 
     trigger: str | None = None
     messages_per_trigger: int = MESSAGES_PER_TRIGGER
@@ -65,7 +68,7 @@ def start_archive(
         .options(url=url, queue=queue, lease=lease or f"archive.{queue}", retrySeconds=chosen.retry_seconds)
         .option("maxMessagesPerTrigger", chosen.messages_per_trigger)
         .option("maxBytesPerTrigger", chosen.bytes_per_trigger)
-        .option("checkpointLocation", place)  # damage is told with a remedy
+        .option("checkpointLocation", place)  # damage is reported with a remedy
         .load()
     )
     writer = (

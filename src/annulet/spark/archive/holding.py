@@ -1,4 +1,5 @@
-"""Readers that take longer than the grace of replaced files: what counted when they began stays while they live.
+"""Readers that take longer than the grace of replaced files: the files that were valid at their start stay until they
+end.
 
 A reader leaves a file below ``_annulet/readers`` with the moment it began, and renews it. One that dies is found out by
 the age of its file.
@@ -27,7 +28,10 @@ DEAD_SECONDS: Final = 900.0
 
 @contextmanager
 def held(table: Table, *, renew_seconds: float = RENEW_SECONDS) -> Iterator[Path]:
-    """Keep what counts now until the end. Gives the reader's file. Raises ``OSError`` where none can be written."""
+    """Keep the presently valid files until the end.
+
+    Yields the reader's file. Raises ``OSError`` if none can be written.
+    """
     folder = table.inside / "readers"
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / uuid.uuid4().hex

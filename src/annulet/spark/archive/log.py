@@ -1,7 +1,7 @@
 """The log of a folder of Parquet files: which files count, and which batches are done.
 
-Each entry is a small JSON file whose number is taken by an exclusive link, so several processes may write: who comes
-second reads the first one's entry and tries again. A batch is there with its entry, at once and once.
+Each entry is a small JSON file whose number is taken by an exclusive link, so several processes may write: the second
+one reads the first one's entry and tries again. A batch is valid once its entry exists, completely and only once.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import msgspec
 
 FORMAT_VERSION: Final = 1
 STATE_EVERY: Final = 64
-"""Entries after which their sum is written down, so that a reader reads at most so many small files."""
+"""Entries after which their sum is written down, so that a reader reads at most this many small files."""
 STATES_KEPT: Final = 2
 """Sums kept: a reader that has just listed the folder may still want the one before the last."""
 
 
 class ArchiveError(Exception):
-    """A folder of files cannot be used; the text says why and what to do."""
+    """A folder of files cannot be used; the text has the reason and the remedy."""
 
 
 class FileEntry(msgspec.Struct, frozen=True):
@@ -97,12 +97,12 @@ class Log:
             sums = self._state_paths()
             if not sums or _number_of(sums[0]) <= self._state.number:
                 return self._state
-            self._state = self._last_state()  # others wrote so much meanwhile that the next entry is gone
+            self._state = self._last_state()  # others wrote so much in the meantime that the next entry was deleted
 
     def commit(self, make: Callable[[State], Entry | None]) -> Entry | None:
         """Write the entry that ``make`` gives for the newest state; ``None`` for nothing to do.
 
-        ``make`` is asked again when another process was quicker.
+        ``make`` is called again if another process was faster.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
         while True:
@@ -118,7 +118,7 @@ class Log:
                     continue
                 number = state.number + 1
                 self.state()
-                if (number + 1) % STATE_EVERY == 0:  # others may have written since: their entries are in the sum
+                if (number + 1) % STATE_EVERY == 0:  # others may have written since: the sum includes their entries
                     self._write_state()
                 return entry
 
@@ -138,7 +138,8 @@ class Log:
                 return state
 
     def _behind_a_sum(self, path: Path, entry: Entry) -> bool:
-        """Say whether an entry took a number that was free because it was summed up and deleted: nobody reads it then.
+        """Return whether an entry took a number that was free because it was summed up and deleted: it is not read
+        then.
 
         So it is for a process that was suspended between reading the log and writing.
         """

@@ -24,13 +24,13 @@ FILE_BYTES: Final = 64 * 1024 * 1024
 SMALL_FILES: Final = 64
 """Small files of a folder that start a merge: each is written again once per 64 batches at most."""
 QUIET_SECONDS: Final = 24 * 3600.0
-"""Age of the newest small file of a folder from which two are enough: a day that is over gets no more of them."""
+"""Age of the newest small file of a folder from which two are enough: a past day gets no more of them."""
 QUIET_FOLDERS: Final = 4
 """Folders of one round that are merged for their age: each takes Spark about a second, and the next batch waits."""
 GRACE_SECONDS: Final = 3600.0
 """How long a replaced file stays for readers that began before."""
 STAGE_SECONDS: Final = 24 * 3600.0
-"""Age after which a staging folder is what a crash left; a batch takes seconds."""
+"""Age after which a staging folder was left by a crash; a batch takes seconds."""
 DAY_SECONDS: Final = 24 * 3600
 
 OWN_NAME: Final = re.compile(r"(?:.+-\d{9}-[0-9a-f]{8}|merged-[0-9a-f]{32})-\d{4,}\.parquet")
@@ -49,7 +49,7 @@ class Upkeep:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What one round of maintenance did, in files."""
+    """The result of one round of maintenance, in files."""
 
     merged: int = 0
     expired: int = 0
@@ -57,15 +57,15 @@ class Done:
 
 
 def maintain(spark: SparkSession, table: Table, upkeep: Upkeep) -> Done:
-    """Merge where there are many small files, let old days go, delete what nobody can be reading any more."""
+    """Merge folders with many small files, drop old days, delete files that no reader can be using any more."""
     return Done(compact(spark, table, upkeep), expire(table, upkeep), vacuum(table, upkeep))
 
 
 def compact(spark: SparkSession, table: Table, upkeep: Upkeep) -> int:
     """Merge small files of a folder into one of ``file_bytes`` where there are ``small_files``. Returns files merged.
 
-    Where none came for ``QUIET_SECONDS`` two are enough, in ``QUIET_FOLDERS`` folders of a call.
-    Readers by the log see either the small ones or the merged one. When another process was quicker, its result stays.
+    If none was added for ``QUIET_SECONDS`` two are enough, in ``QUIET_FOLDERS`` folders of a call. Readers by the log
+    see either the small ones or the merged one. If another process was faster, its result stays.
     """
     merged = 0
     for group in mergeable(table.state(), upkeep, table.log.now()):
@@ -106,7 +106,7 @@ def mergeable(state: State, upkeep: Upkeep, now: int) -> Iterator[list[FileEntry
 
 
 def _of_size(files: list[FileEntry], file_bytes: int) -> Iterator[list[FileEntry]]:
-    """Yield neighbours that are together no larger than a file should be; none that stands alone."""
+    """Yield groups of neighbours that together do not exceed the size of a file; no single ones."""
     group: list[FileEntry] = []
     size = 0
     for file in files:
@@ -144,7 +144,8 @@ def expire(table: Table, upkeep: Upkeep) -> int:
 def vacuum(table: Table, upkeep: Upkeep) -> int:
     """Delete files that stopped counting longer than ``grace_seconds`` ago, and old staging. Returns files deleted.
 
-    What counted when a reader began that still :func:`holds <annulet.spark.archive.holding.held>` the table stays.
+    Files that were valid when a reader began that still :func:`holds <annulet.spark.archive.holding.held>` the table
+    stay.
     """
     now = table.log.now()
     limit = now - upkeep.grace_seconds * 1000
@@ -166,8 +167,8 @@ def vacuum(table: Table, upkeep: Upkeep) -> int:
 def remove_orphans(table: Table) -> int:
     """Delete files that a crash left before they counted: older than STAGE_SECONDS and unknown to the log.
 
-    Files of others stay, by their names, and files older than the table, whose log was lost: no crash left those.
-    Looks at every file, so it is for the start of a process. Returns files deleted.
+    Foreign files stay, by their names, and files older than the table, whose log was lost: these were not left by a
+    crash. It checks every file, so it is meant for the start of a process. Returns files deleted.
     """
     if not table.schema_file.exists():
         return 0
@@ -187,11 +188,11 @@ def remove_orphans(table: Table) -> int:
 
 
 def _remove_empty(file: Path, root: Path) -> None:
-    """Remove the folders of a deleted file that hold nothing any more."""
+    """Remove the empty folders of a deleted file."""
     for folder in file.parents:
         if folder == root:
             return
         try:
             folder.rmdir()
-        except OSError:  # holds something, or another process was quicker
+        except OSError:  # not empty, or another process was faster
             return

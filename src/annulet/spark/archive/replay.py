@@ -1,7 +1,7 @@
 """Archived messages back into a queue: a time range, a filter, a rate; each message once, also across restarts.
 
-The chosen rows are copied first, in order and numbered: what is archived, merged or expired meanwhile changes nothing.
-They are published batch by batch under one ``writeId``, and the broker remembers how far.
+The chosen rows are copied first, in order and numbered, so archiving, merging or expiry during the replay has no
+effect. They are published batch by batch under one ``writeId``, and the broker keeps the progress.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 BATCH_ROWS: Final = 50_000
-"""Messages published at once, or fewer at a lower rate: what the broker makes visible in one turn of its loop."""
+"""Messages published at once, or fewer at a lower rate: the number the broker makes visible in one turn of its loop."""
 BATCH_BYTES: Final = BYTES_PER_TRIGGER
 """Bodies published at once, but for the last one, which may exceed it: the broker has a batch in its memory."""
 
@@ -48,9 +48,9 @@ NAME: Final = re.compile(r"\w[\w.-]{0,99}")
 
 @dataclass(frozen=True, slots=True)
 class ReplayRequest:
-    """What to replay. ``rate`` is in messages a second, ``None`` for as fast as it goes.
+    """What to replay. ``rate`` is in messages a second, ``None`` for as fast as possible.
 
-    ``name`` makes a replay one: asked for again under the same name it goes on, or does nothing when it was done.
+    ``name`` identifies a replay: repeated under the same name it continues, or does nothing if it is finished.
     """
 
     folder: Path
@@ -65,10 +65,10 @@ class ReplayRequest:
     retry_seconds: int = 60
 
     def described(self) -> dict[str, str]:
-        """Return what makes two requests the same replay."""
+        """Return the identity of a replay."""
         url = parse_url(self.url)
         return {
-            "broker": f"{url.location}/{quote(url.virtual_host, safe='')}",  # whoever the user is
+            "broker": f"{url.location}/{quote(url.virtual_host, safe='')}",  # independent of the user
             "address": self.address,
             "since": str(self.since),
             "until": str(self.until),
@@ -91,7 +91,7 @@ class Plan(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What a call did: rows published by it, rows of the whole replay, whether that is done."""
+    """The result of a call: rows published by it, rows of the whole replay, whether that is done."""
 
     rows: int
     total: int
@@ -108,7 +108,7 @@ def replay(
 ) -> Replayed:
     """Publish the chosen messages in the order of acceptance. ``report`` gets rows published so far, and all.
 
-    Ends early, after a batch, when ``stop`` is set; the next call goes on. Raises :class:`ArchiveError`.
+    Ends early, after a batch, when ``stop`` is set; the next call continues. Raises :class:`ArchiveError`.
     """
     stop = stop or Event()
     if not NAME.fullmatch(request.name):
@@ -119,7 +119,7 @@ def replay(
     if request.rate is not None and request.rate < 1:
         raise ArchiveError(f"rate {request.rate} is out of range; give at least 1 message a second")
     inside = Table(request.folder).inside
-    # A folder that is no archive is refused by its reader, and gets no lock.
+    # A folder that is not an archive is refused by its reader, and gets no lock.
     with _alone(inside / "replays", request.name) if inside.is_dir() else nullcontext():
         folder = inside / "replays" / request.name
         plan = _plan_of(spark, request, folder)
@@ -138,7 +138,7 @@ def replay(
         if not plan.done:
             plan.done = True
             _save(folder, plan)
-        shutil.rmtree(folder / "rows", ignore_errors=True)  # a crash may have left it behind the note that all is done
+        shutil.rmtree(folder / "rows", ignore_errors=True)  # a crash may have left it after the end was noted
         _forget(request, plan.write_id)
         return Replayed(published, plan.rows, done=True)
 
@@ -165,7 +165,7 @@ def _plan_of(spark: SparkSession, request: ReplayRequest, folder: Path) -> Plan:
             plan = msgspec.json.decode(file.read_bytes(), type=Plan)
         except msgspec.MsgspecError as error:
             raise ArchiveError(f"{file}: damaged: {error}; restore the file from a backup") from error
-        # What a plan does not say was not asked for when it was written.
+        # Fields missing in a plan had their defaults when it was written.
         changed = [name for name, value in request.described().items() if plan.request.get(name, value) != value]
         if changed:
             raise ArchiveError(

@@ -1,8 +1,8 @@
 """A folder of Parquet files that grows by batches, each once, and is read as of one moment.
 
 Spark writes a batch into a staging folder; its files move to their places under names that begin with the batch, and
-one log entry makes them count. What a crash leaves between the two is found by its name and removed once the batch is
-there, so those who read the folder without the log see no row twice for long either, as long as nobody compacts.
+one log entry makes them valid. Files left by a crash between the two are found by name and removed once the batch is
+valid, so readers without the log do not see rows twice for long either, unless files are merged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 INSIDE: Final = "_annulet"
-"""Folder of the log and of what is being written; Spark and pandas pass over names that begin with ``_``."""
+"""Folder of the log and of files being written; Spark and pandas ignore names that begin with ``_``."""
 
 COMPRESSION: Final = "zstd"
 
@@ -45,7 +45,7 @@ class Table:
         wrong = why_no_path(str(root))
         if wrong:
             raise ArchiveError(wrong)
-        self.root = root.absolute()  # Spark's process may have another working directory
+        self.root = root.absolute()  # Spark's process may have a different working directory
         self.inside = self.root / INSIDE
         self.log = Log(self.inside / "log", clock=clock)
         self._clean: set[str] = set()  # queries whose last attempt left nothing behind
@@ -60,7 +60,7 @@ class Table:
         return self.log.state()
 
     def done(self, query: str, batch: int) -> bool:
-        """Say whether a batch is there."""
+        """Return whether a batch exists."""
         return self.state().marks.get(query, -1) >= batch
 
     def append(
@@ -73,7 +73,7 @@ class Table:
         sort_by: Sequence[str] = (),
         files: int = 1,
     ) -> int:
-        """Add a batch unless it is there, and return its rows. ``files`` of each folder at most, but for large tasks.
+        """Add a batch unless it exists, and return its rows. At most ``files`` per folder, except for large tasks.
 
         Raises :class:`ArchiveError` when its columns are others than those of the batches before, but for
         :data:`LATER_COLUMNS`, which the table gets then.
@@ -141,7 +141,7 @@ class Table:
         chosen = [str(self.root / path) for path in (self.state().files if paths is None else paths)]
         if not chosen:
             return spark.createDataFrame([], schema)
-        # The columns of folder names come last in files, but the table has them where its writer had them.
+        # The columns of folder names are last in files, but in the table they are at their writer's positions.
         frame = spark.read.schema(schema).option("basePath", str(self.root)).parquet(*chosen)
         return frame.select(*map(quoted, schema.names))
 
@@ -177,7 +177,7 @@ class Table:
         new.replace(self.schema_file)
 
     def _clean_up(self, query: str, prefix: str) -> None:
-        """Remove what other attempts at a batch that is there left beside it.
+        """Remove the leftovers of other attempts at an existing batch.
 
         Only now: before its log entry another attempt, by a process thought dead, could have made its files count.
         """
@@ -191,12 +191,12 @@ class Table:
 
 
 def quoted(name: str) -> str:
-    """Return a column's name as Spark takes it for one whatever is in it, such as a dot."""
+    """Return a column's name quoted for Spark, whatever characters it contains, such as a dot."""
     return f"`{name.replace('`', '``')}`"
 
 
 def _move(path: Path, target: Path) -> None:
-    """Move a file; its folder may be taken away as empty by maintenance meanwhile."""
+    """Move a file; maintenance may remove its folder as empty in the meantime."""
     while True:
         target.parent.mkdir(parents=True, exist_ok=True)
         try:

@@ -17,15 +17,16 @@ __all__ = ("EngineError", "engine")
 
 
 def engine(commands: DataFrame, *, shards: int = SHARDS, initial: GroupedData | None = None) -> DataFrame:
-    """Return the effects of commands: deliveries, outcomes, losses and what is to be sent on (docs/spark-engine.md).
+    """Return the effects of commands: deliveries, outcomes, losses and forwards (docs/spark-engine.md).
 
     Args:
         commands: A batch or a stream with the columns of :class:`~annulet.spark.engine.commands.Command`, of which
-            ``queue`` (string), ``sequence`` (bigint) and ``command`` (string) must be there; ``body`` is binary or
+            ``queue`` (string), ``sequence`` (bigint) and ``command`` (string) are required; ``body`` is binary or
             string, times are timestamps or bigint milliseconds since 1970, ``properties`` and ``arguments`` are maps,
             structs or JSON texts. Other columns are left out.
-        shards: Parts the queues are split into, 1 to 1024, default 8. Fixed for the life of a checkpoint.
-        initial: What :func:`~annulet.spark.engine.rescaling.initial_state` made of another checkpoint; streams only.
+        shards: Parts the queues are split into, 1 to 1024, default 8. Fixed for a checkpoint.
+        initial: The result of :func:`~annulet.spark.engine.rescaling.initial_state` for another checkpoint; streams
+            only.
 
     Raises:
         EngineError: A column is missing or of a wrong type, ``shards`` out of range, or a batch has an initial state.

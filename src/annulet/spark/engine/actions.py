@@ -1,4 +1,4 @@
-"""What each command does to its queue, in the core's own calls: the counterpart of a protocol's channel."""
+"""The effect of each command on its queue, by calls of the core: the counterpart of a protocol's channel."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from annulet.spark.engine.replica import Replica
 
 UNAVAILABLE: Final = {"expires": "a queue of the engine goes when a 'delete' command says so; leave it out"}
-"""Settings, by field, that need somebody who watches all queues."""
+"""Settings, by field, that need a component watching all queues."""
 
 
 class Selected(msgspec.Struct, forbid_unknown_fields=True):
@@ -55,7 +55,7 @@ Action = Callable[["Replica", Command, bytes], Values]
 
 
 def configure(replica: Replica, command: Command, body: bytes) -> Values:
-    """Declare the queue, or change some settings of one that is there."""
+    """Declare the queue, or change some settings of an existing one."""
     del body
     given = command.arguments or {}
     if replica.queue is None:
@@ -223,7 +223,7 @@ def release(replica: Replica, command: Command, body: bytes) -> Values:
     """Give deliveries back as if they had not been made (AMQP 1.0 ``released``)."""
     del body
     entries = _taken(replica, command)
-    queues = {entry.queue: None for entry in entries}  # more than one after a queue was deleted and configured anew
+    queues = {entry.queue: None for entry in entries}  # more than one after a queue was deleted and configured again
     for queue in queues:
         queue.return_entries([entry for entry in entries if entry.queue is queue], replica.now, counted=False)
         queue.wake(replica.now)
@@ -231,7 +231,7 @@ def release(replica: Replica, command: Command, body: bytes) -> Values:
 
 
 def rollback(replica: Replica, command: Command, body: bytes) -> Values:
-    """Give back all that a session holds; each counts as an attempt."""
+    """Return all unsettled messages of a session; each counts as an attempt."""
     del body
     session = replica.session(command.session)
     count = len(session.unacknowledged)
@@ -241,7 +241,7 @@ def rollback(replica: Replica, command: Command, body: bytes) -> Values:
 
 
 def close(replica: Replica, command: Command, body: bytes) -> Values:
-    """End a session's consumers, and give back what it holds."""
+    """End a session's consumers, and return its unsettled messages."""
     del body
     session = replica.session(command.session)
     count = len(session.unacknowledged)
@@ -265,13 +265,14 @@ def resume(replica: Replica, command: Command, body: bytes) -> Values:
 
 
 def purge(replica: Replica, command: Command, body: bytes) -> Values:
-    """Remove all that is pending and scheduled."""
+    """Remove all pending and scheduled messages."""
     del command, body
     return {"messages": replica.existing().purge(replica.now)}
 
 
 def expire(replica: Replica, command: Command, body: bytes) -> Values:
-    """Expire what ``arguments`` select, as the broker's operation does; what was due has gone before any command."""
+    """Expire what ``arguments`` select, as the broker's operation does; due messages have expired before any
+    command."""
     del body
     queue = replica.existing()
     values: Values = {}
@@ -281,7 +282,7 @@ def expire(replica: Replica, command: Command, body: bytes) -> Values:
         except msgspec.ValidationError as error:
             allowed = ", ".join(Selected.__struct_fields__)
             raise CommandRefused(f"field 'arguments': {error}; a selection has {allowed}") from error
-        host = VirtualHost("engine", Effects())  # only names who is told of the operation: nobody
+        host = VirtualHost("engine", Effects())  # only names the observer of the operation: there is none
         operation = expire_messages(host, queue, select(**msgspec.structs.asdict(chosen)), user="", now=replica.now)
         while not operation.step(replica.now):
             pass
@@ -292,7 +293,7 @@ def expire(replica: Replica, command: Command, body: bytes) -> Values:
 
 
 def delete(replica: Replica, command: Command, body: bytes) -> Values:
-    """Delete the queue with all that is in it; sessions that hold something of it may still settle that."""
+    """Delete the queue with its messages; sessions may still settle their deliveries of it."""
     del command, body
     queue = replica.existing()
     count = queue.delete(replica.now)
@@ -349,4 +350,4 @@ ACTIONS: Final[dict[str, Action]] = {
     "restore": restore,
     "restored": restored,
 }
-"""By command. What each returns are columns of its outcome."""
+"""By command. Each returns columns of its outcome."""

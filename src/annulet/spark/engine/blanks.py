@@ -1,7 +1,7 @@
 """Blank objects of the core, whose fields an image then sets.
 
-A compiled class makes no object without running its ``__init__``, so that compiled code need not ask whether a field is
-there. So a blank is an object made with arguments that mean nothing: all its fields are set anew.
+A compiled class makes no object without running its ``__init__``, so that compiled code need not check whether a field
+is set. So a blank is an object created with dummy arguments: all its fields are set afterwards.
 """
 
 from __future__ import annotations
@@ -133,5 +133,5 @@ BLANKS: Final = _makers(
 
 
 def blank_of(place: str, kind: Any) -> Callable[[], Any]:
-    """Return what makes a blank of a class that an image names ``place``."""
+    """Return the factory of blanks for a class that is called ``place`` in an image."""
     return BLANKS.get(place, partial(kind.__new__, kind))

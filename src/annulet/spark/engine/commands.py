@@ -16,11 +16,11 @@ TIME_MAX: Final = 253_402_300_799_999
 """Milliseconds since 1970: the end of the year 9999, up to which timestamps go (ISO 8601 without agreement)."""
 
 NUMBER_MAX: Final = 2**53
-"""Largest number of a message, or of its attempts, that ``restore`` and ``restored`` may give: what comes after it has
-to be a bigint too, however many there are."""
+"""Largest number of a message, or of its attempts, that ``restore`` and ``restored`` may give: all later numbers have
+to be bigints too, however many there are."""
 
 NESTING_MAX: Final = 64
-"""Levels of lists and objects in properties and arguments: what reads and writes them goes down by recursion."""
+"""Levels of lists and objects in properties and arguments, which are read and written by recursion."""
 
 PREFETCH: Final = "prefetch"
 LINK: Final = "link"
@@ -52,7 +52,7 @@ for all queues."""
 
 
 class CommandRefused(Exception):
-    """A command cannot be carried out; nothing changed. Says which field has which value, and the remedy."""
+    """A command cannot be carried out; nothing changed. The text has field, value and remedy."""
 
 
 class Command(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -74,7 +74,7 @@ class Command(msgspec.Struct, kw_only=True, omit_defaults=True):
     credit: int = -1
     credit_bytes: int = -1
     credit_mode: str = PREFETCH
-    """``prefetch``: so many may be in delivery at once; ``link``: so many are delivered, then none before more."""
+    """``prefetch``: the number of messages in delivery at once; ``link``: the number of deliveries until new credit."""
     automatic: bool = False
     """Deliveries are acknowledged when they are made."""
     arguments: dict[str, Any] | None = None
@@ -89,7 +89,7 @@ class Command(msgspec.Struct, kw_only=True, omit_defaults=True):
     duplicate_id: str = ""
     publisher: str = ""
     connection: str = ""
-    """Who published: a consumer with ``no-local`` of a session with this name does not get it."""
+    """The publishing connection: a consumer with ``no-local`` of a session with this name does not get it."""
     message: int = 0
     """``restore``: the sequence its message had in the queue; ``restored``: the next one."""
     due_at: int = 0
@@ -100,14 +100,14 @@ class Command(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 def parse_command(document: str) -> Command:
-    """Read a command from JSON. ``arguments`` and ``properties`` may be objects, or texts that hold one.
+    """Read a command from JSON. ``arguments`` and ``properties`` may be objects, or texts that contain one.
 
-    Raises :class:`CommandRefused` for what is no command.
+    Raises :class:`CommandRefused` for an invalid command.
     """
     try:
         command = _decoder.decode(document)
     except (msgspec.DecodeError, RecursionError):
-        command = _converted(_object("document", document))  # texts of objects and nulls, or says what is wrong
+        command = _converted(_object("document", document))  # texts of objects and nulls, or the error
     _check(command)
     return command
 

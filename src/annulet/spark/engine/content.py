@@ -12,14 +12,14 @@ from annulet.core.message import DEFAULT_PRIORITY, ContentView, Message, Origin,
 from annulet.spark.engine.commands import Command, CommandRefused
 
 HEADERS_CACHED: Final = 4096
-"""Decoded headers a process keeps: rules ask for several properties of the same message in a row."""
+"""Decoded headers a process keeps, because rules read several properties of the same message in a row."""
 
 ORIGINS_CACHED: Final = 4096
-"""Publishers of which all messages share one record of where they come from."""
+"""Publishers whose messages share one record of their origin."""
 
 
 class Header(msgspec.Struct, omit_defaults=True, frozen=True):
-    """What the core does not keep of a message by itself."""
+    """The parts of a message that the core does not keep."""
 
     message_id: str = ""
     group: str = ""
@@ -77,7 +77,7 @@ VIEW: Final = EngineView()
 
 
 def message_of(command: Command, body: bytes, now: int) -> Message:
-    """Return the message a ``publish`` or ``restore`` brings.
+    """Return the message of a ``publish`` or ``restore``.
 
     Raises :class:`CommandRefused` for a number that no header can say.
     """

@@ -1,4 +1,4 @@
-"""What commands bring about, as rows; and how the core's calls to its surroundings become them."""
+"""The effects of commands as rows, built from the core's calls of its effects interface."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ class Effect(msgspec.Struct, omit_defaults=True):
 
 
 class Output:
-    """Rows in the order in which they came about, of the command that is being carried out."""
+    """Rows of the current command, in the order of the effects."""
 
     def __init__(self) -> None:
         self.rows: list[Effect] = []
-        self.now = 0  # the time of what happens
+        self.now = 0  # the time of the effects
 
     def add(self, effect: str, **values: Any) -> None:
         """Add a row."""
@@ -108,14 +108,14 @@ class Output:
 
 
 class EngineEffects(Effects):
-    """Notes what consumers and publishers are to be told."""
+    """Records notifications for consumers and publishers."""
 
     def __init__(self, output: Output) -> None:
         super().__init__()
         self.output = output
 
     def consumer_cancelled(self, consumer: Consumer) -> None:
-        """Note the end of a consumer that nobody asked for."""
+        """Record the unrequested end of a consumer."""
         self.output.add(CANCELLED, session=consumer.session.name, consumer=consumer.tag)
         consumer.session.consumer_cancelled(consumer)
 
@@ -125,7 +125,7 @@ class EngineEffects(Effects):
 
 
 class EngineForwarder(Forwarder):
-    """Notes what is to be sent on; whoever reads the row sends it to the queue or exchange it names."""
+    """Records forwards; the reader of the row sends it to the named queue or exchange."""
 
     def __init__(self, output: Output) -> None:
         super().__init__()
@@ -178,7 +178,7 @@ class EngineSession(Session):
         self.output.add_message(DELIVERY, entry, session=self.name, consumer=consumer.tag, tag=tag)
 
     def deliver_settled(self, consumer: Consumer, entry: QueueEntry) -> bool:
-        """Note a delivery that is settled; it uses up link credit as well."""
+        """Record a settled delivery; it uses up link credit as well."""
         taken = super().deliver_settled(consumer, entry)
         if consumer.window.binds_settled:
             consumer.window.take(entry.message.size)

@@ -1,11 +1,11 @@
-"""Errors of the engine that end a query; what is wrong with single commands is told by outcomes."""
+"""Errors of the engine that end a query; errors of single commands are outcomes."""
 
 from __future__ import annotations
 
 
 class EngineError(ValueError):
-    """A column or an option of the engine is impossible. Says which, its value and the remedy."""
+    """A column or an option of the engine is invalid. The text has its name, value and remedy."""
 
 
 class EngineStateError(Exception):
-    """State is of another format, version or number of shards. Says which, and the remedy."""
+    """State is of another format, version or number of shards. The text has both and the remedy."""

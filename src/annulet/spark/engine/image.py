@@ -1,13 +1,13 @@
 """An image of a queue: its objects as flat rows, from which the same queue is made again.
 
-What a queue decides next depends on more than its messages: turns of consumers, debts of fair keys, virtual times of
-weighted levels, owners of groups, questions already asked. So an image holds every object that the queue reaches,
-field by field, and the queue made from it goes on as if nothing had happened, whatever its composition. Rows name
-classes and fields, and hold numbers, texts, octets and references to other rows. Only classes of the core and of the
-engine are made from an image, and nothing in it is run.
+The next decision of a queue depends on more than its messages: turns of consumers, debts of fair keys, virtual times of
+weighted levels, owners of groups, evaluated selectors. So an image contains every object that the queue reaches, field
+by field, and the queue restored from it continues unchanged, whatever its composition. Rows name classes and fields,
+and contain numbers, texts, octets and references to other rows. Only classes of the core and of the engine are created
+from an image, and no code in it is run.
 
 Fields belong to a version: an image is read by the version that wrote it (:mod:`annulet.spark.engine.journal` checks),
-and :mod:`annulet.spark.engine.portable` says how state changes versions.
+and :mod:`annulet.spark.engine.portable` converts state between versions.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from annulet.selector.selector import Selector, compile_selector
 from annulet.spark.engine.blanks import blank_of
 
 PACKAGES: Final = ("annulet.core.", "annulet.spark.engine.")
-"""Where the classes of an image may come from."""
+"""The packages allowed for the classes of an image."""
 
 INTEGER_MAX: Final = 2**63 - 1
 """Larger ones, such as the bits of many match classes, travel as text."""
 
 REFERENCE, TUPLE, LARGE, ENUM, RECORD, SELECTOR, FROZEN, UNSET = range(8)
-"""First items of lists in a row, which are no values but say what the others make together."""
+"""First items of lists in a row, which are not values but give the type of the others together."""
 
 CONTAINERS: Final[dict[str, Callable[[], Any]]] = {
     "list": list,
@@ -100,7 +100,7 @@ class _Writer:
         number = self._fixed.get(kind)
         if number is None:
             number = self._class(f"{kind.__module__}:{kind.__qualname__}", *field_names(value))
-            if not hasattr(value, "__dict__"):  # else the next one may have other fields
+            if not hasattr(value, "__dict__"):  # otherwise the next one may have other fields
                 self._fixed[kind] = number
         return number, [self._value(getattr(value, field, ...)) for field in self._table[number][1:]]
 
@@ -238,7 +238,7 @@ def write_image(root: Any, packages: Sequence[str] = PACKAGES) -> Image:
 
 
 def read_image(image: Image, packages: Sequence[str] = PACKAGES) -> Any:
-    """Return the root made anew, with all it reaches.
+    """Return the restored root, with all objects it reaches.
 
     Raises :class:`ImageError` for a class or a field that this version does not have, or that is of another package.
     """

@@ -1,16 +1,16 @@
-"""What a shard of queues remembers between batches: an image of each queue, and the commands since.
+"""The state of a shard of queues between batches: an image of each queue, and the commands since.
 
 Each batch writes one blob of its commands, whatever the queues they are for. When the commands of a queue since its
 image weigh more than the image, the queue gets a new one, and its commands are needed no more. So
 
-- a batch writes as many bytes as came in, and images add at most about as many again;
-- a worker that knows nothing reads each queue's image and replays at most as many bytes of commands as the image has;
-- blobs are few: those mostly needed no more, and those of similar size of which there are many, become one.
+- a batch writes as many bytes as its input, and images add at most about as many again;
+- a worker without state reads each queue's image and replays at most as many bytes of commands as the image has;
+- blobs are few: mostly obsolete ones, and many of similar size, are merged.
 
 A handful of state calls for a batch (spark-notes §5): head read and written, one blob, and now and then an image.
 
-Spark hands a shard to whichever worker of an executor is free. One that remembers it from some batches ago need not
-read it all again: the commands of the latest batches stay whole, with what each did to the account of blobs.
+Spark gives a shard to any free worker of an executor. One that has it in memory from some batches ago need not read it
+all again: the commands of the latest batches stay complete, with the changes of each to the account of blobs.
 """
 
 from __future__ import annotations
@@ -28,8 +28,11 @@ from annulet.spark.engine.image import Image, pack_rows, unpack_rows
 from annulet.spark.operators.segments import ShardState, crowded, decode_columns, encode_columns
 
 FORMAT: Final = 2
-"""Version of head, blobs and images. Images hold the core's own fields: 2 since queues know consumers that drain. Of
-them the version of the package decides as well."""
+"""Version of head, blobs and images.
+
+Images hold the core's own fields: 2 since queues have draining consumers. The version of the package must match as
+well.
+"""
 
 JOURNAL: Final = "journal"
 IMAGE: Final = "image"
@@ -51,7 +54,7 @@ on average. One that remembers less reads the whole shard."""
 BOOKS: Final = "books"
 
 ROW_BYTES: Final = 64
-"""What a command weighs beside its document and body."""
+"""The weight of a command beside its document and body."""
 
 
 class StateReader(Protocol):
@@ -69,7 +72,7 @@ class EngineState(ShardState, Protocol):
 
 
 class Given(NamedTuple):
-    """A command as it came. ``floor``: when the shard was told that it is at least so late."""
+    """A command in its original form. ``floor``: the lower bound of the shard's time at its arrival."""
 
     queue: str
     sequence: int
@@ -79,7 +82,7 @@ class Given(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """Bytes it takes in the journal, about."""
+        """Its approximate bytes in the journal."""
         return len(self.document) + len(self.body) + ROW_BYTES
 
 
@@ -92,7 +95,7 @@ class Step(msgspec.Struct, array_like=True):
 
 
 class Books(msgspec.Struct, omit_defaults=True):
-    """What a batch did to the account of blobs beside its own commands."""
+    """The changes of a batch to the account of blobs beside its own commands."""
 
     images: dict[str, tuple[int, list[int]]] = {}
     """Of queues: bytes and blobs."""
@@ -108,9 +111,9 @@ class Head(msgspec.Struct):
     name: str = ""
     """Of the shard among all shards of all queries."""
     token: str = ""
-    """Given anew by each batch that changed the shard, so that a worker knows whether what it remembers is current."""
+    """Renewed by each batch that changes the shard, so that a worker can check whether its memory is current."""
     time: int = 0
-    """What an ``advance`` of all queues said last, milliseconds since 1970."""
+    """The time of the last ``advance`` of all queues, milliseconds since 1970."""
     next_blob: int = 0
     steps: list[Step] = []
     """The latest batches, the last one as the head is now."""
@@ -123,7 +126,7 @@ class Head(msgspec.Struct):
 
     @classmethod
     def parse(cls, text: str) -> Head:
-        """Read it from JSON. Raises :class:`EngineStateError` for what this version does not read."""
+        """Read it from JSON. Raises :class:`EngineStateError` for state that this version does not read."""
         head = msgspec.json.decode(text, type=cls)
         if head.format != FORMAT or head.version != __version__:
             raise EngineStateError(
@@ -135,7 +138,7 @@ class Head(msgspec.Struct):
 
 
 class Stored(NamedTuple):
-    """What the state has of one queue: the packed rows of its image, if there is one, and the commands since."""
+    """The state of one queue: the packed rows of its image, if there is one, and the commands since."""
 
     image: list[bytes]
     commands: list[Given]
@@ -283,7 +286,7 @@ def _uncovered(commands: Sequence[Given], books: Books) -> Counter[str]:
 
 
 def encode_commands(commands: Sequence[Given], books: Books | None = None) -> bytes:
-    """Return a blob of commands, with what else their batch did."""
+    """Return a blob of commands, with the other changes of their batch."""
     metadata = None if books is None else {BOOKS: msgspec.json.encode(books).decode()}
     return encode_columns({
         "queue": pa.array([given.queue for given in commands], pa.string()),
@@ -295,7 +298,7 @@ def encode_commands(commands: Sequence[Given], books: Books | None = None) -> by
 
 
 def decode_books(blob: bytes) -> Books:
-    """Read what else the batch of a blob of commands did."""
+    """Read the other changes of the batch of a blob of commands."""
     with pa.ipc.open_stream(blob) as reader:
         return msgspec.json.decode((reader.schema.metadata or {}).get(BOOKS.encode(), b"{}"), type=Books)
 

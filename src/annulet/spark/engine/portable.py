@@ -1,9 +1,9 @@
 """State by queue, to be put into other shards or read by another version.
 
-Images and commands of a queue are taken over as they are: the queue goes on as if nothing had happened, whichever
-shard it is in. Another version of the package has other fields, so for it a queue becomes commands that make it anew:
-what a restart of the broker keeps. Settings, messages with their places, attempts and times stay; consumers and
-sessions end, and what was in delivery comes back as redelivered.
+Images and commands of a queue are taken over unchanged: the queue continues in any shard. Another version of the
+package has other fields, so for it a queue is converted to commands that restore the same state as a restart of the
+broker. Settings, messages with their places, attempts and times stay; consumers and sessions end, and messages in
+delivery return as redelivered.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def pieces_of(state: FrozenState, *, portable: bool) -> Iterator[Piece]:
 
 
 def put_pieces(pieces: Iterable[Piece], shards: int, state: EngineState) -> None:
-    """Put state of queues into a shard that is new, or that got other pieces just now."""
+    """Add state of queues to a shard that is new, or that just got other parts."""
     text = state.read_head()
     head = Head(shards, uuid.uuid4().hex) if text is None else Head.parse(text)
     for piece in pieces:
@@ -97,7 +97,7 @@ def put_pieces(pieces: Iterable[Piece], shards: int, state: EngineState) -> None
 
 
 def portable_commands(replica: Replica) -> list[Given]:
-    """Return the commands that make a queue anew. The last has the sequence of its latest command."""
+    """Return the commands that restore a queue. The last has the sequence of its latest command."""
     documents: list[tuple[dict[str, Any], bytes]] = []
     queue = replica.queue
     if queue is not None:

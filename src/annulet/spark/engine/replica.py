@@ -1,8 +1,8 @@
 """One queue of the engine: commands in, rows of effects out, by the broker's own core on a virtual time.
 
-Nothing here knows of batches, Spark or a clock. The queue's time is the latest of its commands' times, and what falls
-due on the way is done at its own time before the command: so the effects of a command depend on the commands before it
-and on nothing else.
+This module is independent of batches, Spark and clocks. The queue's time is the latest of its commands' times, and due
+events are processed at their own times before the command: so the effects of a command depend only on the commands
+before it.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ class Replica:
 
     @property
     def next_due_at(self) -> int:
-        """When the queue has something to do by itself, milliseconds since 1970; 0 for never."""
+        """Time of the queue's next own event, milliseconds since 1970; 0 for never."""
         return 0 if self.queue is None else self.queue.next_due_at()
 
     def apply(self, command: Command, body: bytes) -> list[Effect]:
         """Carry out a command whose sequence is above :attr:`latest`; return its effects, the outcome last."""
         self.latest = command.sequence
         self.advance(command.at)
-        if command.queue is not None:  # else time goes on for all queues, and that is nobody's outcome
+        if command.queue is not None:  # otherwise time advances for all queues, which is not an outcome of one
             state, reason = DONE, None
             values: dict[str, Any] = {}
             try:
@@ -65,7 +65,7 @@ class Replica:
         return self.numbered(command.sequence)
 
     def advance(self, at: int) -> None:
-        """Let the time go on to ``at``, and the queue do what falls due on the way, each thing at its time."""
+        """Advance the time to ``at``, and process due events of the queue, each at its time."""
         if self.queue is not None:
             for due in due_times(self.queue, at):
                 self.now = self.output.now = max(self.now, due)
@@ -73,7 +73,7 @@ class Replica:
         self.now = self.output.now = max(self.now, at)
 
     def numbered(self, sequence: int) -> list[Effect]:
-        """Hand out what came about, as effects of a command."""
+        """Return the collected effects of a command."""
         rows = self.output.take()
         for number, row in enumerate(rows):
             row.queue, row.sequence, row.number = self.name, sequence, number
@@ -96,7 +96,7 @@ class Replica:
         return self.queue
 
     def session(self, name: str) -> EngineSession:
-        """Return a session that is open. Raises :class:`CommandRefused` when it is not."""
+        """Return an open session. Raises :class:`CommandRefused` when it is not."""
         session = self.sessions.get(name)
         if session is None:
             raise CommandRefused(f"field 'session' is {name!r}: it is not open at queue {self.name!r}; consume first")

@@ -19,10 +19,10 @@ PIECE_SCHEMA: Final = "queue string, kind string, blob binary"
 
 
 def checkpoint_state(spark: SparkSession, checkpoint: str, *, portable: bool = False) -> DataFrame:
-    """Return the state of an engine's query by queue: ``queue``, ``kind``, ``blob``. The query must not run meanwhile.
+    """Return the state of an engine's query by queue: ``queue``, ``kind``, ``blob``. The query must not be running.
 
     ``checkpoint``: its ``checkpointLocation``. ``portable``: as commands that other versions read as well; consumers
-    and sessions end, and what was in delivery comes back as redelivered. A read fails with
+    and sessions end, and messages in delivery return as redelivered. A read fails with
     :class:`~annulet.spark.engine.errors.EngineStateError` when another version wrote the checkpoint.
     """
 
@@ -52,7 +52,7 @@ def checkpoint_state(spark: SparkSession, checkpoint: str, *, portable: bool = F
 
 
 def initial_state(state: DataFrame, shards: int) -> GroupedData:
-    """Return what ``engine(commands, shards=shards, initial=...)`` begins with.
+    """Return the initial state for ``engine(commands, shards=shards, initial=...)``.
 
     ``state``: what :func:`checkpoint_state` returned, or a file it was written to. ``shards``: those of the new query.
     """

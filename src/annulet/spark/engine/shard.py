@@ -30,29 +30,29 @@ ADVANCE: Final = '{"command":"advance","sequence":%d,"at":%d}'
 
 
 class Shard:
-    """Replicas of queues, made when their first command comes, and the journal they are made from."""
+    """Replicas of queues, created at their first command, and the journal they are created from."""
 
     def __init__(self) -> None:
         self._replicas: dict[str, Replica] = {}
-        self._stored: dict[str, Stored] = {}  # of queues that no command came for yet
+        self._stored: dict[str, Stored] = {}  # of queues without a command so far
         self._fresh: list[Given] = []
         self.time = 0
         self.journal = Journal()
 
     def load(self, state: StateReader, head: Head) -> None:
-        """Read what the state has."""
+        """Read the state."""
         self.time = head.time
         self._stored = self.journal.load(state)
 
     def take(self, rows: Iterable[tuple[str | None, int | None, str, bytes | None]]) -> list[Effect]:
-        """Carry out commands, in ascending order of sequence whatever order they come in.
+        """Execute commands in ascending order of sequence, independent of their order of arrival.
 
-        ``rows``: queue (``None`` for all), sequence, the command as JSON, body. What is no command is an outcome.
+        ``rows``: queue (``None`` for all), sequence, the command as JSON, body. An invalid command is an outcome.
         """
         effects: list[Effect] = []
         given = [(sequence, queue or None, document, body or b"") for queue, sequence, document, body in rows]
         for sequence, queue, document, body in sorted(
-            given,  # of several with one sequence the same comes first at every run, and none is lost to an advance
+            given,  # of several with one sequence the same is first in every run, and an advance suppresses none
             key=lambda row: (row[0] is not None, row[0], row[1] is None, row[1] or "", row[2], row[3]),
         ):
             if sequence is None:
@@ -64,7 +64,7 @@ class Shard:
         return effects
 
     def commit(self, head: Head, state: EngineState) -> list[int]:
-        """Write what the commands changed. Returns the blobs that have the commands."""
+        """Write the changes of the commands. Returns the blobs that have the commands."""
         fresh, self._fresh = self._fresh, []
         for queue in self.journal.due(fresh):
             replica = self._replicas[queue]
@@ -73,14 +73,14 @@ class Shard:
         return self.journal.append(fresh, head, state) if fresh else []
 
     def follow(self, steps: Iterable[Step], state: EngineState) -> None:
-        """Do what other workers did in these batches; their effects were told then."""
+        """Repeat the work of other workers in these batches; their effects were emitted then."""
         for step in steps:
             for given in self.journal.follow(step.blobs, state):
                 carry_out(self.replica(given.queue), given)
             self.time = step.time
 
     def replica(self, queue: str) -> Replica:
-        """Return a queue's replica, made from what is stored if need be."""
+        """Return a queue's replica, restored from the state if necessary."""
         replica = self._replicas.get(queue)
         if replica is None:
             stored = self._stored.pop(queue, None)
@@ -91,7 +91,7 @@ class Shard:
         return replica
 
     def names(self) -> list[str]:
-        """Return the names of all queues that commands ever came for."""
+        """Return the names of all queues that ever had commands."""
         return sorted({*self._replicas, *self._stored})
 
     def _take_one(self, queue: str, sequence: int, document: str, body: bytes) -> list[Effect]:
@@ -136,12 +136,15 @@ def _refused(queue: str | None, sequence: int, reason: str, state: str = REFUSED
 
 
 _cached: OrderedDict[str, tuple[str, Shard]] = OrderedDict()
-"""Shards by name, each with the token of the batch that left it so. Another process may have worked on it since: then
-what is here follows, or, when that was too many batches ago or its batch was not kept, is let go of."""
+"""Shards by name, each with the token of the batch that left it so.
+
+Another process may have worked on it since: then the shard here is updated, or, if that was too many batches ago or its
+batch was not committed, discarded.
+"""
 
 
 def open_shard(shards: int, state: EngineState) -> tuple[Shard, Head]:
-    """Return a shard as its last batch left it, from this process's memory if that is current.
+    """Return a shard in the state of its last batch, from this process's memory if that is current.
 
     Raises :class:`EngineStateError` when the checkpoint was made with another version or number of shards.
     """
@@ -166,7 +169,7 @@ def open_shard(shards: int, state: EngineState) -> tuple[Shard, Head]:
 
 
 def close_shard(shard: Shard, head: Head, state: EngineState) -> None:
-    """Write what a batch changed, and remember the shard in this process."""
+    """Write the changes of a batch, and keep the shard in this process."""
     blobs = shard.commit(head, state)
     head.token = uuid.uuid4().hex
     head.steps = [*head.steps, Step(head.token, head.time, blobs)][-BATCHES_FOLLOWED - 1 :]

@@ -1,4 +1,4 @@
-"""The engine over DataFrames: commands are sent to the shard of their queue, effects come back as rows."""
+"""The engine over DataFrames: commands are sent to the shard of their queue, effects return as rows."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class EngineProcessor(Sealed, StatefulProcessor):
         """Open the states ``head``, ``journal`` and ``image``; and ``shards``, which is only declared.
 
         Spark compares the types of states with the checkpoint's before it runs anything, and the number of shards is in
-        the type of the last: a shard that is met for the first time could not know that there were others.
+        the type of the last: a new shard could not detect that there were others.
         """
         handle.getValueState("shards", shards_schema(self._shards))
         self._state = SparkShardState(handle, KINDS)

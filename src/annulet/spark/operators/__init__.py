@@ -1,8 +1,8 @@
 """Queue rules as operators on DataFrames: one function each, for batch and streaming DataFrames alike.
 
-``readings.transform(keep_last(3, "sensor"))`` leaves what a queue with this rule would hold. Rules of one queue are put
-together with :func:`combine`, in any order of arguments: the queue's own order counts (design §2). All functions raise
-:class:`OperatorError`, a ``ValueError``, before anything runs. Imports without pyspark.
+``readings.transform(keep_last(3, "sensor"))`` leaves the messages that a queue with this rule would have. Rules of one
+queue are combined with :func:`combine`, in any order of arguments: the queue's own order applies (design §2). All
+functions raise :class:`OperatorError`, a ``ValueError``, before anything runs. Imports without pyspark.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def last_value(key: str, *, columns: Columns | None = None, shards: int = SHARDS
 
 
 def ring(n: int, *, evict: str = LEAST_IMPORTANT, columns: Columns | None = None, shards: int = SHARDS) -> Operator:
-    """Keep ``n`` messages of each queue; ``evict`` says who goes, by default the lowest level and then the oldest."""
+    """Keep ``n`` messages of each queue; ``evict`` selects the victim, by default the oldest of the lowest level."""
     return _operator(Rules(ring_size=_number("n", n, 1), evict=_eviction(evict)), columns, shards)
 
 
@@ -141,7 +141,7 @@ def expire(
     columns: Columns | None = None,
     shards: int = SHARDS,
 ) -> Operator:
-    """Remove messages when their time has come: column ``Columns.expires_at`` and the queue's lives in milliseconds.
+    """Remove expired messages: column ``Columns.expires_at`` and the queue's times to live in milliseconds.
 
     ``clock="arrival"``: the time is when the latest message of the queue was accepted, so a run can be repeated;
     ``clock="wall"``: the time of the machine, with a timer in streams.
@@ -172,7 +172,7 @@ def combine(*operators: Operator, columns: Columns | None = None, shards: int | 
 
 
 def survivors(changes: DataFrame, *, columns: Columns | None = None) -> DataFrame:
-    """Return what is left after these changes of a stream, with the stream's own columns (a batch DataFrame)."""
+    """Return the remaining rows after these changes of a stream, with the stream's own columns (a batch DataFrame)."""
     from annulet.spark.operators.batch import survivors_of  # noqa: PLC0415 - pyspark is optional
 
     return survivors_of(changes, columns or Columns())

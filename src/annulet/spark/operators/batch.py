@@ -50,7 +50,7 @@ def _choose(rows: DataFrame, rules: Rules, columns: Columns) -> DataFrame:
     """Apply the rules one after the other, in the order in which a queue does."""
     newest = F.col(SEQUENCE).desc()
     evicts_bytes = rules.evicts and rules.max_bytes >= 0
-    if rules.expires:  # before anything goes: what is replaced or dropped later told the time all the same
+    if rules.expires:  # before removals: messages replaced or dropped later also determine the time
         rows = rows.withColumn(CLOCK, _clock(rules))
     if rules.deduplicates:
         rows = _first(rows, 1, [QUEUE, IDENTIFIER], [F.col(SEQUENCE)], columns, unless=F.col(IDENTIFIER).isNull())
@@ -78,7 +78,7 @@ def _first(
     columns: Columns,
     unless: Column | None = None,
 ) -> DataFrame:
-    """Keep the first ``count`` rows of each partition, and those ``unless``. A sequence that is there twice fails."""
+    """Keep the first ``count`` rows of each partition, and those ``unless``. A repeated sequence fails."""
     window = Window.partitionBy(*partition).orderBy(*order)
     tie = F.raise_error(
         F.concat(
@@ -90,7 +90,7 @@ def _first(
     fits = F.col(PLACE) <= count
     if unless is not None:
         fits = unless | fits
-    # without a key there is no order to be undecided, so null partitions are not looked at
+    # without a key the order cannot be ambiguous, so null partitions are not checked
     tied = F.lag(SEQUENCE).over(window) == F.col(SEQUENCE)
     if unless is not None:
         tied = ~unless & tied
@@ -99,7 +99,7 @@ def _first(
 
 
 def _importance(rules: Rules) -> list[Column]:
-    """Return the order whose last rows go first; the older of equals goes first (``core.eviction``)."""
+    """Return the order whose last rows are evicted first; the older of equals is evicted first (``core.eviction``)."""
     newest = F.col(SEQUENCE).desc()
     if rules.evict == NEWEST:
         return [F.col(SEQUENCE).asc()]

@@ -1,7 +1,7 @@
-"""What one queue without consumers holds under some rules, arrival by arrival, as the broker's core would.
+"""The contents of one queue without consumers under some rules, arrival by arrival, as in the broker's core.
 
-The order of steps is :mod:`annulet.core.arrival`'s. A book tells what became of each message and remembers what later
-messages may depend on; what nothing can ever happen to is not remembered.
+The order of steps is :mod:`annulet.core.arrival`'s. A book reports the fate of each message and keeps the state that
+later messages may depend on; messages that can no longer change are dropped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from annulet.spark.operators.rules import OperatorError, Rules
 
 ENTRY: Final = 0
 GHOST: Final = 1
-"""The number of a message that is gone and still one of the last of its key."""
+"""The number of a removed message that is still one of the last of its key."""
 ID: Final = 2
 """An id that duplicates are compared with; its ``sequence`` counts acceptances."""
 
@@ -26,14 +26,14 @@ REPLACED_KEY: Final = RemovalReason.REPLACED_KEY.value
 OVERFLOW: Final = RemovalReason.OVERFLOW.value
 DUPLICATE: Final = "duplicate"
 REFUSED: Final = "refused"
-"""The last two never were in the queue: the broker tells the publisher instead of removing."""
+"""The last two were never in the queue: the broker notifies the publisher instead of removing."""
 
 FRESH: Final = -1
-"""Segment of what is in no segment yet."""
+"""Segment of items that are in no segment yet."""
 
 
 class Item:
-    """Something a shard remembers: a message that is left, a ghost or an id. ``live`` until it may be forgotten."""
+    """An item kept by a shard: a remaining message, a ghost or an id. ``live`` until it may be dropped."""
 
     __slots__ = (
         "expires",
@@ -70,14 +70,14 @@ class Item:
         self.size = size
         self.expires = expires  # milliseconds since 1970; 0 = never
         self.extra = extra  # values of the columns that a removal shows
-        self.row = row  # in the batch it came with
+        self.row = row  # in its batch
         self.live = True
         self.segment = FRESH
         self.index = 0
 
 
 class Changes:
-    """What a batch did to the queues of one shard."""
+    """The changes of a batch to the queues of one shard."""
 
     __slots__ = ("dropped", "fresh", "left", "removed")
 
@@ -98,7 +98,7 @@ class Changes:
             self.dropped.append(item)
 
     def remove(self, item: Item, reason: str, newcomer: int) -> None:
-        """Note that a message left its queue or never came in."""
+        """Note that a message left its queue or never entered it."""
         self.forget(item)
         self.removed.append((item, reason, newcomer))
 
@@ -147,7 +147,7 @@ class Book:
         return heap[0][0] if heap else 0
 
     def restore(self, item: Item) -> None:
-        """Take back what was remembered. Items come in ascending order of ``sequence``."""
+        """Restore the kept items, given in ascending order of ``sequence``."""
         if item.kind == ID:
             assert item.key is not None
             self._ids[item.key] = item
@@ -224,7 +224,7 @@ class Book:
             changes.forget(self._ids.pop(oldest))
 
     def _take_over(self, item: Item, key: str, changes: Changes) -> bool:
-        """Let a message replace the oldest of its key. Returns whether it is not itself what is replaced."""
+        """Let a message replace the oldest of its key. Returns whether it is not itself the replaced one."""
         record = self._keys.get(key)
         if record is None:
             record = self._keys[key] = KeyRecord()
@@ -234,7 +234,7 @@ class Book:
             raise _is_there_twice(item)
         record.live += 1
         recent[item.sequence] = item
-        if item.sequence < record.latest:  # it comes late: the sequence decides, not the arrival
+        if item.sequence < record.latest:  # it is late: the sequence decides, not the arrival
             record.recent = recent = dict(sorted(recent.items()))
         else:
             record.latest = item.sequence
@@ -273,7 +273,7 @@ class Book:
                     self._ranked.update(() if live.key is None else (live.key,))
 
     def _compacted(self, heap: list[tuple[int, int, Item]]) -> list[tuple[int, int, Item]]:
-        """Return the heap without what is gone, once that outnumbers what is left."""
+        """Return the heap without removed items, once these outnumber the others."""
         if len(heap) <= 2 * len(self._live) + COMPACTION_MINIMUM:
             return heap
         heap = [entry for entry in heap if entry[2].live]
@@ -281,7 +281,8 @@ class Book:
         return heap
 
     def _importance(self, item: Item) -> int:
-        """Return what the eviction rule compares; the smallest goes first, equal ones by age (``core.eviction``)."""
+        """Return the value compared by the eviction rule; the smallest is evicted first, equal ones by age
+        (``core.eviction``)."""
         evict = self._rules.evict
         if evict == LEAST_IMPORTANT:
             return item.level
@@ -293,7 +294,7 @@ class Book:
             return item.expires or NEVER
         if evict == LEAST_RECENT_KEY and item.key is not None:
             return self._keys[item.key].latest
-        return 0  # by age; without key it goes before all keys
+        return 0  # by age; without a key it is evicted before all keys
 
     def _enforce(self, newcomer: int, before: int, changes: Changes) -> None:
         """Drop one message for a full ring if the queue became longer, and as many as needed for the limits."""

@@ -30,14 +30,14 @@ BUCKET: Final = "bucket"
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Names of the columns that rules look at; the defaults are those of ``format("annulet")``.
+    """Names of the columns that rules use; the defaults are those of ``format("annulet")``.
 
-    Only what a rule needs has to be there. ``sequence`` and ``queue`` are always needed; ``queue=None`` says that all
+    Only columns that a rule needs have to exist. ``sequence`` and ``queue`` are always needed; with ``queue=None`` all
     rows are of one queue.
     """
 
     sequence: str = "position"
-    """Integer, ascending in the order of acceptance and unique within a queue: it decides what is newer."""
+    """Integer, ascending in the order of acceptance and unique within a queue: it decides which message is newer."""
     queue: str | None = "queue"
     message_id: str = "message_id"
     priority: str = "priority"
@@ -49,7 +49,7 @@ class Columns:
 
 
 def needed(rules: Rules, columns: Columns) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Return the columns the rules look at: what each is for, and the types it may have."""
+    """Return the columns used by the rules: the purpose of each, and its allowed types."""
     found: dict[str, tuple[str, tuple[str, ...]]] = {columns.sequence: ("the sequence", INTEGERS)}
     if columns.queue is not None:
         found[columns.queue] = ("the queue", ATOMS)

@@ -1,4 +1,4 @@
-"""What rules look at, as Spark SQL expressions: the same for batches, replays and streams."""
+"""The values used by rules, as Spark SQL expressions: the same for batches, replays and streams."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def named(name: str) -> Column:
 
 
 def prepare(dataframe: DataFrame, rules: Rules, columns: Columns) -> DataFrame:
-    """Add what rules look at: keys without not-a-number, levels, sizes, times in milliseconds since 1970."""
+    """Add the values used by rules: keys without not-a-number, levels, sizes, times in milliseconds since 1970."""
     types = {field.name: field.dataType.simpleString() for field in dataframe.schema.fields}
     missing = F.raise_error(
         F.lit(
@@ -56,7 +56,7 @@ def prepare(dataframe: DataFrame, rules: Rules, columns: Columns) -> DataFrame:
 
 
 def with_order(dataframe: DataFrame, rules: Rules, columns: Columns) -> DataFrame:
-    """Add what rules of order and groups add: ``rank``, ``group``, ``bucket``."""
+    """Add the columns of rules of order and groups: ``rank``, ``group``, ``bucket``."""
     added: dict[str, Column] = {}
     types = {field.name: field.dataType.simpleString() for field in dataframe.schema.fields}
     if rules.sort_key:

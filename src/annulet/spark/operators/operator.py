@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class Operator:
     """Rules of one queue; ``dataframe.transform(operator)`` applies them, to a batch or to a stream.
 
-    Batch: the rows that are left when all rows went through the queue and nobody consumed. Stream: the changes of
-    what is left (``docs/spark-operators.md``). Raises :class:`OperatorError` when columns do not fit.
+    Batch: the remaining rows after all rows passed through the queue without consumers. Stream: the changes of these
+    (``docs/spark-operators.md``). Raises :class:`OperatorError` when columns do not fit.
     """
 
     rules: Rules
@@ -78,7 +78,7 @@ def merge(operators: Sequence[Operator], columns: Columns | None, shards: int | 
 
 
 def check_composition(rules: Rules) -> None:
-    """Raise :class:`OperatorError` for what a queue refuses as well."""
+    """Raise :class:`OperatorError` for settings that a queue refuses as well."""
     if rules.sort_key and rules.prioritised:
         raise OperatorError("sort_by and prioritise are both an order; a queue has one: choose")
     if rules.priorities >= 0 and rules.max_priority >= 0:

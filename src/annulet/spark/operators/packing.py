@@ -1,4 +1,4 @@
-"""How rows travel to Python workers and back without loss: pandas has no missing integers, and times of its own.
+"""How rows travel to Python workers and back without loss: pandas has no missing integers, and its own times.
 
 Text and octets travel as they are, numbers and times as text, nested values as JSON; Spark itself converts, here and
 there.

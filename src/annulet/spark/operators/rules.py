@@ -1,6 +1,7 @@
-"""What a queue rule says, as plain data that travels to workers, and which rules need what (design §2).
+"""Queue rules as plain data that is sent to workers, and their requirements (design §2).
 
-Nothing here knows Spark: :mod:`annulet.spark.operators.columns` finds the columns, ``batch`` and ``streaming`` apply.
+Independent of Spark: :mod:`annulet.spark.operators.columns` finds the columns, ``batch`` and ``streaming`` apply the
+rules.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from annulet.core.settings import LEAST_IMPORTANT, LEAST_RECENT_KEY, OLDEST, SOO
 ARRIVAL: Final = "arrival"
 WALL: Final = "wall"
 CLOCKS: Final = (ARRIVAL, WALL)
-"""What tells :func:`expire` the time: the latest message's time of acceptance, or the clock of the machine."""
+"""The clock of :func:`expire`: the latest message's time of acceptance, or the clock of the machine."""
 
 LEVELS_MAX: Final = 256
 """Priority levels, as in the broker."""
@@ -23,11 +24,11 @@ LEVELS_MAX: Final = 256
 SHARDS: Final = 8
 """Parts the state of a streaming operator is split into: a few for each core of a small machine."""
 SHARDS_MAX: Final = 1024
-"""More than cores anywhere, and what the type of a state can say."""
+"""More than the cores of any cluster, and the limit of the type of a state."""
 
 
 class OperatorError(ValueError):
-    """A rule, a column or an option of an operator is impossible. Says which, its value and the remedy."""
+    """A rule, a column or an option of an operator is invalid. The text has its name, value and remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,19 +85,19 @@ class Rules:
 
     @property
     def level_offset(self) -> int:
-        """What is taken from a priority to give its level: few levels keep JMS's 4 in the middle (qpid §3)."""
+        """The offset subtracted from a priority to get its level: few levels keep JMS's 4 in the middle (qpid §3)."""
         if self.max_priority >= 0 or self.priorities >= CENTRED_LEVELS:
             return 0
         return 5 - (self.priorities + 1) // 2
 
     @property
     def default_priority(self) -> int:
-        """What a message without priority counts as."""
+        """The effective priority of a message without one."""
         return 0 if self.max_priority >= 0 else 4
 
     @property
     def stateful(self) -> bool:
-        """Whether what becomes of a message depends on others, so that a stream has to remember them."""
+        """Whether the fate of a message depends on others, so that a stream has to keep them."""
         return bool(self.key) or self.evicts or self.limited or self.expires or self.deduplicates
 
     @property
@@ -107,12 +108,12 @@ class Rules:
 
     @property
     def needs_level(self) -> bool:
-        """Whether eviction looks at levels."""
+        """Whether eviction depends on levels."""
         return self.prioritised and self.evicts and self.evict == LEAST_IMPORTANT
 
     @property
     def needs_expiry(self) -> bool:
-        """Whether expiry or eviction looks at when messages expire."""
+        """Whether expiry or eviction depends on expiry times."""
         return self.expires or (self.evicts and self.evict == SOONEST_TO_EXPIRE)
 
     @property
@@ -125,8 +126,8 @@ class Rules:
 def path_dependence(rules: Rules) -> str:
     """Say why the survivors depend on the course of events, so that no window function finds them; else empty.
 
-    Otherwise what is left is a choice among all messages by rank, whatever came in between: a message that had to go
-    has enough more important ones above it for ever.
+    Otherwise the survivors are a choice among all messages by rank, independent of the order of events: an evicted
+    message always has enough more important ones above it.
     """
     if rules.deduplicates and rules.window >= 0:
         return "a bounded window of ids forgets the oldest"

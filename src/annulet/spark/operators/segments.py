@@ -1,9 +1,9 @@
-"""What a shard remembers, as a log of segments: a few state calls for each batch, whatever the number of keys.
+"""The state of a shard as a log of segments: a few state calls for each batch, for any number of keys.
 
-Each batch writes one segment, an Arrow blob of what is new, and one blob of removals, pairs of segment and row. A
-segment less than half of which is live is written again with what is new; so are segments of similar size once there
-are many, and removals in the same way. The bytes written are therefore in proportion to the bytes that came in
-(spark-notes §5), and the blobs are few however many batches there were.
+Each batch writes one segment, an Arrow blob of new items, and one blob of removals, pairs of segment and row. A segment
+that is less than half live is rewritten with the new items; so are segments of similar size once there are many, and
+removals in the same way. The bytes written are therefore proportional to the input (spark-notes §5), and the blobs are
+few after any number of batches.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FORMAT: Final = 1
 """Version of head and blobs."""
 
 SEGMENT_ITEMS_MAX: Final = 50_000
-"""Items of one segment, some megabytes: what is read and written at once."""
+"""Items of one segment, some megabytes: the unit of reading and writing."""
 
 TIER_SEGMENTS_MAX: Final = 8
 """Blobs of one kind and similar size (within a factor of 8) before they become one: bounds the reads of a restart."""
@@ -60,15 +60,15 @@ class Head:
     rules: str
     shards: int
     columns: str = ""
-    """Names, types and purposes of the columns that rules look at: what the extra values of items are."""
+    """Names, types and purposes of the columns used by rules, which are the extra values of items."""
     name: str = ""
     """Of the shard among all shards of all queries."""
     token: str = ""
-    """Given anew by each batch that changed the shard, so that a worker knows whether what it remembers is current."""
+    """Renewed by each batch that changes the shard, so that a worker can check whether its memory is current."""
     next_segment: int = 0
     next_removal: int = 0
     timer: int = 0
-    """Earliest timer that is set, milliseconds since 1970; 0 = none."""
+    """Earliest timer, milliseconds since 1970; 0 = none."""
     format: int = FORMAT
 
     def text(self) -> str:
@@ -118,7 +118,7 @@ class SegmentLog:
         return live
 
     def commit(self, fresh: Sequence[Item], dropped: Sequence[Item], head: Head, state: ShardState) -> None:
-        """Write what is new and what is gone, and tidy up in proportion to that."""
+        """Write new items and removals, and clean up in proportion to them."""
         pairs: list[tuple[int, int]] = []
         for item in dropped:
             self._live[item.segment] -= 1

@@ -1,4 +1,4 @@
-"""The queues of one shard: rows of a batch in, changes out, and what has to be remembered written as segments."""
+"""The queues of one shard: rows of a batch in, changes out, and the state written as segments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ again."""
 
 @dataclass(slots=True)
 class Rows:
-    """Rows of a batch, column by column. What no rule looks at is empty."""
+    """Rows of a batch, column by column. Columns that no rule uses are empty."""
 
     sequences: Sequence[int]
     queues: Sequence[str | None]
@@ -82,7 +82,7 @@ class Shard:
             book.expire(now, changes)
 
     def tidy(self) -> None:
-        """Let go of the books of queues of which nothing is remembered."""
+        """Drop the books of queues without state."""
         for queue in [queue for queue, book in self._books.items() if book.empty]:
             del self._books[queue]
 
@@ -94,15 +94,17 @@ class Shard:
 
 
 _cached: OrderedDict[str, tuple[str, Shard]] = OrderedDict()
-"""Shards by name, each with the token of the batch that left it so. Another process may have worked on it since: then
-the state has another token, and what is here is let go of."""
+"""Shards by name, each with the token of the batch that left it so.
+
+Another process may have worked on it since: then the state has another token, and the shard here is discarded.
+"""
 
 
 def open_shard(rules: Rules, shards: int, state: ShardState, columns: str = "") -> tuple[Shard, Head]:
-    """Return a shard as its last batch left it, from this process's memory if that is current.
+    """Return a shard in the state of its last batch, from this process's memory if that is current.
 
-    ``columns`` says what rules look at, in words. Raises :class:`OperatorError` when the checkpoint was made with other
-    rules or columns or another number of shards.
+    ``columns`` describes the columns used by rules. Raises :class:`OperatorError` when the checkpoint was made with
+    other rules or columns or another number of shards.
     """
     text = state.read_head()
     if text is None:
@@ -135,7 +137,7 @@ def open_shard(rules: Rules, shards: int, state: ShardState, columns: str = "") 
 
 
 def close_shard(shard: Shard, head: Head, changes: Changes, state: ShardState) -> None:
-    """Write what a batch changed, and remember the shard in this process."""
+    """Write the changes of a batch, and keep the shard in this process."""
     shard.log.commit(changes.fresh, changes.dropped, head, state)
     head.token = uuid.uuid4().hex
     state.write_head(head.text())

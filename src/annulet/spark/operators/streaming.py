@@ -47,21 +47,21 @@ DECIMAL_DIGITS: Final = 38
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns of rows on their way: the users', those of them a removal shows, and what rules look at.
+    """The columns of rows in transit: the users', those of them in removals, and those used by rules.
 
-    On their way they are called ``c0``, ``c1`` ... in the order of :attr:`names`: Spark makes named tuples of rows, and
-    these know no name that begins with an underscore or is no identifier.
+    In transit they are called ``c0``, ``c1`` ... in the order of :attr:`names`: Spark makes named tuples of rows, which
+    allow no names that begin with an underscore or are no identifiers.
     """
 
     payload: tuple[str, ...]
     retained: tuple[str, ...]  # in alphabetical order, whatever that of the columns: restarts find them in the state
     looked_at: tuple[str, ...]
     purposes: str = ""
-    """The users' columns that rules look at, in words."""
+    """A description of the users' columns that rules use."""
 
     @property
     def names(self) -> dict[str, str]:
-        """The columns by what they are called on their way."""
+        """The columns by their names in transit."""
         return {f"c{place}": name for place, name in enumerate((*self.looked_at, *self.payload))}
 
 
@@ -119,7 +119,7 @@ class RuleProcessor(Sealed, StatefulProcessor):
         """Open the states: ``head``, ``segment`` and ``removal``; and ``shards``, which is only declared.
 
         Spark compares the types of states with the checkpoint's before it runs anything. The number of shards is in
-        that type, since a shard that is met for the first time could not know that there were others.
+        that type, since a new shard could not detect that there were others.
         """
         handle.getValueState("shards", shards_schema(self._shards))
         self._handle = handle
@@ -168,7 +168,7 @@ class RuleProcessor(Sealed, StatefulProcessor):
         close_shard(shard, head, changes, self._state)
 
     def _shown(self, frame: pd.DataFrame | None, changes: Changes) -> Iterator[pd.DataFrame]:
-        """Return rows that stay, whole, and rows that go, with what is retained of them."""
+        """Return remaining rows, complete, and removed rows, with their retained columns."""
         added = sorted(item.row for item in changes.left if item.live and item.row >= 0)
         if frame is not None and added:
             shown = frame.iloc[added][list(self._layout.payload)].reset_index(drop=True)
@@ -229,13 +229,13 @@ class SparkShardState:
 
 
 def shards_schema(shards: int) -> str:
-    """Return a type that no other number of shards has, and that says the number to whoever reads the error."""
+    """Return a type that is unique for the number of shards, and that shows the number in the error."""
     high, low = divmod(shards - 1, DECIMAL_DIGITS)
     return f"made_with_{shards}_shards decimal({high + 1}, 0), rest decimal({low + 1}, 0)"
 
 
 def _travelling(dataframe: DataFrame, rules: Rules, columns: Columns, shards: int) -> tuple[DataFrame, Layout]:
-    """Return the rows as they travel: the shard, what rules look at, and the packed columns."""
+    """Return the rows in transit form: the shard, the columns used by rules, and the packed columns."""
     prepared = prepare(dataframe, rules, columns)
     kinds = {field.name: field.dataType for field in prepared.schema.fields}
     used = needed(rules, columns)

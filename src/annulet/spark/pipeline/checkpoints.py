@@ -1,4 +1,4 @@
-"""The checkpoints of a pipeline: looked at before Spark does, and tied to what their queries read."""
+"""The checkpoints of a pipeline: checked before Spark reads them, and bound to the sources of their queries."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from annulet.spark.checkpoints import Checkpoint, DamagedCheckpointError, read_j
 from annulet.spark.pipeline.errors import CheckpointError
 
 INPUTS: Final = "annulet-inputs.json"
-"""Our file in a checkpoint: what its query reads."""
+"""Our file in a checkpoint: the sources of its query."""
 
 
 def inspect(folder: Path) -> Checkpoint:
-    """Look at a checkpoint. Raises :class:`CheckpointError` when it is damaged."""
+    """Check a checkpoint. Raises :class:`CheckpointError` if it is damaged."""
     try:
         return checkpoints.inspect(folder)
     except DamagedCheckpointError as error:
@@ -23,7 +23,7 @@ def inspect(folder: Path) -> Checkpoint:
 
 
 def claim(folder: Path, inputs: dict[str, Any]) -> None:
-    """Write down what a query reads, or compare. Raises :class:`CheckpointError` when it read something else before."""
+    """Record the sources of a query, or compare them. Raises :class:`CheckpointError` if it had others before."""
     path = folder / INPUTS
     if path.exists():
         try:

@@ -1,4 +1,4 @@
-"""The pipeline file: its shape, its defaults, and what it refuses. Needs no Spark."""
+"""The pipeline file: its structure, defaults, and refusals. Independent of Spark."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class PipelineSection(Section):
 
 
 class QueueSource(Section):
-    """``type = "queue"``: a stream through a lease, or with ``snapshot`` what is in the queue when the run begins.
+    """``type = "queue"``: a stream through a lease, or with ``snapshot`` the messages in the queue when the run begins.
 
-    With ``non_destructive`` the stream takes nothing and needs no lease.
+    With ``non_destructive`` the stream removes nothing and needs no lease.
     """
 
     url: str
@@ -65,7 +65,7 @@ class QueueSource(Section):
 
 
 class ParquetSource(Section):
-    """``type = "parquet"``: files as they come, or with ``snapshot`` those that are there when the run begins."""
+    """``type = "parquet"``: files as they arrive, or with ``snapshot`` those present when the run begins."""
 
     path: str
     snapshot: bool = False
@@ -140,7 +140,7 @@ RANGES: Final[dict[str, tuple[int, int]]] = {
     "files_per_batch": (1, 1000),
     "rows": (1, 10_000),
 }
-"""Least and most of every number, by its key: what Spark and the broker can do with it."""
+"""Minimum and maximum of every number, by its key: the range that Spark and the broker support."""
 
 
 PATHS: Final = ("path", "checkpoints")
@@ -196,7 +196,7 @@ def words_of_sql(sql: str) -> set[str]:
 
 
 def streams(source: Source) -> bool:
-    """Say whether a source goes on as a stream."""
+    """Return whether a source is a stream."""
     return not getattr(source, "snapshot", False)
 
 
@@ -328,7 +328,7 @@ class _Reader:
 
 
 class _Checks:
-    """What holds between the tables of a file."""
+    """The rules between the tables of a file."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
@@ -371,7 +371,7 @@ class _Checks:
         for name, sink in pipeline.sinks.items():
             path = ("sinks", name)
             if isinstance(sink, ParquetSink):
-                # The folder's log takes a batch of a query once: of two sinks it would drop the second one's rows.
+                # The folder's log accepts a batch of a query once: with two sinks it would drop the rows of the second.
                 folder = pipeline.resolve(sink.path).resolve()
                 other = folders.setdefault((sink.input, folder), name)
                 if other != name:
@@ -392,7 +392,7 @@ class _Checks:
                 )
 
     def _check_queues(self) -> None:
-        """A queue gives each message to one query: two would share its messages, which nobody means."""
+        """A queue gives each message to one query: two would share its messages, which is hardly ever intended."""
         pipeline = self._pipeline
         takers: dict[tuple[str, str], tuple[str, str]] = {}
         for name, sink in pipeline.sinks.items():

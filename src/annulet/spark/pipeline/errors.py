@@ -1,4 +1,4 @@
-"""What can go wrong with a pipeline, and how an error of Spark is told in one line."""
+"""The errors of a pipeline, and the one-line form of Spark's errors."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ PYTHON_ERROR: Final = re.compile(r"^(\w+(?:Error|Exception|Interrupt)): (.+)$", 
 SPARK_CLASS: Final = re.compile(r"^\[[A-Z_0-9.]+\] *")
 UNHELPFUL: Final = ("PythonException", "Py4JException", "PySparkRuntimeError", "StreamingQueryException")
 TEXT_MAX: Final = 2000
-"""Characters of a line: a whole query plan would hide what is wrong."""
+"""Characters of a line: a whole query plan would hide the error."""
 
 
 class PipelineError(Exception):
-    """A pipeline cannot be run, or failed. The text's first line says what and what to do."""
+    """A pipeline cannot be run, or failed. The text's first line has the error and the remedy."""
 
 
 class PipelineFileError(PipelineError):

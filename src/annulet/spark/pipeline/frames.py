@@ -1,4 +1,4 @@
-"""The data frames of a pipeline: sources, transforms, and what each sink needs of them."""
+"""The data frames of a pipeline: sources, transforms, and the columns each sink needs."""
 
 from __future__ import annotations
 

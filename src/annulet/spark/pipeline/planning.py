@@ -1,4 +1,4 @@
-"""What a pipeline is going to do, as text: sources, transforms, sinks, their columns. Moves no data."""
+"""The plan of a pipeline as text: sources, transforms, sinks, their columns. Moves no data."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 
 def describe(spark: SparkSession, pipeline: Pipeline, frames: dict[str, DataFrame]) -> Iterator[str]:
-    """Yield the plan line by line. Queues are looked at, nothing is taken from them.
+    """Yield the plan line by line. Queues are inspected, nothing is taken from them.
 
-    Raises :class:`annulet.spark.pipeline.errors.PipelineError` for what would fail.
+    Raises :class:`annulet.spark.pipeline.errors.PipelineError` for expected failures.
     """
     yield f"pipeline {pipeline.name}: {pipeline.file}, trigger {pipeline.trigger}"
     for name, source in pipeline.sources.items():
@@ -70,7 +70,7 @@ def _source(pipeline: Pipeline, name: str, source: Source) -> str:
 
 
 def how_read(pipeline: Pipeline, name: str, source: QueueSource) -> str:
-    """Return what a source does with its queue, as the plan says it."""
+    """Return the use of a queue by its source, in the words of the plan."""
     if source.snapshot:
         return "snapshot"
     return (
@@ -81,7 +81,7 @@ def how_read(pipeline: Pipeline, name: str, source: QueueSource) -> str:
 def depth(pipeline: Pipeline, name: str, source: QueueSource) -> tuple[int, int | None]:
     """Return how many messages wait in a source's queue, and for how many milliseconds the oldest has.
 
-    ``None``: the broker does not tell. Raises ``PipelineFileError`` when it cannot be asked.
+    ``None``: unknown. Raises ``PipelineFileError`` if the broker cannot be reached.
     """
     try:
         url = parse_url(source.url)

@@ -1,4 +1,4 @@
-"""What queries report about their batches, in figures."""
+"""The figures that queries report about their batches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class BatchReport:
     """One finished batch. ``backlog``: messages that wait behind it; ``lag_seconds``: for how long the oldest has.
 
-    ``None`` where no source knows; of several sources the sum and the longest.
+    ``None`` if no source has them; of several sources the sum and the maximum.
     """
 
     query: str
@@ -95,7 +95,7 @@ def lag_of(source: dict[str, Any]) -> float | None:
 
 def _position(offset: Any) -> int | None:
     fields = _fields(offset)
-    position = fields.get("pos", fields.get("sequence"))  # of a lease, or of a queue that is read without taking
+    position = fields.get("pos", fields.get("sequence"))  # of a lease, or of a queue read non-destructively
     return None if position is None else int(position)
 
 

@@ -39,7 +39,7 @@ class Group:
 
     @property
     def staged(self) -> QueueSink | None:
-        """The one sink that Spark's own streaming write can serve: a queue that takes all rows as they are."""
+        """The one sink that Spark's own streaming write can serve: a queue that gets all rows unchanged."""
         (first, *more) = self.sinks.values()
         if not more and isinstance(first, QueueSink) and not first.sql and first.mode == "append":
             return first
@@ -60,7 +60,7 @@ def checkpoint_of(pipeline: Pipeline, group: Group) -> Path:
 
 
 def inputs_of(pipeline: Pipeline, group: Group) -> dict[str, Any]:
-    """Return what a query reads as a stream, for its checkpoint."""
+    """Return the streaming sources of a query, for its checkpoint."""
     inputs = {}
     for name, source in pipeline.feeders(group.input).items():
         if not streams(source):
@@ -76,7 +76,7 @@ def inputs_of(pipeline: Pipeline, group: Group) -> dict[str, Any]:
 
 
 def start(pipeline: Pipeline, group: Group, frame: DataFrame, show: Show) -> StreamingQuery:
-    """Start the query of a group. ``show`` prints what a console sink has to say."""
+    """Start the query of a group. ``show`` prints the output of a console sink."""
     writer = (
         frame.writeStream.queryName(f"{pipeline.name}.{group.input}")
         .outputMode(group.mode)
@@ -90,7 +90,7 @@ def start(pipeline: Pipeline, group: Group, frame: DataFrame, show: Show) -> Str
 
 
 class _Fan:
-    """Gives each batch to every sink of a group. Each of them takes a repeated batch once, but for the console."""
+    """Gives each batch to every sink of a group. Each of them applies a repeated batch once, except the console."""
 
     def __init__(self, pipeline: Pipeline, group: Group, show: Show) -> None:
         self._sinks = group.sinks

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS: Final = 0.1
 STOP_SECONDS: Final = 30.0
-"""How long a stop waits for the batches that are under way. One that is cut off is repeated by the next run."""
+"""How long a stop waits for running batches. An interrupted one is repeated by the next run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run moved. ``stopped`` says whether it was asked to end before it was done.
+    """The result of a run. ``stopped`` tells whether it was asked to end before it was done.
 
-    ``cut_off`` has what failed in queries after that, in one line each; the next run repeats their batches.
+    ``cut_off`` has the later errors of queries, in one line each; the next run repeats their batches.
     """
 
     rows: int
@@ -80,7 +80,7 @@ def _run(
         sink_schema(spark, pipeline, name, frames)
     for name, source in pipeline.sources.items():
         if isinstance(source, QueueSource):
-            depth(pipeline, name, source)  # a broker that is not there is told before anything starts
+            depth(pipeline, name, source)  # an unreachable broker is reported before any query starts
     for group in groups(pipeline):
         folder = checkpoint_of(pipeline, group)
         inspect(folder)
@@ -108,8 +108,8 @@ def watch(queries: Mapping[str, StreamingQuery], *, stop: Event, report: Callabl
     cut_off: dict[str, str] = {}
 
     def look() -> bool:
-        """Report what is new; say whether a query still runs."""
-        running = [query.isActive for query in queries.values()]  # asked first: its last batch is reported then
+        """Report new batches; return whether a query still runs."""
+        running = [query.isActive for query in queries.values()]  # checked first, so that its last batch is reported
         for name, query in queries.items():
             for batch in watches[name].new(query):
                 report(batch)
@@ -153,6 +153,6 @@ def _end_between_batches(queries: Mapping[str, StreamingQuery]) -> None:
 
 
 def _batch_of(query: StreamingQuery) -> tuple[int, str]:
-    """Return what changes with each finished batch."""
+    """Return a value that changes with each finished batch."""
     progress = query.lastProgress
     return (-1, "") if progress is None else (progress.batchId, progress.timestamp)

@@ -1,4 +1,4 @@
-"""Which line of a TOML file a setting stands in, for errors. The reading itself is ``tomllib``'s."""
+"""Finds the line of a setting in a TOML file, for errors. The file itself is read by ``tomllib``."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def lines_of(text: str) -> dict[Path, int]:
     places: dict[Path, int] = {}
     table: Path = ()
     statement, first = "", 0
-    for number, line in enumerate(text.split("\n"), 1):  # splitlines() knows separators that TOML does not
+    for number, line in enumerate(text.split("\n"), 1):  # splitlines() splits at separators unknown to TOML
         if not statement:
             first = number
         statement += line + "\n"
         try:
             found = tomllib.loads(statement)
         except tomllib.TOMLDecodeError:
-            continue  # goes on in the next line
+            continue  # continues in the next line
         if statement.lstrip().startswith("["):
             table = _only_path(found)
             places.setdefault(table, first)
@@ -37,7 +37,7 @@ def lines_of(text: str) -> dict[Path, int]:
 
 
 def line_of(places: dict[Path, int], path: Path) -> int:
-    """Return the line of a setting, or of the innermost table around it that is written down; 1 for the file itself."""
+    """Return the line of a setting, or of the innermost explicit table around it; 1 for the file itself."""
     for length in range(len(path), 0, -1):
         line = places.get(path[:length])
         if line is not None:

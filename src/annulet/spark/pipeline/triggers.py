@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 AVAILABLE_NOW: Final = "available-now"
-"""What is there when the run begins, then the end."""
+"""Process the data present when the run begins, then end."""
 
 INTERVAL: Final = re.compile(r"\d+ (?:milliseconds?|seconds?|minutes?|hours?)")
 """The shortest distance of two batches, in Spark's words."""

@@ -1,1 +1,1 @@
-"""Recorded traffic through the broker's own core under other settings: what would have been lost, and what waited."""
+"""Recorded traffic through the broker's own core under other settings: losses and waiting times."""

@@ -1,4 +1,4 @@
-"""The archived event log: an event a row, what became of the messages of each queue, and how its consumers worked."""
+"""The archived event log: one event per row, the fate of each queue's messages, and the work of its consumers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 EVENT_QUEUE: Final = "amq.events"
-"""The queue, and the address, of archived messages that hold events."""
+"""The queue, and the address, of archived messages that contain events."""
 
 BATCH: Final = (
     "vhost STRING, queue STRING, waiting BIGINT, delivering BIGINT, events ARRAY<STRUCT<event: STRING, "
@@ -23,10 +23,10 @@ BATCH: Final = (
 """Body of a message of the event log (docs/event-log.md)."""
 
 NO_LOSSES: Final = ("accepted", "delivered", "returned", "reprioritised", "acknowledged", "moved", "dead-lettered")
-"""Events after which somebody has the message, or may get it."""
+"""Events after which a consumer has the message, or may get it."""
 
 WORK_QUANTILES: Final = 101
-"""Quantiles of recorded working times, 0 to 100 %: what a model of a consumer draws from."""
+"""Quantiles of recorded working times, 0 to 100 %: from which a model of a consumer draws."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class RecordedConsumers:
 
 
 def read_events(messages: DataFrame) -> DataFrame:
-    """Return an event a row, of archived or read messages; those that hold no events are left out.
+    """Return one event per row, of archived or read messages; those without events are left out.
 
     Columns: ``vhost``, ``queue``, ``batch`` and ``number`` (their order), ``waiting`` and ``delivering`` (messages in
     the queue at the end of the batch), ``event``, ``sequence``, ``at``, ``size``, ``priority``, ``expires_at``,
@@ -62,7 +62,7 @@ def read_events(messages: DataFrame) -> DataFrame:
 
 
 def what_became(events: DataFrame) -> list[dict[str, Any]]:
-    """Return a row for each queue: what it took, gave out, got back and lost, how deep it was, and how long all took.
+    """Return a row for each queue: accepted, delivered, returned and lost messages, depth, and durations.
 
     ``dwell`` is from acceptance to first delivery, ``work`` from delivery to settlement or return, in milliseconds.
     """
@@ -90,8 +90,8 @@ def what_became(events: DataFrame) -> list[dict[str, Any]]:
 def working_times(events: DataFrame) -> DataFrame:
     """Return the time each delivery took its consumer: ``vhost``, ``queue``, ``consumer``, ``at``, ``work`` in ms.
 
-    A consumer that holds several works on one after the other: on a message it begins when it is delivered, or when
-    what it settled before is done. Fetched and leased messages have no consumer, and are left out.
+    A consumer with several messages works on one after the other: it begins a message when it is delivered, or when the
+    previously settled one is done. Fetched and leased messages have no consumer, and are left out.
     """
     from pyspark.sql import Window  # noqa: PLC0415
     from pyspark.sql import functions as f  # noqa: PLC0415
@@ -149,7 +149,7 @@ def consumers_of(events: DataFrame, queue: str, host: str = "") -> RecordedConsu
 
 
 def arrivals_of_queue(events: DataFrame, queue: str, host: str = "") -> DataFrame:
-    """Return what a queue accepted as a recording for :func:`~annulet.spark.what_if.running.run_settings`.
+    """Return the accepted messages of a queue as a recording for :func:`~annulet.spark.what_if.running.run_settings`.
 
     ``host`` as for :func:`events_of_queue`, which raises the same. Events carry no headers and no groups, so keys and
     sort keys have nothing to go by.

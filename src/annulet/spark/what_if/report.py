@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 LINES_MAX: Final = 8
-"""Settings drawn in one picture of depths; more lines cannot be told apart."""
+"""Settings drawn in one picture of depths; more lines cannot be distinguished."""
 DOTS_PER_INCH: Final = 110
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
-"""Okabe and Ito's palette: told apart with any colour vision."""
+"""Okabe and Ito's palette, distinguishable with any colour vision."""
 
 
 def rows_of(settings: Sequence[Setting], results: Sequence[Result]) -> list[dict[str, Any]]:
-    """Return a row for each setting: the names that were varied, then what came of it. Times in milliseconds."""
+    """Return a row for each setting: the varied names, then the results. Times in milliseconds."""
     names = list(names_of(settings))
     reasons = sorted({reason for result in results for reason in result.losses})
     rows = []
@@ -46,7 +46,7 @@ def rows_of(settings: Sequence[Setting], results: Sequence[Result]) -> list[dict
 
 
 def starvation_rows(settings: Sequence[Setting], results: Sequence[Result]) -> list[dict[str, Any]]:
-    """Return a row for each setting and priority: who waited longest, and whose messages were lost."""
+    """Return a row for each setting and priority: longest wait and losses."""
     names = list(names_of(settings))
     return [
         {
@@ -132,7 +132,7 @@ def draw_dwell(axes: Axes, settings: Sequence[Setting], results: Sequence[Result
 
 
 def what_happened(messages: DataFrame) -> list[dict[str, Any]]:
-    """Return a row for each queue of archived messages: how many, how large, how fast, how often they came back."""
+    """Return a row for each queue of archived messages: number, sizes, rate, returns."""
     from pyspark.sql import functions as f  # noqa: PLC0415
 
     second = f.date_trunc("second", "enqueued_at")
@@ -151,7 +151,7 @@ def what_happened(messages: DataFrame) -> list[dict[str, Any]]:
         f.count_distinct("group_id").alias("groups"),
     )
     rows = [row.asDict() for row in totals.join(peaks, "queue").orderBy("queue").collect()]
-    # As times they would come in the zone of this process, which neither they nor the session say.
+    # As times they would be in the zone of this process, which is neither theirs nor the session's.
     return [{**row, "first": moment(row["first"]), "last": moment(row["last"])} for row in rows]
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-import pyarrow as pa  # at run time: Spark reads the annotations of what it runs in tasks
+import pyarrow as pa  # at run time: Spark reads the annotations of functions it runs in tasks
 
 from annulet.core.message import DEFAULT_PRIORITY
 from annulet.spark.what_if.settings import Condition, Setting, WhatIfError
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SETTINGS_MAX: Final = 1000
-"""Settings of one call: each gets the whole recording, and its result comes back to the driver."""
+"""Settings of one call: each gets the whole recording, and its result is returned to the driver."""
 
 MESSAGES_MAX: Final = 5_000_000
-"""Messages of a recording: a task holds all of them, about 1 KiB each."""
+"""Messages of a recording: a task has all of them in memory, about 1 KiB each."""
 
 PRIORITY_MAX: Final = 255
 """AMQP 1.0 §3.2.1: a priority is an octet. The core keeps no other number of a message."""
 
 COLUMNS: Final = ("enqueued_at", "queue", "position", "priority", "expires_at", "group_id", "body", "properties")
-"""What the recording needs of archived messages."""
+"""The columns of archived messages that a recording needs."""
 
 
 def run_settings(messages: DataFrame, settings: Sequence[Setting]) -> list[Result]:
-    """Return what each setting would have done with ``messages``, in the order of ``settings``.
+    """Return the result of each setting for ``messages``, in the order of ``settings``.
 
-    ``messages`` has the columns of a read queue or an archive; what is in it arrives at one queue, in the order of
+    ``messages`` has the columns of a read queue or an archive; its messages arrive at one queue, in the order of
     acceptance. Raises :class:`WhatIfError` for none, or too many.
     """
     from pyspark.sql import functions  # noqa: PLC0415 - settings and results are used without Spark
@@ -69,7 +69,7 @@ def run_settings(messages: DataFrame, settings: Sequence[Setting]) -> list[Resul
 
 
 def _task(settings: list[Setting]) -> Callable[[pa.Table], pa.Table]:
-    """Return what a task does with all rows of its setting."""
+    """Return the function of a task for all rows of its setting."""
 
     def run(table: pa.Table) -> pa.Table:
         number = table.column("setting")[0].as_py()

@@ -1,4 +1,4 @@
-"""The settings to try, and the goal they are to meet: how they are written, and in which order they are small."""
+"""The settings to try and their goal: syntax, and the order by which the smallest is chosen."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ UNITS: Final = {"": 1.0, "%": 0.01, "ms": 1.0, "s": 1000.0, "min": 60_000.0}
 
 
 class WhatIfError(Exception):
-    """Settings, a goal or the recorded traffic cannot be used; the text says why and what to do."""
+    """Settings, a goal or the recorded traffic cannot be used; the text has the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One thing to try: a queue's arguments, and who consumes: ``consumers`` of 0 leave what the queue keeps.
+    """One trial: a queue's arguments and its consumers; with ``consumers`` of 0 the result is the messages that the
+    queue keeps.
 
     ``rate`` is of one consumer, in messages a second.
     """

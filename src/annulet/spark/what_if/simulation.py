@@ -1,9 +1,9 @@
 """One setting: recorded arrivals through the broker's core, with consumers of a stated speed, on a virtual clock.
 
-The core is the broker's own, so rings, keys, limits, priorities, groups and expiry do what they do in production.
-Modelled are the consumers: each takes ``prefetch`` messages, works on one after the other, each 1 / ``rate`` seconds
-or as long as recorded ones did, and acknowledges each when it is done. After the last arrival they go on until nothing
-can be delivered any more.
+The core is the broker's own, so rings, keys, limits, priorities, groups and expiry behave as in production. Only the
+consumers are modelled: each takes ``prefetch`` messages, works on one after the other, each 1 / ``rate`` seconds or as
+long as recorded ones did, and acknowledges each when it is done. After the last arrival they continue until nothing
+more can be delivered.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 
 
 class PriorityRow(msgspec.Struct):
-    """What became of the messages of one priority; ``longest_wait`` in milliseconds, lost and undelivered included."""
+    """The fate of the messages of one priority; ``longest_wait`` in milliseconds, lost and undelivered included."""
 
     priority: int
     published: int = 0
@@ -53,11 +53,11 @@ class PriorityRow(msgspec.Struct):
 
 
 class Result(msgspec.Struct):
-    """What a setting would have done. Times in milliseconds."""
+    """The result of a setting. Times in milliseconds."""
 
     published: int = 0
     delivered: int = 0
-    waiting: int = 0  # could not be delivered to anybody
+    waiting: int = 0  # could not be delivered to any consumer
     losses: dict[str, int] = {}  # by reason
     dwell: dict[str, float] = {}  # of delivered messages, acceptance to delivery, by quantile
     depth_max: int = 0
@@ -68,7 +68,7 @@ class Result(msgspec.Struct):
 
     @property
     def loss(self) -> float:
-        """Share of what was published that was lost."""
+        """Lost share of the published messages."""
         return sum(self.losses.values()) / self.published if self.published else 0.0
 
     def metric(self, name: str) -> float:
@@ -81,7 +81,7 @@ class Result(msgspec.Struct):
 
 
 def simulate(setting: Setting, arrivals: Iterable[Arrival]) -> Result:
-    """Return what a setting would have done with arrivals in the order of their times."""
+    """Return the result of a setting for arrivals in the order of their times."""
     recorded = list(arrivals)
     return _Run(setting, recorded).run()
 
@@ -99,7 +99,7 @@ class _Recorder(Effects):
 
 
 class _Worker(Session):
-    """One consumer: holds what it was given, works on the first."""
+    """One consumer: keeps its messages, works on the first."""
 
     def __init__(self, run: _Run, name: str) -> None:
         super().__init__(name)
@@ -125,7 +125,7 @@ class _Run:
         self._losses: Counter[str] = Counter()
         self._priorities: dict[int, PriorityRow] = {}
         self._depth: dict[int, int] = {}
-        self._work: list[tuple[float, int, _Worker]] = []  # when it is done, which came first
+        self._work: list[tuple[float, int, _Worker]] = []  # when it is done, which is first
         self._sequence = 0
         self._works = 0  # messages that consumers began to work on
         self._exact = 0.0  # the time as a fraction: work may take less than a millisecond
@@ -149,7 +149,7 @@ class _Run:
     def _working_time(self) -> float:
         """Return the milliseconds the next message takes.
 
-        Of recorded times a share that goes round by the golden ratio is drawn: spread evenly, the same in every run.
+        Recorded times are drawn at quantiles that advance by the golden ratio: evenly spread, the same in every run.
         """
         work = self._setting.work
         if not work:
@@ -195,7 +195,7 @@ class _Run:
         self._note_depth()
 
     def _hold_back(self, arrival: Arrival) -> None:
-        """While the queue holds publishers back, messages wait at their publisher in order: their wait counts."""
+        """While the queue blocks publishers, messages wait at their publisher in order: this wait counts."""
         if self._queue.blocked or self._exact > arrival.at:
             self._result.held_back += 1
         while self._queue.blocked and self._work:
@@ -215,7 +215,7 @@ class _Run:
         worker.acknowledge(tag, self.now)
 
     def _advance(self, at: float) -> None:
-        """Let the time go on, and the core do what falls due on the way."""
+        """Advance the time, and let the core process due events."""
         for due in due_times(self._queue, at):
             self._set_time(due)
             self._host.tick(self.now)

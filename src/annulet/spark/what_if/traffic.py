@@ -1,4 +1,4 @@
-"""Recorded messages as the core sees them: no bodies, only what queues decide on."""
+"""Recorded messages for the core: no bodies, only the properties that queues use."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RecordedView(ContentView):
         return self._application.get(name)
 
     def given_priority(self, message: Message) -> int:
-        """Return the priority: what was archived does not say whether the sender gave it."""
+        """Return the priority: the archive does not tell whether the sender gave it."""
         return message.priority
 
     def deliver_at(self, message: Message) -> int:
@@ -53,7 +53,7 @@ class RecordedView(ContentView):
         return ""
 
     def duplicate_id(self, message: Message) -> str:
-        """Return none: what was recorded was accepted."""
+        """Return none: recorded messages were accepted."""
         del message
         return ""
 

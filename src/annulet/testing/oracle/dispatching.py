@@ -1,4 +1,5 @@
-"""Who gets which message next: turns, windows, active consumers, groups, fairness, gates and browsers, by scanning."""
+"""Chooses consumer and message of each delivery: turns, windows, active consumers, groups, fairness, gates and
+browsers, by scanning."""
 
 from __future__ import annotations
 
@@ -13,18 +14,18 @@ DEFAULT_GROUP = "qpid.no-group"
 GroupName = str
 
 PULL = OracleConsumer(OracleSession(), "pull")
-"""Stands for everybody who pulls, where a consumer would own a group."""
+"""Represents all pulling clients as the owner of a group."""
 
 
 class OracleDispatching:
-    """Chooses. It changes no message: :class:`annulet.testing.oracle.queue.QueueOracle` does what it answers."""
+    """Chooses deliveries. It changes no message: :class:`annulet.testing.oracle.queue.QueueOracle` carries them out."""
 
     def __init__(self, settings: QueueSettings) -> None:
         self.settings = settings
         self.consumers: list[OracleConsumer] = []  # in order of attachment, browsers too
         self.deliveries: list[OracleDelivery] = []  # out and not settled
         self.turns: dict[int, OracleConsumer] = {}  # whose turn it is, by priority
-        self.live: list[OracleConsumer] = []  # who is served, where their number is limited
+        self.live: list[OracleConsumer] = []  # the served consumers, if their number is limited
         self.pins: dict[GroupName, OracleConsumer] = {}
         self.rebalancing = False
         self.gate_open = settings.consumers_before_dispatch <= 0
@@ -33,14 +34,14 @@ class OracleDispatching:
         self.room: dict[PropertyValue, int] = {}  # body bytes a fair key may still send in its turn
 
     def out(self) -> list[OracleDelivery]:
-        """Return the deliveries that groups, gates and caps look at: all but what browsers hold."""
+        """Return the deliveries that count for groups, gates and caps: all except those of browsers."""
         return [delivery for delivery in self.deliveries if not delivery.browsed]
 
     def taken(self) -> list[OracleDelivery]:
         """Return the deliveries of messages that left the pending: copies are none."""
         return [delivery for delivery in self.deliveries if not delivery.copied]
 
-    # ------------------------------------------------------------------ consumers come and go
+    # ------------------------------------------------------------------ attaching and detaching
 
     def acquiring(self) -> list[OracleConsumer]:
         """Return the consumers that are no browsers."""
@@ -59,7 +60,7 @@ class OracleDispatching:
             self.rebalancing = self.settings.group_rebalance_pause
 
     def cancel(self, consumer: OracleConsumer) -> None:
-        """A consumer leaves; what it holds stays in delivery."""
+        """Detach a consumer; its deliveries stay."""
         if not consumer.browse:
             level = self._of_priority(consumer.priority)
             if self.turns[consumer.priority] is consumer:
@@ -74,7 +75,7 @@ class OracleDispatching:
         return [consumer for consumer in self.acquiring() if consumer.priority == priority]
 
     def update_live(self) -> None:
-        """Fill free places among the served consumers: highest priority, then oldest. Who was chosen stays."""
+        """Fill free places among the served consumers: highest priority, then oldest. Chosen ones stay."""
         self.live = [c for c in self.live if c in self.consumers or any(d.consumer is c for d in self.out())]
         while len(self.live) < self.live_max():
             waiting = [consumer for consumer in self.acquiring() if consumer not in self.live]
@@ -115,7 +116,7 @@ class OracleDispatching:
     # ------------------------------------------------------------------ windows
 
     def held_by(self, consumer: OracleConsumer) -> list[OracleMessage]:
-        """Return what a consumer has and did not settle."""
+        """Return the unsettled deliveries of a consumer."""
         return [delivery.message for delivery in self.deliveries if delivery.consumer is consumer]
 
     def has_turn_left(self, consumer: OracleConsumer) -> bool:
@@ -129,7 +130,7 @@ class OracleDispatching:
         )
 
     def has_bytes_left(self, consumer: OracleConsumer, size: int) -> bool:
-        """Say whether a message of this size fits; one that fits nowhere goes out alone."""
+        """Return whether a message of this size fits; one that is too large for any window is delivered alone."""
         if consumer.automatic:
             return True
         session = consumer.session
@@ -166,7 +167,7 @@ class OracleDispatching:
         return str(value)
 
     def owner_of(self, group: GroupName) -> OracleConsumer | None:
-        """Return who alone may have messages of a group, ``None`` when nobody has it; ``PULL`` for what was pulled."""
+        """Return the owner of a group, ``None`` if it has none; ``PULL`` for pulled messages."""
         owner = self.pins.get(group)
         if owner is None:
             return None
@@ -179,7 +180,7 @@ class OracleDispatching:
         return None
 
     def group_allows(self, taker: OracleConsumer | None, message: OracleMessage) -> bool:
-        """Say whether the message's group is free or the taker's own. Who pulls (``None``) owns nothing."""
+        """Return whether the message's group is free or the taker's own. Pulling clients (``None``) own no group."""
         group = self.group_of(message)
         if group is None:
             return True
@@ -187,14 +188,14 @@ class OracleDispatching:
         return owner is None or owner is taker
 
     def reset(self, group: GroupName | None) -> None:
-        """End the assignment of a group, or of all; what is in delivery neither holds it nor frees it any more."""
+        """End the assignment of a group, or of all; deliveries no longer affect it."""
         for name in [name for name in self.pins if group in (None, name)]:
             del self.pins[name]
         for delivery in self.deliveries:
             delivery.before_reset |= group in (None, self.group_of(delivery.message))
 
     def note_delivery(self, consumer: OracleConsumer, message: OracleMessage) -> None:
-        """A message goes out: the turn moves on, its group is the consumer's, or ends with sequence -1."""
+        """Note a delivery: the turn passes on, the group becomes the consumer's, or ends with sequence -1."""
         level = self._of_priority(consumer.priority)
         self.turns[consumer.priority] = level[(level.index(consumer) + 1) % len(level)]
         group = self.group_of(message)
@@ -204,7 +205,7 @@ class OracleDispatching:
             self.pins[group] = consumer
 
     def note_pull(self, message: OracleMessage) -> None:
-        """A message was pulled: as long as it is out, nobody may have others of its shared group."""
+        """Note a pulled message: until it is settled, no client may get others of its shared group."""
         group = self.group_of(message)
         if group is not None and self.settings.group_mode == GROUP_SHARED:
             self.pins[group] = PULL
@@ -212,7 +213,7 @@ class OracleDispatching:
     # ------------------------------------------------------------------ fairness and caps
 
     def fair_key_of(self, message: OracleMessage) -> PropertyValue:
-        """Return the key that takes turns; no key is one of its own."""
+        """Return the key that takes turns; messages without one form one key."""
         value = message.properties.get(self.settings.fair_key)
         return None if value is None else (type(value).__name__, value)  # type: ignore[return-value]
 
@@ -239,9 +240,9 @@ class OracleDispatching:
                 self.rotation.append(key)
 
     def note_turn(self, message: OracleMessage) -> None:
-        """A message went out or was pulled: its key's turn ends after one message, or when its room is used up.
+        """Note a delivered or pulled message: its key's turn ends after one message, or when its room is used up.
 
-        What went beyond the room is taken off the next turn, which has room for one message all the same.
+        The excess is deducted from the next turn, which always has room for one message.
         """
         key = self.fair_key_of(message)
         self.room[key] = self.room.get(key, self.settings.fair_quantum) - max(message.size, 1)
@@ -263,7 +264,7 @@ class OracleDispatching:
         return None
 
     def next_delivery(self, pending: list[OracleMessage]) -> tuple[OracleMessage, OracleConsumer] | None:
-        """Return the first message somebody may have, and who. Pending is in the queue's order."""
+        """Return the first deliverable message, and its consumer. Pending is in the queue's order."""
         self.update_live()
         waiting: list[OracleConsumer] = []  # whose byte window lacks room for a message: they get nothing behind it
         for message in self.in_turn(pending):
@@ -285,7 +286,7 @@ class OracleDispatching:
         return None
 
     def in_turn(self, pending: list[OracleMessage]) -> list[OracleMessage]:
-        """Return what is pending in order of dispatch: fair keys by turn, within a key as the queue orders."""
+        """Return pending messages in order of dispatch: fair keys by turn, within a key in the queue's order."""
         if not self.settings.fair_key:
             return pending
         return sorted(pending, key=lambda message: self.rotation.index(self.fair_key_of(message)))
@@ -303,28 +304,28 @@ class OracleDispatching:
     def read_rows(self, consumer: OracleConsumer) -> None:
         """Note that a browser which has just attached reads rows, level by level.
 
-        What arrives is shown behind what was there, on whatever level, and so is what an operator moves.
+        Arrivals of any level are shown after the present messages, and so are messages moved by an operator.
         """
         consumer.batch = set(consumer.there_at_attach)
 
     def note_hidden(self, message: OracleMessage) -> None:
-        """An operator is about to put a message behind all others: who was not to see it, as it waited for its
-        redelivery when he came, is not to see it there either."""
+        """Note that an operator will move a message behind all others: a reader that skipped it, because it waited for
+        its redelivery when the reader attached, does not see it there either."""
         for consumer in self.consumers:
             hidden = message.number not in consumer.there_at_attach and message.arrived <= consumer.arrivals_before
             if consumer.browse and hidden:
                 consumer.seen.add(message.number)
 
     def note_move(self, message: OracleMessage) -> None:
-        """An operator put a message behind all others: also for those who read rows and have not seen it."""
+        """Note that an operator moved a message behind all others: also for readers of rows that have not seen it."""
         for consumer in self.consumers:
             if consumer.batch is not None:
                 consumer.batch.discard(message.number)
 
     def to_see(self, consumer: OracleConsumer, pending: list[OracleMessage]) -> list[OracleMessage]:
-        """Return what a reader is still to see, in order; of one that reads rows only what is left of its batch.
+        """Return the unseen messages of a reader, in order; for a reader of rows only the rest of its batch.
 
-        Its next batch is what is there when it has seen all of the last and has credit for more.
+        Its next batch has the messages present when it has seen all of the last one and has credit for more.
         """
         unseen = [message for message in pending if self.shows(consumer, message)]
         if consumer.batch is None:
@@ -338,7 +339,8 @@ class OracleDispatching:
     def next_copy(
         self, pending: list[OracleMessage], *, everybody: bool
     ) -> tuple[OracleMessage, OracleConsumer] | None:
-        """Return what a browser (``everybody``: or any other consumer of a non-destructive queue) is to see next."""
+        """Return the next unseen messages of a browser (``everybody``: or any other consumer of a non-destructive
+        queue)."""
         self.update_live()
         for consumer in self.consumers:
             if not consumer.browse and not (everybody and consumer in self.live):

@@ -1,4 +1,4 @@
-"""The oracle of one queue: commands in, and after each of them what must be true of the core's queue."""
+"""The oracle of one queue: commands in, and after each of them the expected state of the core's queue."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class QueueOracle(OracleState):
     # ------------------------------------------------------------------ arrival
 
     def publish(self, message: OracleMessage, now: int) -> None:
-        """Accept a message. Ask :meth:`refuses` before."""
+        """Accept a message. Call :meth:`refuses` before."""
         self.messages.append(message)
         message.level = level_of(self.settings, message.priority)
         self._give_sequence(message)
@@ -69,7 +69,7 @@ class QueueOracle(OracleState):
     def _arrive(self, message: OracleMessage, now: int, *, due: int = 0) -> None:
         """A message becomes pending for the first time, because it was published or (``due``) because it fell due."""
         if self.settings.overflow == OVERFLOW_RING and self._too_large(message):
-            self.remove(message, "overflow")  # whoever waits, and before it replaces anything: the others stay
+            self.remove(message, "overflow")  # to any waiting consumer, before it replaces anything: the others stay
             return
         before = len(self.pending())
         self.arrivals += 1
@@ -83,7 +83,7 @@ class QueueOracle(OracleState):
         for older in [*replaced, *(m for m in self.in_state(SCHEDULED) if self.superseded(m))]:
             self.remove(older, "replaced-key")
         expires_at = self.expires_at(message)
-        if 0 < expires_at < now or 0 < due < expires_at <= now:  # while it waited, so nobody may have it
+        if 0 < expires_at < now or 0 < due < expires_at <= now:  # while it waited, so it must not be delivered
             self.remove(message, "expired")
             return
         message.rank = self._rank(message)
@@ -99,7 +99,7 @@ class QueueOracle(OracleState):
         start = max(self.virtual_time, self.finish_of_level.get(message.level, Fraction()))
         finish = start + Fraction(1, share_of(self.settings, message.level))
         self.finish_of_level[message.level] = finish
-        return finish, -message.level  # at equal times the higher level goes first
+        return finish, -message.level  # at equal times the higher level is first
 
     def _place_when_due(self, message: OracleMessage) -> tuple[int, ...]:
         if message.returns or not stands_at_head_when_due(self.settings):
@@ -115,7 +115,10 @@ class QueueOracle(OracleState):
     # ------------------------------------------------------------------ limits
 
     def _make_room_for(self, message: OracleMessage, before: int, now: int, *, due: bool) -> None:
-        """Ring, then limits, after who has credit was served. The ring drops at most one, or what fell due."""
+        """Ring, then limits, after consumers with credit were served.
+
+        The ring drops at most one, or the messages that fell due.
+        """
         ring = self.settings.ring_size
         if 0 <= ring < len(self.pending()) and len(self.pending()) > before:
             if due and message.state == PENDING:
@@ -146,7 +149,7 @@ class QueueOracle(OracleState):
             self._evict("overflow", now)
 
     def _drop_what_does_not_fit(self, candidates: list[OracleMessage], before: int, now: int) -> None:
-        """What came back, or fell due again, displaces nothing: the ``evict`` rule chooses among it only."""
+        """Returned messages, or those due again, displace no others: the ``evict`` rule chooses among them only."""
         ring = self.settings.ring_size
         limited = self.settings.overflow == OVERFLOW_RING
         while left := [message for message in candidates if message.state == PENDING]:
@@ -181,7 +184,7 @@ class QueueOracle(OracleState):
             self._deliver(*found)
 
     def _readable(self) -> list[OracleMessage]:
-        """What browsers may see, in order: what is there, in delivery too."""
+        """The messages visible to browsers, in order, including those in delivery."""
         return sorted(self.in_state(PENDING) + self.in_state(DELIVERING), key=lambda message: message.position)
 
     def _show(self, message: OracleMessage, consumer: OracleConsumer) -> None:
@@ -231,12 +234,12 @@ class QueueOracle(OracleState):
         self._settle_down(now)
 
     def cancel(self, consumer: OracleConsumer, now: int) -> None:
-        """End a consumer; its session keeps what it holds."""
+        """End a consumer; its session keeps its deliveries."""
         self._leave([consumer])
         self._settle_down(now)
 
     def close_consumer(self, consumer: OracleConsumer, now: int) -> None:
-        """End a consumer and return what it holds, but not what an open transaction settled."""
+        """End a consumer and return its deliveries, except those settled in an open transaction."""
         session = consumer.session
         held = {tag: delivery for tag, delivery in session.held.items() if delivery.consumer is consumer}
         for tag in held:
@@ -245,7 +248,7 @@ class QueueOracle(OracleState):
         self.give_back(list(held.values()), now)
 
     def close(self, session: OracleSession, now: int) -> None:
-        """End a session: all its consumers at once, then everything it holds comes back."""
+        """End a session: all its consumers at once, then all its deliveries return."""
         self._leave([consumer for consumer in self.dispatching.consumers if consumer.session is session])
         self.rollback(session)
         held = list(session.held.values())
@@ -266,7 +269,7 @@ class QueueOracle(OracleState):
     # ------------------------------------------------------------------ pull and settlement
 
     def get(self, session: OracleSession, now: int, *, automatic: bool) -> OracleMessage | None:
-        """Pull the first message that no cap and no group holds back; ``None`` when there is none.
+        """Pull the first message that no cap and no group prevents; ``None`` if there is none.
 
         Nothing while the queue is paused or its gate is shut. A non-destructive queue gives a copy of its first.
         """
@@ -319,20 +322,20 @@ class QueueOracle(OracleState):
         return "dead-lettered" if target else "rejected"
 
     def give_back(self, deliveries: list[OracleDelivery], now: int) -> None:
-        """The one return path: attempts, expiry, key, then serve, then drop what the ring has no room for."""
+        """The one return path: attempts, expiry, key, then serve, then drop messages for which the ring has no room."""
         for delivery in deliveries:
             self.dispatching.deliveries.remove(delivery)
         returned = [delivery.message for delivery in deliveries if not delivery.copied]
         delayed = [message for message in returned if self._come_back(message, now)]
         self.dispatch(now)
         self._drop_what_does_not_fit(returned, 0, now)
-        while delayed:  # who must go first is asked first: the room it gives up is the others'
+        while delayed:  # the first victim is processed first: its room is used by the others
             delayed.remove(following := self._victim_of(delayed))
             self._delay(following, now)
         self._settle_down(now)
 
     def _come_back(self, message: OracleMessage, now: int) -> bool:
-        """Put one message back at its place or drop it; say whether it is to wait for its redelivery instead."""
+        """Put one message back in its place or drop it; return whether it has to wait for its redelivery instead."""
         settings = self.settings
         message.returns += 1
         message.state = PENDING
@@ -345,7 +348,7 @@ class QueueOracle(OracleState):
         elif settings.purge_on_no_consumers and not self.dispatching.acquiring():
             self.remove(message, "purged")
         elif self.redelivery_delay(message.returns) > 0:
-            message.state = DELIVERING  # until those who have credit were served
+            message.state = DELIVERING  # until consumers with credit were served
             return True
         self.dispatching.update_rotation(self.pending())
         return False
@@ -358,7 +361,7 @@ class QueueOracle(OracleState):
         return int(min(base * settings.redelivery_multiplier ** (returns - 1), cap)) if base > 0 else 0
 
     def _delay(self, message: OracleMessage, now: int) -> None:
-        """Schedule what came back, or drop it now when it would find no room."""
+        """Schedule a returned message, or drop it now if there would be no room."""
         count, size = self.counted()
         if self.settings.limit_counts == COUNT_ALL:  # then it is among the counted
             count, size = count - 1, size - message.size
@@ -391,10 +394,10 @@ class QueueOracle(OracleState):
     # ------------------------------------------------------------------ time
 
     def tick(self, now: int) -> None:
-        """Expire, let what is due fall due one by one in order of time, open gates."""
+        """Expire, process due messages one by one in order of time, open gates."""
         self._expire(now)
         while due := [message for message in self.scheduled() if message.deliver_at <= now]:
-            if not self.dispatching.going:  # a gate that opened before goes first; else what expired makes room for it
+            if not self.dispatching.going:  # a gate that opened before is first; else expired messages make room
                 self.dispatch(due[0].deliver_at)
             self._fall_due(due[0], due[0].deliver_at, now)
         self._settle_down(now)
@@ -425,7 +428,7 @@ class QueueOracle(OracleState):
         self._settle_down(now)
 
     def purge(self, now: int) -> None:
-        """Drop what waits and what is scheduled."""
+        """Drop waiting and scheduled messages."""
         self._purge_all()
         self._settle_down(now)
 
@@ -441,7 +444,7 @@ class QueueOracle(OracleState):
     def reprioritise(self, message: OracleMessage, priority: int, now: int) -> None:
         """An operator gives a pending message another priority: it goes to the tail of its new level, be it its old."""
         if priority != (DEFAULT_PRIORITY if message.priority is None else message.priority):
-            message.state = ARRIVING  # it leaves and comes anew
+            message.state = ARRIVING  # it leaves and arrives again
             self.dispatching.update_rotation(self.pending())
             message.state = PENDING
             self.dispatching.note_hidden(message)
@@ -455,7 +458,7 @@ class QueueOracle(OracleState):
         self._settle_down(now)
 
     def pause(self, now: int, *, paused: bool) -> None:
-        """Stop or start handing over to consumers; everything else goes on."""
+        """Stop or start deliveries to consumers; everything else continues."""
         self.paused = paused
         self._settle_down(now)
 
@@ -465,7 +468,7 @@ class QueueOracle(OracleState):
         self._settle_down(now)
 
     def update(self, settings: QueueSettings, now: int) -> None:
-        """Change settings that may change. A lower ring trims only with ``ring_trim_now``; limits hold at once."""
+        """Change settings that may change. A lower ring trims only with ``ring_trim_now``; limits apply at once."""
         self.settings = settings
         self.dispatching.settings = settings
         self._expire(now)

@@ -26,14 +26,14 @@ FIFO, PRIORITY, SORTED = "fifo", "priority", "sorted"
 
 
 def kind_of_order(settings: QueueSettings) -> str:
-    """Say which of the three orders the settings ask for."""
+    """Return which of the three orders the settings select."""
     if settings.sort_key:
         return SORTED
     return PRIORITY if settings.priorities or settings.max_priority >= 0 else FIFO
 
 
 def stands_at_head_when_due(settings: QueueSettings) -> bool:
-    """Say whether a scheduled message that falls due goes before the backlog of its level (else it just arrives)."""
+    """Return whether a scheduled message that falls due goes before the backlog of its level (else it just arrives)."""
     order = kind_of_order(settings)
     return order == FIFO or (order == PRIORITY and settings.priority_discipline not in (WEIGHTED, AGEING))
 
@@ -67,7 +67,7 @@ def sort_rank(value: PropertyValue) -> tuple[int, PropertyValue]:
 
 
 def fixed_rank(settings: QueueSettings, message: OracleMessage) -> Rank:
-    """Return the rank in every order but ``weighted``, whose ranks depend on what was served before."""
+    """Return the rank in every order but ``weighted``, whose ranks depend on earlier deliveries."""
     order = kind_of_order(settings)
     if order == SORTED:
         return sort_rank(message.properties.get(settings.sort_key))
@@ -79,7 +79,7 @@ def fixed_rank(settings: QueueSettings, message: OracleMessage) -> Rank:
 
 
 def is_tombstone(settings: QueueSettings, message: OracleMessage) -> bool:
-    """Say whether the message takes its key's value away."""
+    """Return whether the message deletes its key's value."""
     return settings.tombstone_ttl >= 0 and message.size == 0 and key_of(settings, message) is not None
 
 
@@ -110,7 +110,7 @@ def key_of(settings: QueueSettings, message: OracleMessage) -> tuple[str, Proper
 def victim(
     settings: QueueSettings, pending: list[OracleMessage], last_arrival: dict[tuple[str, PropertyValue], int]
 ) -> OracleMessage:
-    """Return who must go, by the ``evict`` rule; among equals the oldest. ``last_arrival``: of each key."""
+    """Return the victim by the ``evict`` rule; among equals the oldest. ``last_arrival``: of each key."""
 
     def importance(message: OracleMessage) -> tuple[float, ...]:
         key = key_of(settings, message)

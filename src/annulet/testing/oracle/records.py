@@ -1,4 +1,4 @@
-"""What the oracle remembers: messages, deliveries, sessions and consumers. Plain records without rules."""
+"""The records of the oracle: messages, deliveries, sessions and consumers, without rules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Rank: TypeAlias = "tuple[int] | tuple[Fraction, int] | tuple[int, PropertyValue]
 
 @dataclass(eq=False)
 class OracleMessage:
-    """One message, from its arrival on. ``number`` is whatever the caller knows it by."""
+    """One message, from its arrival on. ``number`` is the caller's identifier."""
 
     number: int
     size: int = 1
@@ -32,9 +32,9 @@ class OracleMessage:
     properties: dict[str, PropertyValue] = field(default_factory=dict)
     group: str = ""  # the protocol's group property
     group_sequence: int = 0
-    connection: object | None = None  # who published it
+    connection: object | None = None  # its publisher
 
-    # what changes
+    # the changing part
     state: str = ARRIVING
     accepted: int = 0  # its sequence: counts acceptances, and moves to the tail by an operator
     level: int = 0
@@ -47,13 +47,13 @@ class OracleMessage:
 
     @property
     def position(self) -> tuple[Rank, tuple[int, ...]]:
-        """Where it stands among the pending: smaller is next."""
+        """Its position among the pending: smaller is next."""
         return self.rank, self.place
 
 
 @dataclass(eq=False)
 class OracleDelivery:
-    """A message in somebody's hands, or a copy of it that a browser or non-destructive consumer holds."""
+    """A message in delivery, or a copy of it for a browser or non-destructive consumer."""
 
     message: OracleMessage
     session: OracleSession
@@ -69,7 +69,7 @@ class OracleDelivery:
 
 @dataclass(eq=False)
 class OracleSession:
-    """One client: what it holds by tag, and what its consumers may hold together."""
+    """One client: its deliveries by tag, and the common limits of its consumers."""
 
     messages_max: int = UNLIMITED
     bytes_max: int = UNLIMITED
@@ -89,7 +89,7 @@ def everything(properties: dict[str, PropertyValue]) -> bool:
 
 @dataclass(eq=False)
 class OracleConsumer:
-    """One subscription. ``selector`` says of a message's properties whether the consumer wants it."""
+    """One subscription. ``selector`` decides by a message's properties whether the consumer gets it."""
 
     session: OracleSession
     tag: str
@@ -102,10 +102,10 @@ class OracleConsumer:
     no_local: bool = False
     replay_period: int = UNLIMITED
 
-    # what changes
+    # the changing part
     attached_at: int = 0
     arrivals_before: int = 0  # messages that had arrived when it attached
-    there_at_attach: set[int] = field(default_factory=set)  # numbers of what was pending then
+    there_at_attach: set[int] = field(default_factory=set)  # numbers of the messages pending then
     seen: set[int] = field(default_factory=set)  # numbers a browser or non-destructive consumer was shown
-    refused: set[int] = field(default_factory=set)  # numbers that shall not come back to it
-    batch: set[int] | None = None  # what one that reads rows sees before all others; None: as the queue orders
+    refused: set[int] = field(default_factory=set)  # numbers that must not return to it
+    batch: set[int] | None = None  # messages that a reader of rows sees before all others; None: in the queue's order

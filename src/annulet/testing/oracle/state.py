@@ -1,4 +1,4 @@
-"""What the oracle knows of one queue, and the questions about it that are answered by scanning the messages."""
+"""The oracle's state of one queue, and queries answered by scanning the messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from annulet.testing.oracle.records import DELIVERING, PENDING, SCHEDULED, Oracl
 
 
 class OracleState:
-    """The messages, who has them, and what happened so far. The commands of ``QueueOracle`` change it."""
+    """The messages, their deliveries, and the history. The commands of ``QueueOracle`` change it."""
 
     def __init__(self, settings: QueueSettings) -> None:
         self.settings = settings
@@ -36,11 +36,11 @@ class OracleState:
         return [message for message in self.messages if message.state == state]
 
     def pending(self) -> list[OracleMessage]:
-        """Return what waits, in order of dispatch."""
+        """Return the waiting messages, in order of dispatch."""
         return sorted(self.in_state(PENDING), key=lambda message: message.position)
 
     def scheduled(self) -> list[OracleMessage]:
-        """Return what is held for a later time, by time; what came back goes before what is new (artemis §7)."""
+        """Return the messages scheduled for later, by time; returned ones precede new ones (artemis §7)."""
         return sorted(self.in_state(SCHEDULED), key=lambda m: (m.deliver_at, m.returns == 0, m.accepted))
 
     def expires_at(self, message: OracleMessage) -> int:
@@ -62,7 +62,7 @@ class OracleState:
         return len(counted), sum(message.size for message in counted)
 
     def exceeds(self, count: int, size: int) -> bool:
-        """Say whether so many messages and bytes are beyond the limits."""
+        """Return whether this many messages and bytes exceed the limits."""
         settings = self.settings
         return 0 <= settings.max_length < count or 0 <= settings.max_bytes < size
 
@@ -80,7 +80,7 @@ class OracleState:
         return len(newer) >= self.settings.keep_per_key
 
     def target_of(self, reason: str) -> str:
-        """Say where what leaves for this reason is sent: dead-letter, expiry, dropped, or nowhere."""
+        """Return the target of messages that leave for this reason: dead-letter, expiry, dropped, or none."""
         settings = self.settings
         dead_letters = bool(settings.dead_letter_address) or settings.dead_letter_exchange is not None
         dropped = "dropped" if settings.dropped_address else ""
