@@ -1,7 +1,7 @@
-"""The end of a front that grew too long becomes rows again (T8): what was read, stands behind what came back, or came
-back itself.
+"""Converts the end of a front that grew too long to rows again (T8): entries read from disk, behind returned ones, or
+returned themselves.
 
-So what came back to its place and the front behind it take no more memory together than the front alone (design, R7).
+So returned messages and the front behind them together take no more memory than the front alone (design, R7).
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from annulet.core.paged_order import TargetList
 
 FOLD_MESSAGES_LEAST: Final = 64
-"""Messages beyond what is kept before some become rows: a page for a few of them is no gain."""
+"""Excess messages before some become rows: a page for a few of them is no gain."""
 
 FOLD_BYTES_LEAST: Final = 64 << 10
 """The same for body bytes: 64 KiB, with ten priorities less than the front."""
 
 
 def worth_folding(target_list: TargetList) -> bool:
-    """Say whether something came back before a front that rows follow, and it is much longer than what is kept.
+    """Return whether messages returned before a front followed by rows, and it is much longer than allowed.
 
-    Or whether it is longer only because somebody held what is there, and does no more, or because less is kept now.
+    Or whether it is longer only because of former pins, or because less may be kept now.
     """
     if not target_list.pages.items:
         return False
@@ -78,7 +78,7 @@ def fold_front(target_list: TargetList, durable_record: int, limit: int) -> int:
 
 
 def length_kept(target_list: TargetList) -> int:
-    """Return how many entries of a front stay in memory: with what came back and stands before them one front."""
+    """Return how many entries of a front stay in memory: together with returned ones before them one front."""
     returned = target_list._returned.upcoming(target_list.keep_messages)
     length = passed = size = 0
     pinned = pinned_upto(target_list._queue)
@@ -95,16 +95,16 @@ def length_kept(target_list: TargetList) -> int:
 
 
 def fold_back(target_list: TargetList, durable_record: int, limit: int) -> int:
-    """Turn up to ``limit`` entries that came back into rows, none of those that are next. Returns how many moved.
+    """Convert up to ``limit`` returned entries to rows, none of the next ones. Returns how many moved.
 
-    They are taken from the far end of what came back, see :meth:`Returned.take_far`. They may stand
-    between rows, but not before what is at the front, which goes first, or behind what is late. Of a queue with lanes
-    none: frontiers say that nobody was asked about the rows behind them, or everybody was. What cannot be a row for
-    another reason goes with the others, as the object it is.
+    They are taken from the far end of the returned ones, see :meth:`Returned.take_far`. They may be between rows, but
+    not before the front, which is converted first, or behind late messages. Not in a queue with lanes, whose frontiers
+    require that rows behind them are evaluated by no class or by all. Entries that cannot be rows for another reason
+    move along as objects.
     """
     returned, tail, late = target_list._returned, target_list._tail, target_list._pending_cache
     queue = target_list._queue
-    if not returned.count or queue.lanes is not None or queue.returns:  # who gives back in slices may hold what he gave
+    if not returned.count or queue.lanes is not None or queue.returns:  # slices of a return may reference them
         return 0
     kept_back, above = _kept_front(target_list)
     excess = returned.count - kept_back
@@ -114,7 +114,7 @@ def fold_back(target_list: TargetList, durable_record: int, limit: int) -> int:
             return 0
     if tail:
         moved = fold_front(target_list, durable_record, limit)
-        if moved:  # it stands behind most of what came back
+        if moved:  # it is behind most of the returned ones
             return moved
         above = max(above, tail[-1].place)
     below = late[0].place if late else BEHIND_ALL
@@ -146,13 +146,14 @@ def fold_back(target_list: TargetList, durable_record: int, limit: int) -> int:
 
 
 def _for_browsers(target_list: TargetList) -> int:
-    """Return how many entries stay objects for browsers: all that is far may be such, and what is nearer goes then."""
+    """Return how many entries stay objects for browsers: all far ones may be such, and then nearer ones are
+    converted."""
     copies = target_list._queue.copies
     return 0 if copies is None else len(copies.pinned)
 
 
 def _kept_front(target_list: TargetList) -> tuple[int, int]:
-    """Return how many of the next entries, which are kept, came back, and the place of the last of all that are."""
+    """Return how many of the kept next entries were returned, and the place of the last kept one."""
     back = target_list._returned.upcoming(target_list.keep_messages)
     front = islice(target_list._tail, target_list.keep_messages)
     size = 0

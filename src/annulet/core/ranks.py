@@ -135,7 +135,7 @@ class AgeingRanker(Ranker):
         """Rank by the time at which a message of level 0 would have had to arrive to be its equal."""
         del due
         message = entry.message
-        # what was scheduled has waited since its time, whenever somebody looked; what is delivered early, since now
+        # a scheduled message has waited since its time, whenever that was noticed; one delivered early, since now
         since = min(now, max(message.accepted_at, message.deliver_at))
         entry.rank = (since - self._levels.level_of(message) * self._age,)
 

@@ -1,4 +1,4 @@
-"""Changing what is there: a live queue's settings, a waiting message's priority."""
+"""Changes of existing objects: a live queue's settings, a waiting message's priority."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def revise_priority(queue: Queue, entry: QueueEntry, priority: int, now: int) ->
     queue.next_sequence += 1
     replacement.redelivered = entry.redelivered
     replacement.delivery_count = entry.delivery_count
-    # selectors may ask for the priority, so they are asked again; who refused it for itself still does
+    # selectors may use the priority, so they are evaluated again; a consumer that refused it still does
     replacement.blocked = entry.blocked & ~entry.evaluated
     if queue.accounts is not None:
         queue.accounts.replaced(entry, message)

@@ -58,8 +58,8 @@ class Walk:
     """One walk: follows bindings, exchange-to-exchange bindings and alternate exchanges, each node and key once.
 
     An exchange's alternate is followed when none of its own bindings took the message (RabbitMQ). An alternate that
-    does not exist is as good as none. ``looking``: nobody's turn is used up. ``applied``: names of the diverts that
-    copied this message already; ``diversions`` adds to it.
+    does not exist is as good as none. ``looking``: no turn is used up. ``applied``: names of the diverts that copied
+    this message already; ``diversions`` adds to it.
     """
 
     __slots__ = (
@@ -197,7 +197,7 @@ class Walk:
         return False
 
     def _rings(self, address: Address) -> None:
-        """A retroactive address keeps what it is sent for queues to come."""
+        """A retroactive address keeps its messages for later queues."""
         for routing_type, ring in address.rings.items():
             if self.routing_type in {"", routing_type}:
                 self.queues[ring] = None
