@@ -1,4 +1,4 @@
-"""What one peer may take of the broker: the section ``[limits]`` of the configuration.
+"""One peer's share of the broker: the section ``[limits]`` of the configuration.
 
 Each limit has a name, a unit, a default and a reason; docs/security.md lists what happens at each and which metric
 counts it. 0 means "no limit of this kind" where a limit says so.
@@ -36,7 +36,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class LimitRange(msgspec.Struct, frozen=True):
-    """What a setting may be set to, both ends included, and its unit."""
+    """The range of a setting, both ends included, and its unit."""
 
     least: float
     most: float

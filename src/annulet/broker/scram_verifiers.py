@@ -38,7 +38,7 @@ class ScramError(Exception):
 
 
 class ScramVerifier(msgspec.Struct, frozen=True):
-    """What the server knows of a password (RFC 5802 §3). Its text is that of RFC 5803, which PostgreSQL uses too."""
+    """The server's record of a password (RFC 5802 §3). Its text is that of RFC 5803, which PostgreSQL uses too."""
 
     mechanism: str
     iterations: int

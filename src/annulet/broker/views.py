@@ -1,6 +1,6 @@
 """The protocols a message may have come by, and messages of one made into messages of another.
 
-A message keeps the form its sender's protocol gave it. Whoever delivers it by another one asks :func:`converted`.
+A message keeps the form its sender's protocol gave it. Delivery by another one uses :func:`converted`.
 """
 
 from __future__ import annotations

@@ -87,8 +87,8 @@ class WaitingGet(PullWaiter):
 def send_next(channel: Channel, queue: Queue, now: int, *, no_ack: bool) -> bool:
     """Answer with the next message. False when the pull brings none.
 
-    A message that the connection cannot carry closes the channel, and stays. What cannot be converted to AMQP 0-9-1
-    goes to the queue's dead-letter target if there is one, and the next is taken.
+    A message that the connection cannot carry closes the channel, and stays. A message that cannot be converted to AMQP
+    0-9-1 goes to the queue's dead-letter target if there is one, and the next is taken.
     """
     while True:
         taken = channel.get(queue, now, auto_acknowledge=False)

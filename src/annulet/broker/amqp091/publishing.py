@@ -53,7 +53,7 @@ FLOW_GO: Final = encode_method("channel.flow", {"active": True})
 
 
 class Destination:
-    """What a channel remembers of one exchange and routing key while the graph does not change."""
+    """A channel's cache for one exchange and routing key while the graph does not change."""
 
     __slots__ = ("generation", "origin", "room", "route")
 
@@ -65,7 +65,7 @@ class Destination:
 
 
 class PublishFacts:
-    """What publishing needs of a content header; equal headers share one, and so one copy of the octets."""
+    """The parts of a content header used in publishing; equal headers share one, and so one copy of the octets."""
 
     __slots__ = ("asks", "durable", "further_keys", "header", "priority", "time_to_live")
 
@@ -163,7 +163,7 @@ class PublishingSession(ClientSession):
             return
         if asks is None and not self.blocked.any:
             routed = self.host.publish(message, destination.route, now)
-            if self.blocked.queues or self.blocked.addresses:  # what was not is now
+            if self.blocked.queues or self.blocked.addresses:  # the rest is now
                 self.hold(self._blocked_on(destination.route, (), {}))
         else:
             routed = self._publish_watched(message, facts, destination.route, now)
@@ -342,7 +342,7 @@ class PublishingSession(ClientSession):
     # ------------------------------------------------------------------ being held back
 
     def _blocked_on(self, route: Route, further_keys: tuple[str, ...], marks: dict[Queue, int]) -> list[BlockedTarget]:
-        """Return what is blocked of where the latest publish went. ``marks``: those of before it."""
+        """Return the blocked targets of the latest publish. ``marks``: those of before it."""
         if route.static and not further_keys:
             return self.blocked.on_way(route)
         return self.blocked.entered(marks) + self.blocked.at([route.address])

@@ -41,7 +41,7 @@ COORDINATOR_CREDIT: Final = 64
 
 
 class OpenTransaction:
-    """A transaction with what it holds of the session's deliveries."""
+    """A transaction with its part of the session's deliveries."""
 
     __slots__ = ("core", "failure", "link", "outcomes", "rejections")
 
@@ -80,13 +80,13 @@ class Coordinator:
             engine.grant_credit(link, COORDINATOR_CREDIT)
 
     def detached(self, link: Link) -> None:
-        """Roll back what was declared over a link and not discharged (§4.3)."""
+        """Roll back transactions declared over a link and not discharged (§4.3)."""
         for identifier, transaction in list(self._open.items()):
             if transaction.link is link:
                 self._rollback(identifier, transaction)
 
     def receive(self, link: Link, delivery: IncomingDelivery) -> None:
-        """Declare or discharge. Raises LinkFault for what is neither."""
+        """Declare or discharge. Raises LinkFault for any other message."""
         session = self._session
         if delivery.settled:  # §4.2, §4.3: the answer could not be told
             raise LinkFault(conditions.NOT_ALLOWED, "message to the coordinator is settled; send it unsettled")

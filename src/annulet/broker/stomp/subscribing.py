@@ -82,7 +82,7 @@ PRIORITY_MAX: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class SubscribeOptions:
-    """What SUBSCRIBE asks for beside destination and acknowledge mode."""
+    """The options of SUBSCRIBE beside destination and acknowledge mode."""
 
     settings: ConsumerSettings
     exclusive: bool
