@@ -7,14 +7,7 @@ from typing import Any
 import pytest
 
 from annulet.core.entry import QueueEntry
-from annulet.core.folding import (
-    FOLD_BYTES_LEAST,
-    FOLD_MESSAGES_LEAST,
-    fold_back,
-    fold_front,
-    length_kept,
-    worth_folding,
-)
+from annulet.core.folding import FOLD_BYTES_LEAST, FOLD_MESSAGES_LEAST
 from annulet.core.paged_levels import paged_order_of
 from annulet.core.paged_order import TargetList
 from annulet.core.pins import Pin
@@ -53,12 +46,12 @@ class Front:
 def test_a_front_behind_what_came_back_becomes_rows() -> None:
     front = Front()
     assert front.order.watermark == LOADED - 1
-    assert not worth_folding(front.order), "it is what consumers take next"
+    assert not front.order.worth_folding(), "it is what consumers take next"
     front.give_back()
-    assert worth_folding(front.order)
+    assert front.order.worth_folding()
     assert front.order.page_out(ALL, COUNT) == LOADED - 1
     assert (front.order.watermark, front.order.paged_count()) == (0, COUNT - KEEP - 1)
-    assert not worth_folding(front.order)
+    assert not front.order.worth_folding()
     assert front.order.page_out(ALL, COUNT) == 0
     assert drift_of(front.queue) == 0
     taken = front.queue.acquire(COUNT, -1, NOW)
@@ -69,13 +62,13 @@ def test_the_front_is_as_long_as_what_came_back_leaves_it() -> None:
     front = Front()
     del front.held[4:]  # the others stay with who pulled them
     front.give_back()
-    assert length_kept(front.order) == KEEP - 4
+    assert front.order.length_kept() == KEEP - 4
     front.order.keep_bytes = 60
-    assert length_kept(front.order) == 2, "40 bytes came back, and 20 more are there to be taken"
+    assert front.order.length_kept() == 2, "40 bytes came back, and 20 more are there to be taken"
     pin = Pin(front.queue, front.order._tail[5].sequence)
-    assert length_kept(front.order) == 6, "what somebody holds stays"
+    assert front.order.length_kept() == 6, "what somebody holds stays"
     del pin
-    assert length_kept(front.order) == 2
+    assert front.order.length_kept() == 2
 
 
 @pytest.mark.parametrize(
@@ -93,17 +86,17 @@ def test_few_are_not_worth_a_page(size: int, excess: int, worth: bool, monkeypat
     front.give_back()
     front.order.keep_bytes = 1 << 30
     front.order.keep_messages = KEEP + 1 + front.order.watermark - excess
-    assert worth_folding(front.order) is worth
+    assert front.order.worth_folding() is worth
 
 
 def test_nothing_that_is_not_written_yet_or_stands_at_the_end_becomes_rows() -> None:
     front = Front()
     front.give_back()
-    assert fold_front(front.order, 1, COUNT) == 0
+    assert front.order.fold_front(1, COUNT) == 0
     assert front.order.watermark == LOADED - 1
     front.queue.acquire(COUNT, -1, NOW)
     assert not front.order.pages.items
-    assert fold_front(front.order, ALL, COUNT) == 0
+    assert front.order.fold_front(ALL, COUNT) == 0
 
 
 class Back:
@@ -151,7 +144,7 @@ def test_few_that_came_back_are_not_worth_a_page(excess: int, moved: int) -> Non
     back = Back()
     back.order.keep_messages = COUNT - excess
     back.give_back()
-    assert fold_back(back.order, ALL, COUNT) == moved
+    assert back.order.fold_back(ALL, COUNT) == moved
 
 
 def test_what_comes_back_later_takes_its_place_among_the_rows() -> None:
@@ -194,11 +187,11 @@ def test_what_cannot_move_stays_and_what_cannot_be_a_row_is_kept_among_them() ->
     back.give_back()
     pin = Pin(back.queue, pinned.sequence)
     back.queue.remove_pending(removed, RemovalReason.PURGED, NOW, 0)
-    assert fold_back(back.order, unwritten.message.record, COUNT) == COUNT - 2 - 10, "and the pinned ones stay"
+    assert back.order.fold_back(unwritten.message.record, COUNT) == COUNT - 2 - 10, "and the pinned ones stay"
     assert back.order.pages.entries_kept() == [transient]
     assert back.order.came_back() == 11
     del pin
-    assert fold_back(back.order, ALL, COUNT) == 11
+    assert back.order.fold_back(ALL, COUNT) == 11
     assert [sequence for sequence, _ in back.taken()] == [*range(1, COUNT - 2), COUNT - 1, COUNT]
 
 
@@ -207,7 +200,7 @@ def test_where_none_can_be_a_row_nothing_moves() -> None:
     for entry in back.held:
         entry.message.durable = False
     back.give_back()
-    assert fold_back(back.order, ALL, COUNT) == 0
+    assert back.order.fold_back(ALL, COUNT) == 0
     assert back.order.came_back() == COUNT
     assert back.taken() == everything()
 
@@ -220,7 +213,7 @@ def test_behind_lanes_nothing_moves() -> None:
     assert back.queue.order.came_back() == 0
     for entry in list(back.queue.order.in_memory()):
         back.order.reinsert(entry)
-    assert fold_back(back.order, ALL, COUNT) == 0
+    assert back.order.fold_back(ALL, COUNT) == 0
 
 
 def test_a_pass_over_bodies_knows_nothing_of_what_is_a_row_by_then() -> None:
@@ -246,7 +239,7 @@ def test_a_short_front_behind_what_came_back_goes_with_it(monkeypatch: pytest.Mo
     assert 0 < front < FOLD_MESSAGES_LEAST
     assert back.order.paged_count() > 0
     back.give_back()
-    assert not worth_folding(back.order)
+    assert not back.order.worth_folding()
     assert back.order.fold(ALL, COUNT) == front
     assert back.order.fold(ALL, COUNT) == len(back.held) - KEEP
     assert [sequence for sequence, _ in back.taken()] == list(range(1, COUNT + 1))
@@ -299,7 +292,7 @@ def test_while_a_return_goes_on_nothing_moves() -> None:
     back.queue.effects = effects
     return_many(back.queue, list(back.held), NOW, 100, counted=True)
     assert back.order.came_back() == 100
-    assert fold_back(back.order, ALL, COUNT) == 0
+    assert back.order.fold_back(ALL, COUNT) == 0
     effects.turns()
-    assert fold_back(back.order, ALL, COUNT) == COUNT - KEEP
+    assert back.order.fold_back(ALL, COUNT) == COUNT - KEEP
     assert back.taken() == everything()

@@ -75,3 +75,29 @@ def test_those_that_came_back_are_counted_where_they_may_become_rows():
         standing.append(QueueEntry(QUEUE, make_message(), 2))
         standing.reinsert(QueueEntry(QUEUE, make_message(), 1))
     assert (order.came_back(), heap.came_back()) == (1, 0)
+
+
+def test_what_is_taken_far_leaves_a_heap_and_counts_what_was_removed():
+    order = RankedOrder()
+    entries = [QueueEntry(QUEUE, make_message(), sequence) for sequence in (5, 3, 8, 1, 9, 2, 7)]
+    for entry in entries:
+        order.append(entry)
+    for entry in entries[2:4]:
+        entry.state = REMOVED
+        order.discard(entry)
+    far = order.take_far(4)
+    assert order.count == 5 - len(far)
+    for entry in far:
+        order.reinsert(entry)
+    assert [order.take_first().sequence for _ in range(5)] == [2, 3, 5, 7, 9]
+    assert (order.take_first(), order.take_far(9), order.count) == (None, [], 0)
+
+
+def test_an_order_that_takes_over_another_has_its_entries():
+    former, order = FifoOrder(), FifoOrder()
+    for sequence in (1, 2, 3):
+        former.append(QueueEntry(QUEUE, make_message(), sequence))
+    former.reinsert(former.take_first())
+    order.take_over(former)
+    assert (order.count, order.watermark, order.came_back()) == (3, 2, 1)
+    assert [order.take_first().sequence for _ in range(3)] == [1, 2, 3]

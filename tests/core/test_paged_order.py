@@ -477,7 +477,7 @@ def test_late_messages_that_become_rows_at_start_hold_no_bodies():
     order = paged_order_of(queue, pages_of(queue, disk))
     assert order is not None
     order.keep_messages = 5
-    restore_rows(order, *columns(entries[20:]), redelivered=False)
+    restore_rows(queue, order, columns(entries[20:]), redelivered=False)
     assert (bodies.count, bodies.bytes, drift_of(queue)) == (0, 0, 0)
     assert entries[10].message.near == 1
 

@@ -470,7 +470,7 @@ def test_a_row_takes_sixteen_bytes_with_its_key() -> None:
     ]
     assert isinstance(pages, ChosenRows)
     for page in pages._pages:
-        columns += [page._sequences, page._records, page._lengths, page._marks]
+        columns += [page.runs.sequences, page.runs.records, page.runs.lengths, page.runs.marks]
         assert page.facts is not None
         columns += [page.facts._sequences, page.facts._accepted]
     assert sum(column.itemsize * len(column) for column in columns) < 16 * rows

@@ -123,7 +123,7 @@ def test_rows_count_as_messages_do():
     assert order is not None
     records = [entry.message.record for entry in entries[10:]]
     origins = [entry.message.origin for entry in entries[10:]]
-    restore_rows(order, range(11, 31), records, [10] * 20, origins, redelivered=True)
+    restore_rows(queue, order, (range(11, 31), records, [10] * 20, origins), redelivered=True)
     queue.finish_restore(7)
     assert (queue.order.count, queue.pending_bytes, queue.next_sequence) == (30, 300, 31)
     assert (queue.counters.messages_added, queue.counters.bytes_added) == (30, 300)

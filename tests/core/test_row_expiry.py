@@ -17,6 +17,7 @@ from annulet.core.restoring import finish_restore, restore_rows
 from annulet.core.row_expiry import ENDED_PAGES, ENDED_RANGES, ORDERED_MAX, next_expiry, some_expire
 from annulet.core.settings import QueueSettings
 from annulet.core.sliced import SLICE_MESSAGES
+from annulet.residency import page_list as page_list_module
 from annulet.residency import pages as pages_module
 from annulet.residency.budget import drift_of
 from annulet.residency.row_facts import RowFacts
@@ -224,7 +225,7 @@ def test_very_many_rows_expire_in_slices_and_nothing_is_dispatched_meanwhile():
 def test_rows_of_which_the_ledger_keeps_nothing_go_together_and_count(
     levels: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages_module, "PAGE_ITEMS_MAX", 100)
+    monkeypatch.setattr(page_list_module, "PAGE_ITEMS_MAX", 100)
     effects = SlicingEffects()
     aging = Aging(effects=effects, **{"max_priority": 9} if levels else {})
     queue = aging.queue
@@ -244,7 +245,7 @@ def test_rows_of_which_the_ledger_keeps_nothing_go_together_and_count(
 
 def aging_in_pages(monkeypatch: pytest.MonkeyPatch, effects: SlicingEffects) -> Aging:
     """Return one with pages of 100, whose ledger keeps nothing."""
-    monkeypatch.setattr(pages_module, "PAGE_ITEMS_MAX", 100)
+    monkeypatch.setattr(page_list_module, "PAGE_ITEMS_MAX", 100)
     aging = Aging(effects=effects)
     aging.queue.ledger = LossLedger(0)
     return aging
@@ -290,7 +291,7 @@ def test_a_slice_ends_when_it_had_to_put_very_many_rows_in_order(monkeypatch: py
     """Rows of all pages are due at about the same time, and putting those of one in order fills a slice."""
     find_turns = RowFacts.find_turns
     monkeypatch.setattr(RowFacts, "find_turns", lambda *given: ORDERED_MAX * bool(find_turns(*given)))
-    monkeypatch.setattr(pages_module, "PAGE_ITEMS_MAX", 4)
+    monkeypatch.setattr(page_list_module, "PAGE_ITEMS_MAX", 4)
     effects = SlicingEffects()
     aging = Aging(effects=effects, message_ttl=-1)
     lives = [40 + (7 * number) % 160 for number in range(160)]
@@ -435,7 +436,7 @@ def test_rows_found_at_start_whose_time_has_passed_go_unread():
         aging.disk.store(aging.queue, message, sequence)
         columns = [sequence], [message.record], [10], [message.origin]
         times = [(NOW, 4, own)] if own else []
-        restore_rows(aging.order, *columns, redelivered=False, times=times)
+        restore_rows(aging.queue, aging.order, columns, redelivered=False, times=times)
     finish_restore(aging.queue, 0, 0, 0)
     assert (aging.order.paged_count(), aging.queue.tick(NOW + 100), aging.disk.reads) == (3, 2, [])
     assert [record.sequence for record in aging.queue.ledger.query()] == [1, 3]
@@ -462,11 +463,9 @@ def test_rows_found_at_start_expire_with_what_a_clock_that_was_set_back_left():
         sequence, message = aging.queue.next_sequence, make_message(b"1234567890", accepted_at=NOW + at)
         aging.disk.store(aging.queue, message, sequence)
         restore_rows(
+            aging.queue,
             aging.order,
-            [sequence],
-            [message.record],
-            [10],
-            [message.origin],
+            ([sequence], [message.record], [10], [message.origin]),
             redelivered=False,
             times=[(NOW + at, 4, 0)],
         )

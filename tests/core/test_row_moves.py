@@ -12,7 +12,7 @@ from annulet.core.events import QueueEvents
 from annulet.core.paging import QueueArea
 from annulet.core.queue import Queue
 from annulet.core.reasons import RemovalReason
-from annulet.core.row_moves import count_lost, enough_written, leave_memory, let_rows_go, take_written
+from annulet.core.row_moves import count_lost, leave_memory, let_rows_go, take_written
 from tests.core.helpers import NOW, make_message
 from tests.residency.doubles import Disk, appended, bodies_of, durable_queue, filled, stored_entries
 
@@ -134,10 +134,10 @@ def test_late_entries_are_enough_when_the_last_of_so_many_is_written() -> None:
     assert order.page_out(ALL, 1) == 1
     assert order.paged_count() == 1
     last = entries[-1].message.record
-    assert enough_written(order, 3, last + 1)
-    assert not enough_written(order, 3, last)
-    assert enough_written(order, 2, last)
-    assert not enough_written(order, 4, ALL), "one is at the front, one a row"
+    assert order.enough_written(3, last + 1)
+    assert not order.enough_written(3, last)
+    assert order.enough_written(2, last)
+    assert not order.enough_written(4, ALL), "one is at the front, one a row"
 
 
 def test_only_what_became_a_row_is_let_go_of() -> None:

@@ -113,7 +113,7 @@ def test_limits_are_counted_under_the_names_of_the_table() -> None:
     """Whatever the engines call them."""
     counted = {
         SETTINGS_OF_LIMITS.get(name, name)
-        for source in (ROOT / "src" / "annulet" / "wire").glob("amqp*/*.py")
+        for source in (ROOT / "src" / "annulet" / "wire").glob("amqp*/**/*.py")
         for name in re.findall(r'_count_hit\("(\w+)"\)', source.read_text())
     }
     named = set(re.findall(r'annulet_limit_hits_total\{limit="(\w+)"\}', PAGE))

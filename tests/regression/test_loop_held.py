@@ -25,10 +25,14 @@ from annulet.broker.input_shares import INPUT_SECONDS_MAX
 from annulet.core.dropped_edges import SLICE_EDGES, SLICE_QUEUES
 from annulet.store.definition_groups import DefinitionGroup
 from annulet.testing.clock import VirtualClock
-from annulet.wire.amqp10.frames import FRAME_AMQP, encode_frame
-from annulet.wire.amqp10.performatives import Begin, encode_performative
+from annulet.wire.amqp10.frames import AMQP_HEADER, FRAME_AMQP, FRAME_SASL, SASL_HEADER, encode_frame
+from annulet.wire.amqp10.performatives import Attach, Begin, Open, encode_performative
+from annulet.wire.amqp10.sasl import SaslInit
+from annulet.wire.amqp10.terminus import Source, Target
+from annulet.wire.stomp.frames import Frame
+from annulet.wire.stomp.frames import encode_frame as encode_stomp_frame
+from tests.broker.amqp091.peer import PROTOCOL_HEADER, turns
 from tests.broker.amqp091.peer import Peer as Amqp091Peer
-from tests.broker.amqp091.peer import turns
 from tests.broker.amqp10.peer import Peer as Amqp10Peer
 from tests.broker.amqp10.peer import message, queue_of
 from tests.broker.conftest import disk_broker, leave
@@ -40,6 +44,7 @@ __all__ = ["disk_broker"]
 BEGIN = Begin(None, 0, 100, 100)
 CONNECTIONS = 8
 PIPELINED = 300
+WAITED = 100
 BINDINGS = 4000
 EXCLUSIVE = 1000
 STEP = 16
@@ -196,16 +201,74 @@ async def test_hellos_of_tls_that_come_in_one_turn_are_answered_in_several(tmp_p
                 client.close()
 
 
-async def test_pipelined_durable_declarations_share_their_commits(disk_broker: Broker) -> None:
-    """A8: "durable declares, one fsync each (8 connections × 1,500 pipelined: 10.5 s)"."""
+def noted_commits(broker: Broker) -> list[str]:
+    """Note the thread of each commit of definitions from now on, alone or in a group."""
     threads: list[str] = []
-    run = disk_broker.catalogue.groups._run
+    catalogue = broker.catalogue
+    run, commit = catalogue.groups._run, catalogue._commit
 
-    def noting(group: DefinitionGroup) -> None:
+    def noting_group(group: DefinitionGroup) -> None:
         threads.append(threading.current_thread().name)
         run(group)
 
-    disk_broker.catalogue.groups._run = noting
+    def noting(*, changed: bool) -> None:
+        threads.append(threading.current_thread().name)
+        commit(changed=changed)
+
+    catalogue.groups._run = noting_group
+    catalogue._commit = noting  # type: ignore[method-assign]
+    return threads
+
+
+def behind_the_login_of_amqp_091(broker: Broker) -> None:
+    """Send all in one read."""
+    peer = Amqp091Peer(broker)
+    opening = [
+        (0, commands.Connection.StartOk({}, "PLAIN", "\0guest\0guest", "en_US")),
+        (0, commands.Connection.TuneOk(100, 131_072, 0)),
+        (0, commands.Connection.Open("/")),
+        (1, commands.Channel.Open()),
+        *((1, commands.Queue.Declare(queue=f"q{number}", durable=True)) for number in range(WAITED)),
+    ]
+    peer.receive(PROTOCOL_HEADER + b"".join(frame.marshal(method, channel) for channel, method in opening))
+
+
+def behind_the_login_of_amqp_10(broker: Broker) -> None:
+    """As above."""
+    login = encode_frame(FRAME_SASL, 0, encode_performative(SaslInit("PLAIN", b"\0guest\0guest")))
+    links = [
+        Attach(f"l{number}", number, True, source=Source(f"q{number}", capabilities=["queue"]), target=Target("c"))
+        for number in range(WAITED)
+    ]
+    frames = [encode_frame(FRAME_AMQP, 0, encode_performative(each)) for each in (Open("client"), BEGIN, *links)]
+    Amqp10Peer(broker).receive(SASL_HEADER + login + AMQP_HEADER + b"".join(frames))
+
+
+def behind_the_login_of_stomp(broker: Broker) -> None:
+    """As above."""
+    login = {"host": "/", "login": "guest", "passcode": "guest", "accept-version": "1.2"}
+    frames = [Frame("CONNECT", login)]
+    frames += [Frame("SUBSCRIBE", {"id": f"{each}", "destination": f"/queue/q{each}"}) for each in range(WAITED)]
+    StompPeer(broker).connection.data_received(b"".join(encode_stomp_frame(each) for each in frames))
+
+
+@pytest.mark.parametrize("send", [behind_the_login_of_amqp_091, behind_the_login_of_amqp_10, behind_the_login_of_stomp])
+async def test_declarations_that_waited_for_the_login_share_their_commits(
+    disk_broker: Broker, send: Callable[[Broker], None]
+) -> None:
+    """A8, a brother: what came in one read with the login was committed by the loop, with one fsync each."""
+    threads = noted_commits(disk_broker)
+    send(disk_broker)
+    while len(disk_broker.hosts["/"].queues) < WAITED or disk_broker.definitions.pending:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    assert "MainThread" not in threads
+    assert 0 < len(threads) < WAITED / 10
+    assert len(disk_broker.catalogue.queues("/")) == WAITED
+
+
+async def test_pipelined_durable_declarations_share_their_commits(disk_broker: Broker) -> None:
+    """A8: "durable declares, one fsync each (8 connections × 1,500 pipelined: 10.5 s)"."""
+    threads = noted_commits(disk_broker)
     peers = [await Amqp091Peer(disk_broker).open(1) for _ in range(CONNECTIONS)]
     for number, peer in enumerate(peers):
         methods = [commands.Queue.Declare(queue=f"{number}-{each}", durable=True) for each in range(PIPELINED)]

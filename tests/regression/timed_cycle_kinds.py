@@ -90,7 +90,8 @@ def amqp091_queues_and_messages_that_expire(places: Places, count: int) -> None:
         for number in range(count):
             arguments = {"x-message-ttl": 1, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": f"e{number}"}
             client.call(1, "queue.declare", {"queue": "ageing", "durable": bool(number % 2), "arguments": arguments})
-            client.call(1, "queue.declare", {"queue": f"e{number}", "arguments": {"x-expires": 100}})
+            expiring = {"queue": f"e{number}", "durable": bool(number % 2), "arguments": {"x-expires": 100}}
+            client.call(1, "queue.declare", expiring)
             for _ in range(3):
                 client.publish(1, "ageing", b"x")
             time.sleep(0.002)

@@ -88,7 +88,7 @@ def test_full_pages_make_room() -> None:
     assert chosen.rows.rows == 2 * PAGE_ITEMS_MAX + 9
     assert max(page.items for page in chosen.rows._pages) <= PAGE_ITEMS_MAX
     assert len(chosen.rows._pages) <= 7
-    assert sum(len(page._lengths) for page in chosen.rows._pages) <= 7, "no gap is left"
+    assert sum(len(page.runs.lengths) for page in chosen.rows._pages) <= 7, "no gap is left"
     assert chosen.sequences() == sequences_of(chosen.entries)
 
 

@@ -140,7 +140,7 @@ def test_pages_share_the_texts_of_a_bounded_number_of_names() -> None:
         pages.add(
             entries_in(pages._queue, disk, PAGE_ITEMS_MAX, lambda number: f"group {number}"), bytearray(PAGE_ITEMS_MAX)
         )
-        assert len(pages._hot._texts) < TEXTS_MAX + CODES_MAX
+        assert len(pages._pages.hot._texts) < TEXTS_MAX + CODES_MAX
 
 
 def test_what_has_left_a_page_is_not_passed() -> None:

@@ -68,7 +68,7 @@ def test_what_goes_in_comes_out(steps, portion):
     rows = [entry for entry, keep in zip(entries, kept, strict=True) if not keep]
     assert (page.items, page.rows, page.bytes) == (len(entries), len(rows), 3 * len(rows))
     assert page.redelivered_upto == max([entry.sequence for entry in rows if entry.redelivered], default=0)
-    ranges = page.redelivered_ranges()
+    ranges = page.runs.redelivered_ranges()
     marked = [entry.sequence for entry in rows if entry.redelivered]
     assert [sequence for first, last in ranges for sequence in range(first, last + 1)] == marked
     assert all(before[1] + 1 < after[0] for before, after in pairwise(ranges))
@@ -84,16 +84,16 @@ def test_what_goes_in_comes_out(steps, portion):
 
 def test_a_queue_that_has_the_log_to_itself_is_one_run():
     page = Page.of([entry_of(n, n + 1000) for n in range(1, PAGE_ITEMS_MAX + 1)], bytearray(PAGE_ITEMS_MAX))
-    assert len(page._lengths) == 1
+    assert len(page.runs.lengths) == 1
 
 
 def test_counts_take_nothing_before_the_first_and_nothing_a_row_where_neighbours_have_the_same():
     entries = [entry_of(n, n, redelivered=n > 4, count=n > 4) for n in range(1, 9)]
     page = Page.of(entries[:4], bytearray(4))
-    assert page._marks.itemsize == 2
+    assert page.runs.marks.itemsize == 2
     assert page.extend(entries[4:], bytearray(4))
-    assert page._marks.itemsize == 4
-    assert list(page._lengths) == [4, 4]
+    assert page.runs.marks.itemsize == 4
+    assert list(page.runs.lengths) == [4, 4]
     assert page.peek(8).counts == [0] * 4 + [1] * 4
     assert page.peek(8).counted
     assert not page.peek(4).counted
@@ -112,7 +112,7 @@ def test_rows_found_at_start_have_their_counts():
     page.add_rows(range(4, 7), range(14, 17), 9, [*ORIGINS[:2], ORIGINS[1]], redelivered=False, counts=bytes([0, 0, 3]))
     assert page.peek(6).counts == [2, 2, 2, 0, 0, 3]
     assert page.peek(6).redelivered == [True] * 3 + [False] * 3
-    assert list(page._lengths) == [3, 1, 1, 1]
+    assert list(page.runs.lengths) == [3, 1, 1, 1]
     assert page.peek(6).origins == [*[ORIGINS[0]] * 4, *[ORIGINS[1]] * 2]
 
 
@@ -120,58 +120,58 @@ def test_the_stretches_of_rows_that_came_back_are_those_that_are_left():
     marks = [False, True, True, False, True, True, True, True]
     entries = [entry_of(n, n, redelivered=mark) for n, mark in enumerate(marks, 1)]
     page = Page.of(entries, bytearray([0, 0, 0, 0, 0, 1, 0, 0]))
-    assert page.redelivered_ranges() == [(2, 3), (5, 5), (7, 8)], "without the entry that stayed one"
+    assert page.runs.redelivered_ranges() == [(2, 3), (5, 5), (7, 8)], "without the entry that stayed one"
     page.take(2)
     page.remove(7)
-    assert page.redelivered_ranges() == [(3, 3), (5, 5), (8, 8)]
+    assert page.runs.redelivered_ranges() == [(3, 3), (5, 5), (8, 8)]
     page.take(page.items)
-    assert page.redelivered_ranges() == []
+    assert page.runs.redelivered_ranges() == []
 
 
 def test_a_page_of_which_all_came_back_is_one_stretch_wherever_its_records_are():
     entries = [entry_of(n, 2 * n, redelivered=True) for n in range(1, 101)]
     page = Page.of(entries, bytearray(100))
-    assert len(page._lengths) == 100
+    assert len(page.runs.lengths) == 100
     page.take(3)
-    assert page.redelivered_ranges() == [(4, 100)]
+    assert page.runs.redelivered_ranges() == [(4, 100)]
     page.remove(50)
-    assert page.redelivered_ranges() == [(4, 49), (51, 100)]
+    assert page.runs.redelivered_ranges() == [(4, 49), (51, 100)]
 
 
 def test_the_stretches_of_rows_with_counts_are_those_that_are_left():
     counts = [0, 1, 1, 2, 0, 0, 1, 1]
     page = Page.of([entry_of(n, n, count=count) for n, count in enumerate(counts, 1)], bytearray([0] * 7 + [1]))
-    assert page.counted_ranges() == [(2, 3), (4, 4), (7, 7)]
+    assert page.runs.counted_ranges() == [(2, 3), (4, 4), (7, 7)]
     page.take(2)
     page.remove(4)
-    assert page.counted_ranges() == [(3, 3), (7, 7)]
-    assert Page.of([entry_of(1, 1)], bytearray(1)).counted_ranges() == []
+    assert page.runs.counted_ranges() == [(3, 3), (7, 7)]
+    assert Page.of([entry_of(1, 1)], bytearray(1)).runs.counted_ranges() == []
 
 
 def test_the_records_from_a_row_on_leave_out_what_was_kept_or_taken():
     page = Page.of([entry_of(n, n + 1000) for n in range(1, 9)], bytearray([0, 0, 0, 1, 0, 1, 0, 0]))
     page.take(2)
-    assert page.records_from(0, 3) == ([1003, 1005, 1007], 8)
-    assert page.records_from(4, 1) == (range(1005, 1006), 6)
-    assert page.records_from(6, 100) == ([1007, 1008], 9)
-    assert page.records_from(9, 100) == ([], 9)
-    assert page.records_from(0, 0) == ([], 0)
+    assert page.runs.records_from(0, 3) == ([1003, 1005, 1007], 8)
+    assert page.runs.records_from(4, 1) == (range(1005, 1006), 6)
+    assert page.runs.records_from(6, 100) == ([1007, 1008], 9)
+    assert page.runs.records_from(9, 100) == ([], 9)
+    assert page.runs.records_from(0, 0) == ([], 0)
 
 
 def test_the_ranges_of_records_are_those_of_the_rows_that_are_left():
     entries = [entry_of(n, n + (1000 if n < 7 else 2000)) for n in range(1, 10)]
     page = Page.of(entries, bytearray([0, 0, 0, 1, 0, 0, 0, 0, 0]))
-    assert page.record_ranges() == [(1001, 1003), (1005, 1006), (2007, 2009)]
+    assert page.runs.record_ranges() == [(1001, 1003), (1005, 1006), (2007, 2009)]
     page.take(2)
     page.remove(8)
-    assert page.record_ranges() == [(1003, 1003), (1005, 1006), (2007, 2007), (2009, 2009)]
+    assert page.runs.record_ranges() == [(1003, 1003), (1005, 1006), (2007, 2007), (2009, 2009)]
     page.take(page.items)
-    assert page.record_ranges() == []
+    assert page.runs.record_ranges() == []
 
 
 def test_a_range_of_records_goes_on_behind_a_row_with_another_mark():
     page = Page.of([entry_of(n, n, count=n == 2) for n in range(1, 4)], bytearray(3))
-    assert (len(page._lengths), page.record_ranges()) == (3, [(1, 3)])
+    assert (len(page.runs.lengths), page.runs.record_ranges()) == (3, [(1, 3)])
 
 
 def test_origins_beyond_the_bound_keep_publisher_and_connection():
@@ -266,10 +266,10 @@ def test_rows_that_grow_by_one_are_one_run():
     page = Page.for_rows([1], [1], 0, 1)
     for start in range(1, 100, 3):
         page.add_rows(range(start, start + 3), range(start, start + 3), 9, [ORIGINS[0]] * 3, redelivered=False)
-    assert len(page._lengths) == 1
+    assert len(page.runs.lengths) == 1
     page.add_rows(range(100, 103), range(100, 103), 9, [ORIGINS[1]] * 3, redelivered=False)
     page.add_rows([103, 104, 106], [103, 104, 106], 9, [ORIGINS[1]] * 3, redelivered=False)
-    assert list(page._lengths) == [99, 5, 1]
+    assert list(page.runs.lengths) == [99, 5, 1]
 
 
 def test_a_page_of_rows_that_is_full_or_far_away_takes_none():
@@ -288,7 +288,7 @@ def test_entries_follow_rows_in_a_page():
     page = Page.for_rows([1], [1], 0, 1)
     page.add_rows([1, 2, 3], [1, 2, 3], 9, [ORIGINS[0]] * 3, redelivered=False)
     assert page.extend([entry_of(4, 4), entry_of(5, 0)], bytearray([0, 1]))
-    assert len(page._lengths) == 2
+    assert len(page.runs.lengths) == 2
     assert [item[0] for item in drain(page, 2)] == [1, 2, 3, 4, 5]
 
 

@@ -19,7 +19,7 @@ def test_places_and_sequences(batches: list[list[int]]) -> None:
         columns._add_places(added)
         known += added
     copied = RowColumns(("any",))
-    copied._take_places(columns)
+    copied.take_places(columns)
     columns._add_places([last + 1])
     for place, sequence in enumerate(known):
         assert copied.sequence_at(place) == sequence

@@ -138,10 +138,11 @@ def test_a_copy_is_one_of_its_own() -> None:
 
 
 class AskedPage:
-    """A page that has every row it is asked for, and remembers from where on that was."""
+    """A page that has every row it is asked for, and remembers from where on that was; it is its own runs."""
 
     def __init__(self) -> None:
         self.asked: list[int] = []
+        self.runs = self
 
     def next_row(self, sequence: int) -> int:
         return sequence

@@ -155,7 +155,7 @@ def reading_a_run() -> tuple[RowReading, Disk, PagingFigures, Page]:
     for entry in entries:
         entry.message.origin = entries[0].message.origin
     page = Page.of(entries, bytearray(COUNT))
-    assert len(page._lengths) == 1
+    assert len(page.runs.lengths) == 1
     return RowReading(queue, disk, figures), disk, figures, page
 
 

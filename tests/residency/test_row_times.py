@@ -9,6 +9,7 @@ import pytest
 from annulet.core.expiry_times import NEVER
 from annulet.core.settings import QueueSettings
 from annulet.residency import page as page_module
+from annulet.residency import page_list as page_list_module
 from annulet.residency import pages as pages_module
 from annulet.residency import row_times
 from annulet.residency.pages import LOAD_MESSAGES, StoredQueueArea
@@ -66,7 +67,7 @@ def test_rows_with_times_of_their_own_go_from_anywhere_by_time_and_sequence():
 
 
 def test_the_order_is_that_of_all_pages_whatever_page_a_row_stands_in(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(pages_module, "PAGE_ITEMS_MAX", 8)
+    monkeypatch.setattr(page_list_module, "PAGE_ITEMS_MAX", 8)
     chance = random.Random(20)
     ends = [chance.choice([0, chance.randrange(100, 130)]) for _ in range(100)]
     pages, _disk, _entries = timed([50] * 100, [0] * 100, ends, max_ttl=-1)
@@ -157,7 +158,7 @@ def test_pages_that_were_consumed_leave_nothing_behind():
         pages.add([entry], bytearray(1))
         pages.load(insist=False)
     assert (len(pages._pages), pages.first_expiry(1 << 50)) == (0, NEVER)
-    assert len(pages._times._heap) <= COMPACTION_MINIMUM + 2
+    assert len(pages._pages.times._heap) <= COMPACTION_MINIMUM + 2
 
 
 def test_a_page_that_had_no_rows_left_expires_what_it_gets_later():
@@ -165,8 +166,8 @@ def test_a_page_that_had_no_rows_left_expires_what_it_gets_later():
     pages, disk, _entries = timed([10, 10], [0, 0], [500, 500], max_ttl=-1)
     short, stays = stored_entries(pages._queue, disk, 2)
     short.message.expires_at = 100
-    pages._pages.extend(made := pages._made_of([short, stays], bytearray([0, 1])))
-    pages._times.note(made[0], pages._pages)
+    pages._pages.pages.extend(made := pages._pages._made_of([short, stays], bytearray([0, 1])))
+    pages._pages.times.note(made[0], pages._pages.pages)
     pages.take_out([short])
     assert pages.first_expiry(200) == (500, 1)
     (late,) = stored_entries(pages._queue, disk, 1)
@@ -177,16 +178,16 @@ def test_a_page_that_had_no_rows_left_expires_what_it_gets_later():
 
 
 def test_pages_that_were_consumed_are_let_go_of_though_their_time_has_not_come(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(pages_module, "PAGE_ITEMS_MAX", 4)
+    monkeypatch.setattr(page_list_module, "PAGE_ITEMS_MAX", 4)
     pages, _disk, _entries = timed([10] * 400, [0] * 400, [10_000 - number for number in range(400)], max_ttl=-1)
     while pages.items:
         pages.load(insist=False)
-        assert len(pages._times._heap) <= 2 * len(pages._pages)
+        assert len(pages._pages.times._heap) <= 2 * len(pages._pages)
 
 
 @pytest.mark.skipif(not str(page_module.__file__).endswith(".py"), reason="compiled code reports no calls to count")
 def test_what_a_row_costs_that_expires_hardly_depends_on_how_many_there_are(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(pages_module, "PAGE_ITEMS_MAX", 50)
+    monkeypatch.setattr(page_list_module, "PAGE_ITEMS_MAX", 50)
     chance = random.Random(20)
     costs = []
     for count in (200, 1600):
@@ -201,7 +202,7 @@ def test_what_a_row_costs_that_expires_hardly_depends_on_how_many_there_are(monk
 
 
 def test_pages_that_have_ended_go_together_while_enough_others_have(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(pages_module, "PAGE_ITEMS_MAX", 10)
+    monkeypatch.setattr(page_list_module, "PAGE_ITEMS_MAX", 10)
     pages, disk, entries = timed([50] * 50, [0] * 50, [100] * 30 + [200] * 20, max_ttl=-1)
     assert (pages.take_ended(99, 0), pages.take_ended(100, 21)) == (None, None)
     taken = pages.take_ended(100, 20)
@@ -216,7 +217,7 @@ def test_pages_that_have_ended_go_together_while_enough_others_have(monkeypatch:
 
 
 def test_pages_that_are_gone_do_not_count_as_others_that_have_ended(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(pages_module, "PAGE_ITEMS_MAX", 10)
+    monkeypatch.setattr(page_list_module, "PAGE_ITEMS_MAX", 10)
     pages, _, entries = timed([50] * 40, [0] * 40, [100] * 40, max_ttl=-1)
     pages.snapshot([])
     pages.take_out([entries[15], entries[25]])  # of copies: those who walk have the pages themselves
@@ -225,7 +226,7 @@ def test_pages_that_are_gone_do_not_count_as_others_that_have_ended(monkeypatch:
 
 
 def test_of_thousands_of_pages_those_only_are_looked_at_that_are_due(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(pages_module, "PAGE_ITEMS_MAX", 1)
+    monkeypatch.setattr(page_list_module, "PAGE_ITEMS_MAX", 1)
     looked_at = []
 
     def ended(page, settings, now):
@@ -242,7 +243,7 @@ def test_of_thousands_of_pages_those_only_are_looked_at_that_are_due(monkeypatch
 
 
 def test_a_page_goes_together_with_its_like_only_if_nothing_is_to_be_known_of_each(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(pages_module, "PAGE_ITEMS_MAX", 10)
+    monkeypatch.setattr(page_list_module, "PAGE_ITEMS_MAX", 10)
     kept, later, endless, back = ([place == number for place in range(50)] for number in (3, 13, 23, 33))
     queue, disk = durable_queue(max_ttl=-1), Disk()
     pages, entries = pages_of(queue, disk), stored_entries(queue, disk, 50)

@@ -31,7 +31,6 @@ from annulet.core.paged_levels import PagedLevels, paged_order_of
 from annulet.core.paged_order import KEEP_MESSAGES, TargetList
 from annulet.core.paged_sorted import PagedSorted
 from annulet.core.paging import pageable
-from annulet.core.row_moves import enough_written
 from annulet.residency.account_audit import AccountAudit
 from annulet.residency.bodies import GROWTH_LEAST, StoredBodies
 from annulet.residency.body_store import BodyStore
@@ -325,7 +324,7 @@ class Pager:
         return (
             isinstance(order, TargetList)
             and order.paged_bytes() > DEEP_SHARES * self.budget.share
-            and enough_written(order, DEEP_LATE, durable)
+            and order.enough_written(DEEP_LATE, durable)
         )
 
     def _page_out(self, queue: Queue, durable: int) -> int:

@@ -167,7 +167,7 @@ class RowRestorer:
                 _add_to_levels(queue, order, columns, rows.priorities[first:behind], redelivered=redelivered)
             else:
                 times, counts = columns[4:]
-                restore_rows(order, *columns[:4], redelivered=redelivered, times=times, counts=counts)
+                restore_rows(queue, order, columns[:4], redelivered=redelivered, times=times, counts=counts)
                 queue.order.recount()
 
     def _read(self, rows: RecoveredRows, start: int, end: int) -> int:
@@ -203,14 +203,14 @@ def _add_to_levels(
         target = order.level_for_rows(level)
         if set(known.values()) == {level}:
             times, counts = columns[4:]
-            restore_rows(target, *columns[:4], redelivered=redelivered, times=times, counts=counts)
+            restore_rows(queue, target, columns[:4], redelivered=redelivered, times=times, counts=counts)
         else:
             wanted = [known[given] == level for given in priorities]
             sequences, records, sizes = [list(compress(column, wanted)) for column in columns[:3]]
             origins = list(compress(columns[3], wanted))
             chosen = (sequences, records, sizes, origins)
             times, counts = list(compress(columns[4], wanted)), list(compress(columns[5], wanted))
-            restore_rows(target, *chosen, redelivered=redelivered, times=times, counts=counts)
+            restore_rows(queue, target, chosen, redelivered=redelivered, times=times, counts=counts)
     order.recount()
 
 

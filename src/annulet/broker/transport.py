@@ -278,6 +278,16 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self.broker.unfinished.note(self, held)
         self.mark_dirty()
 
+    def begin_waiting(self) -> int:
+        """Begin to serve what waited for a login, as input is served. Returns what :meth:`end_waiting` takes."""
+        self.now = self.broker.clock()
+        return self._definitions.begin()
+
+    def end_waiting(self, begun: int) -> None:
+        """End that: what it declared is made durable in a thread, not by a wait of the loop for each."""
+        self._definitions.end(begun, self)
+        self.mark_dirty()
+
     def unfinished_bytes(self) -> int:
         """Return bytes held of what the client has begun and not finished: messages on their way, transactions."""
         return self.engine.unfinished_bytes + self.transacted_bytes

@@ -101,7 +101,7 @@ class DeepLanes(Lanes):
         """Return the pending entries by place. All of the stock's are objects then."""
         stocked: list[QueueEntry] = [] if self.stock is None else self.stock.entries()
         self.recount()
-        return sorted([*stocked, *self._entries_in_lanes()])
+        return sorted([*stocked, *self.entries_in_lanes()])
 
     def snapshot(self) -> list[QueueEntry]:
         """Return the entries in no particular order, removed ones perhaps among them; all are objects then."""

@@ -38,8 +38,7 @@ def check_parts(queue: Queue) -> None:
     if isinstance(stock, LevelledOrder):
         assert stock.count == sum(level.count for level in stock.levels), "levels count what they hold"
     if isinstance(order, DeepLanes):
-        entries = [entry for lane in order._lanes.values() for entry in lane.order.in_memory()]
-        in_lanes = sum(entry.state == PENDING for entry in entries)
+        in_lanes = len(order.entries_in_lanes())
         assert order.count == in_lanes + (0 if stock is None else stock.count), "lanes count what is behind them too"
 
 

@@ -105,9 +105,10 @@ class Lanes(Order):
 
     def entries(self) -> list[QueueEntry]:
         """Return the pending entries by rank and place."""
-        return sorted(self._entries_in_lanes())
+        return sorted(self.entries_in_lanes())
 
-    def _entries_in_lanes(self) -> list[QueueEntry]:
+    def entries_in_lanes(self) -> list[QueueEntry]:
+        """Return the pending entries that stand in lanes, lane by lane."""
         merged: list[QueueEntry] = []
         for lane in self._lanes.values():
             merged.extend(lane.order.entries())
@@ -265,7 +266,7 @@ class Lanes(Order):
 
     def forget(self, bits: int) -> None:
         """Forget the answers of retired match classes. O(n) of entries with a lane."""
-        entries = sorted(self._entries_in_lanes())
+        entries = sorted(self.entries_in_lanes())
         keys = [] if self.fairness is None else self.fairness.in_turn()
         for key in keys:
             key.pending += 1  # nothing leaves: the keys keep their turns

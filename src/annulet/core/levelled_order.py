@@ -25,6 +25,12 @@ class LevelledOrder(Order):
         self.levels = [FifoOrder() for _ in range(count)]  # the least important first
         self._upto = 0  # no level from here on has pending entries
 
+    def take_over(self, order: LevelledOrder) -> None:
+        """Have the levels of another order instead of its own. That one is not used any more."""
+        self.levels = order.levels
+        self.count = order.count
+        self._upto = order._upto
+
     def append(self, entry: QueueEntry) -> None:
         """Add an arrival; its place is above all others of its level."""
         self._level_gaining(entry).append(entry)

@@ -203,6 +203,17 @@ class FifoOrder(Order):
         self._returned = Returned()  # returned entries
         self._removed = 0  # entries still in either structure whose state is REMOVED
 
+    def take_over(self, order: FifoOrder) -> None:
+        """Have the entries of another order instead of its own. That one is not used any more."""
+        self.count = order.count
+        self._tail = order._tail
+        self._returned, self._removed = order._returned, order._removed
+
+    @property
+    def watermark(self) -> int:
+        """How many entries stand at the front, removed ones among them; in a deep queue the rest is behind them."""
+        return len(self._tail)
+
     def append(self, entry: QueueEntry) -> None:
         """Add an arrival; its place is above all others."""
         self._tail.append(entry)
@@ -424,6 +435,19 @@ class RankedOrder(Order):
             self._heap = [held for held in self._heap if held.state == PENDING]
             heapify(self._heap)
             self._removed = 0
+
+    def take_far(self, most: int) -> list[QueueEntry]:
+        """Take up to ``most`` entries off the end of the heap's list, far ones as a rule: the rest is a heap, too.
+
+        Removed ones among them are not returned. Put the others back with :meth:`reinsert`.
+        """
+        start = max(0, len(self._heap) - most)
+        taken = self._heap[start:]
+        del self._heap[start:]
+        there = [entry for entry in reversed(taken) if entry.state != REMOVED]
+        self._removed -= len(taken) - len(there)
+        self.count -= len(there)
+        return there
 
     def clear(self) -> None:
         """Forget all entries."""

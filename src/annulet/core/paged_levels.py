@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from annulet.core.entry import PENDING, level_of
 from annulet.core.expiry_times import NEVER
-from annulet.core.folding import FOLD_BYTES_LEAST, FOLD_MESSAGES_LEAST, fold_front, length_kept
+from annulet.core.folding import FOLD_BYTES_LEAST, FOLD_MESSAGES_LEAST
 from annulet.core.joined_pages import JoinedPages
 from annulet.core.levelled_order import LevelledOrder
 from annulet.core.order import FifoOrder, RankedOrder
@@ -34,9 +34,7 @@ class PagedLevels(LevelledOrder):
         self.keep_bytes = KEEP_BYTES
         self.fold_least = FOLD_MESSAGES_LEAST
         self.fold_bytes = FOLD_BYTES_LEAST
-        self.levels = order.levels
-        self.count = order.count
-        self._upto = order._upto
+        self.take_over(order)
         self._queue = queue
         self.pages = pages
         self.newest = 0  # no arrival had a higher sequence
@@ -76,8 +74,8 @@ class PagedLevels(LevelledOrder):
             moved += level.page_out(durable_record, limit - moved)
             kept_when_first = level.watermark >= messages + self.fold_least
             if moved < limit and (kept_when_first or level.lowered):
-                moved += fold_front(level, durable_record, limit - moved)
-                level.lowered = level.watermark > length_kept(level)  # it may be pinned, or is not written yet
+                moved += level.fold_front(durable_record, limit - moved)
+                level.lowered = level.watermark > level.length_kept()  # it may be pinned, or is not written yet
         return moved
 
     def fold(self, durable_record: int, limit: int) -> int:

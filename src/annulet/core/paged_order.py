@@ -18,10 +18,10 @@ from annulet.core.expiry import index_all
 from annulet.core.folding import (
     FOLD_BYTES_LEAST,
     FOLD_MESSAGES_LEAST,
-    fold_back,
-    fold_front,
+    kept_of_both,
     length_kept,
-    worth_folding,
+    sort_out,
+    take_end,
 )
 from annulet.core.gathering import take_from
 from annulet.core.order import COMPACTION_MINIMUM, FifoOrder, entry_with
@@ -69,10 +69,8 @@ class TargetList(FifoOrder):
         self.fold_bytes = FOLD_BYTES_LEAST
         self.lowered = False  # less is kept since the front was cut last, or folded
         self.leading_bytes, self.look_entries = LEADING_BYTES, LOOK_ENTRIES
-        self.count = order.count
+        self.take_over(order)  # its entries are the front: the base serves from it
         self._queue = queue
-        self._tail = order._tail  # the front: the base serves from it
-        self._returned, self._removed = order._returned, order._removed
         self._pending_cache: deque[QueueEntry] = deque()
         self._split = False  # there is something behind the front
         self.rank: Rank | None = None  # of all entries: the level of a queue with priorities
@@ -235,6 +233,14 @@ class TargetList(FifoOrder):
             return self._pending_cache[-1].sequence
         return self.pages.last_sequence() if self.pages.items else super().last_sequence()
 
+    def comes_to_rows(self, sequence: int) -> bool:
+        """Return whether the messages from ``sequence`` on begin among the rows, and not at the front or behind
+        them."""
+        front, pages = self._tail, self.pages
+        if front and sequence <= front[-1].sequence:
+            return False
+        return pages.items > 0 and sequence <= pages.last_sequence()
+
     def on_disk_from(self, sequence: int) -> bool:
         """Return whether a scan from ``sequence`` on reaches a row before the end."""
         return self.pages.rows > 0 and sequence <= self.pages.last_sequence()
@@ -345,11 +351,6 @@ class TargetList(FifoOrder):
     # ------------------------------------------------------------------ figures
 
     @property
-    def watermark(self) -> int:
-        """Number of entries at the front, including removed ones; later ones are on disk or pending."""
-        return len(self._tail)
-
-    @property
     def split(self) -> bool:
         """There is something behind the front."""
         return self._split
@@ -379,7 +380,7 @@ class TargetList(FifoOrder):
         hidden one. Entries that cannot be rows for another reason keep their places among the rows as objects.
         """
         if not self._split and not self._split_front():
-            return fold_back(self, durable_record, limit)
+            return self.fold_back(durable_record, limit)
         late = self._pending_cache
         before = len(late)
         entries, kept = take_written(late, durable_record, limit, self._queue.hidden_from)
@@ -387,8 +388,8 @@ class TargetList(FifoOrder):
         self._removed -= before - len(late) - moved
         if 0 not in kept and moved < limit:  # nothing gained, and they may yet be taken from here
             late.extendleft(reversed(entries))
-            moved = fold_front(self, durable_record, limit) if worth_folding(self) else 0
-            moved = moved or fold_back(self, durable_record, limit)
+            moved = self.fold_front(durable_record, limit) if self.worth_folding() else 0
+            moved = moved or self.fold_back(durable_record, limit)
         else:
             self.add_to_pages(entries, kept)
         self._split = bool(self.pages.items or late)  # all late ones may have been removed
@@ -398,8 +399,100 @@ class TargetList(FifoOrder):
         """Convert up to ``limit`` entries to rows, only returned ones and the front behind them. Returns how many."""
         if not self._split:
             self._split_front()
-        moved = fold_front(self, durable_record, limit) if worth_folding(self) else 0
-        return moved or fold_back(self, durable_record, limit)
+        moved = self.fold_front(durable_record, limit) if self.worth_folding() else 0
+        return moved or self.fold_back(durable_record, limit)
+
+    def worth_folding(self) -> bool:
+        """Return whether messages returned before a front followed by rows, and it is much longer than allowed.
+
+        Or whether it is longer only because of former pins, or because less may be kept now.
+        """
+        if not self.pages.items:
+            return False
+        pinned = pinned_upto(self._queue)
+        let_go = pinned < self.pinned
+        shorter = let_go or self.lowered
+        if not shorter and not self._returned.count:
+            return False
+        tail = self._tail
+        excess = len(tail) - self.length_kept()
+        if shorter:
+            if excess:
+                return True
+            self.pinned, self.lowered = pinned, False
+        if excess >= FOLD_MESSAGES_LEAST:
+            return True
+        return sum([tail[-1 - place].message.size for place in range(excess)]) >= self.fold_bytes
+
+    def length_kept(self) -> int:
+        """Return how many entries of the front stay in memory."""
+        pinned = pinned_upto(self._queue)
+        return length_kept(self._tail, self._returned, self.keep_messages, self.keep_bytes, pinned)
+
+    def fold_front(self, durable_record: int, limit: int) -> int:
+        """Turn up to ``limit`` entries at the end of the front into rows. Returns how many moved."""
+        tail, queue = self._tail, self._queue
+        before = len(tail)
+        most = min(limit + self._for_browsers(), before - self.length_kept())
+        entries, kept = take_end(tail, most, durable_record, pinned_upto(queue), queue.hidden_from)
+        self._removed -= before - len(tail) - len(entries)
+        if entries:
+            self.add_to_pages(entries, kept, before=True)
+        return len(entries)
+
+    def fold_back(self, durable_record: int, limit: int) -> int:
+        """Turn up to ``limit`` entries that came back into rows, none of those that are next. Returns how many moved.
+
+        They are taken from the far end of the returned ones, see :meth:`Returned.take_far`. They may be between rows,
+        but not before the front, which is converted first, or behind late messages. Of a queue with lanes none:
+        frontiers require that rows behind them are evaluated by no class or by all. Entries that cannot be rows for
+        another reason move along as objects.
+        """
+        returned, tail, late, queue = self._returned, self._tail, self._pending_cache, self._queue
+        if not returned.count or queue.lanes is not None or queue.returns:  # slices of a return may reference them
+            return 0
+        kept_back, above = kept_of_both(tail, returned, self.keep_messages, self.keep_bytes)
+        excess = returned.count - kept_back
+        if excess < self.fold_least:
+            size = sum([entry.message.size for entry in returned.entries() if entry.place > above])
+            if not excess or size < self.fold_bytes:
+                return 0
+        if tail:
+            moved = self.fold_front(durable_record, limit)
+            if moved:  # it is behind most of the returned ones
+                return moved
+            above = max(above, tail[-1].place)
+        below = late[0].place if late else BEHIND_ALL
+        far = returned.take_far(limit + self._for_browsers(), above)
+        going, stays = sort_out(far, above, below, durable_record, pinned_upto(queue))
+        self._removed -= len(far) - len(going) - len(stays)
+        moved, refused = self._among_rows(going)
+        for entry in [*stays, *refused]:
+            returned.push(entry)
+        return moved
+
+    def _among_rows(self, entries: list[QueueEntry]) -> tuple[int, list[QueueEntry]]:
+        """Put entries among the rows. Returns how many moved, and those that did not: all, when none becomes a row."""
+        entries.sort(key=sequence_of)
+        kept = bytearray([not may_be_row(entry) for entry in entries])
+        if 0 not in kept:
+            return 0, entries
+        refused = self.pages.add_among(entries, kept)
+        staying = set(refused)
+        rows = [entry for entry, keep in zip(entries, kept, strict=True) if not keep and entry not in staying]
+        self.hold_no_more(rows, bytearray(len(rows)))
+        return len(entries) - len(refused), refused
+
+    def _for_browsers(self) -> int:
+        """Return how many entries stay objects for browsers: all far ones may be such, and then nearer ones are
+        converted."""
+        copies = self._queue.copies
+        return 0 if copies is None else len(copies.pinned)
+
+    def enough_written(self, count: int, durable_record: int) -> bool:
+        """Return whether this many late entries, the first of them, are below this record; removed ones count."""
+        late = self._pending_cache
+        return len(late) >= count and late[count - 1].message.record < durable_record
 
     def restore_rows(
         self,
@@ -451,7 +544,7 @@ class TargetList(FifoOrder):
             return False
         if self.count <= self.keep_messages and self._queue.pending_bytes <= self.keep_bytes:
             return False
-        length = length_kept(self)
+        length = self.length_kept()
         if length == len(tail):
             return False
         self.pinned = pinned_upto(self._queue)

@@ -7,10 +7,9 @@ goes into the heap at its place, so publishers never wait for the disk.
 
 from __future__ import annotations
 
-from heapq import heappush
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.entry import PENDING, REMOVED, QueueEntry, sequence_of
+from annulet.core.entry import PENDING, QueueEntry, sequence_of
 from annulet.core.expiry import index_all
 from annulet.core.folding import FOLD_BYTES_LEAST, FOLD_MESSAGES_LEAST
 from annulet.core.key_runs import KeyRuns, Place
@@ -279,31 +278,27 @@ class PagedSorted(Order):
         limit = min(limit, MOVED_AT_ONCE)
         last = self._last_of_front()
         near = self._near
-        heap = near._heap
         hidden_from = self._queue.hidden_from
         pinned = pinned_upto(self._queue)
         going: list[QueueEntry] = []
         back: list[QueueEntry] = []
         stays: list[QueueEntry] = []
-        while heap and max(len(going), len(back), len(stays)) < limit:
-            entry = heap.pop()  # the rest is a heap without its last item too
-            if entry.state == REMOVED:
-                near._removed -= 1
-            elif not (may_be_row(entry) or _is_arriving(entry)):
-                stays.append(entry)
-            elif (
-                entry.sequence <= pinned
-                or entry.message.record >= durable_record
-                or entry.sequence >= hidden_from
-                or _is_arriving(entry)
-                or (last is not None and not last < entry)
-            ):
-                back.append(entry)
-            else:
-                going.append(entry)
+        while near.count and (left := limit - max(len(going), len(back), len(stays))) > 0:
+            for entry in near.take_far(left):
+                if not (may_be_row(entry) or _is_arriving(entry)):
+                    stays.append(entry)
+                elif (
+                    entry.sequence <= pinned
+                    or entry.message.record >= durable_record
+                    or entry.sequence >= hidden_from
+                    or _is_arriving(entry)
+                    or (last is not None and not last < entry)
+                ):
+                    back.append(entry)
+                else:
+                    going.append(entry)
         for entry in back:
-            heappush(heap, entry)
-        near.count -= len(going) + len(stays)
+            near.reinsert(entry)
         self._keep(stays)
         self._to_pages(going)
         return len(going) or len(stays)

@@ -83,7 +83,7 @@ class Reach:
         counters, order = queue.counters, queue.order
         at: tuple[int, ...] = (counters.messages_delivered, counters.messages_returned, order.paged_count())
         for standing in order.lists():  # into lanes and out of them they go without a delivery
-            at += (standing.count, len(standing._tail), standing._returned.count)
+            at += (standing.count, standing.watermark, standing.came_back())
         if at == self._noted_at:
             return False
         self._noted_at = at

@@ -54,23 +54,21 @@ def restore(
 
 
 def restore_rows(
+    queue: Queue,
     order: TargetList,
-    sequences: Sequence[int],
-    records: Sequence[int],
-    sizes: Sequence[int],
-    origins: Sequence[Origin],
+    columns: tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[Origin]],
     *,
     redelivered: bool,
     times: Sequence[tuple[int, int, int]] = (),
     counts: Sequence[int] = (),
 ) -> None:
-    """Put back messages that stay on disk, the next of the queue; see :meth:`QueueArea.add_rows`.
+    """Put messages that stay on disk back into an order of the queue, as its next; see :meth:`QueueArea.add_rows`.
 
-    Nothing but the order of the queue may know of its messages.
+    ``columns``: sequences, records, sizes and origins. Nothing but the order may know of the queue's messages.
     """
-    queue = order._queue
     if times and queue.expiry is None:
         queue.expiry = ExpiryIndex()
+    sequences, records, sizes, origins = columns
     size = order.restore_rows(sequences, records, sizes, origins, redelivered=redelivered, times=times, counts=counts)
     queue.pending_bytes += size
     queue.next_sequence = max(queue.next_sequence, sequences[-1] + 1)

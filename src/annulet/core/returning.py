@@ -142,10 +142,16 @@ class Returning(SlicedWork):
         works = [work for work in queue.returns if work.gathers]
         if 2 * (self.left + sum([work.left for work in works])) < len(queue.delivering):
             return
-        self._batch = EndedDeliveries(queue, [self._batch, *[work._batch for work in works]])
+        batches = [self._batch]
         for work in works:
             queue.returns.remove(work)
-            self._holders.update(work._holders)
+            batches.append(work.hand_on(self._holders))
+        self._batch = EndedDeliveries(queue, batches)
+
+    def hand_on(self, holders: dict[Session, None]) -> ReturnBatch:
+        """Have another return put back the rest of this one; its sessions are added to the ``holders`` of that."""
+        holders.update(self._holders)
+        return self._batch
 
     def _take(self, entries: list[QueueEntry], now: int) -> None:
         """Put these back, each judged alone."""

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections import deque
 
     from annulet.core.entry import QueueEntry
-    from annulet.core.paged_order import TargetList
     from annulet.core.paging import QueueArea
     from annulet.core.queue import Queue
 
@@ -45,12 +44,6 @@ def take_written(
         entries.append(entry)
     del kept[len(entries) :]
     return entries, kept
-
-
-def enough_written(target_list: TargetList, count: int, durable_record: int) -> bool:
-    """Say whether so many late entries, the first of them, stand below this record; removed ones count."""
-    late = target_list._pending_cache
-    return len(late) >= count and late[count - 1].message.record < durable_record
 
 
 def let_rows_go(queue: Queue, entries: list[QueueEntry], kept: bytearray) -> None:

@@ -108,7 +108,7 @@ class UnseenRows(BrowseOrder):
         order = queue.order
         assert isinstance(order, TargetList)
         self._seen.drop_below(sequence)
-        if _comes_to_rows(order, sequence):
+        if order.comes_to_rows(sequence):
             pages = order.pages
             walk = pages.snapshot([]).walk(sequence)
             self._walk = walk if walk.sequence else None
@@ -121,11 +121,3 @@ class UnseenRows(BrowseOrder):
         for entry in found:
             if entry.sequence < queue.hidden_from and entry.sequence not in self._seen and not fell_due(entry):
                 heappush(self._entries, entry)
-
-
-def _comes_to_rows(order: TargetList, sequence: int) -> bool:
-    """Return whether the messages from ``sequence`` on begin among the rows, and not at the front or behind them."""
-    front, pages = order._tail, order.pages
-    if front and sequence <= front[-1].sequence:
-        return False
-    return pages.items > 0 and sequence <= pages.last_sequence()

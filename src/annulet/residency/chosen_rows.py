@@ -1,4 +1,4 @@
-"""The rows of a sorted queue: messages are paged and returned anywhere among them.
+"""The rows of a sorted queue: what goes to disk and what comes back stands anywhere among them.
 
 By sequence, as all rows: so a view, a purge or an expiry finds them as those of any other queue. Which of them is next
 is the business of the queue's order (:mod:`annulet.core.paged_sorted`), which names them.
@@ -10,9 +10,8 @@ from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
 from annulet.core.entry import sequence_of
-from annulet.residency.insertion import insert_row, split
 from annulet.residency.load_ahead import last_sequence_of
-from annulet.residency.page import PAGE_ITEMS_MAX, Page
+from annulet.residency.page import Page
 from annulet.residency.pages import LOAD_BYTES, StoredQueueArea
 from annulet.residency.row_reading import note_load
 from annulet.residency.rows import Rows
@@ -24,57 +23,17 @@ if TYPE_CHECKING:
 class ChosenRows(StoredQueueArea):
     """Rows only, no entry is kept among them. Of each it is known when it was accepted."""
 
-    def renewed(self) -> ChosenRows:
-        """Return empty pages with the same reader."""
-        search = self._search.search
-        return ChosenRows(self._queue, self._reader, self._figures, self._room, self._on_asked, search)
-
-    def _expire(self, entries: list[QueueEntry], kept: bytearray) -> bool:
-        """Always true: inserted rows need the same facts as the others."""
-        del entries, kept
-        return True
+    all_timed = True  # what comes among others is to know the same of its rows as they do
 
     def insert(self, entries: list[QueueEntry]) -> None:
-        """Insert them into their pages, and append those behind all pages."""
-        last = self.last_sequence() if self._pages else 0
+        """Put them into the pages they belong to, and what is behind all pages behind them."""
+        last = self.last_sequence() if len(self._pages) else 0
         count = bisect_right(entries, last, key=sequence_of)
-        changed: Page | None = None  # not noted yet
-        for entry in entries[:count]:
-            before = bisect_right(self._pages, entry.sequence, key=_first_sequence_of) - 1
-            page = self._pages[self._insert(before, entry)]
-            if changed is not None and page is not changed:
-                self._times.note(changed, self._pages)
-            changed = page
-        if changed is not None:
-            self._times.note(changed, self._pages)
+        self._pages.insert(entries[:count])
+        self._tell_totals()
         behind = entries[count:]
         if behind:
             self.add(behind, bytearray(len(behind)))
-
-    def _insert(self, index: int, entry: QueueEntry) -> int:
-        """Put an entry into a page, or make room where the page does not take it; return where it is."""
-        if index >= 0:
-            page = self._own(index)
-            if insert_row(page, entry):
-                self._count(entry)
-                return index
-            full = page.items >= PAGE_ITEMS_MAX
-            right = split(page, 0 if full else entry.sequence)
-            if right is not None:
-                self._pages.insert(index + 1, right)
-                for part in (page, right):  # earlier insertions into the left one are not noted yet
-                    self._times.note(part, self._pages)
-                if full:
-                    return self._insert(index + (right.first_sequence < entry.sequence), entry)
-        self._pages.insert(index + 1, Page.of([entry], bytearray(1), timed=True))  # nothing of that page is behind it
-        self._count(entry)
-        return index + 1
-
-    def _count(self, entry: QueueEntry) -> None:
-        self.items += 1
-        self.rows += 1
-        self.bytes += entry.message.size
-        self._figures.paged_out += 1
 
     def take(self, sequences: list[int], *, insist: bool) -> list[QueueEntry] | None:
         """Read them together, whatever pages they are in: up to ``LOAD_BYTES`` of bodies, or ``most_bytes``."""
@@ -89,14 +48,17 @@ class ChosenRows(StoredQueueArea):
             return None
         size = 0
         for page, sequence in zip(pages, rows.sequences, strict=True):
-            size += self._remove(page, sequence)
+            assert page.facts is not None
+            of_row = page.facts.of(sequence)[1]
+            size += of_row + self._pages.remove_rows(page, [sequence], of_row)
+        self._tell_totals()
         entries, read = found
         self.lost, self.lost_bytes = len(rows) - len(entries), size - read
         note_load(self._queue, self._figures, len(entries), self.lost, read)
         return entries
 
     def _fitting(self, sequences: list[int], rows: Rows, pages: list[Page]) -> tuple[Rows, list[Page]]:
-        """Return those of ``rows`` for one load, the first by ``sequences``. Far messages may be large ones."""
+        """Return those of ``rows`` that one load takes, the first by ``sequences``. Far messages may be large ones."""
         sizes: dict[int, int] = {}
         for page, sequence in zip(pages, rows.sequences, strict=True):
             assert page.facts is not None
@@ -118,27 +80,13 @@ class ChosenRows(StoredQueueArea):
         chosen, pages = Rows(), []
         index = 0
         for sequence in sequences:
-            index = bisect_left(self._pages, sequence, index, key=last_sequence_of)
+            index = bisect_left(self._pages.pages, sequence, index, key=last_sequence_of)
             if index == len(self._pages):
                 break
             page = self._pages[index]
             if not page.has_row(sequence):
                 continue
-            page = self._own(index)
+            page = self._pages.own(index)
             pages.append(page)
             chosen.extend(page.rows_of([sequence]), 1)
         return chosen, pages
-
-    def _remove(self, page: Page, sequence: int) -> int:
-        """Remove a row that is alone in its page; return its bytes."""
-        assert page.facts is not None
-        size = page.facts.of(sequence)[1]
-        page.remove(sequence)
-        page.bytes -= size
-        self._count_out(1, 1, size)
-        self._drop_if_empty(page)
-        return size
-
-
-def _first_sequence_of(page: Page) -> int:
-    return page.first_sequence

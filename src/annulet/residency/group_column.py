@@ -111,7 +111,7 @@ class GroupColumn(RowColumns):
     def copy(self) -> GroupColumn:
         """Return one like it."""
         made = GroupColumn()
-        made._take_places(self)
+        made.take_places(self)
         made._characters = self._characters
         made._groups, made._column = self._groups[:], self._column[:]
         return made

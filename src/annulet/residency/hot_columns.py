@@ -145,7 +145,7 @@ class HotColumns(RowColumns):
     def copy(self) -> HotColumns:
         """Return one like it."""
         made = HotColumns(self.names)
-        made._take_places(self)
+        made.take_places(self)
         made.unknown = self.unknown
         made._columns = [column[:] for column in self._columns]
         made._kinds = [None if kinds is None else kinds.copy() for kinds in self._kinds]

@@ -85,7 +85,7 @@ class LoadAhead:
             return
         page = pages[index]
         before = max(self._upto, page.first_sequence)
-        records, upto = page.records_from(before, _items_ahead(page, items_of) * self._together)
+        records, upto = page.runs.records_from(before, _items_ahead(page, items_of) * self._together)
         self._upto = upto if records else page.last_sequence + 1
         if records:
             self._rows += len(records)

@@ -1,9 +1,9 @@
 """A page: some thousand rows of a queue in a few arrays.
 
-A row is the sequence of a message in its queue, its record in the log, its origin, whether it was returned, and its
-number of returned deliveries. Both numbers mostly grow by one from row to row, so a page holds runs: 12 bytes for each,
-and one run for a queue that had the log to itself. Entries with state that is not in the log stay among the rows as
-objects.
+A row is the sequence of a message in its queue, its record in the log, its origin, whether it came back once and how
+often deliveries of it did. Both
+numbers mostly grow by one from row to row, so a page holds runs: 12 bytes for each, and one run for a queue that had
+the log to itself. Entries of which the log does not know everything stay among the rows as the objects they are.
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ from annulet.residency.runs import (
     ORIGIN_MASK,
     Runs,
     column_for,
-    column_of,
     records_of,
-    starts_of_runs,
 )
 
 if TYPE_CHECKING:
@@ -39,16 +37,19 @@ PAGE_ITEMS_MAX: Final = 4096
 """Items of one page: lengths of runs and marks fit 16 bits with room to spare."""
 
 ORIGINS_MAX: Final = 64
-"""Origins a page keeps whole. A message beyond them keeps publisher and connection; the log has the rest."""
+"""Origins a page keeps whole. A message beyond them keeps publisher and connection; the log knows the rest."""
 
 
-class Page(Runs):
-    """Items by ascending sequence, at most ``PAGE_ITEMS_MAX``. ``bytes`` are those of the rows' bodies."""
+class Page:
+    """Items by ascending sequence, at most ``PAGE_ITEMS_MAX``. ``bytes`` are those of the rows' bodies.
+
+    ``runs`` has the numbers of all items, an entry that was kept stands there as a run without rows. ``items`` and
+    ``rows`` count those of them that were not taken; ``origins`` are what the marks of the runs refer to.
+    """
 
     __slots__ = (
         "_kept",
         "_next_kept",
-        "_origins",
         "_seen",
         "bytes",
         "due",
@@ -56,17 +57,19 @@ class Page(Runs):
         "highest_record",
         "hot",
         "items",
+        "origins",
         "redelivered_upto",
         "rows",
+        "runs",
         "shared",
     )
 
     def __init__(self, sequence: int, record: int, column: str) -> None:
-        """Make an empty page whose columns, arrays of type ``column``, contain differences to these numbers."""
-        super().__init__(sequence, record, column)
+        """Make an empty page whose columns, of arrays' type ``column``, hold differences to these numbers."""
+        self.runs = Runs(sequence, record, column)
         self.highest_record = 0
         self._kept: list[QueueEntry | None] = []
-        self._origins: list[Origin] = []  # from ORIGINS_MAX on they lack exchange and routing key
+        self.origins: list[Origin] = []  # from ORIGINS_MAX on they lack exchange and routing key
         self._next_kept = 0
         self._seen = 0  # items there ever were
         self.items = 0
@@ -76,13 +79,13 @@ class Page(Runs):
         self.redelivered_upto = 0
         self.facts: RowFacts | None = None  # of rows that may expire
         self.due = NEVER  # no row expires before this time and sequence
-        self.hot: RowColumns | None = None  # the hot properties or groups of its rows
+        self.hot: RowColumns | None = None  # what its rows have in the queue's hot properties, or their groups
 
     @classmethod
     def of(cls, entries: list[QueueEntry], kept: bytearray, *, timed: bool = False) -> Page:
         """Return a page of these entries, those with a 1 in ``kept`` as the objects they are.
 
-        ``timed``: it keeps the facts for the expiry of its rows.
+        ``timed``: it keeps what the expiry of its rows needs.
         """
         assert 0 < len(entries) <= PAGE_ITEMS_MAX
         lowest, highest = records_of(entries, kept)
@@ -95,7 +98,7 @@ class Page(Runs):
 
     @classmethod
     def for_rows(cls, sequences: Sequence[int], records: Sequence[int], start: int, end: int) -> Page:
-        """Return an empty page for these rows from ``start`` to ``end``, at most ``PAGE_ITEMS_MAX``."""
+        """Return an empty page that takes these rows from ``start`` to ``end``, at most ``PAGE_ITEMS_MAX``."""
         span = max(sequences[end - 1] - sequences[start], records[end - 1] - records[start])
         return Page(sequences[start], records[start], column_for(span))
 
@@ -107,10 +110,11 @@ class Page(Runs):
         if self._seen + len(entries) > PAGE_ITEMS_MAX:
             return False
         lowest, highest = records_of(entries, kept)
-        if 0 < lowest < self._base_record:
+        runs = self.runs
+        if 0 < lowest < runs.base_record:
             return False
-        span = max(entries[-1].sequence - self._base_sequence, highest - self._base_record)
-        if self._records.typecode == "I" and span > NARROW_MAX:
+        span = max(entries[-1].sequence - runs.base_sequence, highest - runs.base_record)
+        if runs.records.typecode == "I" and span > NARROW_MAX:
             return False
         self._fill(entries, kept, highest)
         return True
@@ -119,30 +123,28 @@ class Page(Runs):
         self._seen += len(entries)
         self.items += len(entries)
         self.highest_record = max(self.highest_record, highest_record)
-        marks = {origin: index << 1 for index, origin in enumerate(self._origins[:ORIGINS_MAX])}
+        marks = {origin: index << 1 for index, origin in enumerate(self.origins[:ORIGINS_MAX])}
         partial = {
             (origin.publisher, id(origin.view), id(origin.connection)): index
-            for index, origin in enumerate(self._origins)
+            for index, origin in enumerate(self.origins)
             if index >= ORIGINS_MAX
         }
-        next_sequence: i64 = -1
-        next_record: i64 = -1
-        last_mark: i64 = -1
+        runs = self.runs
+        following = runs.following()
+        next_sequence: i64 = following[0]
+        next_record: i64 = following[1]
+        last_mark: i64 = following[2]
         origin_mark: i64 = -1
-        if self._lengths and self._lengths[-1]:
-            next_sequence = self._base_sequence + self._sequences[-1] + self._lengths[-1]
-            next_record = self._base_record + self._records[-1] + self._lengths[-1]
-            last_mark = self._marks[-1]
         last_origin: Origin | None = None
-        longer: i64 = 0  # rows to be added to the last run
+        longer: i64 = 0  # rows that the last run is to have more
         size: i64 = 0
         facts = self.facts
         some_stay = 1 in kept
         for place, entry in enumerate(entries):
             sequence: i64 = entry.sequence
             if some_stay and kept[place]:
-                longer = self._lengthen(longer)
-                self._append(sequence, 0, 0, 0)
+                longer = runs.lengthen(longer)
+                runs.append(sequence, 0, 0, 0)
                 self._kept.append(entry)
                 next_sequence = -1
                 continue
@@ -157,7 +159,7 @@ class Page(Runs):
             if entry.redelivered:
                 mark |= 1
                 self.redelivered_upto = sequence
-            if entry.delivery_count:  # for rows noted by a browser it may be any
+            if entry.delivery_count:  # of what a browser notes it may be any
                 mark |= min(entry.delivery_count, ROW_COUNT_MOST) << COUNT_SHIFT
             size += message.size
             if facts is not None:
@@ -165,20 +167,18 @@ class Page(Runs):
             if sequence == next_sequence and record == next_record and mark == last_mark:
                 longer += 1
             else:
-                longer = self._lengthen(longer)
-                self._append(sequence, record - self._base_record, 1, mark)
+                longer = runs.lengthen(longer)
+                runs.append(sequence, record - runs.base_record, 1, mark)
             next_sequence, next_record, last_mark = sequence + 1, record + 1, mark
-        self._lengthen(longer)
+        runs.lengthen(longer)
         self.rows += len(entries) - kept.count(1)
         self.bytes += size
 
     def room_for(self, sequences: Sequence[int], records: Sequence[int], start: int, end: int) -> int:
-        """Return how many of the ascending rows from ``start`` to ``end`` the page accepts; 0 if one does not fit."""
-        fits = self._records.typecode == "Q" or (
-            sequences[end - 1] - self._base_sequence <= NARROW_MAX
-            and records[end - 1] - self._base_record <= NARROW_MAX
-        )
-        return PAGE_ITEMS_MAX - self._seen if fits and records[start] >= self._base_record else 0
+        """Return how many of the ascending rows from ``start`` to ``end`` the page takes; 0 when one does not fit."""
+        runs = self.runs
+        fits = runs.takes(sequences[end - 1], records[end - 1]) and records[start] >= runs.base_record
+        return PAGE_ITEMS_MAX - self._seen if fits else 0
 
     def add_rows(
         self,
@@ -192,7 +192,7 @@ class Page(Runs):
     ) -> None:
         """Take in the next rows, not more than there is :meth:`room_for`; ``size``: bytes of all their bodies.
 
-        ``counts``: number of returned deliveries of each; empty for none.
+        ``counts``: how often deliveries of each came back; nothing where none did.
         """
         count = len(sequences)
         if origins.count(origins[0]) == count:
@@ -205,9 +205,9 @@ class Page(Runs):
             marks = [mark | times << COUNT_SHIFT for mark, times in zip(marks, counts, strict=True)]
             marks = marks[:1] if marks.count(marks[0]) == count else marks
         if len(marks) == 1 and sequences[-1] - sequences[0] == records[-1] - records[0] == count - 1:
-            self._add_run(sequences[0], records[0], count, marks[0])
+            self.runs.add_run(sequences[0], records[0], count, marks[0])
         else:
-            self._add_runs(sequences, records, marks if len(marks) == count else marks * count)
+            self.runs.add_runs(sequences, records, marks if len(marks) == count else marks * count)
         self.highest_record = max(self.highest_record, records[-1])
         self._seen += count
         self.items += count
@@ -216,120 +216,77 @@ class Page(Runs):
         if redelivered:
             self.redelivered_upto = sequences[-1]
 
-    def _add_runs(self, sequences: Sequence[int], records: Sequence[int], marks: list[int]) -> None:
-        """Cut rows into runs."""
-        numbers, places = list(sequences), list(records)
-        starts = starts_of_runs(numbers, places, marks)
-        ends = [*starts, len(marks)]
-        self._add_run(numbers[0], places[0], ends[0], marks[0])
-        self._sequences.extend([numbers[place] - self._base_sequence for place in starts])
-        self._records.extend([places[place] - self._base_record for place in starts])
-        self._widen_for(max(marks))
-        self._marks.extend(column_of(self._marks.typecode, [marks[place] for place in starts]))
-        self._lengths.extend(column_of("H", [ends[run + 1] - start for run, start in enumerate(starts)]))
-
-    def _add_run(self, sequence: int, record: int, length: int, mark: int) -> None:
-        """Add rows that grow by one, to the last run if they belong to it."""
-        if self._goes_on(sequence, record, mark):
-            self._lengths[-1] += length
-        else:
-            self._append(sequence, record - self._base_record, length, mark)
-
-    def _goes_on(self, sequence: int, record: int, mark: int) -> bool:
-        """Say whether a row belongs to the last run."""
-        if not self._lengths or not self._lengths[-1] or self._marks[-1] != mark:
-            return False
-        length = self._lengths[-1]
-        return (
-            self._base_sequence + self._sequences[-1] + length == sequence
-            and self._base_record + self._records[-1] + length == record
-        )
-
     def _mark_of_row(self, origin: Origin, partial: dict[tuple[str, int, int], int] | None = None) -> int:
-        for index, known in enumerate(self._origins[:ORIGINS_MAX]):
+        for index, known in enumerate(self.origins[:ORIGINS_MAX]):
             if known is origin:
                 return index << 1
         return self._mark_of(origin, self.partial_origins() if partial is None else partial)
 
     def partial_origins(self) -> dict[tuple[str, int, int], int]:
-        """Return the indexes of incomplete origins by their remaining fields. O(origins)."""
+        """Return the indexes of the origins that are not whole, by what they still have. O(origins)."""
         return {
             (known.publisher, id(known.view), id(known.connection)): index + ORIGINS_MAX
-            for index, known in enumerate(self._origins[ORIGINS_MAX:])
+            for index, known in enumerate(self.origins[ORIGINS_MAX:])
         }
 
     def _mark_of(self, origin: Origin, partial: dict[tuple[str, int, int], int]) -> int:
         """Keep the origin, whole while there are few; return its index, shifted by one bit."""
-        if len(self._origins) < ORIGINS_MAX:
-            self._origins.append(origin)
-            return (len(self._origins) - 1) << 1
+        if len(self.origins) < ORIGINS_MAX:
+            self.origins.append(origin)
+            return (len(self.origins) - 1) << 1
         known = (origin.publisher, id(origin.view), id(origin.connection))
         index = partial.get(known, -1)
         if index < 0:
-            index = partial[known] = len(self._origins)
-            self._origins.append(Origin("", "", origin.publisher, origin.view, origin.connection))
+            index = partial[known] = len(self.origins)
+            self.origins.append(Origin("", "", origin.publisher, origin.view, origin.connection))
         return index << 1
 
     @property
     def first_sequence(self) -> int:
         """The sequence of the first item that was not taken."""
-        return self._base_sequence + self._sequences[self._run] + self._run_start
+        runs = self.runs
+        return runs.base_sequence + runs.sequences[runs.first] + runs.start
 
     @property
     def last_sequence(self) -> int:
         """The sequence of the last item, taken or not."""
-        return self._base_sequence + self._sequences[-1] + max(0, self._lengths[-1] - 1)
+        runs = self.runs
+        return runs.base_sequence + runs.sequences[-1] + max(0, runs.lengths[-1] - 1)
 
     @property
     def record_bounds(self) -> tuple[int, int]:
         """Numbers that no row's record is below or above."""
-        return self._base_record, self.highest_record
+        return self.runs.base_record, self.highest_record
 
     def peek(self, limit: int) -> Rows:
         """Return the first ``limit`` items that were not taken."""
-        return self._rows(self._run, self._run_start, self._next_kept, min(limit, self.items))
-
-    def records_from(self, sequence: int, limit: int) -> tuple[Sequence[int], int]:
-        """Return the records of up to ``limit`` rows left from ``sequence`` on, and the sequence behind the last."""
-        found: list[int] = []
-        run, start = self._row_from(sequence)
-        if run < len(self._lengths) and self._lengths[run] - start >= limit > 0:
-            record = self._base_record + self._records[run] + start
-            return range(record, record + limit), self._base_sequence + self._sequences[run] + start + limit
-        while len(found) < limit and run < len(self._lengths):
-            count = min(self._lengths[run] - start, limit - len(found))
-            record = self._base_record + self._records[run] + start
-            found.extend(range(record, record + count))
-            sequence = self._base_sequence + self._sequences[run] + start + count
-            run, start = run + 1, 0
-        return found, sequence
+        return self._rows(self.runs.first, self.runs.start, self._next_kept, min(limit, self.items))
 
     def has_row(self, sequence: int) -> bool:
         """Say whether there is a row of this sequence that was not taken."""
         if not self.items or not self.first_sequence <= sequence <= self.last_sequence:
             return False
-        run, start = self._find(sequence)
-        return start < self._lengths[run]
+        run, start = self.runs.find(sequence)
+        return start < self.runs.lengths[run]
 
     def read_from(self, sequence: int, limit: int) -> Rows:
         """Return up to ``limit`` items with this sequence or a higher one, those included that were taken since."""
-        run = max(0, bisect_right(self._sequences, sequence - self._base_sequence) - 1)
-        start = max(0, sequence - self._base_sequence - self._sequences[run])
-        if start >= max(1, self._lengths[run]):
+        runs = self.runs
+        run = max(0, bisect_right(runs.sequences, sequence - runs.base_sequence) - 1)
+        start = max(0, sequence - runs.base_sequence - runs.sequences[run])
+        if start >= max(1, runs.lengths[run]):
             run, start = run + 1, 0
         return self._rows(run, start, self._kept_before(run), limit)
 
     def share(self) -> None:
-        """Mark it as shared with a reader: its contents stay; :meth:`take` and appending are allowed."""
+        """Somebody reads it from now on: what there is stays; :meth:`take` and what is added behind do no harm."""
         self.shared = True
 
     def copy(self) -> Page:
-        """Return an unshared copy."""
-        made = Page(self._base_sequence, self._base_record, self._records.typecode)
-        made._sequences, made._records = self._sequences[:], self._records[:]
-        made._lengths, made._marks = self._lengths[:], self._marks[:]
-        made._kept, made._origins = list(self._kept), list(self._origins)
-        made._run, made._run_start, made._next_kept = self._run, self._run_start, self._next_kept
+        """Return one like it that nobody else reads."""
+        made = Page(self.runs.base_sequence, self.runs.base_record, self.runs.records.typecode)
+        made.runs = self.runs.copy()
+        made._kept, made._next_kept, made.origins = list(self._kept), self._next_kept, list(self.origins)
         made.facts = None if self.facts is None else self.facts.copy()
         made.due = self.due
         made.hot = None if self.hot is None else self.hot.copy()
@@ -341,80 +298,114 @@ class Page(Runs):
         """Return the first ``limit`` items that were not taken and have this sequence or a higher one."""
         if sequence <= self.first_sequence:
             return self.peek(limit)
-        run, start = self._find(sequence)
-        if start >= max(1, self._lengths[run]):
+        run, start = self.runs.find(sequence)
+        if start >= max(1, self.runs.lengths[run]):
             run, start = run + 1, 0
         return self._rows(run, start, self._kept_before(run), limit)
 
     def _kept_before(self, run: int) -> int:
         """Return how many entries were kept in the runs before one."""
-        return self._lengths[:run].count(0) if self._kept else 0
+        return self.runs.lengths[:run].count(0) if self._kept else 0
 
     def remove(self, sequence: int) -> None:
         """Forget an item that was not taken; :attr:`bytes` is the caller's. O(runs), O(1) for the first."""
         if sequence == self.first_sequence:
             self.take(1)
             return
-        run, start = self._find(sequence)
+        runs = self.runs
+        run, start = runs.find(sequence)
         self.items -= 1
-        length = self._lengths[run]
-        if not length:
-            del self._kept[self._kept_before(run)]
-            self._delete(run)
-            return
-        self.rows -= 1
-        if start < length - 1:
-            self._split(run, start)
-        elif start:
-            self._lengths[run] = start
+        if runs.lengths[run]:
+            self.rows -= 1
         else:
-            self._delete(run)
+            del self._kept[self._kept_before(run)]
+        runs.remove(run, start)
 
-    def _row_from(self, sequence: int) -> tuple[int, int]:
-        """Return run and place of the first row left with this sequence or a higher one; its run may be behind all."""
-        run, start = self._run, self._run_start
-        if run < len(self._lengths) and sequence > self.first_sequence:
-            run, start = self._find(sequence)
-            if start >= self._lengths[run]:
-                run, start = run + 1, 0
-        while run < len(self._lengths) and not self._lengths[run]:
-            run, start = run + 1, 0
-        return run, start
+    def insert(self, entry: QueueEntry, partial: dict[tuple[str, int, int], int] | None = None) -> bool:
+        """Make a row of an entry where its sequence stands; say whether the page takes it.
 
-    def next_row(self, sequence: int) -> int:
-        """Return the sequence of the first row left that has this one or a higher one; 0 for none."""
-        run, start = self._row_from(sequence)
-        return self._base_sequence + self._sequences[run] + start if run < len(self._lengths) else 0
+        Not when it is full, knows as many origins, or when sequence or record are below all that the page can have.
+        ``partial``: :meth:`partial_origins` from before the first of several insertions, which are kept up to date.
 
-    def rows_between(self, first: int, behind: int, limit: int) -> list[int]:
-        """Return the sequences of up to ``limit`` rows left from ``first`` on, all below ``behind``."""
-        found: list[int] = []
-        run, start = self._row_from(first)
-        while run < len(self._lengths) and len(found) < limit:
-            sequence = self._base_sequence + self._sequences[run]
-            end = min(behind, sequence + self._lengths[run], sequence + start + limit - len(found))
-            if end <= sequence + start and self._lengths[run]:
-                break
-            found.extend(range(sequence + start, end))
-            run, start = run + 1, 0
-        return found
+        Pages of sorted queues have no entries among their rows, and know of all their rows when these expire. Into
+        those of other queues comes what was delivered and is given back while its neighbours are rows.
+        """
+        message, runs = entry.message, self.runs
+        if self.items >= PAGE_ITEMS_MAX or len(self.origins) >= PAGE_ITEMS_MAX:
+            return False
+        if not runs.takes(entry.sequence, message.record):
+            return False
+        self._forget_taken()
+        mark = self._mark_of_row(message.origin, partial) | entry.redelivered | entry.delivery_count << COUNT_SHIFT
+        runs.insert(entry.sequence, message.record, mark)
+        self.items += 1
+        self._seen += 1
+        self.rows += 1
+        self.bytes += message.size
+        self.highest_record = max(self.highest_record, message.record)
+        if entry.redelivered:
+            self.redelivered_upto = max(self.redelivered_upto, entry.sequence)
+        facts = self.facts
+        if facts is not None:
+            facts.insert(self, entry.sequence, message.accepted_at, message.size, message.priority, message.expires_at)
+        return True
+
+    def _forget_taken(self) -> None:
+        """Let the first item that was not taken stand first, so that others may come before it."""
+        del self._kept[: self._next_kept]
+        self._next_kept = 0
+        self.runs.forget_taken()
+        self._seen = self.items  # what takes in more behind the last row counts it
+
+    def split(self, sequence: int) -> Page | None:
+        """Take the rows behind the middle out, or those from a sequence on if that is not 0; return a page of them.
+
+        ``None`` when there are none on one side. Of a page without kept entries, which knows the facts of its rows.
+        """
+        self._forget_taken()
+        run = self.runs.run_to_split_at(sequence)
+        if not run:
+            return None
+        assert self.facts is not None
+        right: Page = self.copy()
+        self.items = self.rows = self._seen = self.runs.keep(0, run)
+        right.items = right.rows = right._seen = right.runs.keep(run, len(right.runs.lengths))
+        right.due = NEVER
+        assert right.facts is not None
+        self.facts.keep(self)
+        right.facts.keep(right)
+        right.facts.note_all()
+        right.bytes = sum([right.facts.of(row)[1] for row in right.runs.rows_between(0, 1 << 62, right.rows)])
+        self.bytes -= right.bytes
+        return right
+
+    def run_from(self, sequence: int, limit: int) -> tuple[int, range, Origin | None, int]:
+        """Return the first sequence, the records, origin and mark of up to ``limit`` rows of one run from there on.
+
+        No origin where that is not whole, nothing is left, or something was kept in the page.
+        """
+        first, records, mark = self.runs.stretch_from(sequence, limit)
+        if not records or self.items > self.rows:
+            return 0, range(0), None, 0
+        origin = (mark & ORIGIN_MASK) >> 1
+        return first, records, self.origins[origin] if origin < ORIGINS_MAX else None, mark
 
     def rows_of(self, sequences: list[int]) -> Rows:
         """Return rows that were not taken."""
-        found = Rows()
+        found, runs = Rows(), self.runs
         for sequence in sequences:
-            run, start = self._find(sequence)
-            self._add_to(found, sequence, self._base_record + self._records[run] + start, 1, self._marks[run])
+            run, start = runs.find(sequence)
+            self._add_to(found, sequence, runs.base_record + runs.records[run] + start, 1, runs.marks[run])
         return found
 
     def _add_to(self, found: Rows, sequence: int, record: int, length: int, mark: int) -> None:
-        """Add rows of a run to the result."""
+        """Add rows of a run to what was found."""
         origin = (mark & ORIGIN_MASK) >> 1
         found.add_rows(
             sequence,
             record,
             length,
-            self._origins[origin],
+            self.origins[origin],
             partial=origin >= ORIGINS_MAX,
             redelivered=bool(mark & 1),
             count=mark >> COUNT_SHIFT,
@@ -423,10 +414,10 @@ class Page(Runs):
     def _rows(self, run: int, start: int, next_kept: int, limit: int) -> Rows:
         """Return up to ``limit`` items from a place on."""
         found = Rows()
-        wanted = limit
-        while wanted and run < len(self._lengths):
-            sequence = self._base_sequence + self._sequences[run] + start
-            length = self._lengths[run]
+        runs, wanted = self.runs, limit
+        while wanted and run < len(runs.lengths):
+            sequence = runs.base_sequence + runs.sequences[run] + start
+            length = runs.lengths[run]
             if not length:
                 found.add_kept(sequence, self._kept[next_kept])
                 next_kept += 1
@@ -434,8 +425,8 @@ class Page(Runs):
                 wanted -= 1
                 continue
             count = min(length - start, wanted)
-            record = self._base_record + self._records[run] + start
-            self._add_to(found, sequence, record, count, self._marks[run])
+            record = runs.base_record + runs.records[run] + start
+            self._add_to(found, sequence, record, count, runs.marks[run])
             wanted -= count
             start += count
             if start == length:
@@ -444,27 +435,16 @@ class Page(Runs):
         return found
 
     def take(self, items: int) -> None:
-        """Drop the first items that were not taken; the caller updates :attr:`bytes`."""
-        left = items
-        self.items -= left
-        while left:
-            length = self._lengths[self._run]
-            if not length:
-                self._kept[self._next_kept] = None
-                self._next_kept += 1
-                self._run += 1
-                left -= 1
-                continue
-            count = min(length - self._run_start, left)
-            self.rows -= count
-            left -= count
-            self._run_start += count
-            if self._run_start == length:
-                self._run += 1
-                self._run_start = 0
+        """Forget the first so many items that were not taken; :attr:`bytes` is the caller's."""
+        rows, kept = self.runs.take(items)
+        self.items -= items
+        self.rows -= rows
+        for place in range(self._next_kept, self._next_kept + kept):
+            self._kept[place] = None
+        self._next_kept += kept
 
     def items_of(self, messages_max: int, bytes_max: int) -> int:
-        """Return how many of its items have about this many body bytes, by its average; at least 1."""
+        """Return how many of its items are about so many body bytes, by its average; at least 1."""
         if not self.rows:
             return messages_max
         average = max(1, self.bytes // self.rows)
@@ -475,5 +455,5 @@ class Page(Runs):
         return [entry for entry in self._kept if entry is not None]
 
     def sweep(self) -> None:
-        """Release removed entries; their places stay."""
+        """Let go of removed entries; their places stay."""
         self._kept = [None if entry is None or entry.state == REMOVED else entry for entry in self._kept]

@@ -39,7 +39,7 @@ class RowColumns:
             place += 1
         self._count = place
 
-    def _take_places(self, other: RowColumns) -> None:
+    def take_places(self, other: RowColumns) -> None:
         """Have the places that another one has; there are none yet."""
         self._count = other._count
         self._sequences, self._places = other._sequences[:], other._places[:]

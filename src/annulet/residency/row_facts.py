@@ -204,7 +204,7 @@ class RowFacts:
         place = bisect_right(self._sequences, sequence) - 1
         if place >= 0 and self._facts(place) == facts:
             return
-        following = page.next_row(sequence + 1)
+        following = page.runs.next_row(sequence + 1)
         holds_behind = place >= 0 and 0 < following < self._behind(place)
         if not holds_behind and place + 1 < len(self._sequences) and self._facts(place + 1) == facts:
             self._sequences[place + 1] = sequence
@@ -229,7 +229,7 @@ class RowFacts:
     def keep(self, page: Page) -> None:
         """Drop the facts of rows that have left ``page``."""
         self._settings = None
-        there = [page.next_row(sequence) for sequence in self._sequences]
+        there = [page.runs.next_row(sequence) for sequence in self._sequences]
         places = [place for place, row in enumerate(there) if 0 < row < self._behind(place)]
         self._choose(places)
         self._sequences = array("Q", [there[place] for place in places])
@@ -269,7 +269,7 @@ class RowFacts:
         turns = self._turns
         while self._next < len(turns):
             place = turns[self._next]
-            sequence = page.next_row(self._sequences[place])
+            sequence = page.runs.next_row(self._sequences[place])
             if 0 < sequence < self._behind(place):
                 return self._time(place, settings), sequence
             self._next += 1
@@ -292,7 +292,7 @@ class RowFacts:
             limit = most - len(found)
             if size_most >= 0 and size:
                 limit = min(limit, max(size_most // size, 0 if found else 1))
-            some = page.rows_between(
+            some = page.runs.rows_between(
                 self._sequences[place], min(behind, before[1]) if at == before[0] else behind, limit
             )
             found += some

@@ -1,4 +1,4 @@
-"""Reading the rows of a queue, and retries for a disk that refuses."""
+"""Reading the rows of a queue, and how long a disk that refuses is asked again."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, cast
 
 from annulet.core.entry import PENDING
 from annulet.residency.loader import entries_of, fitting, plain_entries_of, read_singly, run_entries_of, with_needles
-from annulet.residency.page import ORIGINS_MAX, PAGE_ITEMS_MAX
-from annulet.residency.runs import COUNT_SHIFT, ORIGIN_MASK
+from annulet.residency.page import PAGE_ITEMS_MAX
+from annulet.residency.runs import COUNT_SHIFT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,25 +31,23 @@ SCARCE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAI
 """Errors that say nothing about the disk but that descriptors or memory ran out: never a reason to give rows up."""
 
 PASSED_TIMES: Final = 4
-"""Factor for the rows skipped in one scan if none of their headers has the searched octets: this takes a tenth of the
-time."""
+"""Times as many rows are passed over in one look where none of their headers has what is looked for: that takes a tenth
+of the time."""
 
 PASSED_BYTES: Final = 1 << 19
-"""About their body bytes: one read, which fits into a processor's cache."""
+"""Body bytes of them, about: one read, which the cache of a processor holds."""
 
 
 class RowReading:
-    """Makes entries of the rows of ``queue``.
-
-    ``attempts``: refused reads since the last refused record was read successfully.
-    """
+    """Makes entries of the rows of ``queue``. ``attempts``: reads the disk has refused since it last gave what it had
+    refused."""
 
     def __init__(self, queue: Queue, reader: MessageReader, figures: PagingFigures) -> None:
         self._queue = queue
         self._reader = reader
         self._figures = figures
         self.attempts = 0
-        self._refused = 0  # the first record of the last of these; successful reads elsewhere do not reset it
+        self._refused = 0  # the first record of the last of these; what can be read elsewhere says nothing of it
         self._told = (0, 0)  # the record that was read last for its time alone, and that
 
     def first_accepted_at(self, pages: Iterable[Page]) -> int:
@@ -69,13 +67,13 @@ class RowReading:
         return 0
 
     def _accepted_at(self, record: int) -> int:
-        """Read the time of a record; 0 for a damaged one, which the next load detects."""
+        """Read a record for its time; of a damaged one, which the next load finds out about, that is 0."""
         known, at = self._told
         if known == record:
             return at
         try:
             found = self._reader.read([record])[0]
-        except OSError:  # tried again the next time
+        except OSError:  # asked again the next time
             return 0
         at = 0 if found is None else found.accepted_at
         self._told = (record, at)
@@ -84,7 +82,7 @@ class RowReading:
     def load(
         self, page: Page, items: int, size: int, *, insist: bool
     ) -> tuple[int, int, int, list[QueueEntry], int] | None:
-        """Read the first ``items`` of a page, or as many as ``size`` bytes contain; ``None`` as :meth:`read`.
+        """Read the first ``items`` of a page, or as many as come with ``size`` bytes read; ``None`` as :meth:`read`.
 
         Returns how many items and how many rows these are, how many of the rows are lost, and what :meth:`read` does.
         """
@@ -101,14 +99,13 @@ class RowReading:
         return len(rows), len(records), len(records) - (len(found[0]) - kept), *found
 
     def _read_run(self, page: Page, items: int, size: int) -> tuple[int, tuple[list[QueueEntry], int]] | None:
-        """Read the first items, without a list of their rows, if they are a single run, as most are.
+        """Read the first items, without a list of what each row says, where they are a run of rows as most are.
 
-        ``None`` also if the disk refuses: the general path counts it.
+        ``None`` also when the disk refuses: who reads them as any others counts it.
         """
-        sequence, records, origin = run_from(page, page.first_sequence, items)
+        sequence, records, origin, mark = page.run_from(page.first_sequence, items)
         if origin is None or len(records) < min(items, page.items):
             return None
-        mark = page._marks[page._run]
         records = records[: self._reader.fitting(records, size)]
         queue = self._queue
         count = len(records)
@@ -152,7 +149,7 @@ class RowReading:
         return found
 
     def _was_read(self, records: Sequence[int]) -> None:
-        """Reset the attempts if the last refused record is among these, or was skipped with them."""
+        """Forget the attempts when what the disk refused last is among these, or was given up with them."""
         if self.attempts and self._refused in records:
             self.attempts = 0
 
@@ -181,11 +178,12 @@ class RowReading:
         return None if read is None else (rows, read[0])
 
     def pass_over(self, page: Page, sequence: int, needles: list[list[bytes]], messages: int, size: int) -> range:
-        """Examine a run of rows together, without a list; return its sequences if none can match.
+        """Look at a run of rows together, without a list of each; return its sequences if none can match.
 
-        Nothing for a run shorter than a scan, as many of those are scanned together. At most ``size`` bytes are read.
+        Nothing for a run that is shorter than a look, as many of those come with one. At most ``size`` bytes are read.
         """
-        first, records, origin = run_from(page, sequence, page.items_of(PASSED_TIMES * messages, PASSED_BYTES))
+        most = page.items_of(PASSED_TIMES * messages, PASSED_BYTES)
+        first, records, origin, _ = page.run_from(sequence, most)
         short = len(records) < page.items_of(messages, PASSED_BYTES)
         if short or origin is None or not origin.view.verbatim_texts:
             return range(0)
@@ -193,7 +191,7 @@ class RowReading:
         try:
             if not self._reader.lack(records, needles):
                 return range(0)
-        except OSError:  # the following examination of each counts it
+        except OSError:  # the look at each that follows counts it
             return range(0)
         return range(first, first + len(records))
 
@@ -202,21 +200,8 @@ def _all_removed(rows: Rows) -> bool:
     return not any(rows.records) and all(kept is None or kept.state != PENDING for kept in rows.kept)
 
 
-def run_from(page: Page, sequence: int, limit: int) -> tuple[int, range, Origin | None]:
-    """Return the first sequence and the records of up to ``limit`` rows of one run, from ``sequence`` on, and their
-    origin; ``None`` if the origin is incomplete, no row is left, or the page has kept entries."""
-    run, start = page._row_from(sequence)
-    if run == len(page._lengths) or page.items > page.rows:
-        return 0, range(0), None
-    origin = (page._marks[run] & ORIGIN_MASK) >> 1
-    record = page._base_record + page._records[run] + start
-    records = range(record, record + min(page._lengths[run] - start, limit))
-    first = page._base_sequence + page._sequences[run] + start
-    return first, records, page._origins[origin] if origin < ORIGINS_MAX else None
-
-
 def note_load(queue: Queue, figures: PagingFigures, messages: int, lost: int, size: int) -> None:
-    """Count a read that loaded this many rows with bodies of ``size`` bytes, and the damaged ones."""
+    """Count a read that brought so many rows with bodies of ``size`` bytes into memory, and found some damaged."""
     figures.loads += 1
     figures.loaded += messages
     figures.unreadable += lost

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from annulet.core.paging import QueueArea
 from annulet.residency.page import ORIGINS_MAX
-from annulet.residency.runs import ORIGIN_MASK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -54,7 +53,7 @@ def _tally_of(
     """Return names, rows and bytes of one page. O(1) where all its origins have one name, else O(runs)."""
     if not page.rows or page.first_sequence >= below:
         return []
-    whole = page._origins[:ORIGINS_MAX]
+    whole = page.origins[:ORIGINS_MAX]
     for origin in whole:
         if origin not in names:
             names[origin] = name_of(origin)
@@ -80,16 +79,7 @@ def _counts(page: Page, names: list[str], below: int) -> tuple[dict[str, int], i
 
     Where it is that of no row left, all rows count for the first name.
     """
-    by_origin = [0] * len(page._origins)
-    start = page._run_start
-    for run in range(page._run, len(page._lengths)):
-        length = page._lengths[run] - start
-        if length > 0:
-            first = page._base_sequence + page._sequences[run] + start
-            if first >= below:
-                break
-            by_origin[(page._marks[run] & ORIGIN_MASK) >> 1] += min(length, below - first)
-        start = 0
+    by_origin = page.runs.count_by_origin(len(page.origins), below)
     unknown = sum(by_origin[len(names) :])
     counts: dict[str, int] = {}
     for name, count in zip(names, by_origin, strict=False):

@@ -98,7 +98,7 @@ class RowTimes:
         while heap and heap[0][3].due != heap[0][:2]:
             heappop(heap)
         page = heap[0][3] if heap and heap[0][0] <= now else None
-        if page is None or not _has_ended(page, settings, now) or page.items > page.rows or page.counted_ranges():
+        if page is None or not _has_ended(page, settings, now) or page.items > page.rows or page.runs.counted_ranges():
             return None
         behind = {page}
         left = [0]  # places in the heap: below an item that is not due, none is

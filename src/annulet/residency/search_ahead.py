@@ -1,8 +1,8 @@
-"""Scans the pages of one queue with the results of a search process about their records.
+"""Looks at the pages of one queue with what a search process has found out about their records.
 
-The pages ahead of a walk are submitted to the process. Ranges of rows that certainly lack the searched octets are
-skipped without reading them; rows in doubt are read, and so are rows that were not submitted or not answered in time.
-So its answers change the duration of a walk, not its result.
+The process is asked for the pages ahead of a walk. Stretches of rows that it knows to lack what is looked for are
+passed over without reading them; rows in doubt are read, and so is what it was not asked for or has not answered in
+good time. So its answers change how long a walk takes, not what it finds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from annulet.residency.load_ahead import last_sequence_of
 from annulet.residency.page import ORIGINS_MAX, PAGE_ITEMS_MAX
-from annulet.residency.row_reading import run_from
 
 if TYPE_CHECKING:
     from collections import deque
@@ -23,39 +22,35 @@ if TYPE_CHECKING:
     from annulet.residency.page import Page
 
 ROWS_LEAST: Final = 100_000
-"""Least rows ahead of a walk for which the process is used: a quarter of a second of the event loop if others have
-work, 25 ms if not. Starting the process takes about 100 ms."""
+"""Rows ahead of a walk for which the process is asked at all: a quarter of a second of the event loop where others have
+work, 25 ms where not. To start the process takes some 100 ms."""
 
 PAGES_AHEAD: Final = 96
-"""Pages ahead of a walk that are submitted: 400,000 rows, 100 ms of the process at 1 KiB a message.
-
-A walk with turns every 25 ms keeps it busy, and little work is wasted if the consumer leaves.
-"""
+"""Pages ahead of a walk that the process is asked for: 400,000 rows, 100 ms of it at 1 KiB a message. A walk that gets
+its turns every 25 ms leaves it work, and what it does in vain when the consumer leaves is little."""
 
 PAGES_ASKED: Final = 16
-"""Pages submitted in one scan: about 0.5 ms, as those of a segment are submitted together, else up to 1 ms."""
+"""Pages asked for in one look: some 0.5 ms, as those of a segment are asked for together, else up to 1 ms."""
 
 PAGES_PASSED: Final = 64
 """Pages passed over in one look: some 0.3 ms."""
 
 RUNS_PASSED: Final = 256
-"""Runs of rows skipped one by one in one scan if a page cannot be skipped as a whole: as many as the rows of a scan.
-
-A queue that shares the log with others may have a run for each row.
-"""
+"""Runs of rows passed over one by one in one look, where a page cannot be passed as a whole: as many as a look brings
+rows. A queue that shares the log with others may have a run for each row."""
 
 WALKS_MAX: Final = 8
-"""Different searches of one queue whose submitted position is kept; the oldest is dropped, and submitted again from the
-position of its walk."""
+"""Different things looked for in one queue of which it is known how far the process was asked; the oldest is forgotten,
+and asked for again from where its walk is."""
 
 Needles = frozenset[tuple[bytes, ...]]
 
 
 class RecordSearch(Protocol):
-    """Interface of searches in records by their numbers, implemented by :class:`annulet.store.search.Search`."""
+    """What knows about records by their numbers. :class:`annulet.store.search.Search` is one."""
 
     def ask(self, pages: Sequence[tuple[int, int]], needles: Needles) -> int:
-        """Submit the records of pages, by their lowest and highest, for headers with all octets of one of the
+        """Have the records of pages, by their lowest and highest, looked at for headers with all octets of one of the
         ``needles``. Return for how many pages there was room.
         """
 
@@ -63,27 +58,26 @@ class RecordSearch(Protocol):
         """Return how many records from ``first`` on, ``count`` at most, are known to lack them."""
 
     def doubtful(self, first: int, count: int, needles: Needles) -> int:
-        """Return the place behind the last one in doubt among this many records; 0: the first is not known to be in
-        doubt."""
+        """Return up to which of so many records the last one in doubt stands; 0: the first is not known to be."""
 
     def is_awaited(self, record: int, needles: Needles) -> bool:
-        """Return whether an answer about a record will arrive soon."""
+        """Say whether an answer about a record comes soon."""
 
     def wait(self, wake: Callable[[], None]) -> None:
-        """Call ``wake`` once, when an answer arrives or waiting for one ends."""
+        """Call ``wake`` once, when an answer comes or none is to be waited for."""
 
 
 class SearchAhead:
-    """Submits the pages ahead to ``search``, and skips excluded rows. Without one it does nothing.
+    """Asks ``search`` for the pages ahead, and passes over what it knows. Without one it does nothing.
 
-    It does not reference the area whose rows it scans, which references it.
+    It does not hold the area whose rows it looks at, which holds it.
     """
 
     def __init__(self, search: RecordSearch | None, figures: PagingFigures) -> None:
         self.search = search
         self._figures = figures
-        self._asked: dict[Needles, int] = {}  # sequence up to which pages were submitted
-        self.upto = 0  # sequence reached by the last pass
+        self._asked: dict[Needles, int] = {}  # up to which sequence the process was asked
+        self.upto = 0  # sequence that the last pass came to
         self.rows = 0  # that it passed over
         self.doubtful = 0  # rows from there on to read for those in doubt; 0: nothing is known
 
@@ -96,8 +90,8 @@ class SearchAhead:
         messages: int,
         wake: Callable[[], None],
     ) -> bool:
-        """Return whether a scan from a sequence on is finished without reading: rows were skipped, or the answer about
-        the next will arrive soon, with a call of ``wake``. The attributes have the details.
+        """Say whether a look from a sequence on is done without reading: rows are passed over, or the answer about the
+        next comes soon and ``wake`` with it. The attributes say more.
 
         ``index``: of the page with the sequence. ``messages``: rows of a look.
         """
@@ -121,15 +115,14 @@ class SearchAhead:
         return False
 
     def _pass_over(self, search: RecordSearch, pages: Iterable[Page], needles: Needles) -> int:
-        """Advance as far as results are known; return the first record not known to lack the searched octets, if
-        any."""
+        """Come as far as is known; return the record that is not known to lack what is looked for, if it is one."""
         runs = 0
         for page in pages:
             if self.upto <= page.first_sequence and _is_clear(search, page, needles):
                 self.upto = page.last_sequence + 1
                 self.rows += page.rows
             while self.upto <= page.last_sequence:
-                first, records, origin = run_from(page, self.upto, PAGE_ITEMS_MAX)
+                first, records, origin, _ = page.run_from(self.upto, PAGE_ITEMS_MAX)
                 if origin is None or not origin.view.verbatim_texts or runs == RUNS_PASSED:
                     return 0
                 runs += 1
@@ -142,13 +135,13 @@ class SearchAhead:
         return 0
 
     def _ask(self, search: RecordSearch, pages: deque[Page], index: int, needles: Needles) -> None:
-        """Submit the pages ahead that were not submitted."""
+        """Have the process look at the pages ahead that it was not asked for."""
         upto = self._asked.pop(needles, 0)
         if not upto and (len(pages) - index) * PAGE_ITEMS_MAX < ROWS_LEAST:
             return
         place = max(index, bisect_left(pages, upto + 1, key=last_sequence_of))
         if place > index + PAGES_AHEAD:
-            place = index  # another walk with the same search was ahead, and this one starts again
+            place = index  # another walk for the same was ahead, and this one begins again
         ahead = list(islice(pages, place, min(index + PAGES_AHEAD, place + PAGES_ASKED)))
         some = [page for page in ahead if page.rows]
         taken = search.ask([page.record_bounds for page in some], needles)
@@ -160,10 +153,10 @@ class SearchAhead:
 
 
 def _is_clear(search: RecordSearch, page: Page, needles: Needles) -> bool:
-    """Return whether nothing in a page can match, including records of other queues between its rows."""
-    if page.items > page.rows or not page.rows or len(page._origins) >= ORIGINS_MAX:
+    """Say whether nothing in a page can match, whoever's the records between its rows are."""
+    if page.items > page.rows or not page.rows or len(page.origins) >= ORIGINS_MAX:
         return False
-    if not all(origin.view.verbatim_texts for origin in page._origins):
+    if not all(origin.view.verbatim_texts for origin in page.origins):
         return False
     lowest, highest = page.record_bounds
     return search.clear(lowest, highest - lowest + 1, needles) == highest - lowest + 1

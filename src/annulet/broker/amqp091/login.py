@@ -74,7 +74,7 @@ class ConnectionLogin:
         except Exception as error:  # noqa: BLE001 - a defect, or the catalogue: the peer is refused and not left waiting
             connection.note_defect(error, "defect while checking a login")
             step = Failure("the broker failed; see its log")
-        connection.now = self._broker.clock()  # of what waited and is served now
+        begun = connection.begin_waiting()
         try:
             if isinstance(step, Success):
                 connection.logged_in(step.user.name)
@@ -84,4 +84,4 @@ class ConnectionLogin:
                 connection.engine.authentication_finished(None)
         except Exception as error:  # noqa: BLE001 - in what waited; the engine has closed with 541, and the peer is told
             connection.note_defect(error)
-        connection.mark_dirty()
+        connection.end_waiting(begun)

@@ -104,7 +104,7 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
             self.engine.sasl_outcome(SASL_SYSTEM_ERROR)
             self.mark_dirty()
             return
-        self.now = self.broker.clock()  # of what waited and is served now
+        begun = self.begin_waiting()
         try:
             if isinstance(step, Challenge):
                 self.engine.sasl_challenge(step.octets)
@@ -115,7 +115,7 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
                 self.engine.sasl_outcome(SASL_AUTHENTICATION_FAILED)
         except Exception as error:  # noqa: BLE001 - in what waited; the engine has closed, and the peer is to be told
             self.note_defect(error)
-        self.mark_dirty()
+        self.end_waiting(begun)
 
     def enter_anonymously(self) -> bool:
         """Let a peer in that skips SASL, where ANONYMOUS is offered (§2.2)."""

@@ -84,21 +84,33 @@ class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
     async def _log_in(self, login: str | None, passcode: str | None, host: str) -> None:
         try:
             step = await self._check_login(login, passcode)
-            if self.lost or self.engine.closed:  # gave up, or said more than a stranger may
-                return
-            self.now = self.broker.clock()  # of what waited and is served now
-            if isinstance(step, Success):
-                refusal = self._enter(step.user.name, host)
-                if refusal:
-                    self.engine.refuse(refusal)
-                else:
-                    self.engine.authenticated(self.session_id)
-            else:
-                self.engine.refuse(f"login refused: {getattr(step, 'reason', 'the mechanism needs more steps')}")
         except Exception as error:  # noqa: BLE001 - a defect, or the catalogue: the peer is told and not left waiting
-            self.note_defect(error)
-            self.engine.refuse("login refused: internal error; the broker's log says more")
-        self.mark_dirty()
+            self._refuse_after(error)
+            self.mark_dirty()
+            return
+        if self.lost or self.engine.closed:  # gave up, or said more than a stranger may
+            return
+        begun = self.begin_waiting()
+        try:
+            self._conclude_login(step, host)
+        except Exception as error:  # noqa: BLE001 - as above, or in what waited
+            self._refuse_after(error)
+        self.end_waiting(begun)
+
+    def _conclude_login(self, step: Step, host: str) -> None:
+        """Answer the login, and serve what waited for it."""
+        if not isinstance(step, Success):
+            self.engine.refuse(f"login refused: {getattr(step, 'reason', 'the mechanism needs more steps')}")
+            return
+        refusal = self._enter(step.user.name, host)
+        if refusal:
+            self.engine.refuse(refusal)
+        else:
+            self.engine.authenticated(self.session_id)
+
+    def _refuse_after(self, error: Exception) -> None:
+        self.note_defect(error)
+        self.engine.refuse("login refused: internal error; the broker's log says more")
 
     async def _check_login(self, login: str | None, passcode: str | None) -> Step:
         exchange = SaslExchange(self.broker.authenticator, PROTOCOL)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.residency import pages as pages_module
-from annulet.residency.row_endings import PAGES_AT_ONCE
+from annulet.residency import page_list as page_list_module
+from annulet.residency.pages import PAGES_AT_ONCE
 from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
 
 
 @pytest.mark.parametrize("read", [False, True])
 def test_as_many_pages_are_put_in_order_in_one_call_as_fit_a_turn(read: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that are read come from one page: that is one read."""
-    monkeypatch.setattr(pages_module, "PAGE_ITEMS_MAX", 5)
+    monkeypatch.setattr(page_list_module, "PAGE_ITEMS_MAX", 5)
     queue, disk = durable_queue(), Disk()
     pages, entries = pages_of(queue, disk), stored_entries(queue, disk, 5 * (PAGES_AT_ONCE + 1))
     for entry in entries:

@@ -7,7 +7,6 @@ import random
 import pytest
 
 from annulet.core.entry import QueueEntry
-from annulet.residency.insertion import insert_row, split
 from annulet.residency.page import PAGE_ITEMS_MAX, Page
 from annulet.residency.rows import Rows
 from tests.residency.doubles import Disk, durable_queue, stored_entries
@@ -62,7 +61,7 @@ def test_rows_come_and_go_in_any_order(seed: int) -> None:
         if draw.random() < 0.6:
             entry = draw.choice(entries)
             if entry not in there:
-                assert insert_row(page, entry)
+                assert page.insert(entry)
                 there = sorted([*there, entry])
         elif len(there) > 1:
             entry = draw.choice(there) if draw.random() < 0.5 else there[0]
@@ -76,9 +75,9 @@ def test_what_closes_gaps_makes_one_run_of_all() -> None:
     entries = entries_of(50)
     page = page_of(entries[::2])
     for entry in entries[1::2]:
-        assert insert_row(page, entry)
+        assert page.insert(entry)
     check(page, entries)
-    assert len(page._lengths) == 1
+    assert len(page.runs.lengths) == 1
 
 
 def test_facts_of_rows_that_left_are_forgotten() -> None:
@@ -87,7 +86,7 @@ def test_facts_of_rows_that_left_are_forgotten() -> None:
         entry.message.accepted_at = 1000 + entry.sequence % 7
     page = page_of([entries[0], entries[-1]])
     for entry in entries[1:-1]:
-        assert insert_row(page, entry)
+        assert page.insert(entry)
         page.remove(entry.sequence)
         page.bytes -= entry.message.size
     check(page, [entries[0], entries[-1]])
@@ -98,13 +97,13 @@ def test_facts_of_rows_that_left_are_forgotten() -> None:
 def test_a_page_takes_no_row_below_its_numbers_and_none_when_it_is_full() -> None:
     entries = entries_of(PAGE_ITEMS_MAX + 4)
     low, *rest, high = entries
-    assert not insert_row(page_of([entries[2]]), low)
+    assert not page_of([entries[2]]).insert(low)
     full = page_of(rest[:PAGE_ITEMS_MAX])
-    assert not insert_row(full, high)
+    assert not full.insert(high)
     high.message.record += 1 << 33
-    assert not insert_row(page_of(rest[:1]), high), "the columns have 32 bits"
+    assert not page_of(rest[:1]).insert(high), "the columns have 32 bits"
     low.sequence, low.message.record = rest[1].sequence + 1, rest[0].message.record - 1
-    assert not insert_row(page_of(rest[:1]), low), "nor one whose record is below"
+    assert not page_of(rest[:1]).insert(low), "nor one whose record is below"
 
 
 @pytest.mark.parametrize("from_sequence", [False, True])
@@ -119,7 +118,7 @@ def test_a_page_is_split_at_its_middle_or_a_sequence(from_sequence: bool) -> Non
     page.bytes -= there[0].message.size
     del there[0]
     at = 20 if from_sequence else len(there) // 2
-    right = split(page, there[at].sequence - 1 if from_sequence else 0)
+    right = page.split(there[at].sequence - 1 if from_sequence else 0)
     assert right is not None
     check(page, there[:at])
     check(right, there[at:])
@@ -129,16 +128,16 @@ def test_a_page_is_split_at_its_middle_or_a_sequence(from_sequence: bool) -> Non
         if entry not in there:
             target = page if entry.sequence < there[at].sequence else right
             if entry.sequence >= there[0].sequence:
-                assert insert_row(target, entry)
+                assert target.insert(entry)
     check(right, entries[entries.index(there[at]) :])
 
 
 def test_one_run_has_no_middle_and_nothing_is_behind_the_last() -> None:
     entries = entries_of(9)
-    assert split(page_of(entries), 0) is None
+    assert page_of(entries).split(0) is None
     page = page_of(entries[::2])
-    assert split(page, ALL) is None
-    assert split(page, 1) is None
+    assert page.split(ALL) is None
+    assert page.split(1) is None
     check(page, entries[::2])
 
 
@@ -147,13 +146,13 @@ def test_a_page_that_knows_too_many_origins_takes_no_more() -> None:
     page = page_of(entries[:-1])
     for entry in entries[1:-1]:
         page.remove(entry.sequence)
-    assert not insert_row(page, entries[-1])
+    assert not page.insert(entries[-1])
 
 
 def test_what_was_put_among_others_counts_when_more_comes_behind() -> None:
     entries = entries_of(PAGE_ITEMS_MAX + 2)
     page = page_of([entries[0], *entries[2:PAGE_ITEMS_MAX]])
-    assert insert_row(page, entries[1])
+    assert page.insert(entries[1])
     assert page.items == PAGE_ITEMS_MAX
     assert not page.extend(entries[PAGE_ITEMS_MAX:], bytearray(2))
     assert not page.extend(entries[PAGE_ITEMS_MAX : PAGE_ITEMS_MAX + 1], bytearray(1)), "a purge takes no more out"

@@ -10,7 +10,9 @@ import pytest
 
 from annulet.core.entry import QueueEntry
 from annulet.core.queue import Queue
+from annulet.residency.figures import PagingFigures
 from annulet.residency.page import ORIGINS_MAX, PAGE_ITEMS_MAX
+from annulet.residency.page_list import PageList
 from annulet.residency.pages import StoredQueueArea
 from tests.residency.doubles import Disk, bodies_of, durable_queue, pages_of, stored_entries
 
@@ -46,6 +48,53 @@ class Area:
             found += [(entry.sequence, entry.delivery_count) for entry in pages.load(insist=True) or []]
         assert (len(found), pages.rows, pages.bytes, pages.lost_bytes) == (items, 0, 0, 0)
         return found
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_totals_are_the_sums_of_the_pages_and_no_page_is_empty(seed: int) -> None:
+    draw = random.Random(seed)
+    queue = durable_queue()
+    entries = stored_entries(queue, Disk(), 300)
+    pages = PageList(queue, PagingFigures(), 1 << 20, all_timed=True)
+    there: list[QueueEntry] = []
+    pages.append(entries[100:110], bytearray(10))
+    there += entries[100:110]
+    for _ in range(200):
+        some = sorted(draw.sample(entries, draw.randrange(1, 6)))
+        outside = [entry for entry in some if entry not in there]
+        inside = [entry for entry in some if entry in there]
+        step = draw.randrange(4)
+        if step == 0:
+            refused, (taken, _) = pages.put_among(outside, bytearray(len(outside)))
+            assert sorted([*refused, *taken]) == outside
+            there = sorted([*there, *taken])
+        elif step == 1 and there:
+            behind = [entry for entry in outside if entry.sequence > there[-1].sequence]
+            pages.append(behind, bytearray(len(behind)))
+            there += behind
+        elif step == 2 and len(pages) and pages[0].rows > 1:
+            assert pages.take_first(1, 1, there.pop(0).message.size) == 0
+        else:
+            for page in pages.pages:
+                page.shared = draw.random() < 0.5
+            assert pages.take_out(inside) == 0
+            there = [entry for entry in there if entry not in inside]
+        assert [row for page in pages.pages for row in page.peek(PAGE_ITEMS_MAX).sequences] == [
+            entry.sequence for entry in there
+        ]
+        sums = [sum(getattr(page, total) for page in pages.pages) for total in ("items", "rows", "bytes")]
+        assert [pages.items, pages.rows, pages.bytes] == sums
+        assert all(page.items for page in pages.pages)
+
+
+def test_a_row_is_found_in_the_page_that_has_it() -> None:
+    area = Area()
+    area.add(range(1, 4))
+    area.add_among([10])
+    pages = area.pages._pages
+    assert [pages.index_of(sequence) for sequence in (1, 3, 4, 10, 11)] == [0, 0, 1, 1, 2]
+    assert [pages.index_before(sequence) for sequence in (0, 1, 9, 10, 99)] == [-1, 0, 0, 1, 1]
+    assert [pages.page_with(sequence) for sequence in (2, 4, 10, 11)] == [pages[0], None, pages[1], None]
 
 
 def test_between_pages_they_are_pages_before_them_and_behind() -> None:
@@ -120,9 +169,10 @@ def test_who_looks_at_the_rows_of_before_does_not_see_them() -> None:
 def test_entries_kept_and_taken_before_a_place_are_passed_over() -> None:
     area = Area()
     area.pages.add(area.of([1, 2, 3, 6, 8]), bytearray([0, 1, 0, 1, 0]))
-    page = area.pages._pages[0]
+    pages = area.pages._pages
+    page = pages[0]
     page.take(3)
-    area.pages.items, area.pages.rows, area.pages.bytes, page.bytes = 2, 1, 10, 10
+    pages.items, pages.rows, pages.bytes, page.bytes = 2, 1, 10, 10
     assert area.add_among([7]) == []
     assert area.pages.entries_kept() == area.of([6])
     assert [number for number, _ in area.drained()] == [6, 7, 8]
@@ -176,7 +226,7 @@ def test_the_origins_of_a_page_are_looked_at_once_for_all_that_come_into_it() ->
     area = Area(1000)
     area.add(range(1, 1001, 2))
     (page,) = area.pages._pages
-    origins = page._origins = Counted(page._origins)
+    origins = page.origins = Counted(page.origins)
     assert len(origins) == 500
     assert area.add_among(range(2, 1000, 2)) == []
     assert len(origins) == 999
