@@ -284,7 +284,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         return self._definitions.begin()
 
     def end_waiting(self, begun: int) -> None:
-        """End that: what it declared is made durable in a thread, not by a wait of the loop for each."""
+        """End that: its declarations are made durable in a thread, not by a wait of the loop for each."""
         self._definitions.end(begun, self)
         self.mark_dirty()
 

@@ -80,7 +80,7 @@ class CutSegments:
             return UNKNOWN
         try:
             index = decode(file.read(0, file.size()), places_only=True)
-        except OSError:  # of no use; what it would say is unknown then
+        except OSError:  # of no use; its content is unknown then
             return UNKNOWN
         finally:
             file.close()
