@@ -1,4 +1,4 @@
-"""Permission before effect, once for all protocols: what a user may do in a virtual host, and the doing of it.
+"""Permission before effect, once for all protocols: a user's operations in a virtual host, with their permissions.
 
 Every protocol declares, deletes, binds, purges, consumes and publishes through an :class:`Access`. It asks for the
 permissions, compares the owner of an exclusive queue, and only then calls the core; no other module that serves clients
@@ -77,8 +77,8 @@ class Access:
 
     ``owner`` is the connection that exclusive queues belong to, ``None`` where there is none (HTTP, bulk transfer): no
     exclusive queue is open then. ``administrator``: HTTP's, which needs no permissions but opens no exclusive queue
-    either. ``records``: what commands declare is remembered until :meth:`keep`, for :meth:`take_back`; every command
-    that may declare something ends with one of the two then.
+    either. ``records``: declarations of commands are remembered until :meth:`keep`, for :meth:`take_back`; every
+    command that may declare something ends with one of the two then.
 
     Methods raise :class:`~annulet.core.errors.AccessRefused` before they look at what exists, so that a user without
     permission does not learn what there is; then what the core and the catalogue raise.

@@ -250,7 +250,7 @@ class Authenticator:
     def login_anonymous(self, *, peer: PeerFacts) -> User | None:
         """Return the first user without its tags (RFC 4505), while its password is the well-known one.
 
-        The permissions in virtual hosts are the first user's; what a tag allows asks for a password.
+        The permissions in virtual hosts are the first user's; the rights of a tag require a password.
         """
         reason = self._refusal(FIRST_USER, right=self._anonymous, peer=peer)
         if not reason and not peer.is_loopback:

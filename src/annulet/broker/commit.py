@@ -141,8 +141,8 @@ class CommitPipeline:
     async def maintain(self, *, checkpoint: bool = False) -> None:
         """Run the log's upkeep (checkpoint, compaction) step by step in its thread, until nothing is due.
 
-        ``checkpoint`` asks for a checkpoint as well, if anything changed.
-        Ends at the first step that fails: what fails on a full disk is due again at once, and would be for ever.
+        ``checkpoint`` asks for a checkpoint as well, if anything changed. Ends at the first step that fails: work that
+        fails on a full disk is due again at once, and would be for ever.
         """
         async with self._maintaining:
             while not self.failed:

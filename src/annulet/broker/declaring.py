@@ -88,7 +88,7 @@ def _declare_address(declarations: DurableDeclarations, definition: AddressDefin
         existing.auto_created = False  # also one made by a client stays from now on
     if not routing_types:
         if existing is not None:
-            return  # whatever it may hold, it is there
+            return  # it exists, with any content
         routing_types = [host.settings_of(definition.name).default_address_routing_type]
     declarations.exchange(
         definition.name,

@@ -1,4 +1,4 @@
-"""The event log as a queue: what happens to each message of chosen queues becomes messages of ``amq.events``.
+"""The event log as a queue: the events of each message of chosen queues become messages of ``amq.events``.
 
 A message holds the events of one queue in one turn of the loop, up to ``EVENTS_MAX``: one for each event would cost ten
 times as much, and they are read in large numbers. The queue is durable, so that it can be read by lease and archived;

@@ -1,4 +1,5 @@
-"""The recorder: what goes into the history, when, and what happens when its file cannot be written.
+"""The recorder: the data written to the history, the time of writing, and the handling of a file that cannot be
+written.
 
 Notes gather on the loop, as records gather in the log's window; the commit pipeline takes both together and its disk
 thread writes the log first, then the history, before anybody is told. A history that cannot be written is logged,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 COUNTERS_MILLISECONDS: Final = 10_000
-"""Time between two rounds of writing the counters of durable queues: what a crash may cost them."""
+"""Time between two rounds of writing the counters of durable queues: the possible loss in a crash."""
 
 COUNTERS_SLICE: Final = 1000
 """Queues looked at in one tick of the broker: less than a millisecond when nothing changed."""
@@ -37,7 +38,7 @@ class HistoryRecorder:
 
     def __init__(self, history: History) -> None:
         self.history = history
-        self.pending = HistoryBatch()  # what the next window takes
+        self.pending = HistoryBatch()  # the content of the next window
         self.changed: set[Queue] = set()  # whose counters it takes along; always the same object
         self.batches = 0  # written
         self.failures = 0  # writes that failed and are tried again

@@ -31,7 +31,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     login_delay_most: float = 4.0  # seconds; below the hand-shake time-out, so that the answer still arrives
     max_login_attempts_waiting: int = 64  # of one peer address; more are refused unchecked
     max_stage_bytes_per_user: int = 8_589_934_592  # 8 GiB of rows before their commit: four of the largest stages
-    max_stage_bytes: int = 34_359_738_368  # 32 GiB, of all users: what four users with the most may have
+    max_stage_bytes: int = 34_359_738_368  # 32 GiB, of all users: the share of four users with the most
     max_commit_bytes: int = 0  # of memory for the batches that are published; 0: half of memory_limit
 
 

@@ -1,7 +1,7 @@
 """Settings that operators change while the broker runs, in effect at once and kept in the catalogue over restarts.
 
 Three kinds: changed settings of one durable queue, address settings, policies. The configuration file's entry for a
-pattern or a policy applies at every start, as with users: what an operator makes of it lasts until then.
+pattern or a policy applies at every start, as with users: an operator's change of it lasts until then.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ class Pager:
         self._read_wakes = ReadWakes(loop, clock)
         self.budget = BodyBudget(budget_bytes, spills=spill is not None)
         self.figures = PagingFigures()
-        self.spill = spill  # None: what no log holds stays in memory
+        self.spill = spill  # None: messages without a log stay in memory
         self.pace = SpillPace()
         self._thread = SpillThread(loop)
         self.spilling = None if spill is None else Spilling(spill, self.figures, self._thread.submit)
@@ -196,7 +196,9 @@ class Pager:
         self.store.drop_orphans()
         given_back = self.spilling is not None and self.spilling.reclaim(GIVEN_BACK)
         began = time.thread_time()
-        self._owed += max(0.0, began - self._worked)  # what others computed while nothing was to be paged is not owed
+        self._owed += max(
+            0.0, began - self._worked
+        )  # the computing time of others while there was nothing to page is not owed
         looking = self.small.go_on()
         try:
             more = self._page(began) or self._fold(began) or self._fold_held(began) or looking or bool(self._untidy)

@@ -1,7 +1,7 @@
 """The thread that reads ahead of the event loop.
 
-A queue and a loop instead of an executor: what makes a future and tells it of its end holds the interpreter for longer
-than what the loop waits for, and a fast drain hands over 200 reads a second.
+A queue and a loop instead of an executor: creating and completing a future holds the interpreter for longer than the
+loop's own wait, and a fast drain submits 200 reads a second.
 """
 
 from __future__ import annotations

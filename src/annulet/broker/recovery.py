@@ -51,7 +51,7 @@ REDELIVERED_UPTO: Final = "redelivered_upto"
 older versions know of the marks: they wrote no ranges, and mark everything up to it."""
 
 SPILL_LIMIT_MOST: Final = 10 << 30
-"""Bytes. Default of ``spill_limit`` on a large disk: what a minute of publishing at 170 MB/s brings."""
+"""Bytes. Default of ``spill_limit`` on a large disk: a minute of publishing at 170 MB/s."""
 
 SPILL_SHARE: Final = 2
 """On a smaller one, half of the free memory at the start: the other half is for persistent messages."""
@@ -83,7 +83,7 @@ def open_spill(directory: Path, limit: int | None) -> SpillStore | None:
     Raises ``OSError``.
     """
     store = SpillStore(directory / SPILL_DIRECTORY, limit or 0)
-    if limit is None:  # what a killed broker left is free by now
+    if limit is None:  # files of a killed broker are removed by now
         limit = max(1, min(SPILL_LIMIT_MOST, shutil.disk_usage(directory).free // SPILL_SHARE))
         store = SpillStore(directory / SPILL_DIRECTORY, limit)
     return store if limit else None
@@ -92,8 +92,8 @@ def open_spill(directory: Path, limit: int | None) -> SpillStore | None:
 def restore_definitions(broker: Broker) -> None:
     """Rebuild virtual hosts, exchanges, queues with their counters, and bindings.
 
-    Dead letters are held from here on until :func:`release_dead_letters`: what a message is sent on to may not be there
-    yet, and a queue that is not restored as a whole would give out sequence numbers it already has.
+    Dead letters are held from here on until :func:`release_dead_letters`: the target of a forwarded message may not be
+    there yet, and a queue that is not restored as a whole would give out sequence numbers it already has.
     """
     catalogue = broker.catalogue
     now = broker.clock()
@@ -127,7 +127,7 @@ def restore_definitions(broker: Broker) -> None:
                 arguments=record.arguments,
                 now=now,
                 queue_id=record.id,
-                server_named=True,  # whatever its name, it was accepted once
+                server_named=True,  # every stored name was accepted before
                 address=record.address,
                 auto_created=record.auto_created,
             )

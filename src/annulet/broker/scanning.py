@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 TURN_SECONDS: Final = 0.005
-"""Length of a turn (design S3): what others wait at most, but for a single message that takes longer than a look."""
+"""Length of a turn (design S3): the longest wait of others, except for a single message that takes longer than a
+look."""
 
 LOOK_SECONDS: Final = 0.0015
 """Length of one look: a turn ends in time when it does not begin a look that would end too late. How many messages that

@@ -207,7 +207,7 @@ class SendingSession(ClientSession):
             self.connection.mark_dirty()
 
     def window_failed(self, window: int) -> None:
-        """The disk failed: what waited for it is refused."""
+        """The disk failed: the messages waiting for it are refused."""
         answers = self._take_waiting(window)
         if answers and not self.closed:
             self.sends_failed(answers, "the message could not be written to disk; the broker has to be restarted")

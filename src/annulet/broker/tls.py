@@ -70,7 +70,7 @@ class TlsListener:
         self.name = name  # in the configuration: amqps, stomps, https, bulks
         self.settings = settings
         self.renewals = 0
-        self._seen = self._stamps()  # before the files are read: what changes meanwhile is read again
+        self._seen = self._stamps()  # before the files are read: a file that changes in between is read again
         self.context = make_context(name, settings)
         self._looked_at = time.monotonic()
         self.warn_of_expiry()
@@ -369,7 +369,7 @@ class TlsAcceptor:
             loop.call_at(started + self._timeout, self._expired, secured, peer)
         try:
             self._hand_over(secured)
-        except Exception as error:  # noqa: BLE001 - as above; the protocol gives back what it took at its end
+        except Exception as error:  # noqa: BLE001 - as above; the protocol releases its resources at its end
             self._log.defect("defect while serving a connection", error, listener=self._listener.name, peer=str(peer))
             secured.abort()
 

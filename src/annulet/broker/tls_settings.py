@@ -28,7 +28,7 @@ class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TlsOverride(msgspec.Struct):
-    """``[tls.amqps]`` and so on: what differs from ``[tls]`` for one listener."""
+    """``[tls.amqps]`` and so on: the differences from ``[tls]`` for one listener."""
 
     certificate: str | None = None
     key: str | None = None

@@ -1,4 +1,4 @@
-"""The asyncio half of a client's connection: what all protocols have in common below their engines.
+"""The asyncio half of a client's connection: the common part of all protocols below their engines.
 
 A duck-typed ``asyncio.Protocol``: it has the methods but does not inherit, so that it can be compiled. Input of one
 read is handled whole; output of one loop turn leaves in one write, but for many bytes of deliveries (``WRITE_BYTES``).
@@ -126,12 +126,12 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self.tls_listener = "amqps"  # whose ``tls.certificate_name`` says which user a client certificate names
         self.name = ""  # peer address -> our address, as RabbitMQ names connections
         self.user_name = ""
-        self.publisher = ""  # what the loss ledger names: user@peer
+        self.publisher = ""  # the name in the loss ledger: user@peer
         self.identity: object = object()  # what no-local compares; messages keep it, and so not the whole connection
         self.connected_at = 0
         self.now = broker.clock()
         self.host: VirtualHost | None = None
-        self.access: Access | None = None  # what the user may do there, and the way to do it
+        self.access: Access | None = None  # the user's operations there
         self.writable = True  # there is room for deliveries
         self.opened = False  # the handshake is over
         self.publishes = False  # has ever published: such connections are not read during the memory alarm

@@ -96,5 +96,5 @@ class UnfinishedWork:
         self._log.warning("unfinished work refused", peer=largest.name, held=held, limit=self.limit)
         try:
             largest.refuse_unfinished(text)
-        finally:  # whatever it answers, it is not counted any more: else this would not end
+        finally:  # after any answer, it is not counted any more: else this would not end
             self._enter(largest, 0)

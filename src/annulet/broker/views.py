@@ -88,7 +88,7 @@ class Conversions:
         self.bytes_max = bytes_max
         self.conversions = 0  # made, not found among the remembered
         self.failures = 0
-        self.bytes = 0  # what the remembered ones keep alive
+        self.bytes = 0  # the memory kept alive by the remembered ones
         self._remembered: dict[tuple[int, str], tuple[Message, Message, int]] = {}  # with their bytes
 
     def __len__(self) -> int:

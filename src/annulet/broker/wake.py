@@ -32,7 +32,7 @@ class WakeTimer:
         self._loop = loop
         self._clock = clock
         self._tick = tick
-        self._at = 0  # what the timer is set to, milliseconds since 1970; 0: not set
+        self._at = 0  # the time of the timer, milliseconds since 1970; 0: not set
         self._handle: asyncio.TimerHandle | None = None
         self._goes_on = False  # it was called for a part
         self._wish = 0  # the earliest time asked for meanwhile

@@ -27,7 +27,7 @@ RUN_LEAST: Final = 64
 """Sequences in a row that are kept as a range, some 90 bytes; fewer take 8 bytes each."""
 
 CHUNK_MAX: Final = 4096
-"""Sequences of one array: what an insertion moves at most."""
+"""Sequences of one array: the most that an insertion moves."""
 
 OUTDATED_MINIMUM: Final = 64
 """Items of a heap that mean nothing any more, beside one for each group, before they are swept out: 6 KiB."""

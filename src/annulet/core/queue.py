@@ -1,7 +1,7 @@
 """A queue: a composition of order, retention, dispatch and time, with counters and one return path.
 
-Deterministic: no clock, no I/O. ``now`` is milliseconds since 1970; what must happen outside goes to ``Effects``. Here
-are the commands; the state is in :mod:`holdings`, the rules in :mod:`arrival`, :mod:`delivery`, :mod:`returning`,
+Deterministic: no clock, no I/O. ``now`` is milliseconds since 1970; work outside goes to ``Effects``. Here are the
+commands; the state is in :mod:`holdings`, the rules in :mod:`arrival`, :mod:`delivery`, :mod:`returning`,
 :mod:`attachment` and one module per policy. Rules: design §2.
 """
 
@@ -92,7 +92,7 @@ class Queue(Holdings):
             self.dispatch(now)
             return
         if self.consumers.count and not self.halted:
-            if order.count:  # what stood in the way may just have been replaced or have expired
+            if order.count:  # the obstacle may just have been replaced or have expired
                 delivery.dispatch_plain(self, now)
             if order.count == 0 and not self.hidden:
                 consumer = self.consumers.choose(size)
@@ -426,7 +426,7 @@ class Queue(Holdings):
             self.remove_consumer(consumer, now)
             self.effects.consumer_cancelled(consumer)
         self.finish(now)
-        for session in holders:  # what they held here filled their shared windows, which other queues wait for
+        for session in holders:  # their deliveries here filled their shared windows, which other queues wait for
             session.wake(now)
         self._take_apart()
         return pending
@@ -495,7 +495,7 @@ class Queue(Holdings):
         current = self.settings
         revision.check_changeable(self.name, current, settings)
         self.finish_slices(now)
-        if self.forwarder.waiting:  # what left goes where the settings said when it left
+        if self.forwarder.waiting:  # a departed message goes to the target of the settings at that time
             self.forwarder.complete(now)
         self.settings = settings
         self.configure()

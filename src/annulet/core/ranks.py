@@ -67,9 +67,9 @@ class PriorityLevels:
 class Ranker:
     """Gives no rank: FIFO. Subclasses are the other orders."""
 
-    due_first = False  # what falls due stands before the backlog of its rank
+    due_first = False  # a message that falls due precedes the backlog of its rank
     ranks = True  # entries have ranks
-    in_turn = False  # what arrives later stands behind all that is there, on its level where there are several
+    in_turn = False  # later arrivals follow all present ones, on their level where there are several
     sorts = False  # by a key of the message, whenever it arrives
 
     def assign(self, entry: QueueEntry, now: int, *, due: bool = False) -> None:

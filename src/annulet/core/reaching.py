@@ -24,7 +24,7 @@ class Reach:
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
-        self._aside: dict[int, QueueEntry] = {}  # what neither a page nor a search finds, by sequence
+        self._aside: dict[int, QueueEntry] = {}  # entries that neither a page nor a search finds, by sequence
         self._noted_at: tuple[int, ...] = ()
         self._noted_in = queue.order
         self._stored = 0  # what :attr:`DeepLanes.stored` was when they were noted

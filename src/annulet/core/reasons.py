@@ -38,4 +38,4 @@ LOSSES = frozenset(
         RemovalReason.DELETED,
     }
 )
-"""Reasons after which the message is nowhere any more: what the loss ledger keeps."""
+"""Reasons after which the message is nowhere any more: the records of the loss ledger."""

@@ -1,4 +1,4 @@
-"""Reply queues: what RabbitMQ's direct reply-to is here.
+"""Reply queues: the form of RabbitMQ's direct reply-to here.
 
 A channel that consumes from :data:`REPLY_QUEUE` gets a queue of its own, whose name ends in a token that cannot be
 guessed, and its requests carry that name as their reply-to. For replies by any protocol it is a queue like any other;

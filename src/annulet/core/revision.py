@@ -116,7 +116,7 @@ def revise_delivering(entry: QueueEntry, headers: dict[str, PropertyValue], *, s
 
     ``stored=False``: the entry is about to leave, so the change need not outlive the broker, and a body that is on disk
     stays there. Else it is read: raises :class:`~annulet.core.errors.ContentUnavailable`, and nothing is changed.
-    Copies that readers hold are left alone: what they read is not theirs to change.
+    Copies that readers hold are left alone: they must not change their input.
     """
     queue = entry.queue
     if entry.state != DELIVERING or isinstance(entry, DeliveryCopy):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from annulet.core.queue import Queue
 
 SLICE_BYTES: Final = 1 << 20
-"""Body bytes after which a slice ends: what one read of rows brings at most, for which the loop waits."""
+"""Body bytes after which a slice ends: the most that one read of rows returns, for which the loop waits."""
 
 PAUSE_MOST: Final = 256
 """Ticks, four a second, between two tries while the disk refuses: one after the first, then each time twice as many.

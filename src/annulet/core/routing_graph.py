@@ -159,7 +159,7 @@ class RoutingGraph:
         self._drop_exchange(exchange)
 
     def address_added(self, address: Address) -> None:
-        """An address is new: what its settings ask for is set up. Nothing, for a bare graph."""
+        """An address is new: the objects that its settings require are created. Nothing, for a bare graph."""
 
     def address_dropped(self, address: Address) -> None:
         """An address is gone, its bindings not yet. Nothing, for a bare graph."""
@@ -404,7 +404,7 @@ class RoutingGraph:
         self.effects.exchange_deleted(exchange.name)
 
     def graph_changed(self) -> None:
-        """Forget all routes: what they say may not hold any more."""
+        """Forget all routes: their content may be outdated."""
         self.generation += 1
         self._routes.clear()
         self._typed_routes.clear()

@@ -1,4 +1,4 @@
-"""Sequences as ranges: what operators move gets one after the other, so very many take little memory."""
+"""Sequences as ranges: moved messages get consecutive ones, so very many take little memory."""
 
 from __future__ import annotations
 

@@ -255,7 +255,7 @@ class Session:
         return None
 
     def settlement_failed(self, entries: list[QueueEntry], now: int) -> None:
-        """A defect has met a slice of a settlement: what of it is not settled goes back.
+        """A defect has met a slice of a settlement: unsettled deliveries of it are returned.
 
         Subclasses end the client's connection, as for a defect in its data.
         """
@@ -341,7 +341,7 @@ class Session:
 
 
 def end_together(sessions: Iterable[Session]) -> None:
-    """Before the sessions of a connection close in one turn: what one returns is not for the others.
+    """Before the sessions of a connection close in one turn: messages returned by one are not for the others.
 
     And where they return many together, all do it in slices, however few each of them holds.
     """

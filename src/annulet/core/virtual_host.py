@@ -21,8 +21,8 @@ __all__ = ["ROUTES_MAX", "VirtualHost"]
 class VirtualHost(Nodes):
     """Everything clients can name, and nothing of another virtual host.
 
-    ``address_settings``, ``policies``: what addresses and queues take from their names; empty unless the caller brings
-    some. Both may change at any time; queues follow at once.
+    ``address_settings``, ``policies``: the settings that addresses and queues get by their names; empty unless the
+    caller brings some. Both may change at any time; queues follow at once.
     """
 
     def __init__(

@@ -59,7 +59,7 @@ class Obstacle(Enum):
     REPLAY = "accepted before its replay period"
     REFUSED = "refused by this consumer"
 
-    # the message: what a candidate waits for
+    # the message: the condition a candidate waits for
     GROUP_OWNED = "group of another consumer"
     GROUP_PARKED = "group waits for deliveries"
     KEY_CAPPED = "as much of its key in delivery as may be"

@@ -100,7 +100,7 @@ class Channel(PublishingSession):
         self.prefetch_bytes = UNLIMITED
         self._prefetch_of_channel = False  # a client that means the standard's qos has changed it under its consumers
         self.gets: deque[WaitingGet] = deque()  # not answered yet
-        self.last_queue = ""  # what an empty queue name means (§1.7.2.1)
+        self.last_queue = ""  # the meaning of an empty queue name (§1.7.2.1)
 
     # ------------------------------------------------------------------ deliveries
 

@@ -55,7 +55,7 @@ def get(channel: Channel, queue: Queue, *, no_ack: bool) -> None:
 
 
 class WaitingGet(PullWaiter):
-    """One basic.get and its queue. ``upto``: what arrives from there on came after the question."""
+    """One basic.get and its queue. ``upto``: later arrivals came after the request."""
 
     def __init__(self, channel: Channel, queue: Queue, upto: int, *, no_ack: bool) -> None:
         self._channel = channel

@@ -74,7 +74,7 @@ class PublishFacts:
         self.durable = durable
         self.priority = priority  # -1: not given
         self.time_to_live = UNLIMITED  # the expiration property in milliseconds
-        self.asks: PublishHeaders | None = None  # what its headers ask of the broker; None: nothing, as mostly
+        self.asks: PublishHeaders | None = None  # the requests of its headers to the broker; None: nothing, as mostly
         self.further_keys: tuple[str, ...] = ()  # CC and BCC
 
 
@@ -103,7 +103,7 @@ class PublishingSession(ClientSession):
     def __init__(self, number: int, connection: AmqpConnection) -> None:
         super().__init__(f"{connection.name}#{number}", connection)
         self.number = number
-        self.client = connection  # the same, by its own type: what only AMQP 0-9-1 has
+        self.client = connection  # the same, by its own type: parts of AMQP 0-9-1 only
         self.engine = connection.engine
         self.confirming = False  # confirm.select was given
         self.confirm_queued = False  # the connection will call flush_answers at the end of this turn
@@ -123,7 +123,7 @@ class PublishingSession(ClientSession):
 
     # ------------------------------------------------------------------ publishing
 
-    def publish(  # noqa: C901, PLR0912 - the hot path: what few messages ask for is tested here and done elsewhere
+    def publish(  # noqa: C901, PLR0912 - the hot path: rare requests are tested here and done elsewhere
         self, exchange: str, routing_key: str, mandatory: bool, immediate: bool, header: bytes, body: bytes
     ) -> None:
         """Route one message. Confirms go out once per loop turn; see :meth:`flush_answers`."""

@@ -49,7 +49,9 @@ class OpenTransaction:
         self.core = core
         self.link = link  # the coordinator link it was declared over
         self.outcomes: dict[int, Outcome] = {}  # by delivery id
-        self.rejections: list[tuple[QueueEntry, Rejected]] = []  # what tells why, once it is committed
+        self.rejections: list[
+            tuple[QueueEntry, Rejected]
+        ] = []  # the function that tells the reason, once it is committed
         self.failure = ""  # why it can only be rolled back
 
 
@@ -162,7 +164,7 @@ class Coordinator:
         session.answer_when_durable(delivery.delivery_id, stored=needs_disk)
 
     def _rollback(self, identifier: bytes, transaction: OpenTransaction) -> None:
-        """Forget the sends; what the peer had settled, or whose link is gone, goes back to its queue.
+        """Forget the sends; deliveries that the peer had settled, or whose link is gone, return to their queue.
 
         The rest is unsettled as before.
         """

@@ -26,7 +26,7 @@ DESCRIPTORS: Final[dict[object, str]] = {
     HEADERS_BINDING: HEADERS_BINDING,
     NO_LOCAL: NO_LOCAL,
     SELECTOR: SELECTOR,
-    "jms-selector": SELECTOR,  # what some clients and Broker-J's own older ones call it
+    "jms-selector": SELECTOR,  # its name in some clients and Broker-J's older ones
     "apache.org:jms-selector-filter:string": SELECTOR,
 }
 """Descriptor, as a code or a symbol, to the filter it means."""

@@ -57,7 +57,7 @@ class Outcomes:
             self._session.transactions.enlist(numbers, state)
             return
         transactions = self._session.transactions
-        if transactions.count:  # what a transaction holds has its outcome there
+        if transactions.count:  # deliveries in a transaction have their outcome there
             numbers = [number for number in numbers if not transactions.holds(number)]
         if not isinstance(state, Outcome):
             if settled:

@@ -90,7 +90,7 @@ class Amqp10Session(SendingSession):
             owner.detached(link)
 
     def suspend(self, source: SourceLink) -> None:
-        """End the consumer of a link that may be resumed; what the link holds stays with the session (§2.6.13)."""
+        """End the consumer of a link that may be resumed; the link's deliveries stay with the session (§2.6.13)."""
         self.detach(source.consumer.tag, self.connection.now)
         self._suspended[source.link.name] = self._suspended.get(source.link.name, []) + source.holders()
 

@@ -174,7 +174,8 @@ def destination_of(origin: Origin, host: VirtualHost) -> str:
 
 
 def leads_to(destination: str, origin: Origin) -> bool:
-    """Say whether a destination is where a message is from: what its sender wrote, unless it was sent on since."""
+    """Say whether a destination is where a message is from: the sender's text, unless the message was forwarded
+    since."""
     parsed = parse_address_name(destination)
     if parsed.kind == TO_EXCHANGE:
         return parsed.name == origin.exchange and parsed.routing_key in {origin.routing_key, ""}
