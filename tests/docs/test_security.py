@@ -18,6 +18,7 @@ from annulet.admin.rendering import render
 from annulet.admin.web_socket import LIMIT_MESSAGE
 from annulet.broker.admission import SETTINGS_OF_LIMITS
 from annulet.broker.amqp091.getting import LIMIT_GETS
+from annulet.broker.client_session import LIMIT_TRANSACTION
 from annulet.broker.configuration import BrokerConfiguration
 from annulet.broker.limits import RANGES, Limits
 from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS
@@ -128,7 +129,7 @@ def test_limits_are_counted_under_the_names_of_the_table() -> None:
         LIMIT_BULK_UNFINISHED,
         LIMIT_COMMIT,
     }
-    others = {LIMIT_BODY, LIMIT_COMMIT, LIMIT_GETS, LIMIT_MESSAGE, LIMIT_UNFINISHED, UNREAD_LIMIT}
+    others = {LIMIT_BODY, LIMIT_COMMIT, LIMIT_GETS, LIMIT_MESSAGE, LIMIT_TRANSACTION, LIMIT_UNFINISHED, UNREAD_LIMIT}
     assert named - counted == {*stomp, *bulk, *others}
 
 
