@@ -52,7 +52,7 @@ def digest_of(module: str) -> str:
 def write_manifest(digests: dict[str, str]) -> None:
     """Record the sources a build was made from. Called by scripts/compile_modules.py after a successful build.
 
-    ``digests`` are from before it: what was edited meanwhile makes the build one of sources that have changed.
+    ``digests`` are from before it: sources edited in between make it a build of changed sources.
     """
     MANIFEST.write_text(json.dumps(digests, indent=1))
 

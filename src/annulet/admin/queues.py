@@ -76,7 +76,7 @@ async def sorted_names(host: VirtualHost) -> list[str]:
     for first in range(0, len(names), SLICE_NAMES):
         listed += sorted([name for name in names[first : first + SLICE_NAMES] if not is_reply_name(name)])
         await asyncio.sleep(0)
-    listed.sort()  # which only merges what is in order already
+    listed.sort()  # which only merges sorted parts
     return listed
 
 

@@ -75,7 +75,7 @@ PARSER: Final = ("connection", "_proto", "_parse_more")
 
 
 def end_parsing(connection: object) -> None:
-    """End the parser of a WebSocket, which holds itself and what has arrived of a frame until a garbage collection."""
+    """End the parser of a WebSocket, which would keep itself and the begun frame until a garbage collection."""
     part: Any = connection
     for name in PARSER:
         part = getattr(part, name, None)

@@ -1,4 +1,4 @@
-"""Permission before effect, once for all protocols: what a user may do in a virtual host, and the doing of it.
+"""Permission before effect, once for all protocols: a user's operations in a virtual host, with their permissions.
 
 Every protocol declares, deletes, binds, purges, consumes and publishes through an :class:`Access`. It asks for the
 permissions, compares the owner of an exclusive queue, and only then calls the core; no other module that serves clients
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from annulet.store.catalogue import Catalogue
 
 GENERATED: Final = "amq.gen-"
-"""What names of queues begin with that a client has the broker name: RabbitMQ's, which permissions may allow by it."""
+"""The prefix of queue names that the broker chooses for a client: RabbitMQ's, which permissions may allow by it."""
 
 CONFIGURE: Final = "configure"
 WRITE: Final = "write"
@@ -76,9 +76,9 @@ class Access:
     """The rights of one user in one virtual host, and every effect on its definitions that they allow.
 
     ``owner`` is the connection that exclusive queues belong to, ``None`` where there is none (HTTP, bulk transfer): no
-    exclusive queue is open then. ``administrator``: HTTP's, who needs no permissions but opens no exclusive queue
-    either. ``records``: what commands declare is remembered until :meth:`keep`, for :meth:`take_back`; every command
-    that may declare something ends with one of the two then.
+    exclusive queue is open then. ``administrator``: HTTP's, which needs no permissions but opens no exclusive queue
+    either. ``records``: declarations of commands are remembered until :meth:`keep`, for :meth:`take_back`; every
+    command that may declare something ends with one of the two then.
 
     Methods raise :class:`~annulet.core.errors.AccessRefused` before they look at what exists, so that a user without
     permission does not learn what there is; then what the core and the catalogue raise.
@@ -134,11 +134,11 @@ class Access:
     # ------------------------------------------------------------------ a command that is refused
 
     def keep(self) -> None:
-        """The command succeeded: what it declared stays."""
+        """The command succeeded: its declarations stay."""
         self.made.clear()
 
     def take_back(self, now: int) -> None:
-        """The command was refused: delete what it declared, the latest first."""
+        """The command was refused: delete its declared objects, the latest first."""
         made, self.made = self.made, []
         for undo in reversed(made):
             undo(now)
@@ -246,7 +246,7 @@ class Access:
             self._declarations.unbind_queue(queue, source, routing_key, arguments)
 
     def purge_queue(self, name: str, now: int) -> tuple[Queue, int]:
-        """Drop what is pending in a queue. Returns the queue and how many messages these were."""
+        """Drop the pending messages of a queue. Returns the queue and how many messages these were."""
         queue = self.queue_to_read(name)
         return queue, queue.purge(now)
 
@@ -289,8 +289,8 @@ class Access:
     def source(self, name: str, now: int, routing_type: str = "", *, create: bool = True) -> NodeReference:
         """Return what a name leads to for a consumer, see ``VirtualHost.resolve_node``.
 
-        Making what is not there takes permission to configure it. To consume from ``queue`` or to subscribe to ``node``
-        of what is returned is asked for where it is done.
+        Creating a missing node takes permission to configure it. Permission to consume from the returned ``queue`` or
+        to subscribe to ``node`` is checked where that is done.
         """
         try:
             return self._existing(name, now, routing_type)
@@ -304,7 +304,7 @@ class Access:
         return self._create(name, now, routing_type)
 
     def target(self, name: str, now: int, routing_type: str = "", *, create: bool = True) -> NodeReference:
-        """Return what a name leads to for a sender, who may write there; see :meth:`source`."""
+        """Return the node of a name for a sender with permission to write there; see :meth:`source`."""
         parsed = parse_address_name(name)
         try:
             node = self._existing(name, now, routing_type)
@@ -398,7 +398,7 @@ class Access:
         self._declarations.mark_subscription(queue, subscription)
 
     def bind_subscription(self, queue: Queue, exchange: str, routing_key: str, arguments: Arguments) -> None:
-        """Bind the queue of a subscription to what it subscribes to."""
+        """Bind the queue of a subscription to its source."""
         self.require(READ, exchange)
         self._declarations.bind_queue(queue, exchange, routing_key, arguments)
 

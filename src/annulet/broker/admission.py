@@ -60,7 +60,7 @@ SETTINGS_OF_LIMITS: Final = {
     "handle_max": "max_links_per_session",
     "max_headers": "stomp_headers_max",
 }
-"""What engines call some limits, by the standards' names, and operators by those of the settings."""
+"""The names of some limits in the engines, which follow the standards, and those of the settings."""
 
 
 class Admission:
@@ -242,7 +242,7 @@ class Admission:
 
 
 def _decrease(counter: Counter[str], key: str) -> None:
-    """Count down; nothing is kept of who has none."""
+    """Count down; nothing is kept for a count of none."""
     counter[key] -= 1
     if counter[key] <= 0:
         del counter[key]

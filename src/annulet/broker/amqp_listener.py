@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 HEADER_BYTES: Final = 8
 PREFIX: Final = b"AMQP"
 NEWEST: Final = b"AMQP\x00\x01\x00\x00"
-"""The header of the newest version served: AMQP 1.0. What is no header at all gets it as well."""
+"""The header of the newest version served: AMQP 1.0. The answer to octets that are no header is the same."""
 
 VERSIONS_1_0: Final = (b"AMQP\x00\x01\x00\x00", b"AMQP\x03\x01\x00\x00")
 """AMQP 1.0 without and with a SASL layer before it (§2.2, §5.3.1)."""
@@ -79,7 +79,7 @@ class AmqpListenerProtocol:
         return False
 
     def connection_lost(self, error: BaseException | None) -> None:  # noqa: ARG002 - asyncio's; logged by no one
-        """The peer is gone before it said what it speaks."""
+        """The peer left before it named its protocol."""
         self._end()
         release_transport(self._transport)
         self._transport = None

@@ -1,8 +1,8 @@
-"""Who may connect, and what they may do: users with Argon2 passwords, and permissions as RabbitMQ has them.
+"""Permission to connect, and further permissions: users with Argon2 passwords, and permissions as RabbitMQ has them.
 
 A password check costs about 25 ms of CPU on purpose, always in a thread. The outcome of the latest checks is
-remembered, so a client that reconnects in a loop costs microseconds. Who guesses waits longer each time, see
-``login_throttle``; a password that was right before never does.
+remembered, so a client that reconnects in a loop costs microseconds. Each failed guess makes the next wait longer, see
+``login_throttle``; a password that was right before never waits.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ ANONYMOUS: Final = "ANONYMOUS"
 EXTERNAL: Final = "EXTERNAL"
 
 AMQP_0: Final = "amqp091"
-"""What :meth:`Authenticator.mechanisms` knows the protocols AMQP 0-x by."""
+"""The name of the protocols AMQP 0-x for :meth:`Authenticator.mechanisms`."""
 
 MECHANISM_CHARACTERS: Final = 20
 """Of the name of a mechanism, which a peer chooses, so many are logged: as long as one may be (RFC 4422 §3.1)."""
@@ -89,7 +89,7 @@ USERS_NAMED_MAX: Final = 5
 
 
 class CredentialsError(Exception):
-    """A SASL response is malformed, or names an unknown mechanism. The text says what is wrong."""
+    """A SASL response is malformed, or names an unknown mechanism. The text names the defect."""
 
 
 class User(msgspec.Struct, frozen=True):
@@ -139,7 +139,7 @@ class Authenticator:
         self._wrong: dict[bytes, None] = {}
         self._first_hash = ""
         self._made_hash = ""  # of the first user when this start made it: nothing to be computed again
-        self._anonymous = False  # the first user has the password that everybody knows: who has none may be that user
+        self._anonymous = False  # the first user has the well-known password: a client without one may be that user
         self._first_verifiers: dict[tuple[str, str], ScramVerifier] = {}  # its own, as that password is known
         self._decoy = HASHER.hash(secrets.token_hex(16))  # unknown users cost as much as wrong passwords
         self._executor = ThreadPoolExecutor(CONCURRENT_CHECKS_MAX, thread_name_prefix="annulet-passwords")
@@ -168,7 +168,7 @@ class Authenticator:
         )
 
     def reload(self) -> None:
-        """Read users and permissions anew. Called by whoever changed them in the catalogue."""
+        """Read users and permissions anew. Called after each change in the catalogue."""
         users = self._catalogue.users()
         self._hashes = {record.name: record.password_hash for record in users}
         self._users = {record.name: User(record.name, frozenset(record.tags)) for record in users}
@@ -250,7 +250,7 @@ class Authenticator:
     def login_anonymous(self, *, peer: PeerFacts) -> User | None:
         """Return the first user without its tags (RFC 4505), while its password is the well-known one.
 
-        The permissions in virtual hosts are the first user's; what a tag allows asks for a password.
+        The permissions in virtual hosts are the first user's; the rights of a tag require a password.
         """
         reason = self._refusal(FIRST_USER, right=self._anonymous, peer=peer)
         if not reason and not peer.is_loopback:

@@ -112,7 +112,7 @@ class Backups:
             await asyncio.wait({self._task})
 
     async def stop(self) -> None:
-        """Cancel what is under way: it fails, and its target is as it was."""
+        """Cancel the running backup: it fails, and its target is as it was."""
         self._cancelled.set()
         await self.wait()
 
@@ -140,7 +140,7 @@ class Backups:
                     await asyncio.to_thread(staging.remove)
 
     async def _stage(self, backup: Backup, staging: Staging, data: Path) -> None:
-        """Choose the instant: all that was published by now is on disk, and nobody writes to the files."""
+        """Choose the instant: all messages published by now are on disk, and nothing writes to the files."""
         broker = self._broker
         log = broker.log
         assert isinstance(log, MessageLog)

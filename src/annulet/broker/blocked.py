@@ -1,4 +1,5 @@
-"""Queues and addresses that hold their publishers back (``overflow=block``, address full policy BLOCK), and whom.
+"""Queues and addresses that hold their publishers back (``overflow=block``, address full policy BLOCK), with these
+publishers.
 
 A virtual host has one table. It is asked about after each publish, so as long as nothing is blocked the answer is one
 attribute: :attr:`BlockedTargets.any`.
@@ -23,7 +24,7 @@ class HeldPublisher(Protocol):
 
 
 class BlockedTarget:
-    """One blocked queue or address, with those who published into it since."""
+    """One blocked queue or address, with its publishers since."""
 
     __slots__ = ("name", "publishers")
 
@@ -33,7 +34,7 @@ class BlockedTarget:
 
 
 class BlockedTargets:
-    """What is blocked in one virtual host now."""
+    """The blocked queues and addresses of one virtual host."""
 
     __slots__ = ("addresses", "any", "queues")
 
@@ -69,7 +70,7 @@ class BlockedTargets:
         ]
 
     def on_way(self, route: Route) -> list[BlockedTarget]:
-        """Return what is blocked among the fixed queues of a route, and its address if that is."""
+        """Return the blocked ones among the fixed queues of a route, and its address if that is blocked."""
         found = [self.queues[queue] for queue in route.queues if queue.blocked and queue in self.queues]
         return found + self.at([route.address])
 

@@ -86,7 +86,7 @@ TICK_SECONDS: Final = 0.25
 """How often expiry, the memory alarm and the log's upkeep are looked at when nothing asks for it earlier."""
 
 TICKED: Final = 512
-"""Queues of a virtual host that are looked at in one turn for what is due: 2 ms of the loop."""
+"""Queues of a virtual host that are examined in one turn for due work: 2 ms of the loop."""
 
 REFUSAL_LOG_MILLISECONDS: Final = 1000
 """Between two log lines about refused publishes: a full queue refuses thousands a second."""
@@ -147,7 +147,7 @@ class Broker:
         self.unroutable = 0  # publishes that reached no queue
         self.refused_publishes = 0  # persistent publishes refused because the disk takes no more
         self.limit_refusals = 0  # publishes that a full queue or address refused
-        self.settled_losses = 0  # refused messages whose sender had settled them, so that nobody could be told
+        self.settled_losses = 0  # refused messages whose sender had settled them and could not be told
         self.undecided: set[AmqpListenerProtocol] = set()  # sockets whose protocol header has not come
         self.lingering, self.protocol_errors = LingeringSockets(self._look_drained), ProtocolErrors()
         self.dynamic_nodes: dict[str, dict[str, DynamicNodes]] = {}  # of AMQP 1.0, by virtual host and name
@@ -201,7 +201,7 @@ class Broker:
     async def start(self, before_listening: Callable[[], None] | None = None) -> None:
         """Recover, call ``before_listening``, and listen.
 
-        What that does holds up no client: none is connected yet.
+        Its work holds up no client: none is connected yet.
 
         Raises ``StoreError`` or ``OSError`` with a text that says what to do; nothing runs then.
         """
@@ -369,7 +369,7 @@ class Broker:
             connection.force_close("broker shut down")
         if self.connections or self.lingering:
             self._drained = asyncio.Event()
-            with contextlib.suppress(TimeoutError):  # who has not answered by then is cut
+            with contextlib.suppress(TimeoutError):  # a peer without an answer by then is disconnected
                 async with asyncio.timeout(DRAIN_SECONDS):
                     await self._drained.wait()
         for connection in list(self.connections):
@@ -438,9 +438,9 @@ class Broker:
             self._drained.set()
 
     def flush_later(self, connection: AnyConnection) -> None:
-        """Write a connection's output at the end of this loop turn: what is left of it, in one write.
+        """Write a connection's output at the end of this loop turn: the rest of it, in one write.
 
-        Or in one of the next turns, where those before it took long: what is written makes room for deliveries.
+        Or in one of the next turns, where those before it took long: writing makes room for deliveries.
         """
         if not self._dirty:
             self.loop.call_soon(self._flush)
@@ -458,12 +458,12 @@ class Broker:
                 try:
                     self._flush_one(dirty[0])
                 finally:
-                    dirty.popleft()  # not before: who is added to others asks for no turn
+                    dirty.popleft()  # not before: a session added to others requests no turn
                 if self._round and shares.over():
                     break
             else:
                 shares.round_ended()
-        finally:  # whatever happened: nobody else asks for the next turn, and all would be silent
+        finally:  # whatever happened: nothing else requests the next turn, and all would be silent
             if dirty:
                 self.loop.call_soon(self._flush)
 
@@ -501,7 +501,7 @@ class Broker:
     # ------------------------------------------------------------------ upkeep
 
     def _tick_host(self, host: VirtualHost, now: int) -> int | None:
-        """Do what is due in some queues of a virtual host; queues that go are one group of definitions."""
+        """Do the due work in some queues of a virtual host; deleted queues are one group of definitions."""
         begun = self.definitions.begin()
         try:
             return host.tick_some(now, TICKED)
@@ -510,7 +510,7 @@ class Broker:
 
     def _on_tick(self) -> None:
         if self._tick is not None:
-            self._tick.cancel()  # who calls this directly must not leave a second chain of ticks, which no stop ends
+            self._tick.cancel()  # a direct call must not leave a second chain of ticks, which no stop ends
         self._tick = self.loop.call_later(TICK_SECONDS, self._on_tick)  # first: upkeep goes on whatever happens below
         for timer in self._timers:
             timer.tick()
@@ -525,7 +525,7 @@ class Broker:
             self._upkeep.tick(now)
             self._deleted.tick()
         self.consumer_timeouts.tick(now)
-        if self.pager is not None:  # last: it serves consumers, whose defects are not to stop what is above
+        if self.pager is not None:  # last: it serves consumers, whose defects must not stop the work above
             self.pager.tick(now)
             for host in self.hosts.values():
                 if host.dead_letters.waiting:  # the disk did not give their bodies

@@ -1,7 +1,7 @@
 """A client's session, whatever protocol it speaks: a channel, an AMQP 1.0 session, a STOMP connection.
 
-What it is to its connection (room for output, answers at the end of a turn), how its publishing is held back by what is
-full, and what becomes of messages that its protocol cannot express.
+Its relation to the connection (room for output, answers at the end of a turn), the holding back of its publishing by
+full queues, and the handling of messages that its protocol cannot express.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class ClientSession(Session):
             self.connection.release(self)
 
     def forget_holds(self) -> None:
-        """The session ends: nobody has to tell it to go on."""
+        """The session ends: it needs no notice to go on."""
         for target in self.held_by:
             target.publishers.pop(self, None)
         if self.held_by:
@@ -178,7 +178,7 @@ class ClientSession(Session):
         raise NotImplementedError
 
     def publishing_held(self) -> None:
-        """What it published into is full. Nothing to do where the connection is not read."""
+        """A target of its publishing is full. Nothing to do where the connection is not read."""
 
     def publishing_resumed(self) -> None:
         """There is room again."""

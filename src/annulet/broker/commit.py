@@ -1,12 +1,12 @@
 """The commit pipeline: one group commit for everything the broker writes.
 
 Records gather in the log's open window during a loop turn. The window is sealed when the disk is idle, written by one
-disk thread, and everybody who waits for it is told at once. While a write is under way the next window fills, so the
-batch size follows the load without a timer; what is settled meanwhile is never written. Upkeep has a thread of its own:
-an index or checkpoint takes some ten milliseconds, and no publisher waits for it.
+disk thread, and all waiters are told at once. While a write is under way the next window fills, so the batch size
+follows the load without a timer; messages settled in between are never written. Upkeep has a thread of its own: an
+index or checkpoint takes some ten milliseconds, and no publisher waits for it.
 
 The history (losses, duplicate ids, delivery counts) goes along: notes of a window are written after its records and
-before anybody is told. Should the broker die in between, the records are there and nobody was promised anything.
+before anybody is told. Should the broker die in between, the records are there and nothing has been promised.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ logger = structlog.get_logger(__name__)
 
 
 class CommitWaiter(Protocol):
-    """Somebody whose answer to a client depends on a window being durable."""
+    """A waiter whose answer to a client depends on a window being durable."""
 
     def window_committed(self, window: int) -> None:
         """Everything appended up to and including ``window`` is durable."""
@@ -46,7 +46,7 @@ class CommitWaiter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Interlude:
-    """What is done between two windows. See :meth:`CommitPipeline.between_windows`."""
+    """Work between two windows. See :meth:`CommitPipeline.between_windows`."""
 
     on_loop: Callable[[], None]
     on_disk: Callable[[], None]
@@ -82,11 +82,11 @@ class CommitPipeline:
         self._scheduled = False
         self._busy = False  # the disk thread is at work
         self._maintaining = asyncio.Lock()
-        self._upkeep: set[asyncio.Task[None]] = set()  # rounds that durable() asked for, and who waits for them
+        self._upkeep: set[asyncio.Task[None]] = set()  # rounds requested by durable(), and their waiters
         self._interludes: deque[Interlude] = deque()  # to be played before the next window is sealed
         self.definitions: DefinitionGroups | None = None  # durable before the messages of their queues
         self.on_failure: Callable[[BaseException], None] | None = None
-        self.on_written: Callable[[], None] | None = None  # a window reached the disk, and who waited for it was told
+        self.on_written: Callable[[], None] | None = None  # a window reached the disk, and its waiters were told
         log.read_ahead_with(self._reading.submit)
 
     def request(self) -> None:
@@ -96,7 +96,7 @@ class CommitPipeline:
             self._loop.call_soon(self._seal)
 
     def wait(self, waiter: CommitWaiter) -> int:
-        """Tell ``waiter`` when what is in the open window now is durable. Returns the window's number."""
+        """Tell ``waiter`` when the current content of the open window is durable. Returns the window's number."""
         self._waiters.append(waiter)
         self.request()
         return self.window
@@ -114,8 +114,8 @@ class CommitPipeline:
             await asyncio.shield(self._keep(self.maintain(checkpoint=True)))  # a step that began must end
 
     def wait_until_noted(self, waiter: CommitWaiter) -> None:
-        """As :meth:`wait`, for who frees space: on a full disk the checkpoint is waited for that takes the place of
-        records which found no room. When that fails too, the waiter is told so.
+        """As :meth:`wait`, for callers that free space: on a full disk the checkpoint is waited for that takes the
+        place of records which found no room. When that fails too, the waiter is told so.
         """
         self._keep(self._tell_when_noted(waiter))
 
@@ -132,7 +132,7 @@ class CommitPipeline:
             _commit([waiter], window)
 
     def _keep(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        """Run ``work``, which :meth:`close` waits for, whoever else does."""
+        """Run ``work``, which :meth:`close` waits for in any case."""
         task = self._loop.create_task(work)
         self._upkeep.add(task)
         task.add_done_callback(self._upkeep.discard)
@@ -141,8 +141,8 @@ class CommitPipeline:
     async def maintain(self, *, checkpoint: bool = False) -> None:
         """Run the log's upkeep (checkpoint, compaction) step by step in its thread, until nothing is due.
 
-        ``checkpoint`` asks for a checkpoint as well, if anything changed.
-        Ends at the first step that fails: what fails on a full disk is due again at once, and would be for ever.
+        ``checkpoint`` asks for a checkpoint as well, if anything changed. Ends at the first step that fails: work that
+        fails on a full disk is due again at once, and would be for ever.
         """
         async with self._maintaining:
             while not self.failed:
@@ -173,7 +173,7 @@ class CommitPipeline:
         await interlude.ended
 
     async def close(self) -> None:
-        """Write what is open and stop the threads, which end even when this raises :class:`StoreError`."""
+        """Write the open window and stop the threads, which end even when this raises :class:`StoreError`."""
         try:
             if not self.failed:
                 await self.durable()

@@ -1,4 +1,4 @@
-"""What a broker is told at start: from the command line, a TOML file and the defaults, in this order.
+"""The settings of a broker at start: from the command line, a TOML file and the defaults, in this order.
 
 :func:`load` reads and checks; :class:`BrokerConfiguration` is the result, with every value valid. Keyword arguments of
 ``BrokerConfiguration`` are the way in for embedders and tests.
@@ -333,7 +333,7 @@ class _Reader:
 
     @property
     def _folder(self) -> Path:
-        """What paths of the file are relative to; the broker may be started from anywhere."""
+        """The base of relative paths in the file; the broker may be started from anywhere."""
         return Path() if self.file is None else self.file.absolute().parent
 
     def _path(self, name: str, text: str) -> Path:

@@ -1,6 +1,6 @@
 """Consumers that do not settle in time: looked for now and then, and ended by their protocol's means.
 
-What such a consumer holds goes back to its queues as when it ends by itself. Off unless the server's setting, a queue's
+Such a consumer's deliveries are returned to its queues as at its normal end. Off unless the server's setting, a queue's
 (argument, policy, address setting) or the consumer's own says otherwise: clients that keep tasks for hours expect none.
 """
 

@@ -1,8 +1,8 @@
 """Puts the definitions of the configuration file into a broker at its start.
 
 Settings and policies go in before anything is declared, because queues take their values from them; the rest after
-recovery, and once more is fine: what is there already and the same stays as it is. What is taken out of the file stays.
-What is in it is never taken away for lack of use (Artemis §3.3).
+recovery, and once more is fine: identical existing objects stay as they are. Objects removed from the file stay.
+Objects in it are never deleted for lack of use (Artemis §3.3).
 """
 
 from __future__ import annotations
@@ -85,10 +85,10 @@ def _declare_address(declarations: DurableDeclarations, definition: AddressDefin
     routing_types = definition.routing_types
     existing = host.addresses.get(definition.name)
     if existing is not None:
-        existing.auto_created = False  # whoever named it first: it stays
+        existing.auto_created = False  # also one made by a client stays from now on
     if not routing_types:
         if existing is not None:
-            return  # whatever it may hold, it is there
+            return  # it exists, with any content
         routing_types = [host.settings_of(definition.name).default_address_routing_type]
     declarations.exchange(
         definition.name,

@@ -1,7 +1,7 @@
 """Definitions of one turn of the loop become durable together, in a thread; their clients are answered then.
 
 A connection whose input changed the catalogue writes nothing until its group is durable, so that answers keep their
-order. When the disk refuses a group, what it declared is undone in memory, and the connections that wait are cut
+order. When the disk refuses a group, its declarations are undone in memory, and the connections that wait are cut
 without an answer; for a while each change is then committed by itself, and a refusal is the answer to its command.
 """
 
@@ -29,7 +29,7 @@ NESTED: Final = -1
 
 
 class WaitingConnection(Protocol):
-    """Somebody who answers when definitions are durable."""
+    """A waiter that answers when definitions are durable."""
 
     def wait_for_definitions(self) -> None:
         """Write nothing from now on."""
@@ -91,7 +91,7 @@ class DefinitionCommits:
         self._request()
 
     def settle(self) -> None:
-        """Have everything durable when this returns: for who cannot wait."""
+        """Have everything durable when this returns: for callers that cannot wait."""
         if self._catalogue is not None:
             self._catalogue.settle()
             self._tell()
@@ -126,7 +126,7 @@ class DefinitionCommits:
             self._request()
 
     def _tell(self) -> None:
-        """Answer those whose groups are durable, or cut all who wait when one was refused."""
+        """Answer those whose groups are durable, or disconnect all waiters when one was refused."""
         assert self._catalogue is not None
         failed = self._catalogue.groups.take_failed()
         waiting = self._waiting

@@ -1,4 +1,4 @@
-"""Dropping from the catalogue what it remembers of deleted queues, once the message log has nothing of them.
+"""Removal of deleted queues from the catalogue's memory, once the message log has nothing of them.
 
 The catalogue keeps the id of a deleted queue until the log's record of the deletion is durable: should the broker die
 in between, the next start tells the messages of that queue from those of a queue whose definition was lost.

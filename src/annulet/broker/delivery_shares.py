@@ -16,8 +16,8 @@ TURN_DELIVERIES: Final = 1024
 for the next turn, and whatever else became ready comes first."""
 
 SHARE_LEAST: Final = 256
-"""Deliveries that a connection gets in one turn however many others get some: what is written at once is to be worth
-it, and where many publish to few who take they must not fall behind."""
+"""Deliveries that a connection gets in one turn however many others get some: each write should be worth it, and with
+many publishers and few consumers these must not fall behind."""
 
 TURN_SECONDS: Final = 0.006
 """Computing time of a turn's deliveries, and of what else connections have done in it: a connection has the part of it
@@ -35,12 +35,12 @@ LEAST_SECONDS: Final = 0.001
 long. With 64 of either, 60 consumers beside 60 publishers fell behind, each message cost a quarter more."""
 
 BROWSER_PART: Final = 2
-"""A connection that only browses gets one of so many parts of a share: what it is sent is read for it alone, which
-costs twice as much as a delivery, and who takes messages is to keep four fifths of his rate beside it."""
+"""A connection that only browses gets one of so many parts of a share: its messages are read for it alone, which costs
+twice as much as a delivery, and other consumers should keep four fifths of their rate beside it."""
 
 NO_SHARE: Final = 1 << 62
-"""The share of a connection with a consumer that comes before others by priority: those would get what it may not have
-in this turn. ``OUTPUT_BYTES_MAX`` (``transport``) bounds it."""
+"""The share of a connection with a consumer that comes before others by priority: with a share, those would get the
+rest of the turn. ``OUTPUT_BYTES_MAX`` (``transport``) bounds it."""
 
 
 class DeliveryShares:

@@ -1,4 +1,4 @@
-"""Declarations in a virtual host and in the catalogue at once: what is durable is written down, or does not exist.
+"""Declarations in a virtual host and in the catalogue at once: durable definitions are written, or do not exist.
 
 For whoever declares: clients, the configuration file, the HTTP API.
 """
@@ -24,8 +24,11 @@ EXCHANGE: Final = "exchange"
 
 
 class DurableDeclarations:
-    """Declares in one virtual host. Every method raises what the host raises, and :class:`CatalogueError`: then what
-    was new is gone again, or it would pass for durable."""
+    """Declares in one virtual host.
+
+    Every method raises what the host raises, and :class:`CatalogueError`: then new definitions are undone, or they
+    would pass for durable.
+    """
 
     def __init__(self, host: VirtualHost, catalogue: Catalogue) -> None:
         self.host = host

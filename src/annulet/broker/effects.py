@@ -1,7 +1,7 @@
 """The broker's answer to the core's effects: message log, history, catalogue, and the clients concerned.
 
-What the history is told inside a transaction it learns when the transaction is committed: an id remembered of a message
-that was never stored would refuse the sender's second try, and a loss that was undone is none.
+The history gets the changes of a transaction at its commit: an id remembered of a message that was never stored would
+refuse the sender's second try, and a loss that was undone is none.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class DurableLosses(LossListener):
             self._effects.note_loss(record)
 
     def settled(self, record: LossRecord) -> None:
-        """Pass on what was not durable when it was lost."""
+        """Pass on messages that were lost before they were durable."""
         self._effects.note_loss(record)
 
     def skipped(self, durable: int) -> None:
@@ -100,7 +100,7 @@ class HostEffects(Effects):
         self.blocked = BlockedTargets() if blocked is None else blocked
         self.pager: Pager | None = None  # set where messages are on a disk, see :meth:`use_pager`
         self.notes: ArrivalNotes | None = None  # the pager's
-        self.event_log: EventLog | None = None  # None: nobody asked for one
+        self.event_log: EventLog | None = None  # None: none was requested
         self.worker: SlicedWorker | None = None  # None: sliced work is done at once
         self.host: VirtualHost | None = None  # set when it is made
         self.timer: WakeTimer | None = None  # as above; wakes it
@@ -155,7 +155,7 @@ class HostEffects(Effects):
             self.forwarded(queue)
 
     def forwarded(self, queue: Queue) -> None:
-        """The same. What left in a transaction counts when that is committed."""
+        """The same. Departures in a transaction count when that is committed."""
         if self._changed is not None and queue.queue_id:
             if self._transaction and self.history is not None:
                 self.history.transaction_removes(self._transaction, queue)
@@ -163,7 +163,7 @@ class HostEffects(Effects):
                 self._changed.add(queue)
 
     def settle_records(self, queue: Queue, ranges: list[tuple[int, int]]) -> None:
-        """Tell the log by ranges, one by one in a transaction and where they are short; what is a row was written."""
+        """Tell the log by ranges, one by one in a transaction and where they are short; rows are always written."""
         long: list[tuple[int, int]] = []
         short: list[int] = []
         for first, last in ranges:
@@ -182,10 +182,10 @@ class HostEffects(Effects):
         return self.log.written_below
 
     def emptied(self, queue: Queue, gone: Gone) -> bool:
-        """Tell the log by ranges of records. What it has not written, or has in an open transaction, one by one.
+        """Tell the log by ranges of records. Messages it has not written, or has in an open transaction, one by one.
 
-        Ranges leave out what the queue has in delivery, and what it hides. Of a deleted queue :meth:`queue_deleted`
-        says all there is.
+        Ranges leave out the queue's deliveries and its hidden messages. Of a deleted queue :meth:`queue_deleted` says
+        all there is.
         """
         bound = self.log.written_below
         if not queue.queue_id or not bound or self._transaction:
@@ -265,7 +265,7 @@ class HostEffects(Effects):
     def _abort(self, transaction: int) -> None:
         """Abort in the log. Messages that reached their queues stay there and must not name records any more.
 
-        The log gives their ids out again: settling one of them would settle somebody else's message.
+        The log gives their ids out again: settling one of them would settle another message.
         """
         self.log.abort(transaction)
         for message in self._stored.pop(transaction):
@@ -339,8 +339,8 @@ class HostEffects(Effects):
             self.pipeline.request()
 
     def _forget(self, queue: Queue, entry: QueueEntry) -> None:
-        """Forget what :meth:`entry_changed` remembered. What is left of a time that settings took away the next start
-        drops.
+        """Forget what :meth:`entry_changed` remembered. The rest of a period that settings removed is dropped by the
+        next start.
         """
         notes = self._noted()
         if entry.delivery_count:
@@ -395,7 +395,7 @@ class HostEffects(Effects):
             self.timer.wake_at(at)
 
     def publishers_blocked(self, queue: Queue) -> None:
-        """Hold back, or let go on, who publishes into a queue."""
+        """Hold back, or release, the publishers of a queue."""
         self.blocked.queue_changed(queue)
         log = logger.warning if queue.blocked else logger.info
         log("queue blocks its publishers" if queue.blocked else "queue lets its publishers go on", queue=queue.name)

@@ -1,9 +1,9 @@
-"""The event log as a queue: what happens to each message of chosen queues becomes messages of ``amq.events``.
+"""The event log as a queue: the events of each message of chosen queues become messages of ``amq.events``.
 
 A message holds the events of one queue in one turn of the loop, up to ``EVENTS_MAX``: one for each event would cost ten
-times as much, and who reads them reads many. The queue is durable, so that it can be read by lease and archived; its
-messages are not, so that they cost no disk until a lease holds them. It is bounded in bytes; the oldest go first, which
-its own counters say and nothing else, as with ``amq.ledger``.
+times as much, and they are read in large numbers. The queue is durable, so that it can be read by lease and archived;
+its messages are not, so that they cost no disk until a lease holds them. It is bounded in bytes; the oldest go first,
+which its own counters say and nothing else, as with ``amq.ledger``.
 """
 
 from __future__ import annotations
@@ -49,25 +49,25 @@ ACCEPTED: Final = "accepted"
 DELIVERED: Final = "delivered"
 RETURNED: Final = "returned"
 REPRIORITISED: Final = "reprioritised"
-"""What an event may be, beside the reasons for which a message leaves its queue."""
+"""The kinds of events, beside the reasons for which a message leaves its queue."""
 
 
 class Event(msgspec.Struct, omit_defaults=True):
-    """One event as JSON. Times are milliseconds since 1970; what is at its default is left out."""
+    """One event as JSON. Times are milliseconds since 1970; defaults are left out."""
 
     event: str
     sequence: int  # of the message in its queue; 0 where many left at once
     at: int
-    size: int = 0  # body bytes, of what was accepted
-    priority: int | None = None  # of what was accepted
-    expires_at: int = 0  # of what was accepted, by its own time to live; 0: never
-    consumer: str = ""  # who it was delivered to: session and tag; empty: fetched, or by lease
+    size: int = 0  # body bytes of accepted messages
+    priority: int | None = None  # of accepted messages
+    expires_at: int = 0  # of accepted messages, by their own time to live; 0: never
+    consumer: str = ""  # the consumer of a delivery: session and tag; empty: fetched, or by lease
     count: int = 1  # how many messages left at once
-    successor: int = 0  # of what was reprioritised: the sequence under which it goes on
+    successor: int = 0  # of reprioritised messages: the sequence under which it goes on
 
 
 class EventBatch(msgspec.Struct):
-    """The body of a message: events of one queue in their order, and what was in it after the last."""
+    """The body of a message: events of one queue in their order, and its content after the last."""
 
     vhost: str
     queue: str
@@ -91,7 +91,7 @@ class QueueNotes(QueueEvents):
         self._note(Event(ACCEPTED, entry.sequence, now, message.size, message.priority, message.expires_at))
 
     def delivered(self, entry: QueueEntry, consumer: Consumer | None, now: int) -> None:
-        """Note it, and to whom."""
+        """Note it, with its consumer."""
         name = "" if consumer is None else f"{consumer.session.name} {consumer.tag}"
         self._note(Event(DELIVERED, entry.sequence, now, consumer=name))
 
@@ -146,7 +146,7 @@ class EventLog:
         self._fed: FedQueue | None = None  # not opened yet
 
     def events_of(self, queue: Queue) -> QueueNotes | None:
-        """Return who takes the notes of a queue that was chosen.
+        """Return the collector for the notes of a chosen queue.
 
         Never of those the broker feeds itself, nor of reply queues: readers of the events could answer in place of the
         server.
@@ -178,7 +178,7 @@ class EventLog:
         noted, self._noted = self._noted, []
         if self._fed is None:
             return
-        taken = [(notes.queue, notes.take()) for notes in noted]  # first: what is left would never ask for a turn again
+        taken = [(notes.queue, notes.take()) for notes in noted]  # first: the rest would never request a turn again
         target = self._fed.queue_for(sum([len(events) for _, events in taken]))
         if target is None:
             return

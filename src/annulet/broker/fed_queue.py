@@ -1,7 +1,7 @@
 """A queue that the broker feeds itself, because its configuration says that there is one.
 
-Who may delete it does; then it is declared again before the next message. Where that is refused (a limit on queues, a
-catalogue on a full disk) what was to go into it is lost; the broker's log and a metric say how much.
+A user with permission may delete it; then it is declared again before the next message. Where that is refused (a limit
+on queues, a catalogue on a full disk) its messages are lost; the broker's log and a metric tell the number.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ logger = structlog.get_logger(__name__)
 class FedQueue:
     """The queue of one virtual host, declared by ``declare``; the broker's log says ``loss`` when it cannot be.
 
-    ``losses`` counts what is lost, by name of the queue, in all virtual hosts.
+    ``losses`` counts lost messages, by name of the queue, in all virtual hosts.
     """
 
     def __init__(

@@ -1,4 +1,5 @@
-"""The recorder: what goes into the history, when, and what happens when its file cannot be written.
+"""The recorder: the data written to the history, the time of writing, and the handling of a file that cannot be
+written.
 
 Notes gather on the loop, as records gather in the log's window; the commit pipeline takes both together and its disk
 thread writes the log first, then the history, before anybody is told. A history that cannot be written is logged,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 COUNTERS_MILLISECONDS: Final = 10_000
-"""Time between two rounds of writing the counters of durable queues: what a crash may cost them."""
+"""Time between two rounds of writing the counters of durable queues: the possible loss in a crash."""
 
 COUNTERS_SLICE: Final = 1000
 """Queues looked at in one tick of the broker: less than a millisecond when nothing changed."""
@@ -37,7 +38,7 @@ class HistoryRecorder:
 
     def __init__(self, history: History) -> None:
         self.history = history
-        self.pending = HistoryBatch()  # what the next window takes
+        self.pending = HistoryBatch()  # the content of the next window
         self.changed: set[Queue] = set()  # whose counters it takes along; always the same object
         self.batches = 0  # written
         self.failures = 0  # writes that failed and are tried again
@@ -63,7 +64,7 @@ class HistoryRecorder:
     # ------------------------------------------------------------------ batches
 
     def take(self, next_record: int, *, deferring: bool = False) -> HistoryBatch | None:
-        """Hand out what was noted, ``None`` when it is nothing. ``next_record`` is the log's, after its batch.
+        """Hand out the notes, ``None`` without any. ``next_record`` is the log's, after its batch.
 
         Counters are those of this moment, so they count a message as removed if the log does, and not before: in a
         transaction that is open they wait.
@@ -101,7 +102,7 @@ class HistoryRecorder:
         return None
 
     def finish(self, batch: HistoryBatch, error: Exception | None) -> None:
-        """Account for a batch. One that was not written goes before what was noted since."""
+        """Account for a batch. An unwritten one goes before later notes."""
         if error is None:
             self.batches += 1
             self.failed = False
@@ -118,7 +119,7 @@ class HistoryRecorder:
         self.pending = batch
 
     def write_now(self, next_record: int, *, deferring: bool = False) -> None:
-        """Write what is noted, on the loop: for a stop, when the disk thread has ended; else as :meth:`take`."""
+        """Write the notes, on the loop: for a stop, when the disk thread has ended; else as :meth:`take`."""
         batch = self.take(next_record, deferring=deferring)
         if batch is not None:
             self.finish(batch, self.write(batch))
@@ -127,7 +128,8 @@ class HistoryRecorder:
 class CounterRounds:
     """Has the counters of durable queues written that changed, a slice at a time, round after round.
 
-    What persistent messages left for, other than acknowledgement, is written with the window in which they did.
+    The reasons for which persistent messages left, other than acknowledgement, are written with the window of their
+    departure.
     """
 
     def __init__(self, recorder: HistoryRecorder) -> None:
@@ -138,7 +140,7 @@ class CounterRounds:
         self._begun_at = 0
 
     def tick(self, hosts: Iterable[VirtualHost], now: int) -> bool:
-        """Look at the next slice. Returns whether anything was noted, so that somebody has it written."""
+        """Look at the next slice. Returns whether anything was noted and has to be written."""
         if self._round is None:
             if now - self._begun_at < COUNTERS_MILLISECONDS:
                 return False

@@ -2,9 +2,9 @@
 
 Publishes of 64 KiB take a third of a millisecond, as many acknowledgements with the deliveries that they make room for
 14, and where four consumers acknowledge in one turn, four times that. So less is read at once of a connection whose
-input takes long: what is left stays in the socket until the next turn.
+input takes long: the rest stays in the socket until the next turn.
 
-That looks back. What comes next may take far longer than what came before: 64 KiB hold 1,000 declarations, or 1,000
+That looks back. The next input may take far longer than the one before: 64 KiB hold 1,000 declarations, or 1,000
 publishes to an exchange with 1,000 queues. So the engines ask between frames whether the turn has time left. If it has
 not, the rest waits: the connection is not read, and those that wait take turns.
 """
@@ -24,14 +24,14 @@ INPUT_BYTES_MAX: Final = 64 << 10
 with asyncio's 256 KiB."""
 
 INPUT_BYTES_LEAST: Final = 8 << 10
-"""The same of who takes long, however long: 390 acknowledgements, 1 to 2 ms with deliveries. With less the turn around
-them counts as much."""
+"""The same for connections that take long, however long: 390 acknowledgements, 1 to 2 ms with deliveries. With less the
+turn around them counts as much."""
 
 INPUT_BYTES_FIRST: Final = 16 << 10
-"""The same of who has just connected, until it is known how long that takes."""
+"""The same for new connections, until their time is known."""
 
 INPUT_SECONDS: Final = 0.005
-"""Computing time of what is handled in one turn, of all connections together that have more to be read."""
+"""Computing time of one turn, for all connections together that have more to be read."""
 
 INPUT_SECONDS_MAX: Final = 0.015
 """Computing time after which no more frames of clients are handled in a turn: three times what reads are cut to, so
@@ -54,16 +54,16 @@ class RestingClient(Protocol):
 
 
 class InputShares:
-    """How much may be read of each connection, so that what is handled in a turn takes ``INPUT_SECONDS`` at most.
+    """How much may be read of each connection, so that a turn takes ``INPUT_SECONDS`` at most.
 
-    Connections of which as much was read as may be share that time in the next turn. What is to be read is set on their
+    Connections of which as much was read as may be share that time in the next turn. The amount to read is set on their
     transports: it is all there is to remember. Belongs to the event loop.
     """
 
     def __init__(self, computed: Callable[[], float] = time.thread_time) -> None:
         self.computed = computed  # seconds the loop's thread has computed
         self.reads_cut = 0  # times less was to be read of a connection from then on
-        self.rests = 0  # times what was read waited for another turn
+        self.rests = 0  # times input waited for another turn
         self._sharing = 1  # connections that have more to be read, by the last turn
         self._full = 0  # of this turn
         self._spent = 0.0  # seconds of this turn
@@ -106,7 +106,7 @@ class InputShares:
     def handled(self, transport: asyncio.Transport | None, size: int, began: float) -> None:
         """Note that so many bytes were handled, and how long the thread had computed before; set how many may be next.
 
-        What a transport has decrypted comes as it does.
+        Decrypted data arrives in the transport's pieces.
         """
         took = self.computed() - began
         self._spent += took

@@ -1,4 +1,4 @@
-"""What strangers, HTTP and WebSocket peers send is handled in pieces, some milliseconds a turn of the loop for all.
+"""Input of strangers, HTTP and WebSocket peers is handled in pieces, some milliseconds a turn of the loop for all.
 
 A stranger is a peer of any protocol that is not logged in. The parsers of HTTP and WebSocket are plain Python and take
 20 to 50 µs for a WebSocket frame or a chunk of a body, of one octet too. A read of 256 KiB holds 37,000 such frames:
@@ -126,7 +126,7 @@ class PacedInput:
         return self._taken < len(self._data) and not self._ended and self._may_take()
 
     def received(self, data: bytes) -> None:
-        """Take what was read, as far as this turn has time for it."""
+        """Handle the input, as far as this turn has time for it."""
         if self._ended:
             return
         self._data = self._data[self._taken :] + data
@@ -134,7 +134,7 @@ class PacedInput:
         self.go_on()
 
     def go_on(self) -> None:
-        """Take what is left, as far as this turn has time for it: pieces may be taken again, or have come."""
+        """Handle the rest, as far as this turn has time for it: pieces may be taken again, or have come."""
         if self._waits or self._ended:
             return
         while self.ready and self._turns.has_time():
@@ -158,10 +158,10 @@ class PacedInput:
         self._set_reading()
 
     def end(self) -> None:
-        """Forget what is left: the connection is gone, or another protocol reads it."""
+        """Forget the rest: the connection is gone, or another protocol reads it."""
         self._ended = True
         self._data, self._taken = b"", 0
-        self._take = _discard  # what was here leads back to the connection: a reference cycle
+        self._take = _discard  # the input here leads back to the connection: a reference cycle
         self._may_take = self._may_read = always
 
     def _set_reading(self) -> None:

@@ -1,8 +1,8 @@
 """A full garbage collection now and then, where it is short, and figures that show when a reference cycle came back.
 
-What ends takes itself apart, so a full collection finds nothing; it holds the event loop for as long as it takes to
-look at all objects. So it runs seldom, and only where it is expected to take less than ``COLLECTION_SECONDS_MAX``: with
-some 15,000 messages in memory or fewer. What it frees is a defect, of the broker or of a library.
+Ended objects dissolve their cycles, so a full collection finds nothing; it holds the event loop for as long as it takes
+to traverse all objects. So it runs seldom, and only where it is expected to take less than ``COLLECTION_SECONDS_MAX``:
+with some 15,000 messages in memory or fewer. Anything it frees is a defect, of the broker or of a library.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ COLLECTION_INTERVAL_SECONDS: Final = 300.0
 """Between two collections. A cycle with each of a hundred connections a second would leave 60 to 500 MB until then."""
 
 COLLECTION_SECONDS_MAX: Final = 0.04
-"""How long a collection may be expected to take; what it may take is 50 ms, as the rest of a turn comes on top."""
+"""The permitted expected time of a collection; its limit is 50 ms, as the rest of a turn is added."""
 
 SECONDS_PER_BLOCK: Final = 300e-9
-"""What a collection is expected to take for each block of memory in use, at least: 240 to 270 ns were measured with
-50,000 to 200,000 messages on a busy machine, 80 with hardly any. Where the last one took longer, what that took."""
+"""The expected time of a collection for each block of memory in use, at least: 240 to 270 ns were measured with 50,000
+to 200,000 messages on a busy machine, 80 with hardly any. Where the last one took longer, what that took."""
 
 FREED_WORTH_TELLING: Final = 1000
 """Objects that a collection freed, from which on the log says so: libraries leave a few now and then."""

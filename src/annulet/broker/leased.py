@@ -34,7 +34,7 @@ class LeaseSum(NamedTuple):
 
 
 class LeaseFigures(Protocol):
-    """Who has the leases."""
+    """The holder of the leases."""
 
     def of_queue(self, queue: Queue) -> list[dict[str, object]]:
         """Describe the leases of a queue, by name."""

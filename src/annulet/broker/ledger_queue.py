@@ -1,7 +1,7 @@
 """The loss ledger as a queue: each loss of a virtual host becomes a message in ``amq.ledger``.
 
-The queue is a ring as long as the ledger, so it is bounded itself; what falls out of it is counted by the queue and
-recorded nowhere, or each loss would make another one.
+The queue is a ring as long as the ledger, so it is bounded itself; its own losses are counted by the queue and recorded
+nowhere, or each loss would make another one.
 """
 
 from __future__ import annotations

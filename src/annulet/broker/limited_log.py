@@ -1,4 +1,4 @@
-"""Log lines that a hostile peer can cause, at most so many a second; what is left out is counted."""
+"""Log lines that a hostile peer can cause, at most a fixed number a second; omitted lines are counted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LINES_PER_SECOND: Final = 5
-"""Enough to see who and why; a flood of thousands a second would bury everything else and fill the disk."""
+"""Enough to see the peers and the reasons; a flood of thousands a second would bury everything else and fill the
+disk."""
 
 
 ERROR_CHARACTERS_MAX: Final = 200

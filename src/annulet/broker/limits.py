@@ -1,4 +1,4 @@
-"""What one peer may take of the broker: the section ``[limits]`` of the configuration.
+"""One peer's share of the broker: the section ``[limits]`` of the configuration.
 
 Each limit has a name, a unit, a default and a reason; docs/security.md lists what happens at each and which metric
 counts it. 0 means "no limit of this kind" where a limit says so.
@@ -31,12 +31,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     login_delay_most: float = 4.0  # seconds; below the hand-shake time-out, so that the answer still arrives
     max_login_attempts_waiting: int = 64  # of one peer address; more are refused unchecked
     max_stage_bytes_per_user: int = 8_589_934_592  # 8 GiB of rows before their commit: four of the largest stages
-    max_stage_bytes: int = 34_359_738_368  # 32 GiB, of all users: what four users with the most may have
+    max_stage_bytes: int = 34_359_738_368  # 32 GiB, of all users: the share of four users with the most
     max_commit_bytes: int = 0  # of memory for the batches that are published; 0: half of memory_limit
 
 
 class LimitRange(msgspec.Struct, frozen=True):
-    """What a setting may be set to, both ends included, and its unit."""
+    """The range of a setting, both ends included, and its unit."""
 
     least: float
     most: float

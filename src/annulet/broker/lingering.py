@@ -57,7 +57,7 @@ class LingeringSockets:
         """Take a socket over from its protocol, which hears nothing more of it. ``release`` is called at its end.
 
         Args:
-            transport: what was to be said is written to it.
+            transport: the last message is written to it.
             loop: of the transport.
             seconds: after which it is cut; :data:`LINGER_SECONDS` at most.
             most: bytes of input after which it is cut.

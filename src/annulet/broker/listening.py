@@ -29,7 +29,7 @@ def release_transport(transport: object) -> None:
 
 
 class PeerFacts(msgspec.Struct, frozen=True):
-    """What a listener knows of a peer before it says who it is.
+    """A listener's knowledge of a peer before its login.
 
     ``certificate_name`` is what the setting ``tls.certificate_name`` takes from a client certificate that was verified;
     empty without one.

@@ -3,11 +3,11 @@
 It sees a stall only while its own time comes: one of ``s`` milliseconds with a probability of ``s / 50``, then as
 something between 0 and ``s``; one longer than 50 ms always, as at least ``s - 50``. Cheap enough to be always on.
 
-A loop that wants to run and gets no processor is late as well, and for its clients that is the same. Whoever looks for
-what held it wants to know that apart: where the system tells how long the thread waited for a processor, there is a
+A loop that wants to run and gets no processor is late as well, and for its clients that is the same. It is reported
+separately, for the search for the cause: where the system tells how long the thread waited for a processor, there is a
 second histogram without that. Of the waits it leaves in as much as other threads of the broker computed meanwhile: the
-processor that was not there may be the one that these had, and where it is not, that
-counts nevertheless. A child process, of searches, counts as another program.
+processor that was not there may be the one that these had, and where it is not, that counts nevertheless. A child
+process, of searches, counts as another program.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""Finds wake-ups that were lost: what only the tick delivers or pages although nothing had kept it back (design §2.5).
+"""Finds wake-ups that were lost: messages that only the tick delivers or pages although nothing had kept them back
+(design §2.5).
 
-Whoever ends what keeps messages from consumers, or from the disk, serves the queue at once. The tick is there for what
-nobody tells: that the disk gives again, that a queue shrank, that very much came back. Whatever else it finds to do had
-to wait for it for want of a wake-up. So it looks for that too, does it, and counts it: more than none is a defect.
+Code that removes an obstacle between messages and consumers, or the disk, serves the queue at once. The tick is for
+changes without notice: the disk works again, a queue shrank, very many messages were returned. Any other work it finds
+had to wait for it for want of a wake-up. So it looks for that too, does it, and counts it: more than none is a defect.
 
-Between two turns of the loop a queue may have something to do that is due in the next one. What has to wait because the
-disk refused, for a turn of a walk, or for what is done in slices says so; of everything else it is asked whether it was
-there at the tick before, and whether anything has come to the queue or left it since.
+Between two turns of the loop a queue may have something to do that is due in the next one. Work that has to wait
+because the disk refused, for a turn of a walk, or for work in slices is marked; for any other it is checked whether it
+was there at the tick before, and whether anything has come to the queue or left it since.
 """
 
 from __future__ import annotations
@@ -36,15 +37,14 @@ QUEUE_COST: Final = 8
 class LostWakes:
     """Looks at some queues with each tick. Belongs to the event loop.
 
-    ``figures``: what reads and what was found are counted there. ``due``: says whether a queue has a turn of a walk
-    coming.
+    ``figures``: reads and findings are counted there. ``due``: says whether a queue has a turn of a walk coming.
     """
 
     def __init__(self, figures: PagingFigures, due: Callable[[Queue], bool]) -> None:
         self._figures = figures
         self._due = due
         self._next: list[Queue] = []  # those whose turn is yet to come
-        self._suspects: dict[Queue, tuple[int, ...]] = {}  # had something for somebody at the last tick; see _progress
+        self._suspects: dict[Queue, tuple[int, ...]] = {}  # had work at the last tick; see _progress
         self._overdue: list[tuple[Queue, int]] = []  # should have paged, and what they had on disk before the tick
 
     # ------------------------------------------------------------------ deliveries
@@ -105,7 +105,7 @@ class LostWakes:
             self._found(queue, on_disk(queue) - before, "page")
         self._overdue = []
 
-    # ------------------------------------------------------------------ what was found
+    # ------------------------------------------------------------------ findings
 
     def _found(self, queue: Queue, messages: int, what: str) -> None:
         if messages > 0:

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 REFUSED_PAUSE_SECONDS: Final = 0.05
-"""Until the disk is asked again when nothing else is to be done: for what is on its way to the disk, and for a disk
-that refuses."""
+"""Until the disk is asked again when nothing else is to be done: for data on its way to the disk, and for a disk that
+refuses."""
 
 
 class ManagementOperations:
     """The operations of one broker, of all its virtual hosts, by number from 1. Belongs to the event loop.
 
-    What they do to stored messages goes through the effects of the virtual host: a slice's settlements and copies are
-    in the next commit window, and its audit entry in the same.
+    Their changes of stored messages go through the effects of the virtual host: a slice's settlements and copies are in
+    the next commit window, and its audit entry in the same.
     """
 
     def __init__(self, clock: Clock, tasks: Tasks | None = None) -> None:

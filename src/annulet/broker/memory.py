@@ -55,7 +55,7 @@ def resident_bytes() -> int:
 def give_back_freed() -> bool:
     """Ask the C library to return freed memory to the system; False where it cannot.
 
-    The GNU library keeps what was freed below a block that is still in use, so the resident set of a drained broker may
+    The GNU library keeps memory freed below a block that is still in use, so the resident set of a drained broker may
     stay above the limit, and its publishers would be held back for ever.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
@@ -65,7 +65,7 @@ def give_back_freed() -> bool:
 def share_arenas() -> bool:
     """Have all threads allocate from few arenas; False where the C library has no such setting. Call it at the start.
 
-    The GNU library gives each thread its own, and what is freed in one is of no use to others: 16 streams of bulk
+    The GNU library gives each thread its own, and memory freed in one is of no use to others: 16 streams of bulk
     transfer left 185 MiB behind that no request to give it back could reach, and the alarm stayed on.
     """
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)

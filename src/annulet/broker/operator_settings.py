@@ -1,7 +1,7 @@
-"""What operators set while the broker runs, in effect at once and kept in the catalogue over restarts.
+"""Settings that operators change while the broker runs, in effect at once and kept in the catalogue over restarts.
 
-Three kinds: changed settings of one durable queue, address settings, policies. What the configuration file says of a
-pattern or a policy holds at every start, as with users: what an operator makes of it lasts until then.
+Three kinds: changed settings of one durable queue, address settings, policies. The configuration file's entry for a
+pattern or a policy applies at every start, as with users: an operator's change of it lasts until then.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class OperatorSettings:
     def restore_host(self, host: VirtualHost) -> None:
         """Put back address settings and policies, but for those the file has. Before anything is declared.
 
-        Then all address settings are there, and what has no effect among them is named in the log.
+        Then all address settings are there, and those without effect are named in the log.
         """
         for pattern, settings in self._catalogue.operator_settings(OPERATOR_ADDRESS_SETTINGS, host.name).items():
             if (host.name, pattern) not in self._patterns:
@@ -167,7 +167,7 @@ def _warn_of_idle(host: VirtualHost, pattern: str) -> None:
 
 
 def _not_restored(what: str, name: str, error: CoreError) -> None:
-    """A later version, or another file, may not allow any more what was allowed once; that is no reason to stop."""
+    """A later version, or another file, may forbid a setting allowed before; that is no reason to stop."""
     logger.warning(
         "what an operator set is not restored", what=what, name=name, reason=str(error), remedy="set it again over HTTP"
     )

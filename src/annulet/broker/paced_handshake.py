@@ -1,9 +1,9 @@
-"""What a peer sends for its TLS hand-shake is handled in pieces, some milliseconds a turn of the loop for all.
+"""A peer's input for its TLS hand-shake is handled in pieces, some milliseconds a turn of the loop for all.
 
 asyncio does a hand-shake in the call that reads: a signature with an RSA key of 4096 bits takes 5 ms, and a thousand
-hellos may come in one turn. So during the hand-shake this object has asyncio's place at the socket, and hands on what
-comes when its turn is there, see :mod:`annulet.broker.input_turns`. OpenSSL's object for a connection takes up to 1 ms
-as well, and asyncio accepts 100 connections in a turn: so many of them are made in several turns.
+hellos may come in one turn. So during the hand-shake this object has asyncio's place at the socket, and passes on input
+in its turn, see :mod:`annulet.broker.input_turns`. OpenSSL's object for a connection takes up to 1 ms as well, and
+asyncio accepts 100 connections in a turn: so many of them are made in several turns.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class PacedHandshake(asyncio.Protocol):
             self._step_out()
 
     def data_received(self, data: bytes) -> None:
-        """Let what came wait for its turn."""
+        """Let the input wait for its turn."""
         if self._paced is not None:
             self._paced.received(data)
 

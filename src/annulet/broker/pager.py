@@ -64,26 +64,28 @@ SLICE_SECONDS: Final = 0.005
 """Computing time after which paging leaves the loop to other tasks all the same."""
 
 OWED_SECONDS: Final = 0.01
-"""The same while others have computed for longer than paging since it began: who publishes must not get ahead of what
-pages. Not as long as they did, which may be any time: what is still owed makes the next slices longer."""
+"""The same while others have computed for longer than paging since it began: publishing must not get ahead of paging.
+
+Not as long as they did, which may be any time: the remaining debt makes the next slices longer.
+"""
 
 SORTED_WORK: Final = 8
 """Entries of other queues that page in the time of one of a sorted queue."""
 
 DEEP_SHARES: Final = 4
-"""A queue with so many times its share on disk keeps no late messages: who takes them has read far more by then, and
-the memory is worth more to everybody else."""
+"""A queue with so many times its share on disk keeps no late messages: consumers have read far more by then, and the
+memory is more useful elsewhere."""
 
 DEEP_LATE: Final = 256
 """Late messages of such a queue that are on disk, before they page: 0.1 ms of the loop. So most windows page at once,
-while the processor's caches have what was written; with fewer the work around them counts as much."""
+while the written data is in the processor's caches; with fewer the work around them counts as much."""
 
 FOLDED_LEAST: Final = KEEP_MESSAGES + CHUNK
 """Messages that came back and have no body in memory, before they become rows: those that are next stay objects, and a
 page for a few is no gain. The budget does not count them, as their bodies are on disk: 2 MB a queue."""
 
 GIVEN_BACK: Final = 2048
-"""Places in the spill store taken note of in one turn, when nobody wants them any more: 3 ms of the loop."""
+"""Unused places in the spill store noted in one turn: 3 ms of the loop."""
 
 DELIVERY_SHARE: Final = 8
 """The part of a queue's share that bodies in delivery may take before they are spilled: mostly they are settled soon
@@ -119,7 +121,7 @@ class Pager:
         self._read_wakes = ReadWakes(loop, clock)
         self.budget = BodyBudget(budget_bytes, spills=spill is not None)
         self.figures = PagingFigures()
-        self.spill = spill  # None: what no log holds stays in memory
+        self.spill = spill  # None: messages without a log stay in memory
         self.pace = SpillPace()
         self._thread = SpillThread(loop)
         self.spilling = None if spill is None else Spilling(spill, self.figures, self._thread.submit)
@@ -128,13 +130,13 @@ class Pager:
         self._search = log.search if searches else None
         self.searching = None if self._search is None else SearchProcess(loop, self._search)
         self._loop = loop
-        self.notes = ArrivalNotes()  # who stores a message tells them, without a detour over the pager
+        self.notes = ArrivalNotes()  # stores of a message tell them, without a detour over the pager
         self.small = SmallQueues(self.budget, self.notes, queues, self._bound)
         self._paging: dict[Queue, None] = {}  # queues with rows
         self._bodies: dict[Queue, StoredBodies] = {}  # queues that were asked for bodies
         self._folding: dict[Queue, None] = {}  # queues to which very many came back
         self._unfolded: dict[Queue, int] = {}  # how many came back to those of which none could become a row
-        self._held: dict[Queue, list[HeldFolding]] = {}  # queues of which consumers hold very many, and who folds these
+        self._held: dict[Queue, list[HeldFolding]] = {}  # queues with very many deliveries, and the folders of these
         self._untidy: dict[Queue, None] = {}  # queues to adopt, or of which bodies are to be let go of that are gone
         self._held_left: dict[Queue, int] = {}  # messages without their bodies that these could not fold
         self.held_least = HELD_BLOCKS_LEAST * BLOCK_TAGS
@@ -187,14 +189,16 @@ class Pager:
         self.window_written()
 
     def run(self) -> bool:
-        """Measure what was noted, and page one slice if the budget asks for it. Returns whether there is more to do.
+        """Measure the noted queues, and page one slice if the budget requires it. Returns whether there is more to do.
 
         A queue whose bodies are being written is looked at again when that is done.
         """
         self.store.drop_orphans()
         given_back = self.spilling is not None and self.spilling.reclaim(GIVEN_BACK)
         began = time.thread_time()
-        self._owed += max(0.0, began - self._worked)  # what others computed while nothing was to be paged is not owed
+        self._owed += max(
+            0.0, began - self._worked
+        )  # the computing time of others while there was nothing to page is not owed
         looking = self.small.go_on()
         try:
             more = self._page(began) or self._fold(began) or self._fold_held(began) or looking or bool(self._untidy)
@@ -244,10 +248,10 @@ class Pager:
             self._stuck.pop(queue, None)
 
     def adopt_noted(self, until: float = math.inf) -> None:
-        """Look at what is in memory of queues with so many messages there that later it would take long.
+        """Examine the messages in memory of queues with so many that later it would take long.
 
-        Of those that were looked at, let go of what is not there any more. Who is not reached ``until`` the loop's
-        thread has computed so long has the next turn: what comes to ten queues at once would have all looked at in one.
+        Forget examined messages that have left. Queues not reached ``until`` the loop's thread has computed that long
+        have the next turn: arrivals in ten queues at once would otherwise all be examined in one.
         """
         self._untidy.update(dict.fromkeys(self.notes.queues))
         for queue in list(self._untidy):
@@ -266,7 +270,7 @@ class Pager:
         return began + min(max(SLICE_SECONDS, self._owed), OWED_SECONDS)
 
     def _fold(self, began: float) -> bool:
-        """Make rows of what came back, one slice. Returns whether there is more to do."""
+        """Make rows of returned messages, one slice. Returns whether there is more to do."""
         durable = self._log.written_below
         until = self._slice_end(began)
         while self._folding:
@@ -303,14 +307,16 @@ class Pager:
     def _foldable(self, queue: Queue, *, begun: bool = False) -> bool:
         """Say whether so many came back whose bodies are on disk that they had better be rows.
 
-        What is ``begun`` goes on with those whose bodies are in memory: they stand before the others.
+        A pass ``begun`` goes on with those whose bodies are in memory: they stand before the others.
         """
         bodies = self._bodies.get(queue)
-        if bodies is None or queue.deleted or queue.returns or not pageable(queue):  # what is on its way is asked later
+        if (
+            bodies is None or queue.deleted or queue.returns or not pageable(queue)
+        ):  # rows being written are checked later
             return False
         back = queue.order.came_back()
         if back < FOLDED_LEAST or (not begun and bodies.count - bodies.in_delivery < FOLDED_LEAST):
-            self._unfolded.pop(queue, None)  # what comes back from now on are others
+            self._unfolded.pop(queue, None)  # later returns are others
             return False
         return abs(back - self._unfolded.get(queue, -CHUNK)) >= CHUNK  # else none could, and they are about the same
 
@@ -326,7 +332,7 @@ class Pager:
     def _page_out(self, queue: Queue, durable: int) -> int:
         """Let one slice go, and return of how many entries; 0 when nothing can go.
 
-        Bodies of a pass that began go first, and what came in delivery since the last one: nobody waits for those.
+        Bodies of a begun pass go first, and deliveries since the last one: no consumer waits for those.
         """
         if not self.budget.concerns(queue):
             return 0
@@ -362,7 +368,7 @@ class Pager:
         order = self._paged(queue)
         if order is None or isinstance(order, PagedSorted):
             return None
-        self._bodies_of(queue)  # what is delivered of its rows counts from the first on
+        self._bodies_of(queue)  # deliveries of its rows count from the first on
         self._paging[queue] = None
         return order
 
@@ -406,14 +412,14 @@ class Pager:
         self.small.tick()
         self.budget.measure_some(TENDED)
         paging = in_turn(self._paging, TENDED)
-        self.budget.measure(paging)  # nothing came, but what was read may be in delivery, or back from there
+        self.budget.measure(paging)  # nothing arrived, but read messages may be in delivery, or back from there
         self._try_again(list(islice(self._stuck, TENDED_STUCK)))
         for queue in paging:
             parts = [pages for pages in queue.order.page_parts() if isinstance(pages, StoredQueueArea)]
             if queue.deleted or (queue.copies is None and not any(pages.items for pages in parts)):
                 del self._paging[queue]
                 self._warnings.forget(queue)
-                for pages in parts:  # the next rows are others, and nobody would ask for them again
+                for pages in parts:  # the next rows are others, and would not be requested again
                     pages.retry()
                 queue.ask_disk_again(now)
                 continue
@@ -436,7 +442,7 @@ class Pager:
         return [queue for queue in self.budget.to_page(without=self._stuck.keys()) if not self._writes(queue)]
 
     def _tend_bodies(self, now: int) -> None:
-        """Forget bodies of queues that are gone, end passes nobody needs, ask the disk again, note what is to fold."""
+        """Forget bodies of deleted queues, end unneeded passes, try the disk again, note the deliveries to fold."""
         exceeded = self.budget.exceeded()
         for queue in in_turn(self._bodies, TENDED):
             bodies = self._bodies[queue]
@@ -466,10 +472,10 @@ class Pager:
         await self._thread.idle()
 
     async def close(self) -> None:
-        """Read nothing any more, wait for what is being written, and remove what was spilled."""
+        """Stop reading, wait for running writes, and remove the spill store."""
         if self.searching is not None:
             self.searching.close()
-        self.scanning.close()  # behind that: who waited for the search process asks for a turn at its end
+        self.scanning.close()  # behind that: waiters for the search process request a turn at its end
         if self.spilling is not None:
             self.spilling.close()
         await self._thread.close()

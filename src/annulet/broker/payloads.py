@@ -1,4 +1,4 @@
-"""What is in a message, as octets, for readers outside of all messaging protocols: Spark, the HTTP API."""
+"""The content of a message, as octets, for readers outside of all messaging protocols: Spark, the HTTP API."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Iterable
 
-# What became of a peer: it is there, or nothing says otherwise; it sent its end behind what is unread; it is dead.
+# The state of a peer: it is there, as far as known; it sent its end behind unread input; it is dead.
 PEER_THERE: Final = 0
 PEER_ENDED: Final = 1
 PEER_GONE: Final = 2

@@ -1,4 +1,4 @@
-"""Has queues served when a thread has read what comes next in them."""
+"""Has queues served when a thread has read their next messages."""
 
 from __future__ import annotations
 

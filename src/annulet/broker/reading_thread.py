@@ -1,7 +1,7 @@
 """The thread that reads ahead of the event loop.
 
-A queue and a loop instead of an executor: what makes a future and tells it of its end holds the interpreter for longer
-than what the loop waits for, and a fast drain hands over 200 reads a second.
+A queue and a loop instead of an executor: creating and completing a future holds the interpreter for longer than the
+loop's own wait, and a fast drain submits 200 reads a second.
 """
 
 from __future__ import annotations
@@ -26,14 +26,17 @@ class ReadingThread:
         self._thread: threading.Thread | None = None
 
     def submit(self, work: Callable[[], None]) -> None:
-        """Do a work in the thread. What it raises is a defect, and logged. Not to be called after :meth:`close`."""
+        """Do a work in the thread.
+
+        An exception from it is a defect, and logged. Not to be called after :meth:`close`.
+        """
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="annulet-read", daemon=True)
             self._thread.start()
         self._works.put(work)
 
     def close(self) -> None:
-        """Do what was submitted, and end the thread."""
+        """Do the submitted work, and end the thread."""
         if self._thread is not None:
             self._works.put(None)
             self._thread.join()
@@ -44,4 +47,4 @@ class ReadingThread:
                 work()
             except Exception:  # the others are done all the same
                 logger.exception("defect while reading ahead")
-            del work  # or what it has read would stay in memory until the next one
+            del work  # or its result would stay in memory until the next one

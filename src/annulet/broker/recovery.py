@@ -1,4 +1,5 @@
-"""Bringing a broker back: definitions from the catalogue, messages from the log, what it remembers from the history."""
+"""Bringing a broker back: definitions from the catalogue, messages from the log, its memory of them from the
+history."""
 
 from __future__ import annotations
 
@@ -50,10 +51,10 @@ REDELIVERED_UPTO: Final = "redelivered_upto"
 older versions know of the marks: they wrote no ranges, and mark everything up to it."""
 
 SPILL_LIMIT_MOST: Final = 10 << 30
-"""Bytes. Default of ``spill_limit`` on a large disk: what a minute of publishing at 170 MB/s brings."""
+"""Bytes. Default of ``spill_limit`` on a large disk: a minute of publishing at 170 MB/s."""
 
 SPILL_SHARE: Final = 2
-"""On a smaller one, half of what is free at the start: the other half is for persistent messages."""
+"""On a smaller one, half of the free memory at the start: the other half is for persistent messages."""
 
 NEW_ENTRY: Final = EntryState(delivery_count=0, deliver_at=-1)
 """An entry of which nothing is remembered."""
@@ -82,7 +83,7 @@ def open_spill(directory: Path, limit: int | None) -> SpillStore | None:
     Raises ``OSError``.
     """
     store = SpillStore(directory / SPILL_DIRECTORY, limit or 0)
-    if limit is None:  # what a killed broker left is free by now
+    if limit is None:  # files of a killed broker are removed by now
         limit = max(1, min(SPILL_LIMIT_MOST, shutil.disk_usage(directory).free // SPILL_SHARE))
         store = SpillStore(directory / SPILL_DIRECTORY, limit)
     return store if limit else None
@@ -91,8 +92,8 @@ def open_spill(directory: Path, limit: int | None) -> SpillStore | None:
 def restore_definitions(broker: Broker) -> None:
     """Rebuild virtual hosts, exchanges, queues with their counters, and bindings.
 
-    Dead letters are held from here on until :func:`release_dead_letters`: what a message is sent on to may not be there
-    yet, and a queue that is not restored as a whole would give out sequence numbers it already has.
+    Dead letters are held from here on until :func:`release_dead_letters`: the target of a forwarded message may not be
+    there yet, and a queue that is not restored as a whole would give out sequence numbers it already has.
     """
     catalogue = broker.catalogue
     now = broker.clock()
@@ -126,7 +127,7 @@ def restore_definitions(broker: Broker) -> None:
                 arguments=record.arguments,
                 now=now,
                 queue_id=record.id,
-                server_named=True,  # whatever its name, it was accepted once
+                server_named=True,  # every stored name was accepted before
                 address=record.address,
                 auto_created=record.auto_created,
             )
@@ -159,14 +160,14 @@ def restore_history(broker: Broker) -> None:
 
 
 def release_dead_letters(broker: Broker) -> None:
-    """Send on what was superseded or dropped while everything came back. After the last queue was declared."""
+    """Forward messages that were superseded or dropped during the restoration. After the last queue was declared."""
     now = broker.clock()
     for host in broker.hosts.values():
         host.dead_letters.release(now)
 
 
 async def restore_messages(broker: Broker) -> None:
-    """Put the log's live messages back into their queues, in their order, with what is remembered of them."""
+    """Put the log's live messages back into their queues, in their order, with the history's data of them."""
     log = broker.log
     restorer = MessageRestorer(broker)
     rows = None if broker.pager is None else restorer.row_restorer(broker.pager)
@@ -186,7 +187,7 @@ async def restore_messages(broker: Broker) -> None:
         if work >= RESTORE_SLICE:
             work = 0
             if broker.pager is not None:
-                broker.pager.window_written()  # what is left to page goes on by itself
+                broker.pager.window_written()  # the rest of the paging goes on by itself
             await asyncio.sleep(0)
             lines.say(log.report.restored_records / live, restored=count)
     await agree(broker, restorer)
@@ -200,8 +201,8 @@ async def restore_messages(broker: Broker) -> None:
 async def agree(broker: Broker, restorer: MessageRestorer) -> None:
     """Let catalogue and log know the same queues. Before anybody declares one.
 
-    What queues held that were deleted goes for good. What is of queues that the catalogue does not know, and that
-    nobody deleted, stays in the log: their ids are given to no other queue.
+    Messages of deleted queues are removed for good. Those of queues that the catalogue does not know, and that were not
+    deleted, stay in the log: their ids are given to no other queue.
     """
     catalogue, log = broker.catalogue, broker.log
     deleted = catalogue.deleted_queues()
@@ -253,7 +254,7 @@ class MessageRestorer:
         self._origins: dict[tuple[str, str, str, str], Origin] = {}
 
     def row_restorer(self, pager: Pager) -> RowRestorer:
-        """Return who restores what was not read, for the same queues."""
+        """Return a restorer of unread messages, for the same queues."""
         return RowRestorer(
             self._broker.log,
             pager,
@@ -309,7 +310,7 @@ class MessageRestorer:
         for queue_id, queue in self._queues.items():
             queue.finish_restore(broker.log.next_sequences.get(queue_id, 1), torn.get(queue_id, 0), broker.clock())
         if broker.pager is not None:
-            broker.pager.adopt_noted()  # while nobody waits for the loop
+            broker.pager.adopt_noted()  # while nothing waits for the loop
         if broker.history is None:
             return
         for queue_id in self._paused & self._queues.keys():
@@ -384,8 +385,8 @@ def _redelivered(broker: Broker, queue_id: int) -> RedeliveredRanges:
 def save_counters(broker: Broker) -> None:
     """Write the counters of durable queues, so that they go on after a restart.
 
-    Into the catalogue, which a clean start reads, and into the history: what it holds must not be older, should the
-    next run end before it has written any.
+    Into the catalogue, which a clean start reads, and into the history: its content must not be older, should the next
+    run end before it has written any.
     """
     with broker.catalogue.transaction():
         for host in broker.hosts.values():

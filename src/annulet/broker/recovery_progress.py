@@ -1,4 +1,4 @@
-"""What the log says while a start takes long: how far it is, and how long the rest will take."""
+"""The log lines of a long start: how far it is, and how long the rest will take."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class ProgressLines:
     def say(self, share: float, **figures: int) -> None:
         """Say how far it has come, if it is time: ``share`` is the part of the work that is done, 0 to 1.
 
-        ``seconds_left``, rounded up, is what the rest takes if it takes as long as what is done; nothing is said of it
-        before something is. More than all (a message in several queues may be counted in each) leaves 0.
+        ``seconds_left``, rounded up, is the time of the rest at the pace so far; it is omitted before any progress.
+        More than all (a message in several queues may be counted in each) leaves 0.
         """
         now = self._clock()
         if now - self._last < PROGRESS_SECONDS:

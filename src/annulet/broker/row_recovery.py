@@ -46,11 +46,11 @@ ROWS_PER_READ: Final = 16
 
 
 class Remembered(NamedTuple):
-    """What is known of messages beside the log."""
+    """The data of messages beside the log."""
 
     sequences_of: Callable[[int], Iterable[int]]  # by queue id those of which more is known than a count
     counts: KnownCounts
-    redelivered: dict[int, RedeliveredRanges]  # by queue id what came back before a clean stop
+    redelivered: dict[int, RedeliveredRanges]  # returned messages before a clean stop, by queue id
 
 
 class RowRestorer:
@@ -114,7 +114,7 @@ class RowRestorer:
         return count + self._read(rows, end, length) + length // ROWS_PER_READ
 
     def _are_next(self, queue: Queue, rows: RecoveredRows) -> bool:
-        """Say whether the queue may have rows, and these stand behind what it has, one behind the other."""
+        """Return whether the queue may have rows, and these are behind its messages, one behind the other."""
         sequences = rows.sequences
         return (
             self.may_have_rows(rows.queue_id)

@@ -1,6 +1,6 @@
 """One login attempt of any protocol, as the steps of its SASL mechanism (RFC 4422).
 
-A connection makes a :class:`SaslExchange`, hands it what the peer sent, and sends what comes back::
+A connection makes a :class:`SaslExchange`, hands it the peer's input, and sends its output::
 
     exchange = SaslExchange(broker.authenticator, "amqp10")
     step = await exchange.begin(mechanism, initial_response, peer=peer)

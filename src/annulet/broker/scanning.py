@@ -1,11 +1,11 @@
-"""Turns of the event loop for those who look at a deep backlog: consumers with selectors, and browsers.
+"""Turns of the event loop for scans of a deep backlog: consumers with selectors, and browsers.
 
 A queue that has something to look at asks for a turn. Turns last 5 ms, queues take them one after the other, and
-between two of them everybody else is served. While others have work the scans take 20 % of the time at most, those for
-browsers 6.25 % with what is sent to these; on an idle broker they take all of it.
+between two of them all other work is served. While others have work the scans take 20 % of the time at most, those for
+browsers 6.25 % including the sending; on an idle broker they take all of it.
 
-Between two turns the loop goes round once for everybody else: what is ready when a turn ends runs behind it, and before
-that it cannot be told whether others have work.
+Between two turns the loop goes round once for all others: callbacks ready at the end of a turn run behind it, and
+before that it is unknown whether others have work.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 TURN_SECONDS: Final = 0.005
-"""Length of a turn (design S3): what others wait at most, but for a single message that takes longer than a look."""
+"""Length of a turn (design S3): the longest wait of others, except for a single message that takes longer than a
+look."""
 
 LOOK_SECONDS: Final = 0.0015
 """Length of one look: a turn ends in time when it does not begin a look that would end too late. How many messages that
@@ -37,9 +38,8 @@ SHARE: Final = 0.2
 take everything keep more than 70 % of their rate (design A5)."""
 
 BROWSER_SHARE: Final = 0.0625
-"""The same for what browsers are shown, with what it takes to send it: those who take messages from the same queue are
-to keep 80 % of their rate (design A8), and a browser's client takes from them too where it runs beside them. With twice
-the share they kept 65 to 88 %."""
+"""The same for browsers, including the sending: consumers of the same queue should keep 80 % of their rate (design A8),
+and a browser's client uses processor time too where it runs beside them. With twice the share they kept 65 to 88 %."""
 
 CHARGED_MAX: Final = 0.4
 """Seconds after a turn that what browsers are sent may keep the next one away: more than any one turn shows them takes.
@@ -96,7 +96,7 @@ class Scanning:
         return self._browsed and self._seconds() < self._turn_ended + CHARGED_MAX
 
     def charge(self, seconds: float) -> None:
-        """Count what was computed for somebody who only browses as time of the scans, not as work of others."""
+        """Count computing time for a browser as time of the scans, not as work of others."""
         self._worked_then += seconds
         owed = self._owed + seconds * (1 - BROWSER_SHARE) / BROWSER_SHARE
         self._owed = max(self._owed, min(owed, CHARGED_MAX))

@@ -1,4 +1,4 @@
-"""SCRAM verifiers (RFC 5802 §3, RFC 5803): what the broker keeps of a password.
+"""SCRAM verifiers (RFC 5802 §3, RFC 5803): the broker's records of a password.
 
 A stolen verifier is no login, but passwords can be guessed against it faster than against an Argon2 hash:
 :data:`ITERATIONS` is well above the minimum.
@@ -38,7 +38,7 @@ class ScramError(Exception):
 
 
 class ScramVerifier(msgspec.Struct, frozen=True):
-    """What the server knows of a password (RFC 5802 §3). Its text is that of RFC 5803, which PostgreSQL uses too."""
+    """The server's record of a password (RFC 5802 §3). Its text is that of RFC 5803, which PostgreSQL uses too."""
 
     mechanism: str
     iterations: int

@@ -1,7 +1,7 @@
 """The process that looks ahead of selectors' walks over deep queues: started on need, watched, ended when idle.
 
-It is another interpreter that runs :mod:`annulet.store.search_process` on the end of a socket. Whatever becomes of it,
-walks go on: then the event loop reads what nobody has answered.
+It is another interpreter that runs :mod:`annulet.store.search_process` on the end of a socket. Without it, walks go on:
+then the event loop reads the unanswered part.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ logger = structlog.get_logger(__name__)
 WAIT_SECONDS: Final = 0.05
 """Without an answer for so long walks go on by themselves until one comes: the process starts, waits for a disk or has
 no processor. An answer about 1 KiB messages takes 1 to 5 ms of it; a segment whose heads are not beside it and that is
-on a disk of less than 320 MB a second takes longer, and is looked at by who comes to it first."""
+on a disk of less than 320 MB a second takes longer, and is examined by the first to reach it."""
 
 SILENT_SECONDS: Final = 60.0
 """Without an answer for so long it is given up: a stretch is no more than a segment, 16 MiB as a rule."""
 
 IDLE_SECONDS: Final = 5.0
-"""It ends when nobody has asked for so long: the next selector of a deep queue comes soon or much later."""
+"""It ends after this time without a request: the next selector of a deep queue comes soon or much later."""
 
 RETRY_SECONDS: Final = 60.0
 """Until it is started again after it failed."""
@@ -49,14 +49,14 @@ ANSWERS: Final = 64
 """Answers taken in one turn of the loop: some 0.3 ms, and 3 where all of them have as many doubts as are kept."""
 
 ERROR_BYTES: Final = 500
-"""Of what it wrote last before it failed, for the log: the type of the error and its text."""
+"""The end of its output before it failed, for the log: the type of the error and its text."""
 
 REMEDY: Final = "selectors find the same, more slowly; look for limits on processes, or set search_process = false"
 
 PROGRAM: Final = (
     "import sys; sys.path[:] = sys.argv[2:]; from annulet.store.search_process import main; main(int(sys.argv[1]))"
 )
-"""What it runs, without site packages' start-up files (-S) and the environment's settings (-I): where modules are it is
+"""Its command, without site packages' start-up files (-S) and the environment's settings (-I): where modules are it is
 told as arguments."""
 
 
@@ -170,7 +170,7 @@ class SearchProcess:
         self._send()
 
     def _look_after(self) -> None:
-        """See to it that nobody waits in vain, and that it does not live without need."""
+        """Ensure that no walk waits in vain, and that it does not run without need."""
         silent = self._loop.time() - self._heard
         if self._search.pending:
             if silent > SILENT_SECONDS:
@@ -216,7 +216,7 @@ class SearchProcess:
         self._search.forget_pending()
 
     def _reap(self, process: subprocess.Popen[bytes], since: float) -> None:
-        """Wait for the end of a process without standing still, and say what it was if it failed."""
+        """Wait for the end of a process without blocking, and return its failure, if any."""
         if process not in self._ending:  # it was closed
             return
         if process.poll() is None:

@@ -54,7 +54,7 @@ class Destination:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class SendingSession(ClientSession):
-    """What sessions of AMQP 1.0 and STOMP have in common.
+    """The common part of sessions of AMQP 1.0 and STOMP.
 
     A subclass implements ``deliver`` (see :class:`~annulet.core.session.Session`) and the hooks at the end. ``answer``
     numbers are the subclass's own: it gets them back when what they stand for is durable, or is not.
@@ -152,7 +152,8 @@ class SendingSession(ClientSession):
         return routed
 
     def commit(self, transaction: Transaction) -> None:
-        """Carry out a transaction; what it stored is durable with the open window, see :meth:`answer_when_durable`.
+        """Carry out a transaction; its stored messages are durable with the open window, see
+        :meth:`answer_when_durable`.
 
         Raises :class:`DiskFull`, and :class:`~annulet.core.errors.CoreError` when a send is refused: then nothing was
         done, and its deliveries are unsettled again.
@@ -206,7 +207,7 @@ class SendingSession(ClientSession):
             self.connection.mark_dirty()
 
     def window_failed(self, window: int) -> None:
-        """The disk failed: what waited for it is refused."""
+        """The disk failed: the messages waiting for it are refused."""
         answers = self._take_waiting(window)
         if answers and not self.closed:
             self.sends_failed(answers, "the message could not be written to disk; the broker has to be restarted")
@@ -221,9 +222,9 @@ class SendingSession(ClientSession):
     # ------------------------------------------------------------------ what a protocol brings
 
     def sends_accepted(self, answers: list[int]) -> None:
-        """What these stand for was taken, and is durable if it was to be."""
+        """The messages of these were accepted, and are durable if required."""
         raise NotImplementedError
 
     def sends_failed(self, answers: list[int], text: str) -> None:
-        """What these stand for could not be made durable."""
+        """The messages of these could not be made durable."""
         raise NotImplementedError

@@ -17,7 +17,7 @@ LOOPBACK: Final = "127.0.0.1"
 
 
 class StartError(Exception):
-    """The broker cannot start. The text is one line that says what is wrong and what to do."""
+    """The broker cannot start. The text is one line with the defect and its remedy."""
 
 
 class ConfigurationError(StartError):

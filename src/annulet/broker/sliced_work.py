@@ -22,7 +22,7 @@ TURN_SECONDS: Final = 0.004
 
 
 class SlicedWorker:
-    """The work of all virtual hosts, a slice of each in turn: a long piece holds nobody's consumers up for its length.
+    """The work of all virtual hosts, a slice of each in turn: a long piece holds no consumers up for its length.
 
     Belongs to the event loop.
     """
@@ -82,5 +82,5 @@ class SlicedWorker:
     def _abandon(self, work: SlicedWork) -> None:
         try:
             work.abandon(self._clock())
-        except Exception:  # what it tells others may meet the same defect
+        except Exception:  # its notices to others may meet the same defect
             logger.exception("defect in the end of sliced work", work=type(work).__name__)

@@ -1,16 +1,18 @@
-"""The pace of spilling: who publishes faster than the disk takes bodies waits for the disk, so that memory stays fixed.
+"""The pace of spilling: publishers faster than the disk's writes of bodies wait for the disk, so that memory stays
+fixed.
 
 Where the spill store is full, he waits for consumers.
 
-What the log takes is paced by its confirms. Of what it does not, all that is transient or goes to a queue that is not
-durable, nothing tells the publisher how far the disk is, and 640 MB from a fast one took between 60 and 120 MiB over
+Messages in the log are paced by its confirms. For others, those that are transient or go to a queue that is not
+durable, nothing tells the publisher the disk's progress, and 640 MB from a fast one took between 60 and 120 MiB over
 the budget, as the machine had its processors elsewhere.
 
-While the disk is behind, who brings more is not read until a write has ended. When the budget and the store's limit are
-both used up it needs consumers to end (V10), so that who waits is told, and read while he holds messages himself, or
-has no credit: it may be his acknowledgements that make room. Who does not bring what is spilled is not concerned. Who
-refuses messages brings their dead letters. Those that are sent on later, in slices, and what expires by itself have
-nobody who could wait. A disk that refuses says nothing of when it will give again: then the memory alarm takes over.
+While the disk is behind, connections that publish more are not read until a write has ended. When the budget and the
+store's limit are both used up only consumers end it (V10), so that a waiting client is told, and read while it has
+deliveries itself, or has no credit: its acknowledgements may make room. Clients whose messages are not spilled are not
+concerned. A client that refuses messages counts as the publisher of their dead letters. Those forwarded later, in
+slices, and expired messages have no connection that could wait. The end of a disk's refusals is unknown: then the
+memory alarm takes over.
 """
 
 from __future__ import annotations
@@ -23,18 +25,19 @@ if TYPE_CHECKING:
     from annulet.core.session import Session
 
 SPILL_BEHIND_BYTES: Final = 16 << 20
-"""Bytes over the body budget from which on publishers wait for a write under way: what comes in the 30 to 40 ms that
-a busy processor, or a disk, may take longer than usual."""
+"""Bytes over the body budget from which on publishers wait for a write under way: the input of the 30 to 40 ms that a
+busy processor, or a disk, may take longer than usual."""
 
 SPILL_GO_ON_BYTES: Final = 8 << 20
-"""Bytes over the body budget from which on down who waits for a full store goes on: half of the above, as each time he
+"""Bytes over the body budget below which connections waiting for a full store go on: half of the above, as each time he
 is told."""
 
 LOOK_BYTES: Final = 1 << 20
-"""So many bytes come at least between two looks while nothing can be written: a look passes over what is in memory,
-1 ms or so, in which a fast publisher brings that much."""
+"""So many bytes come at least between two looks while nothing can be written: an examination passes over the messages
+in memory, 1 ms or so, in which a fast publisher sends that much."""
 
-# Why who brings more waits: he does not; too much is in memory that is being written, or that has no room in the store.
+# The reason for which publishers wait: he does not; too much is in memory that is being written, or that has no room in
+# the store.
 SPILL_FREE: Final = 0
 SPILL_BEHIND: Final = 1
 SPILL_FULL: Final = 2
@@ -48,20 +51,20 @@ class PacedConnection(Protocol):
 
 
 class Spills(Protocol):
-    """What is written when: :class:`annulet.residency.spilling.Spilling`."""
+    """The order of writes: :class:`annulet.residency.spilling.Spilling`."""
 
     writes: int
 
     @property
     def full(self) -> bool:
-        """Say whether what was to be written last has no room."""
+        """Return whether the last body to write has no room."""
 
 
 class SpillPace:
-    """Who waits for bodies to be written. Belongs to the event loop."""
+    """Waiters for the writing of bodies. Belongs to the event loop."""
 
     def __init__(self) -> None:
-        self.state = SPILL_FREE  # why who brings more has to wait
+        self.state = SPILL_FREE  # why publishers have to wait
         self.waits = 0  # times a connection had to wait
         self._arrived = False  # more of it came since the connection that is being served began to be
         self._left = SPILL_BEHIND_BYTES  # may come until it is to be looked at again
@@ -90,7 +93,7 @@ class SpillPace:
             connection.pace(self.state)
 
     def began(self) -> None:
-        """What comes from now on, until ``served``, one connection brings."""
+        """Bodies from now on, until ``served``, are of one connection."""
         self._arrived = False
 
     def note(self, size: int) -> bool:
@@ -103,7 +106,7 @@ class SpillPace:
         """Have a connection wait if it brought such a message."""
         if not self._arrived or self.state == SPILL_FREE:
             return
-        self._arrived = False  # what nobody brings, as expired messages that are sent on, is not the next one's
+        self._arrived = False  # bodies of no connection, as forwarded expired messages, are not the next one's
         if connection not in self._waiting:
             self._waiting[connection] = None
             self.waits += 1
@@ -122,10 +125,10 @@ def _state(over: int, spilling: Spills, former: int) -> int:
 
 
 def must_be_heard(sessions: Iterable[Session], *, idle: bool) -> bool:
-    """Say whether who has published into what is full is to be read all the same, as others may wait for what he says.
+    """Return whether a publisher into a full target is to be read all the same, as others may wait for its commands.
 
-    That is to settle what he holds, in a transaction or not, and to give credit where there is none. ``idle``: whoever
-    consumes may at any time.
+    That is to settle what he holds, in a transaction or not, and to give credit where there is none. ``idle``: a
+    consumer may at any time.
     """
     for session in sessions:
         if session.unacknowledged:

@@ -27,7 +27,7 @@ class SpillThread:
 
         def ended(future: asyncio.Future[None]) -> None:
             self._futures.discard(future)
-            future.result()  # works keep their errors; what is raised is a defect, and the loop logs it
+            future.result()  # works keep their errors; an exception is a defect, and the loop logs it
             done()
 
         future.add_done_callback(ended)
@@ -38,6 +38,6 @@ class SpillThread:
             await asyncio.wait(self._futures)
 
     async def close(self) -> None:
-        """Wait for what is under way, and end the thread."""
+        """Wait for running work, and end the thread."""
         await self.idle()
         self._executor.shutdown(wait=True)

@@ -33,7 +33,7 @@ VIRTUAL_HOST: Final = "virtual_host"
 
 
 class DefinitionError(Exception):
-    """A table of the file cannot be what it says. ``place`` names the table and its object."""
+    """A table of the file cannot be applied as written. ``place`` names the table and its object."""
 
     def __init__(self, place: str, problem: str) -> None:
         super().__init__(f"{place}: {problem}")

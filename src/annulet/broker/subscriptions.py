@@ -50,12 +50,11 @@ UNSUBSCRIBE: Final = "unsubscribe"
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a client asks for. Without ``name`` it lasts as long as its consumer, and nobody shares it.
+    """A client's request. Without ``name`` it lasts as long as its consumer, and is not shared.
 
-    ``client``: container or client id; empty for one that all clients share (1.0 capability ``global``).
-    ``selector``: what does not match never enters. ``expires``: milliseconds without a consumer after which a durable
-    one ends, 0 never; of one that is there already the first counts. ``arguments``: further queue arguments by their
-    0-9-1 names.
+    ``client``: container or client id; empty for one that all clients share (1.0 capability ``global``). ``selector``:
+    other messages never enter. ``expires``: milliseconds without a consumer after which a durable one ends, 0 never; of
+    one that is there already the first counts. ``arguments``: further queue arguments by their 0-9-1 names.
     """
 
     name: str = ""
@@ -160,7 +159,7 @@ def _usable(session: SendingSession, queue: Queue, subscription: Subscription, *
         if mark is not None and subscription.durable:  # older than the mark, and the subscription in all else
             session.access.mark_subscription(queue, wanted)
         return True
-    if mark.user != wanted.user and (mark.client or not same):  # that of all clients is shared by users who may
+    if mark.user != wanted.user and (mark.client or not same):  # that of all clients is shared by users with permission
         raise AccessRefused(
             f"subscription '{queue.name}' in vhost '{host.name}' was made by user '{mark.user}', not by "
             f"'{wanted.user}'; choose another client id or name"
@@ -189,7 +188,7 @@ def find_subscription(session: SendingSession, name: str, client: str) -> Queue 
 
 
 def end_subscription(session: SendingSession, queue: Queue) -> bool:
-    """End a durable subscription that this user made, with what waits in it; audited.
+    """End a durable subscription that this user made, with its messages; audited.
 
     Returns False, with nothing done, when the queue is none of this user's subscriptions, is in use, or may not be
     configured by the user.
@@ -217,7 +216,7 @@ def end_subscription(session: SendingSession, queue: Queue) -> bool:
 
 
 def _end(session: SendingSession, queue: Queue, how: str) -> None:
-    """Delete the queue of a subscription with what waits in it, and say so in the log and the audit trail."""
+    """Delete the queue of a subscription with its messages, and note that in the log and the audit trail."""
     host, connection = session.host, session.connection
     mark = host.lifetime_of(queue).subscription
     assert mark is not None

@@ -70,7 +70,7 @@ class TlsListener:
         self.name = name  # in the configuration: amqps, stomps, https, bulks
         self.settings = settings
         self.renewals = 0
-        self._seen = self._stamps()  # before the files are read: what changes meanwhile is read again
+        self._seen = self._stamps()  # before the files are read: a file that changes in between is read again
         self.context = make_context(name, settings)
         self._looked_at = time.monotonic()
         self.warn_of_expiry()
@@ -78,7 +78,7 @@ class TlsListener:
     def renew(self, *, anew: bool = False) -> None:
         """Load the files again when they have changed since, or ``anew``.
 
-        What cannot be loaded leaves the old ones in place.
+        A failed load leaves the old ones in place.
         """
         now = time.monotonic()
         if now - self._looked_at < RENEWAL_SECONDS and not anew:
@@ -179,7 +179,7 @@ def _check_readable(where: str, field: str, path: Path) -> None:
 
 
 def _replaced_meanwhile(where: str, error: OSError) -> TlsError:
-    """A file was there a moment before: somebody replaces it, and it will be looked at again."""
+    """A file was there a moment before: it is being replaced, and will be checked again."""
     return TlsError(f"{where}: a file went away while it was read: {error}")
 
 
@@ -196,7 +196,7 @@ def _chain_error(settings: TlsSettings, error: ssl.SSLError) -> str:
 
 
 class _EncryptedKeyError(Exception):
-    """OpenSSL asks for a password; nobody is there to type one."""
+    """OpenSSL asks for a password, which cannot be entered here."""
 
 
 def _no_password() -> str:
@@ -300,7 +300,7 @@ class TlsAcceptor:
         if not self._admission.handshake_began(facts):
             transport.abort()
             return
-        transport.pause_reading()  # what comes belongs to the hand-shake, not to this object
+        transport.pause_reading()  # the input belongs to the hand-shake, not to this object
         self._pace.begin(partial(self._begin, transport, facts))
 
     def _begin(self, transport: asyncio.Transport, facts: PeerFacts) -> None:
@@ -312,7 +312,7 @@ class TlsAcceptor:
         self._task = asyncio.get_running_loop().create_task(self._shake_hands(transport, facts))
 
     def data_received(self, data: bytes) -> None:
-        """Keep what came in one read with the end of the hand-shake, until the protocol is there a turn later."""
+        """Keep input read together with the end of the hand-shake, until the protocol is there a turn later."""
         self._early.append(data)
 
     def eof_received(self) -> bool:
@@ -369,7 +369,7 @@ class TlsAcceptor:
             loop.call_at(started + self._timeout, self._expired, secured, peer)
         try:
             self._hand_over(secured)
-        except Exception as error:  # noqa: BLE001 - as above; the protocol gives back what it took at its end
+        except Exception as error:  # noqa: BLE001 - as above; the protocol releases its resources at its end
             self._log.defect("defect while serving a connection", error, listener=self._listener.name, peer=str(peer))
             secured.abort()
 

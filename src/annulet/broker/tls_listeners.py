@@ -51,7 +51,7 @@ class TlsListeners:
     def acceptor(self, name: str, make_protocol: Callable[[], Any]) -> Callable[[], asyncio.BaseProtocol]:
         """Return a factory for ``create_server``: hand-shake first, then the protocol that ``make_protocol`` makes."""
         listener = self.listeners[name]
-        watched = name != "https"  # requests have no hand-shake, and uvicorn ends who is idle
+        watched = name != "https"  # requests have no hand-shake, and uvicorn ends idle connections
 
         def accept() -> asyncio.BaseProtocol:
             acceptor = TlsAcceptor(

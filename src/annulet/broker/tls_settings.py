@@ -1,4 +1,4 @@
-"""The section ``[tls]`` of the configuration: certificates of the TLS listeners, and what is asked of clients."""
+"""The section ``[tls]`` of the configuration: certificates of the TLS listeners, and the requirements for clients."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ TLS_LISTENERS: Final = ("amqps", "stomps", "https", "bulks")
 
 
 class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What one TLS listener uses. Files are PEM."""
+    """The settings of one TLS listener. Files are PEM."""
 
     certificate: Path  # with the chain of intermediate certificates behind it
     key: Path  # not encrypted
-    client_ca: Path | None = None  # who may sign certificates of clients; needed unless verify is none
-    verify: TlsVerify = "none"  # optional: who has no certificate may come without; who has a wrong one may not
+    client_ca: Path | None = None  # authorities for certificates of clients; needed unless verify is none
+    verify: TlsVerify = "none"  # optional: clients without a certificate may connect; those with a wrong one may not
     minimum_version: TlsVersion = "1.2"
     ciphers: str = ""  # OpenSSL's cipher list for TLS 1.2; empty: the defaults of this Python
     certificate_name: CertificateName = "common-name"  # which part of a client certificate names the user
 
 
 class TlsOverride(msgspec.Struct):
-    """``[tls.amqps]`` and so on: what differs from ``[tls]`` for one listener."""
+    """``[tls.amqps]`` and so on: the differences from ``[tls]`` for one listener."""
 
     certificate: str | None = None
     key: str | None = None

@@ -15,7 +15,7 @@ logger = structlog.get_logger("annulet.trace")
 
 
 class TracedConnection(Protocol):
-    """Whose frames are traced. Its name is known once it has a socket."""
+    """The connections whose frames are traced. Its name is known once it has a socket."""
 
     @property
     def name(self) -> str:

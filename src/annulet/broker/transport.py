@@ -1,4 +1,4 @@
-"""The asyncio half of a client's connection: what all protocols have in common below their engines.
+"""The asyncio half of a client's connection: the common part of all protocols below their engines.
 
 A duck-typed ``asyncio.Protocol``: it has the methods but does not inherit, so that it can be compiled. Input of one
 read is handled whole; output of one loop turn leaves in one write, but for many bytes of deliveries (``WRITE_BYTES``).
@@ -44,8 +44,8 @@ Two brokers in turns, 1 KiB bodies: 0.93 of the processor time a message of a de
 KiB a consumer acknowledged in smaller parts, and a short queue was drained at 0.97 of the rate."""
 
 ANSWER_BYTES_MAX: Final = 2 << 20
-"""Bytes by which what waits to be written may grow while the socket takes nothing. Deliveries stop then, answers do not
-(to echoes, basic.get, returns, receipts): more of them, and who asks and does not read is not read either."""
+"""Bytes by which waiting output may grow while the socket takes nothing. Deliveries stop then, answers do not (to
+echoes, basic.get, returns, receipts): beyond them, a peer that sends requests and does not read is not read either."""
 
 UNREAD_LIMIT: Final = "answer_bytes_max"
 """Name under which connections count in ``engine.limit_hits`` how often they were not read because of it."""
@@ -62,7 +62,7 @@ HEARTBEAT_MISSES_MAX: Final = 2
 
 
 class ConnectionEngine(Protocol):
-    """What the transport needs of a protocol's engine."""
+    """The transport's interface to a protocol's engine."""
 
     closed: bool
     received_since_check: bool
@@ -79,10 +79,10 @@ class ConnectionEngine(Protocol):
         """Bytes held of messages and frames that have not come as a whole."""
 
     def receive(self, data: bytes) -> None:
-        """Take what was read and serve everything that is complete."""
+        """Take the input and serve everything that is complete."""
 
     def take_output(self) -> list[bytes]:
-        """Return what is to be written, and forget it."""
+        """Return the waiting output, and forget it."""
 
     def connection_lost(self) -> None:
         """The socket is gone."""
@@ -112,7 +112,7 @@ def _nothing() -> None:
 
 
 AnyConnection: TypeAlias = "ClientConnection[Any, Any]"
-"""For those to whom it is all one what a client speaks."""
+"""For code that is independent of the client's protocol."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -126,12 +126,12 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self.tls_listener = "amqps"  # whose ``tls.certificate_name`` says which user a client certificate names
         self.name = ""  # peer address -> our address, as RabbitMQ names connections
         self.user_name = ""
-        self.publisher = ""  # what the loss ledger names: user@peer
+        self.publisher = ""  # the name in the loss ledger: user@peer
         self.identity: object = object()  # what no-local compares; messages keep it, and so not the whole connection
         self.connected_at = 0
         self.now = broker.clock()
         self.host: VirtualHost | None = None
-        self.access: Access | None = None  # what the user may do there, and the way to do it
+        self.access: Access | None = None  # the user's operations there
         self.writable = True  # there is room for deliveries
         self.opened = False  # the handshake is over
         self.publishes = False  # has ever published: such connections are not read during the memory alarm
@@ -141,7 +141,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self.channels: dict[int, SessionT] = {}
         self.peer = PeerFacts()
         self.waited = 0.0  # seconds of the hand-shake's that were used up before the connection was made
-        self.paces_strangers = True  # what comes before the login is handled in pieces; not if that is done below
+        self.paces_strangers = True  # input before the login is handled in pieces; not if that is done below
         self._paced: PacedInput | None = None
         self.refusal = ""  # why the connection may not come in, to be told as soon as the protocol allows
         self._counted = False  # by the admission
@@ -154,21 +154,21 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self._inputs = broker.inputs
         self._spill_pace = broker.spill_pace
         self._definitions = broker.definitions
-        self.definitions_due = False  # the answers wait for what was declared to be durable
+        self.definitions_due = False  # the answers wait for declarations to be durable
         self._spill_waits = SPILL_FREE
         self._delivered = 0  # deliveries of this turn
         self._written = 0  # bytes written before its end
         self._share = 0  # how many may be, since the first of them
         self._until = 0.0  # how long the loop's thread will have computed when they have taken long enough
-        self._reading_paused = self._rests = False  # rests: what was read waits for a turn that has time for it
+        self._reading_paused = self._rests = False  # rests: input waits for a turn that has time for it
         self._blocked_told = False
         self.transacted_bytes = 0  # held by open transactions of its sessions
         self._unfinished = 0  # bytes that the broker's account of unfinished work has of it
-        self._held: dict[SessionT, None] = {}  # sessions that published into what is blocked
+        self._held: dict[SessionT, None] = {}  # sessions that published into blocked targets
         self._timer: asyncio.TimerHandle | None = None
         self._handshake_until = 0.0  # time of the loop at which the hand-shake has taken too long
         self._silent_checks = 0
-        self._bytes_checked = 0  # what had gone either way at the last check for idleness
+        self._bytes_checked = 0  # the traffic either way at the last check for idleness
         self._flushing: dict[SessionT, None] = {}  # sessions with answers to give at the end of this turn
         self.lost = False
         self._turn = 0  # which session is served first when there is room again
@@ -203,7 +203,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         return not self._reading_paused and not self.definitions_due
 
     def log_in(self, user_name: str) -> str:
-        """Note who it is, and count it to the user. Returns "" or why it may not go on."""
+        """Note the identity, and count the connection to the user. Returns "" or why it may not go on."""
         if self.refusal:
             return self.refusal
         reason = self.broker.admission.may_open(user_name, self.peer)
@@ -245,7 +245,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         return steps
 
     def _rest(self) -> None:
-        """Read nothing until what was read is served."""
+        """Read nothing until the input is served."""
         self._rests = True
         self._inputs.rest(self)
         if self.transport is not None and not self._reading_paused and not self.transport.is_closing():
@@ -284,7 +284,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         return self._definitions.begin()
 
     def end_waiting(self, begun: int) -> None:
-        """End that: what it declared is made durable in a thread, not by a wait of the loop for each."""
+        """End that: its declarations are made durable in a thread, not by a wait of the loop for each."""
         self._definitions.end(begun, self)
         self.mark_dirty()
 
@@ -293,7 +293,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         return self.engine.unfinished_bytes + self.transacted_bytes
 
     def refuse_unfinished(self, text: str) -> None:
-        """End the connection: it holds most of what is unfinished, and that is too much."""
+        """End the connection: it has most of the unfinished work, and that is too much."""
         limit_hits = self.engine.limit_hits
         limit_hits[LIMIT_UNFINISHED] = limit_hits.get(LIMIT_UNFINISHED, 0) + 1
         self.close_for_resources(text)
@@ -312,7 +312,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         if self.definitions_due:
             self._definitions.settle()
         if self._dirty:
-            self.flush()  # who still waits for his turn: asyncio closes the transport now, and drops what comes later
+            self.flush()  # connections waiting for their turn: asyncio closes now, drops later output
         if not self.lost:  # else the flush was the last, and others have the socket
             self.restart_timer(CLOSE_GRACE_SECONDS, self.abort)
         return False
@@ -336,7 +336,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         begun = self._definitions.begin()
         try:
             self.engine.connection_lost()
-        finally:  # else a defect would keep what is held, and exclusive queues, until a restart
+        finally:  # else a defect would keep deliveries, and exclusive queues, until a restart
             self.ended()
             self.engine.look = None  # it leads back to the connection
             if self.access is not None:
@@ -374,9 +374,9 @@ class ClientConnection(Generic[EngineT, SessionT]):
     def output_added(self, size: int) -> None:
         """A delivery was queued for writing: enough is enough at ``OUTPUT_BYTES_MAX``, or its share of a turn.
 
-        What has come to ``WRITE_BYTES`` by then is written.
+        Output of at least ``WRITE_BYTES`` by then is written.
 
-        ``size``: bytes that wait in the engine now. Who calls knows what it is, so that this costs no look-up.
+        ``size``: bytes that wait in the engine now. The caller knows the value, so that this costs no look-up.
         """
         self.mark_dirty()
         self._delivered = delivered = self._delivered + 1
@@ -400,7 +400,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self.transport.pause_reading()
 
     def definitions_written(self) -> None:
-        """What this connection has declared is durable: its answers may go."""
+        """The declarations of this connection are durable: its answers may go."""
         self.definitions_due = False
         paced = self._paced is not None and self._paced.paused
         if self.transport is not None and not self._reading_paused and not paced and not self.lost:
@@ -488,19 +488,19 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self.mark_dirty()
 
     def pace(self, waits: int) -> None:
-        """Wait until the disk has caught up with what was published, or there is room; or go on: see ``spill_pace``."""
+        """Wait until the disk has caught up with publishing, or there is room; or go on: see ``spill_pace``."""
         self._spill_waits = waits
         self.mark_dirty()
 
     def _pace_reading(self, transport: asyncio.Transport) -> None:
-        """Read nothing from publishers during the memory alarm, nor from who does not read our answers, nor from who
-        publishes faster than the disk takes it.
+        """Read nothing from publishers during the memory alarm, nor from peers that do not read our answers, nor from
+        those that publish faster than the disk writes.
 
-        Publishers into what is full and blocks them are told, if the protocol can, and so is who brings what the spill
-        store has no room for. Who only publishes is not read until there is room, who also consumes is, as its
-        acknowledgements make room: of the store's while it has some to give. A connection that closes is read: the
-        peer has to answer. So is one whose open transaction holds messages: only its commit or rollback frees them, and
-        what it may add is bounded (``broker/unfinished.py``).
+        Publishers into a full target that blocks them are told, if the protocol can, and so are those whose messages
+        find no room in the spill store. A connection that only publishes is not read until there is room, one that also
+        consumes is, as its acknowledgements make room: of the store's while it has some to give. A connection that
+        closes is read: the peer has to answer. So is one whose open transaction holds messages: only its commit or
+        rollback frees them, and its additions are bounded (``broker/unfinished.py``).
         """
         alarmed = self.publishes and self.broker.memory_blocked and self.running
         spill_full = self._spill_waits == SPILL_FULL
@@ -523,7 +523,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
     def look_for_end(self) -> None:
         """Find out of a peer that is not read whether it has ended, or is dead: asyncio would not tell.
 
-        What a peer sent before its end is served: no more can come than the system has taken already.
+        A peer's input before its end is served: no more can come than the system has taken already.
         """
         transport = self.transport
         if transport is None or not self._reading_paused or transport.is_closing():
@@ -545,7 +545,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
 
     @property
     def reading_paused(self) -> bool:
-        """Say whether we are the ones who do not listen: then silence is no sign of a dead peer."""
+        """Return whether the broker itself is not reading: then silence is no sign of a dead peer."""
         return self._reading_paused
 
     def restart_timer(self, seconds: float, callback: Callable[[], None]) -> None:
@@ -595,7 +595,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self.watch_silence()
 
     def _idle_due(self) -> None:
-        """Close who wants no signs of life when nothing has gone either way for the idle time-out."""
+        """Close a connection without heart-beats when there was no traffic either way for the idle time-out."""
         seconds = self.broker.configuration.limits.idle_timeout
         if self._bytes_checked == self.bytes_received + self.bytes_sent and not self._reading_paused:
             self.broker.admission.note_idle(self.name, seconds)
@@ -671,7 +671,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
 
     @property
     def idle_remedy(self) -> str:
-        """What who is closed for being idle is told to do, behind "idle for 30 seconds"."""
+        """The advice for a peer closed as idle, behind "idle for 30 seconds"."""
         return ""
 
     def seconds_between_looks(self) -> float:

@@ -1,4 +1,4 @@
-"""One bound for what is held of work that clients have begun and not finished, all connections together.
+"""One bound for the memory of clients' unfinished work, all connections together.
 
 That is the bodies of open transactions, the parts of messages that are still arriving, of requests over HTTP too, and
 what bulk transfer has in hand. No queue has them, so nothing pages them, and no consumer makes room: only the client
@@ -23,8 +23,8 @@ LIMIT_UNFINISHED: Final = "max_unfinished_bytes"
 """Name of the bound in ``engine.limit_hits``."""
 
 UNFINISHED_SHARE: Final = 0.5
-"""Share of the memory limit that is the bound unless the setting says another: what is finished and the broker itself
-need the rest. Of 256 MiB, the least that a broker runs with, the largest message by default has just room."""
+"""Share of the memory limit that is the bound unless the setting says another: finished work and the broker itself need
+the rest. Of 256 MiB, the least that a broker runs with, the largest message by default has just room."""
 
 
 COMMIT_SHARE: Final = 0.5
@@ -38,7 +38,7 @@ class Unfinished(Protocol):
     name: str
 
     def unfinished_bytes(self) -> int:
-        """Return what it holds now."""
+        """Return its current size."""
 
     def refuse_unfinished(self, text: str) -> None:
         """End the connection with the protocol's error for resources; it holds nothing afterwards."""
@@ -55,7 +55,8 @@ def commit_limit(configuration: BrokerConfiguration) -> int:
 
 
 class UnfinishedWork:
-    """What each connection holds, and the largest of them refused when all together are beyond ``limit`` bytes.
+    """The size of each connection's unfinished work, and the largest of them refused when all together are beyond
+    ``limit`` bytes.
 
     A connection reports after each read, so the sum is above the limit by what one read brings at most, for as long as
     it takes to refuse the largest. Belongs to the event loop.
@@ -95,5 +96,5 @@ class UnfinishedWork:
         self._log.warning("unfinished work refused", peer=largest.name, held=held, limit=self.limit)
         try:
             largest.refuse_unfinished(text)
-        finally:  # whatever it answers, it is not counted any more: else this would not end
+        finally:  # after any answer, it is not counted any more: else this would not end
             self._enter(largest, 0)

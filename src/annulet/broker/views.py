@@ -1,6 +1,6 @@
 """The protocols a message may have come by, and messages of one made into messages of another.
 
-A message keeps the form its sender's protocol gave it. Whoever delivers it by another one asks :func:`converted`.
+A message keeps the form its sender's protocol gave it. Delivery by another one uses :func:`converted`.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Conversions:
         self.bytes_max = bytes_max
         self.conversions = 0  # made, not found among the remembered
         self.failures = 0
-        self.bytes = 0  # what the remembered ones keep alive
+        self.bytes = 0  # the memory kept alive by the remembered ones
         self._remembered: dict[tuple[int, str], tuple[Message, Message, int]] = {}  # with their bytes
 
     def __len__(self) -> int:

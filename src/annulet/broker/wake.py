@@ -25,14 +25,14 @@ SHARE_DIVISOR: Final = 10
 class WakeTimer:
     """Calls ``tick(now)``, which returns when more is due (0: nothing), at the earliest time asked for.
 
-    When it returns ``None`` it is called again soon, for the rest of what it has to look at.
+    When it returns ``None`` it is called again soon, for the rest of its work.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, tick: Callable[[int], int | None]) -> None:
         self._loop = loop
         self._clock = clock
         self._tick = tick
-        self._at = 0  # what the timer is set to, milliseconds since 1970; 0: not set
+        self._at = 0  # the time of the timer, milliseconds since 1970; 0: not set
         self._handle: asyncio.TimerHandle | None = None
         self._goes_on = False  # it was called for a part
         self._wish = 0  # the earliest time asked for meanwhile
@@ -54,7 +54,7 @@ class WakeTimer:
         self._handle = self._loop.call_later(seconds, self._fire)
 
     def tick(self) -> None:
-        """Tick now, or go on with what was begun, and set the timer to what is due next."""
+        """Tick now, or go on with a begun tick, and set the timer to the next due time."""
         self._unset()
         began = time.monotonic()
         following = self._tick(self._clock())
@@ -68,12 +68,12 @@ class WakeTimer:
             self.wake_at(following)
             self.wake_at(wish)
         elif not self._ended:
-            asked = self._unset()  # by what it looked at
+            asked = self._unset()  # by the state it saw
             self._wish = min(self._wish or asked, asked or self._wish)
             self._handle = self._loop.call_later(LEAST_SECONDS, self._fire)  # others get a turn
 
     def _unset(self) -> int:
-        """Set no timer; return what it was set to, 0 for nothing."""
+        """Set no timer; return its earlier time, 0 without one."""
         if self._handle is not None:
             self._handle.cancel()
         self._handle = None

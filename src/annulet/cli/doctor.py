@@ -36,7 +36,7 @@ NOT_REBUILT: Final = (
     "set at run time are not in the message log: those that the catalogue lacks were not brought back; declare them "
     "again, name them in the configuration file, or restore a backup of the same time instead"
 )
-"""What a rebuilt directory may lack, and what to do about it."""
+"""The possible gaps of a rebuilt directory, with the remedy."""
 
 COLOURS: Final = {ERROR: "red", WARNING: "yellow", NOTE: "cyan"}
 

@@ -1,7 +1,7 @@
-"""Accounts of addresses with limits: what each holds across its queues, one body counted once.
+"""Accounts of addresses with limits: the usage of each across its queues, one body counted once.
 
-:mod:`annulet.core.address_limits` says what the limits and policies mean. Only an address with limits has an account,
-and only its messages are counted.
+:mod:`annulet.core.address_limits` defines the limits and policies. Only an address with limits has an account, and only
+its messages are counted.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from annulet.core.queue import Queue
 
 IDLE_MAX: Final = 10_000
-"""Accounts kept before those that hold nothing and have nothing to tell are closed, about 3 MB."""
+"""Accounts above which empty ones without counts are closed, about 3 MB."""
 
 TOLD_MAX: Final = IDLE_MAX // 2
-"""Of accounts that hold nothing, so many are kept then for what they have dropped or refused, those opened last: who
-sends to ever new names under a limit of 0 makes one for each. The figures of the virtual host have it all."""
+"""Empty accounts kept then for their counts of drops and refusals, the latest ones: a publisher to ever new names under
+a limit of 0 creates one for each. The figures of the virtual host include all."""
 
 
 class AddressAccount:
-    """What one address with limits holds now, and what its policy did so far.
+    """The present usage of one address with limits, and the counts of its policy.
 
-    What is paged are the messages that came last, from the first one on that found no room: in the order in which they
-    came, the others are as many as the limits allow. So it follows from what is held, after a restart too. Of ``rows``
-    only number and bytes are known (:mod:`annulet.core.row_shares`): they count as the first, and as equally large.
+    Paged are the latest messages, from the first one on that found no room: in order of arrival, the others are as many
+    as the limits allow. So it follows from the counted messages, after a restart too. Of ``rows`` only number and bytes
+    are known (:mod:`annulet.core.row_shares`): they count as the first, and as equally large.
     """
 
     __slots__ = (
@@ -59,10 +59,10 @@ class AddressAccount:
         self.limits = limits
         self.messages = 0  # in at least one queue, each once
         self.bytes = 0  # their bodies
-        self.blocked = False  # BLOCK: publishers are held back
-        self.dropped = 0  # DROP, of the address or of what is paged: messages discarded so far
+        self.blocked = False  # BLOCK: publishers are blocked
+        self.dropped = 0  # DROP, of the address or of its page limits: messages discarded so far
         self.refused = 0  # FAIL, of either, and BLOCK's hard limit: messages refused so far
-        self.warned = False  # it was said that messages are dropped, since the limits are these
+        self.warned = False  # drops were logged since the limits were set
         self.paged: OrderedDict[Message, None] = OrderedDict()  # PAGE: those beyond the limit, oldest first; not rows
         self.paged_known_bytes = 0  # of these
         self.rows = 0  # of the messages, those that were on disk only when it was opened: see RowShares
@@ -91,7 +91,7 @@ class AddressAccount:
 
     @property
     def rule(self) -> str:
-        """The setting under which a message that is too much is dropped, as the loss ledger has it."""
+        """The setting by which a message is dropped, for the loss ledger."""
         limits = self.limits
         if limits.policy == PAGE:
             return f"page-full-policy {limits.page_policy}"
@@ -132,13 +132,12 @@ class AddressAccount:
     def pages(self, size: int, claimed: Amount = NOTHING) -> bool:
         """Say whether a message of ``size`` body bytes would be paged.
 
-        What is held is too much while anything is paged, so an address that pages goes on until all of it has moved up:
-        order is kept.
+        The address counts as full while anything is paged, so it pages until all has moved up: order is kept.
         """
         return self.limits.policy == PAGE and self._exceeded_with(size, claimed)
 
     def add(self, message: Message) -> None:
-        """Count a message that goes into the address's queues."""
+        """Count a message entering the address's queues."""
         if self.pages(message.size):
             self.paged[message] = None
             self.paged_known_bytes += message.size
@@ -146,7 +145,7 @@ class AddressAccount:
         self.bytes += message.size
 
     def subtract(self, message: Message) -> None:
-        """Stop counting a message no queue holds any more; paged ones move up into the room it leaves."""
+        """Stop counting a message that has left all queues; paged ones move up into its room."""
         self.messages -= 1
         self.bytes -= message.size
         if message in self.paged:
@@ -154,7 +153,7 @@ class AddressAccount:
         self._fill_room()
 
     def add_rows(self, rows: int, octets: int) -> None:
-        """Count rows that are there, before any message: they count as those that came first."""
+        """Count existing rows, before any message: they count as the first arrivals."""
         self.rows += rows
         self.row_bytes += octets
         self.messages += rows
@@ -169,13 +168,13 @@ class AddressAccount:
         self._fill_room()
 
     def clear(self) -> None:
-        """Count no message: what is held is about to be added anew, but for rows."""
+        """Reset the count of messages, which are about to be added again, without rows."""
         self.messages, self.bytes = self.rows, self.row_bytes
         self.paged_known_bytes = 0
         self.paged.clear()
 
     def settle_blocked(self) -> bool:
-        """Bring ``blocked`` up to date; say whether it changed. Blocked at the limit, open again below it."""
+        """Update ``blocked``; return whether it changed. Blocked at the limit, open again below it."""
         blocked = self.limits.policy == BLOCK and self.limits.reached_by(self.messages, self.bytes)
         changed = blocked is not self.blocked
         self.blocked = blocked
@@ -206,7 +205,7 @@ class AddressAccount:
         return rows - fit
 
     def _fill_room(self) -> None:
-        """Let paged messages move up. None does while rows are beyond the limits, which come before them."""
+        """Let paged messages move up. None does while rows, which precede them, exceed the limits."""
         while self.paged:
             first = next(iter(self.paged))
             octets = self.bytes - self.paged_known_bytes + first.size
@@ -220,7 +219,7 @@ class AddressAccount:
 
 
 class Charge:
-    """How many queues still hold a message of an address with limits."""
+    """The number of queues that still have a message of an address with limits."""
 
     __slots__ = ("account", "queues")
 
@@ -241,7 +240,7 @@ class AddressAccounts:
         self._effects = effects
         self._charges: dict[Message, Charge] = {}
         self._shares = RowShares()
-        self._swept_at = IDLE_MAX  # so many accounts there may be before idle ones are looked for
+        self._swept_at = IDLE_MAX  # number of accounts at which idle ones are searched
         self.by_address: dict[str, AddressAccount] = {}
         self.dropped = 0
         self.refused = 0
@@ -257,12 +256,12 @@ class AddressAccounts:
         return account
 
     def limit(self, changed: Mapping[str, AddressLimits]) -> None:
-        """Give open accounts other limits, by name. What is held stays, whatever they are.
+        """Give open accounts other limits, by name. Counted messages stay under any limits.
 
         Limits may be the same as before, where another setting of the address changed: then nothing does here.
 
-        An account whose limits went is closed: what it holds is not counted any more. Where others would be paged it is
-        counted anew which are. O(messages that are counted) then, however many accounts change.
+        An account without limits is closed: its messages are not counted any more. If other messages would be paged,
+        these are determined again. O(messages that are counted) then, however many accounts change.
         """
         closed: set[AddressAccount] = set()
         anew: set[AddressAccount] = set()
@@ -300,14 +299,14 @@ class AddressAccounts:
         account.refused += 1
 
     def charge(self, account: AddressAccount, message: Message, queues: int) -> None:
-        """Count a message before it enters ``queues`` queues: one may be done with it before the next has it."""
+        """Count a message before it enters ``queues`` queues: one may remove it before the next has it."""
         self._charges[message] = Charge(account, queues)
-        self.by_address.setdefault(account.name, account)  # idle, it may have been closed since it was asked
+        self.by_address.setdefault(account.name, account)  # idle, it may have been closed since the check
         account.add(message)
         self._report(account)
 
     def replaced(self, entry: QueueEntry, message: Message) -> None:
-        """In one queue ``message`` stands for that of ``entry``, which leaves it next: it counts where that counted."""
+        """In one queue ``message`` replaces that of ``entry``, which leaves next: it is counted in the same account."""
         charge = self._charges.get(entry.message)
         share = self._shares.share_of(entry) if charge is None else None
         if charge is not None:
@@ -316,7 +315,7 @@ class AddressAccounts:
             self.charge(share.account, message, 1)
 
     def count_rows(self, queue: Queue, account: AddressAccount, rows: tuple[int, int], left: int) -> None:
-        """Count rows of a queue, so many with so many body bytes, without knowing each; see :class:`RowShare`.
+        """Count rows of a queue by number and body bytes, without knowing each; see :class:`RowShare`.
 
         ``left``: messages of the queue, rows and others, that are not charged and will not be for being there.
         """
@@ -334,7 +333,7 @@ class AddressAccounts:
             self._report(account)
 
     def queue_gone(self, queue: Queue) -> None:
-        """A queue was deleted and holds nothing any more."""
+        """Forget a deleted, empty queue."""
         for account in self._shares.forget(queue):
             self._report(account)
 
@@ -343,7 +342,10 @@ class AddressAccounts:
         return message in self._charges
 
     def released(self, entry: QueueEntry) -> None:
-        """A queue is done with a message: called for every entry that leaves. The last one takes it off its account."""
+        """Note that a message left a queue: called for every leaving entry.
+
+        The last one removes it from its account.
+        """
         message = entry.message
         charge = self._charges.get(message)
         if charge is None:
@@ -369,7 +371,7 @@ class AddressAccounts:
 
     def _count_anew(self, closed: set[AddressAccount], anew: set[AddressAccount]) -> None:
         gone: list[Message] = []
-        for message, charge in self._charges.items():  # in the order in which they came
+        for message, charge in self._charges.items():  # in order of arrival
             if charge.account in anew:
                 charge.account.add(message)
             elif charge.account in closed:

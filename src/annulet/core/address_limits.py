@@ -1,8 +1,8 @@
-"""What an address may hold, across its queues, and what happens to messages beyond that.
+"""Limits of an address across its queues, and the policies for messages beyond them.
 
-Artemis's address full policies: PAGE lets messages in and counts those beyond the limit as paged, DROP takes them
-from the sender and discards them, BLOCK lets the message in that crosses the limit and holds the publishers back, FAIL
-refuses. What PAGE lets in may have a limit of its own with a policy of its own, DROP or FAIL (Artemis's page limits).
+Artemis's address full policies: PAGE accepts messages and counts those beyond the limit as paged, DROP accepts and
+discards them, BLOCK accepts the message that crosses the limit and blocks the publishers, FAIL refuses. Paged messages
+may have a separate limit and policy, DROP or FAIL (Artemis's page limits).
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ FAIL: Final = "fail"
 FULL_POLICIES: Final = (PAGE, DROP, BLOCK, FAIL)
 
 NO_POLICY: Final = "none"
-"""No policy for what is beyond the page limits: these have no effect then, as in Artemis."""
+"""No policy beyond the page limits, which then have no effect, as in Artemis."""
 
 
 class AddressLimits:
-    """What one address may hold. Sizes are body bytes; -1 is no limit.
+    """The limits of one address. Sizes are body bytes; -1 is no limit.
 
-    ``reject_threshold``: with BLOCK, the bytes above which even a publisher that does not stop is refused.
-    ``page_max_bytes``, ``page_max_messages``, ``page_policy``: with PAGE, how much may be paged and what meets what
-    would be more. Artemis counts whole page files; there are none here, so bytes are exact.
+    ``reject_threshold``: with BLOCK, the bytes above which publishers that ignore the block are refused.
+    ``page_max_bytes``, ``page_max_messages``, ``page_policy``: with PAGE, the limits of paged messages and the policy
+    beyond them. Artemis counts whole page files; there are none here, so bytes are exact.
     """
 
     __slots__ = (
@@ -58,7 +58,10 @@ class AddressLimits:
 
     @property
     def unlimited(self) -> bool:
-        """Say whether nothing is limited, so that no account is needed. Page limits limit what other limits page."""
+        """Return whether there is no limit, so that no account is needed.
+
+        Page limits only apply to messages paged by other limits.
+        """
         return self.max_bytes < 0 and self.max_messages < 0 and not self._rejects
 
     @property
@@ -67,12 +70,12 @@ class AddressLimits:
 
     @property
     def limits_pages(self) -> bool:
-        """Say whether what is paged has a limit that somebody enforces."""
+        """Return whether paged messages have an enforced limit."""
         limited = self.page_max_bytes >= 0 or self.page_max_messages >= 0
         return self.policy == PAGE and self.page_policy != NO_POLICY and limited
 
     def exceeded_by(self, messages: int, octets: int) -> bool:
-        """Say whether this much is more than the address may hold."""
+        """Return whether these amounts exceed the address's limits."""
         return 0 <= self.max_messages < messages or 0 <= self.max_bytes < octets
 
     def reached_by(self, messages: int, octets: int) -> bool:
@@ -88,7 +91,7 @@ class AddressLimits:
         return 0 <= self.page_max_messages < messages or 0 <= self.page_max_bytes < octets
 
     def page_reached_by(self, messages: int, octets: int) -> bool:
-        """Say whether this much that is paged leaves no room for another message of at least one byte."""
+        """Return whether these paged amounts leave no room for another message of at least one byte."""
         return 0 <= self.page_max_messages <= messages or 0 <= self.page_max_bytes <= octets
 
     def same_as(self, other: AddressLimits) -> bool:

@@ -18,10 +18,10 @@ TO_EXCHANGE: Final = "exchange"
 
 
 MANAGEMENT_NODES: Final = ("$cbs", "$management", "/management")
-"""Nodes that clients of other brokers ask for by these names to log in further or to manage; there are none yet.
+"""Nodes that clients of other brokers use by these names for authentication or management; there are none yet.
 
-Where one is missing the client is to hear it. A queue made because it was named would take its requests, and the client
-would wait for an answer.
+Clients must get an error for a missing one. An automatically created queue would accept their requests, and they would
+wait for an answer.
 """
 
 MANAGEMENT_OF_NODE: Final = "/$management"
@@ -36,8 +36,8 @@ def names_management(name: str) -> bool:
 class AddressName:
     """A name as a client wrote it, taken apart.
 
-    ``kind``: ``node`` for a bare name, ``queue``, or ``exchange``; ``routing_type``: what the spelling asks for, empty
-    when nothing; ``address``: before ``::``, empty when the name is not fully qualified; ``routing_key``: of
+    ``kind``: ``node`` for a bare name, ``queue``, or ``exchange``; ``routing_type``: required by the spelling, empty if
+    none; ``address``: before ``::``, empty when the name is not fully qualified; ``routing_key``: of
     ``/exchanges/name/key``.
     """
 
@@ -66,7 +66,7 @@ PREFIXES: Final[tuple[tuple[str, str, str], ...]] = (
     ("/exchanges/", TO_EXCHANGE, ""),
     ("/exchange/", TO_EXCHANGE, ""),
 )
-"""Spelling, what it names, routing type it asks for. The longer of two that fit comes first."""
+"""Spelling, kind of node, required routing type. The longer of two matches is first."""
 
 PERCENT_ENCODED: Final = frozenset({"/queues/", "/exchanges/"})
 """Spellings whose names are written with percent signs where they contain a slash or the like (RabbitMQ 4)."""
@@ -96,7 +96,7 @@ def parse_address_name(text: str) -> AddressName:
 
 
 def is_wildcard(name: str) -> bool:
-    """Say whether a name has a word that stands for others: ``*`` for one, ``#`` for any number."""
+    """Return whether a name has a wildcard: ``*`` for one word, ``#`` for any number."""
     return any(word in {ANY_WORD, ANY_WORDS} for word in words_of(name))
 
 
@@ -123,7 +123,7 @@ class AddressPatterns:
             self._bindings[pattern] = binding
 
     def remove(self, pattern: str) -> None:
-        """Forget a pattern; one that is not there is forgotten already."""
+        """Forget a pattern; an unknown one is ignored."""
         binding = self._bindings.pop(pattern, None)
         if binding is not None:
             self._patterns.remove(binding)

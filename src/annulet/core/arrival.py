@@ -1,7 +1,7 @@
-"""How a message comes into a queue: at once, at its time, or not at all.
+"""The arrival of a message in a queue: at once, at its time, or not at all.
 
-The order of steps is the rule (design §2): what expired goes, the key replaces, consumers with credit are served, and
-only then the ring and the limits decide who must go.
+The order of steps is the rule (design §2): expired messages are removed, the key replaces, consumers with credit are
+served, and only then ring and limits choose victims.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def accept(queue: Queue, entry: QueueEntry, now: int) -> None:
         _schedule(queue, entry, now)
     else:
         admit(queue, entry, now, due=False)
-    if expired:  # it may have been too large for a consumer, what follows it not
+    if expired:  # it may have been too large for a consumer, and later ones not
         queue.dispatch(now)
 
 
@@ -52,9 +52,9 @@ def _schedule(queue: Queue, entry: QueueEntry, now: int) -> None:
 
 
 def admit(queue: Queue, entry: QueueEntry, now: int, *, due: bool) -> None:
-    """Make a message pending for the first time, serve who waits for it, and enforce ring and limits.
+    """Make a message pending for the first time, serve waiting consumers, and enforce ring and limits.
 
-    ``due``: it comes from the schedule, stands before the backlog, and is itself what a full ring drops.
+    ``due``: it comes from the schedule, goes before the backlog, and is itself the victim of a full ring.
     """
     limits = queue.limits
     if limits is not None and limits.evicts and limits.oversized(entry.message.size):
@@ -77,14 +77,14 @@ def admit(queue: Queue, entry: QueueEntry, now: int, *, due: bool) -> None:
     queue.insert(entry, arrival=not moved)
     if queue.copies is not None:
         queue.copies.arrived(entry)
-    outer = queue.arriving  # a dead letter that comes back to its own queue arrives inside another arrival
+    outer = queue.arriving  # a dead letter that returns to its own queue arrives inside another arrival
     queue.arriving = entry
     queue.dispatch(now)
     queue.arriving = outer
     if entry.state == PENDING and expires_at:
         if expires_at <= now:
             queue.remove_pending(entry, RemovalReason.EXPIRED, now, 0)
-            queue.dispatch(now)  # it may have stood first and been too large for a consumer, what follows it not
+            queue.dispatch(now)  # it may have been first and too large for a consumer, and later ones not
         else:
             queue.index_expiry(entry)
     _enforce_ring(queue, entry, before, now, due=due)
@@ -92,7 +92,7 @@ def admit(queue: Queue, entry: QueueEntry, now: int, *, due: bool) -> None:
 
 
 def _replace_by_key(queue: Queue, entry: QueueEntry, now: int) -> bool:
-    """Let the entry take over its key; say whether it stands where the one it replaced stood."""
+    """Let the entry take over its key; return whether it takes the place of the replaced one."""
     if queue.keys is None:
         return False
     superseded = queue.keys.accept(entry)
@@ -122,32 +122,32 @@ def _enforce_ring(queue: Queue, entry: QueueEntry, before: int, now: int, *, due
 
 
 def _enforce_limits(queue: Queue, now: int, newcomer: int) -> None:
-    """Evict until the queue is within its limits, or only what is in delivery is left."""
+    """Evict until the queue is within its limits, or only messages in delivery are left."""
     limits = queue.limits
     if limits is None or not limits.evicts:
         return
     while limits.exceeded(queue):
         victim = queue.victim()
         if victim is None or (limits.counts_all and victim.sequence == newcomer and queue.order.count == 1):
-            return  # the new one stays: the limit is exceeded by what is in delivery
+            return  # the new one stays: messages in delivery exceed the limit
         replaced_by = 0 if victim.sequence == newcomer else newcomer
         queue.remove_pending(victim, RemovalReason.OVERFLOW, now, replaced_by)
-        queue.dispatch(now)  # who waited for room for the victim may take the next one, which then need not go
+        queue.dispatch(now)  # a consumer without room for the victim may take the next one
 
 
 def enforce_limits(queue: Queue, now: int) -> None:
-    """Evict what is beyond limits that were lowered."""
+    """Evict messages beyond lowered limits."""
     _enforce_limits(queue, now, 0)
 
 
 def fire_due(queue: Queue, now: int) -> int:
-    """Make the scheduled messages pending whose time has come, one by one in time order. Returns how many were due."""
+    """Make due scheduled messages pending, one by one in time order. Returns how many were due."""
     fired = 0
     if queue.sliced and 0 < queue.schedule.next_at() <= now:
         queue.make_room(queue.schedule.bytes, now, queue.schedule.count)
     while (appointment := queue.schedule.due(now)) is not None:
         fired += 1
-        if queue.gated and queue.halted:  # a gate that opened before goes first, also when the tick comes late
+        if queue.gated and queue.halted:  # a gate that opened before is first, also if the tick is late
             queue.update_gate(appointment.at)
             queue.dispatch(appointment.at)
         fire(queue, appointment, now)
@@ -163,7 +163,7 @@ def fire(queue: Queue, appointment: Appointment, now: int) -> None:
 
 
 def _come_back(queue: Queue, entry: QueueEntry, now: int) -> None:
-    """End a redelivery delay: the message takes its place again if ring and limits have room for it."""
+    """End a redelivery delay: the message takes its old place if ring and limits have room for it."""
     if 0 < queue.expires_at(entry) <= now:
         queue.finish_removal(entry, RemovalReason.EXPIRED, now, 0)
         return

@@ -1,4 +1,4 @@
-"""Consumers come and go: what each of them changes for the queue."""
+"""Attaching and detaching consumers, and their effects on the queue."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def attach(queue: Queue, consumer: Consumer, now: int) -> None:
 
 
 def _look_ahead(queue: Queue, consumer: Consumer) -> None:
-    """Have the disk read what stands behind the front, before the front is used up and everybody waits for that.
+    """Start reading the rows behind the front, before the front is used up and all consumers wait for it.
 
-    Where some take not every message, for who does.
+    If some consumers select, only for those that do not.
     """
     lanes = queue.lanes
     takes_all = lanes is None or (isinstance(lanes, DeepLanes) and lanes.plain and not consumer.required)
@@ -62,7 +62,7 @@ def _rebalance(queue: Queue) -> None:
 
 
 def detach(queue: Queue, consumer: Consumer, now: int, *, serve: bool) -> None:
-    """Detach a consumer; its groups are freed, or parked while it holds messages of them."""
+    """Detach a consumer; its groups are freed, or parked while it has unsettled messages of them."""
     queue.consumers.remove(consumer)
     queue.draining.pop(consumer, None)
     if isinstance(consumer.unseen, BrowseOrder):
@@ -93,7 +93,7 @@ def _forget(queue: Queue, bits: int) -> None:
     if queue.lanes is not None:
         queue.lanes.forget(bits)
         return
-    for entry in queue.order.in_memory():  # what is on disk only was never asked about
+    for entry in queue.order.in_memory():  # messages on disk only were never evaluated
         entry.evaluated &= ~bits
         entry.blocked &= ~bits
 
@@ -116,7 +116,7 @@ def _leave_lanes(queue: Queue) -> None:
 
 
 def _order_behind(queue: Queue, lanes: Lanes) -> Order | None:
-    """Return one order of all there is where most of it stands behind the lanes; ``None`` where that has to wait."""
+    """Return one order of all messages if most of them are behind the lanes; ``None`` if that has to wait."""
     if not isinstance(lanes, DeepLanes) or not lanes.paged_count() or len(queue.matchers):
         return None
     for entry in [*queue.delivering.unfolded(), *queue.schedule.entries()]:
@@ -126,7 +126,7 @@ def _order_behind(queue: Queue, lanes: Lanes) -> Order | None:
 
 
 def retire(queue: Queue, now: int) -> None:
-    """Forget match classes that nobody has asked for long where messages are on disk, and lanes that nobody needs."""
+    """Forget match classes without recent consumers if messages are on disk, and unneeded lanes."""
     if not isinstance(queue.lanes, DeepLanes) or not queue.order.paged_count():
         return
     forgotten = queue.matchers.retire(now)

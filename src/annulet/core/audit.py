@@ -1,4 +1,4 @@
-"""The audit trail: what operators did to messages and queues. Bounded, in memory; the broker keeps a copy on disk."""
+"""The audit trail: actions of operators on messages and queues. Bounded, in memory; the broker keeps a copy on disk."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class AuditEntry:
 
 
 class AuditTrail:
-    """The latest operations, oldest first; ``forgotten`` counts what the bound pushed out."""
+    """The latest operations, oldest first; ``forgotten`` counts those removed because of the bound."""
 
     def __init__(self, entries_max: int = AUDIT_ENTRIES_MAX) -> None:
         self._entries: deque[AuditEntry] = deque(maxlen=entries_max)

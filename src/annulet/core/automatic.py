@@ -1,4 +1,4 @@
-"""Queues and addresses that come when somebody asks for them and go when nobody uses them any more (Artemis §3.3)."""
+"""Queues and addresses that are created on use and deleted when unused (Artemis §3.3)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from annulet.core.queue import Queue
 
 NEVER: Final = 0
-"""No time: what it is asked for does not happen as things are."""
+"""No time: the event will not happen in the present state."""
 
 
 class SubscriptionMark(NamedTuple):
-    """Says that a queue was made as a subscription, and for which client. Only such a queue is ended as one.
+    """Marks a queue made as a subscription, with its client. Only such a queue is ended as one.
 
     ``client`` is empty for a subscription of all clients. ``user`` is empty for a queue that is older than the mark: it
-    may be a subscription, and becomes one when its client attaches to it once more.
+    may be a subscription, and becomes one when its client attaches to it again.
     """
 
     client: str
@@ -26,13 +26,13 @@ class SubscriptionMark(NamedTuple):
 
 
 class Lifetime:
-    """How a queue came to be, which decides whether the broker may take it away."""
+    """The creation of a queue, which decides whether the broker may delete it."""
 
     __slots__ = ("address", "auto_created", "configured", "created_at", "subscription")
 
     def __init__(self, address: str, *, auto_created: bool, configured: bool, created_at: int) -> None:
         self.address = address  # whose settings say when it goes
-        self.auto_created = auto_created  # the broker made it because somebody named it
+        self.auto_created = auto_created  # the broker created it because a client named it
         self.configured = configured  # the configuration or the broker itself needs it: never taken away
         self.created_at = created_at  # milliseconds since 1970
         self.subscription: SubscriptionMark | None = None  # set by the protocols that make subscriptions
@@ -46,8 +46,8 @@ def was_used(queue: Queue) -> bool:
 def queue_due_at(queue: Queue, lifetime: Lifetime, settings: ResolvedSettings) -> int:
     """Return when an unused queue goes (milliseconds since 1970); :data:`NEVER` while a condition fails.
 
-    It goes when it was made automatically (or ``auto-delete-created-queues``), has no consumer or lease, holds at most
-    ``auto-delete-queues-message-count`` messages (-1: any number), was ever used (or
+    It is deleted if it was made automatically (or ``auto-delete-created-queues``), has no consumer or lease, contains
+    at most ``auto-delete-queues-message-count`` messages (-1: any number), was ever used (or
     ``auto-delete-queues-skip-usage-check``), and ``auto-delete-queues-delay`` has passed since its last use.
     """
     wanted = settings.auto_delete_queues if lifetime.auto_created else settings.auto_delete_created_queues

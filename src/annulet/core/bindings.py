@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from annulet.core.queue import Queue
 
 BindingKey: TypeAlias = "tuple[str, str, str, str]"
-"""Kind and name of the destination, routing key, arguments: what makes two bindings of one source the same."""
+"""Kind and name of the destination, routing key, arguments: the identity of a binding of one source."""
 
 TO_QUEUE: Final = "queue"
 TO_EXCHANGE: Final = "exchange"
@@ -22,7 +22,7 @@ FILTER: Final = "x-filter-jms-selector"
 """Argument of every kind of binding: only messages that this selector admits follow it (Broker-J)."""
 
 REPLACEMENT_KEY: Final = "x-replacement-routing-key"
-"""Argument of a binding to an exchange: the message goes on under this routing key (Broker-J)."""
+"""Argument of a binding to an exchange: the message continues with this routing key (Broker-J)."""
 
 ROUTING_TYPE: Final = "x-routing-type"
 """Argument of a queue's binding to an address that has both routing types: which of them the queue has."""
@@ -52,9 +52,9 @@ def text_argument(arguments: dict[str, PropertyValue], name: str) -> str | None:
 class Binding:
     """An edge from ``source`` to exactly one of ``queue`` and ``exchange``.
 
-    ``selector``: the compiled filter, ``None`` when every message may follow; ``replacement_key``: the routing key from
-    here on, ``None`` to keep it; ``no_local``: not for who publishes and consumes on one connection. Raises
-    :class:`InvalidArgument` for a filter that is no selector.
+    ``selector``: the compiled filter, ``None`` if every message may follow; ``replacement_key``: the routing key from
+    here on, ``None`` to keep it; ``no_local``: not for consumers on the publisher's connection. Raises
+    :class:`InvalidArgument` for an invalid selector.
     """
 
     __slots__ = (
@@ -96,7 +96,7 @@ class Binding:
 
     @property
     def leads_nowhere(self) -> bool:
-        """Its destination is gone, and it will be taken away in a slice of work."""
+        """Its destination was deleted, and it will be removed in a slice of work."""
         if self.queue is not None:
             return self.queue.deleted
         return self.exchange is not None and self.exchange.dropped

@@ -1,9 +1,9 @@
 """Bodies that are on disk only, as the core sees it: below orders and policies, which know nothing of them.
 
-Every entry either wants its message's body in memory or is *away*: its queue can do without for now. A body leaves
-memory when no entry wants it any more, so a message of several queues stays while it is near the front of one of them;
-who counts bodies counts it in each of these. Header, size, rank, key and times stay with the entry. The queue brings
-the body back before it hands the message out, some hundred at once; who only looks gets bytes that are not kept.
+Every entry either needs its message's body in memory or is *away*: its queue does not need it now. A body leaves memory
+when no entry needs it any more, so a message of several queues stays while it is near the front of one of them;
+accounts count it in each of these. Header, size, rank, key and times stay with the entry. The queue loads the body
+before it delivers the message, some hundred at once; other readers get bytes that are not kept.
 
 Which bodies leave, and how they are read, is the business of :mod:`annulet.residency`, whose classes implement the
 interfaces here.
@@ -28,26 +28,26 @@ if TYPE_CHECKING:
 FOUND: Final = 0
 REFUSED: Final = 1
 DAMAGED: Final = 2
-"""What becomes of a look for a body: it is there, the disk does not give it now, its record is damaged."""
+"""Result of a request for a body: it is there, the disk refuses to read it now, its record is damaged."""
 
 LOOK_MESSAGES: Final = 64
-"""Bodies that are read at once for who does not take them: a browser, a forwarder."""
+"""Bodies that are read at once for non-destructive readers: a browser, a forwarder."""
 
 CLAIMED_BYTES: Final = 1 << 20
-"""Body bytes that go into delivery before the account is looked at, 1 MiB as one load: a consumer's prefetch may be
-many times the budget."""
+"""Body bytes that go into delivery before the account is checked, 1 MiB as one load: a consumer's prefetch may be many
+times the budget."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class BodySource:
-    """Reads bodies for whoever asks a message for one. One for all queues."""
+    """Reads bodies for messages on request. One for all queues."""
 
     def body_of(self, message: Message) -> bytes:
         """Read a body and do not keep it. Raises :class:`~annulet.core.errors.ContentUnavailable`."""
         raise NotImplementedError
 
     def orphaned(self, message: Message) -> None:
-        """No entry wants this body any more, but whoever asks right now may: let it leave soon."""
+        """Let a body leave soon that no entry needs any more, since a current caller may still need it."""
         raise NotImplementedError
 
 
@@ -61,23 +61,23 @@ class QueueBodies:
         self.bytes = 0  # body bytes of these
         self.in_delivery_bytes = 0  # of these, those of entries in delivery
         self.in_delivery = 0  # how many entries these are
-        self.stalled = False  # the disk refused: nothing is asked of it until the next retry, which wakes the queue
-        self.rows = False  # plain entries become rows: only what cannot is a candidate
+        self.stalled = False  # the disk refused: no reads until the next retry, which wakes the queue
+        self.rows = False  # plain entries become rows: only others are candidates
         self.grown = 0  # candidates added since the last pass over them began
-        self.unmeasured = 0  # bytes that rows took care of and do no more since the account was looked at for it
+        self.unmeasured = 0  # bytes of rows loaded since the account was checked for this
         self.claimed_block = -1  # of the queue's deliveries: the one that was noted last
 
     def fetch(self, entry: QueueEntry, order: Order) -> int:
-        """Bring back the body of an entry, and with it those of the next ones in ``order``.
+        """Load the body of an entry, together with those of the next ones in ``order``.
 
-        Returns ``FOUND``, ``REFUSED`` or ``DAMAGED``; what is not found stays away.
+        Returns ``FOUND``, ``REFUSED`` or ``DAMAGED``; bodies not found stay away.
         """
         raise NotImplementedError
 
     def look(self, messages: list[Message]) -> int:
-        """Have these bodies at hand for a moment, in one read, for who asks the messages next; they do not stay.
+        """Keep these bodies ready for the next callers, with one read; they do not stay.
 
-        Returns what became of the first: ``FOUND``, ``REFUSED`` or ``DAMAGED``.
+        Returns the result of the first: ``FOUND``, ``REFUSED`` or ``DAMAGED``.
         """
         raise NotImplementedError
 
@@ -90,35 +90,35 @@ class QueueBodies:
         raise NotImplementedError
 
     def note(self, entry: QueueEntry) -> None:
-        """An entry came into the queue with its body."""
+        """Note an entry that entered the queue with its body."""
         raise NotImplementedError
 
     def claimed(self, entry: QueueEntry) -> None:
-        """:func:`claim` came to another block of the queue's deliveries, or the account is to be looked at."""
+        """Note that :func:`claim` reached another block of the queue's deliveries, or the account has to be checked."""
         raise NotImplementedError
 
     def loaded(self, messages: int, size: int) -> None:
-        """So many rows became entries with bodies of ``size`` bytes: the queue's account is to be looked at."""
+        """Note rows that became entries with bodies of ``size`` bytes: the queue's account has to be checked."""
         raise NotImplementedError
 
     def left_rows(self, entry: QueueEntry) -> None:
-        """A pending entry with its body becomes no row soon: the budget may ask for the body."""
+        """Note a pending entry with its body that will not become a row soon: the budget may page the body."""
         raise NotImplementedError
 
     def left_delivery(self, entries: list[QueueEntry]) -> None:
-        """Entries left delivery and are not gone: the budget may ask for the bodies of those that are not away."""
+        """Note entries that left delivery without being removed: the budget may page the bodies of those not away."""
         raise NotImplementedError
 
     def came_back(self, size: int) -> None:
-        """Whoever pulled a message gave it back, with a body of ``size`` bytes: only now the budget may ask for it."""
+        """Note a returned pulled message with a body of ``size`` bytes: only now the budget may page it."""
         raise NotImplementedError
 
 
 def claim(entry: QueueEntry, bodies: QueueBodies) -> None:
-    """Note that an entry went into delivery, which may have been one that rows took care of: the budget may ask for it.
+    """Note that an entry went into delivery, which may have been a possible row: the budget may page it.
 
-    Of neighbours only the first is noted, and the class of ``bodies`` is asked, which may be interpreted, for no other.
-    What is settled soon costs nothing more, and nobody who would have noted it keeps it in memory.
+    Only the first of neighbours is noted, and the class of ``bodies``, which may be interpreted, is not called for
+    others. Messages that are settled soon cost nothing more, and no note keeps them in memory.
     """
     message = entry.message
     if bodies.rows and message.record:
@@ -145,7 +145,7 @@ def send_away(entry: QueueEntry, bodies: QueueBodies) -> None:
 
 
 def leaves_delivery(entry: QueueEntry) -> None:
-    """An entry that is away is not in delivery any more; it stays away."""
+    """Note an entry that is away and left delivery; it stays away."""
     bodies = entry.queue.bodies
     assert bodies is not None
     bodies.in_delivery_bytes -= entry.message.size
@@ -153,7 +153,7 @@ def leaves_delivery(entry: QueueEntry) -> None:
 
 
 def bring_back(entry: QueueEntry, bodies: QueueBodies) -> None:
-    """Let an entry that was away want its body again, which is there."""
+    """Let an entry that was away need its body again, which is in memory."""
     message = entry.message
     entry.away = False
     message.near += 1
@@ -163,7 +163,7 @@ def bring_back(entry: QueueEntry, bodies: QueueBodies) -> None:
 
 
 def let_go(entry: QueueEntry) -> None:
-    """An entry does not hold its message any more: it was removed, or is a row now."""
+    """Release the message of an entry that was removed or became a row."""
     message = entry.message
     if entry.away:
         entry.away = False
@@ -180,22 +180,22 @@ def let_go(entry: QueueEntry) -> None:
 
 
 def became_row(entry: QueueEntry) -> None:
-    """An entry is a row now, and nobody's: who noted it as one whose body may leave passes it over, as it is away."""
+    """Release the message of an entry that became a row: notes of it as a candidate skip it, as it is away."""
     message = entry.message
-    if message.near > 1 or message.away:  # else the message goes with it
+    if message.near > 1 or message.away:  # otherwise the message leaves with it
         let_go(entry)
     entry.away = True
 
 
 def exchange(entry: QueueEntry, message: Message) -> None:
-    """Let an entry hold another message, whose body is in memory."""
+    """Give an entry another message, whose body is in memory."""
     let_go(entry)
     entry.message = message
     message.near += 1
 
 
 def exchange_away(entry: QueueEntry, message: Message) -> None:
-    """Let an entry that is away hold another message of the same record or place: the body stays on disk."""
+    """Give an entry that is away another message of the same record or place: the body stays on disk."""
     former = entry.message
     assert message.size == former.size
     former.away -= 1

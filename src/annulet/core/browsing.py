@@ -1,11 +1,10 @@
-"""What a browser of a deep queue has not seen: a list of rows, not of messages (design 2.9).
+"""The unseen messages of a browser on a deep queue: a list of rows, not of messages (design 2.9).
 
-At its opening the browser notes the rows there are and, as rows too, the stored messages in memory and in delivery; as
-entries only what is on no disk or has a time, and what changed or came back when it was to come. As long as it refers
-to such an entry that stays an object, see :meth:`annulet.core.copies.Copies.pin`. It reads the rows in slices, when it
-has a turn, into a buffer of its own: nothing it looks at comes into the queue's memory, and whoever takes messages
-meanwhile does not wait for it. What stands where is said by positions, so that the levels of strict priorities come one
-after the other.
+When opened, the browser notes the existing rows and, also as rows, the stored messages in memory and in delivery; as
+entries only unstored messages, those with a time, and those that changed or returned before they were shown. An entry
+it references stays an object, see :meth:`annulet.core.copies.Copies.pin`. It reads the rows in slices, in its turns,
+into a separate buffer: nothing is loaded into the queue's memory, and consumers do not wait for it. Positions give the
+order, so that the levels of strict priorities follow one after the other.
 """
 
 from __future__ import annotations
@@ -31,15 +30,18 @@ ARRIVALS_MAX: Final = 256
 """Arrivals a browser that follows remembers one by one; if more wait for it, it looks for them again in the queue."""
 
 NOTED_PER_TURN: Final = 1024
-"""Messages in memory of which one turn finds out how to note them: some 1 ms. What changes until it comes to one is
-seen then: what left is not noted, and neither is where it stands; the number of its record is, which stays."""
+"""Messages in memory that one turn examines and notes: about 1 ms.
+
+Changes before that are seen then: removed ones are not noted; the number of the record is noted, not the place, because
+it stays.
+"""
 
 
 class BrowseOrder(Order):
-    """Entries and rows by position. ``count`` is not kept: what has left the queue is found when reached.
+    """Entries and rows by position. ``count`` is not kept: removed messages are detected when reached.
 
-    A browser of very many messages in memory is *noting* first: it has references to them and looks at some each turn.
-    It shows nothing until that is done, as the oldest of all may be the last one it comes to.
+    A browser of very many messages in memory is *noting* first: it has references to them and examines some each turn.
+    It shows nothing until that is done, as the oldest of all may be the last one it reaches.
     """
 
     def __init__(self, queue: Queue, pages: QueueArea, *, follow: bool, first: int = 0) -> None:
@@ -48,16 +50,16 @@ class BrowseOrder(Order):
         self._pages = pages
         self._follow = follow
         self._entries: list[QueueEntry] = []  # heap
-        self._kept: set[QueueEntry] = set()  # of these, what could become rows and is not to
+        self._kept: set[QueueEntry] = set()  # of these, possible rows that must stay entries
         self._read: deque[QueueEntry] = deque()
         self._walk: RowWalk | None = None
-        self._source: RowWalk | None = None  # where what was read is from
+        self._source: RowWalk | None = None  # source of the data read
         self._unnoted = 0  # following: from this sequence on arrivals are not noted; 0 = all are
-        self._end = 0  # what the walk shows has lower sequences
+        self._end = 0  # messages of the walk have lower sequences
         self._stored_anew: set[int] = set()  # rows of these sequences are not to be shown
         self._seen = SequenceRanges()  # shown before others with lower sequences: more important, or moved since
-        self._waiting = False  # the disk did not give the next rows; the broker's tick asks again
-        self._start = 0  # what is noted now has no lower sequences
+        self._waiting = False  # the disk refused to read the next rows; the broker's tick retries
+        self._start = 0  # newly noted messages have no lower sequences
         self._view: RowView | None = None  # where rows are noted
         self._unsifted: list[Slot] = []  # to be noted, the next ones last; perhaps rows or gone by now
         self._note(first)
@@ -67,7 +69,7 @@ class BrowseOrder(Order):
         heappush(self._entries, entry)
 
     def reinsert(self, entry: QueueEntry) -> None:
-        """Add an entry that came back, unless it is among those that are looked for in the queue."""
+        """Add a returned entry, unless it is among those searched in the queue."""
         if fell_due(entry) or not 0 < self._unnoted <= entry.sequence:
             self._keep(entry)
 
@@ -88,7 +90,7 @@ class BrowseOrder(Order):
                 self._queue.copies.unpin(entry)
 
     def end(self) -> None:
-        """Let go of everything: nobody reads here any more."""
+        """Release everything: there is no reader any more."""
         for entry in [*self._kept]:
             self._let_go(entry)
 
@@ -102,7 +104,7 @@ class BrowseOrder(Order):
                 self.paged()
 
     def revised(self, former: QueueEntry, entry: QueueEntry) -> None:
-        """Let ``entry`` stand for ``former`` if that was not seen; else note that it is not to be shown either."""
+        """Replace ``former`` by ``entry`` if that was not seen; else note that it must not be shown either."""
         if former.sequence in self._seen:
             seen = True
         elif former in self._entries or self._is_to_come(former):
@@ -118,7 +120,7 @@ class BrowseOrder(Order):
             heappush(self._entries, entry)
 
     def _note_moved(self, sequence: int) -> None:
-        """Note that what has the highest sequence now was seen. With too many ranges of such it is shown once more."""
+        """Note that the message with the highest sequence was seen. With too many ranges it is shown once more."""
         if self._seen.count >= RANGES_MAX:
             coming = [entry.sequence for entry in self._entries]
             if self._unnoted:
@@ -153,7 +155,8 @@ class BrowseOrder(Order):
                 self._let_go(entry)
 
     def emptied(self) -> None:
-        """Note that all that was pending is gone, although the log may not know yet: left is what is in delivery."""
+        """Note that all pending messages were removed, although the log may not have this yet: those in delivery are
+        left."""
         noting = bool(self._unsifted)
         known = set(self._entries)
         for entry in self._queue.delivering:
@@ -165,12 +168,12 @@ class BrowseOrder(Order):
         self._waiting = False
 
     def has_read(self, entry: QueueEntry) -> bool:
-        """Say whether the next entry is nobody's, made of a row for this browser."""
+        """Return whether the next entry was made of a row for this browser only."""
         return bool(self._read) and self._read[0] is entry
 
     @property
     def to_note(self) -> int:
-        """How many that were in memory have not been looked at yet."""
+        """How many that were in memory have not been examined yet."""
         return len(self._unsifted)
 
     def next_sequence(self) -> int:
@@ -227,7 +230,7 @@ class BrowseOrder(Order):
 
     @property
     def noted_as_seen(self) -> int:
-        """How many ranges of sequences it notes that it was shown, as others with lower ones are to come."""
+        """Number of noted ranges of shown sequences, while lower ones follow."""
         return self._seen.count
 
     def _note_seen(self, sequence: int) -> None:
@@ -240,7 +243,7 @@ class BrowseOrder(Order):
             seen.drop_below(min([entry.sequence for entry in self._entries]))
             if seen.count > ARRIVALS_MAX:
                 self.paged()
-                if not self._unnoted:  # what is left of the arrivals is on no disk
+                if not self._unnoted:  # the remaining arrivals are not on disk
                     seen.clear()
 
     def exhausted(self) -> bool:
@@ -249,7 +252,7 @@ class BrowseOrder(Order):
         return not self._entries and not self.next_sequence()
 
     def is_behind(self) -> bool:
-        """Say whether there is something that it has not read or looked at yet, which :meth:`snapshot` leaves out."""
+        """Return whether there is something unread or unexamined, which :meth:`snapshot` leaves out."""
         end = min(self._queue.next_sequence, self._queue.hidden_from)
         return self.next_sequence() > 0 or 0 < self._unnoted < end
 
@@ -266,12 +269,12 @@ class BrowseOrder(Order):
         return [*self._entries, *self._read]
 
     def due(self, *, ready: bool) -> bool:
-        """Say whether there is something to do: to note, or, for who is ``ready`` for it, to read the next rows."""
+        """Return whether there is work: to note, or, if ``ready``, to read the next rows."""
         return bool(self._unsifted) or (ready and self._walk is not None and not self._read)
 
     def is_looking(self, upto: int) -> bool:
-        """Say whether its next turns may bring something that was there below the sequence ``upto``, and nothing that
-        it has got already stands before that."""
+        """Return whether its next turns may find messages below the sequence ``upto`` that precede all that it has
+        ready."""
         return self.due(ready=True) and self._start < upto and self._head() is None
 
     def waits_for_turn(self) -> bool:
@@ -285,7 +288,7 @@ class BrowseOrder(Order):
     def read_on(self) -> bool:
         """Note some, or read the next rows if none are left of the last.
 
-        Returns whether the disk gave what was asked of it.
+        Returns whether the disk could be read.
         """
         if self._unsifted:
             count = min(NOTED_PER_TURN, self._pages.at_once)
@@ -306,7 +309,7 @@ class BrowseOrder(Order):
             return False
         if self._seen.count:
             found = [entry for entry in found if entry.sequence not in self._seen]
-        if self._queue.schedule.count:  # what waits for its redelivery is passed over, and shown when it came back
+        if self._queue.schedule.count:  # messages waiting for redelivery are skipped, and shown after their return
             waiting = {entry.sequence: entry for entry in self._queue.schedule.entries()}
             for entry in found:
                 if entry.sequence in waiting:
@@ -321,7 +324,8 @@ class BrowseOrder(Order):
         return True
 
     def _drop_settled(self) -> None:
-        """Forget what left the queue since it was read: a browser without credit may have had it for long."""
+        """Drop messages that left the queue since they were read: a browser without credit may have had them for
+        long."""
         read, source = self._read, self._source
         while read and source is not None and (self._leaves(read[0]) or not source.holds(read[0])):
             read.popleft()
@@ -332,30 +336,30 @@ class BrowseOrder(Order):
         return copies is not None and entry.message.record in copies.leaving
 
     def _look_again(self) -> None:
-        """Note what arrived since arrivals were not noted, when all before was seen."""
+        """Note the unnoted arrivals, after all earlier messages were seen."""
         if self._unnoted and self._unnoted < self._queue.hidden_from and not self._entries and not self.next_sequence():
             self._note(self._unnoted)
         self._let_go_of_seen()
 
     def _let_go_of_seen(self) -> None:
-        """Forget what was seen when there is nothing to come but arrivals, which have higher sequences."""
+        """Forget seen sequences when only arrivals follow, which have higher ones."""
         if self._seen.count and not self._unnoted and not self._entries and not self.next_sequence():
             self._seen.clear()
 
     def _note(self, sequence: int) -> None:
-        """Note what is pending or in delivery from a sequence on; on later looks what waits for redelivery too.
+        """Note messages pending or in delivery from a sequence on; later also those waiting for redelivery.
 
-        Of very many in memory only the references are copied here; :meth:`read_on` looks at them.
+        Of very many in memory only the references are copied here; :meth:`read_on` examines them.
         """
         queue = self._queue
         there: list[Slot] = [*shown(queue, queue.order.in_memory()), *queue.delivering.slots()]
-        if sequence:  # what fell due meanwhile was noted when it did
+        if sequence:  # messages due in the meantime were noted then
             waiting = [entry for entry in queue.schedule.entries() if entry.delivery_count]
             there = [slot for slot in [*there, *waiting] if slot.sequence >= sequence and not _slot_fell_due(slot)]
             self._seen.drop_below(sequence)
             there = [slot for slot in there if slot.sequence not in self._seen]
         end = min(queue.next_sequence, queue.hidden_from)
-        pages = queue.order.pages_behind()  # not those of before, which a purge may have taken
+        pages = queue.order.pages_behind()  # not earlier ones, which a purge may have removed
         if pages is None:
             pages = self._pages.renewed()
         self._start = sequence
@@ -374,7 +378,7 @@ class BrowseOrder(Order):
         self._unnoted = self._end if self._follow and (self._walk is not None or self._end < queue.next_sequence) else 0
 
     def _sift(self, some: list[QueueEntry]) -> None:
-        """Note entries that have not left the queue: as rows, what cannot become one as itself."""
+        """Note entries that have not left the queue: as rows if possible, else as entries."""
         rows: list[QueueEntry] = []
         for entry in some:
             if entry.state == REMOVED:
@@ -388,7 +392,7 @@ class BrowseOrder(Order):
             self._view.note(rows)
 
     def _begin(self) -> None:
-        """Walk over what is noted."""
+        """Walk over the noted messages."""
         view = self._view
         walk = None if view is None else view.walk_in_order(self._start)
         self._walk = walk if walk is not None and walk.sequence else None
@@ -396,7 +400,7 @@ class BrowseOrder(Order):
 
 
 def fell_due(entry: QueueEntry) -> bool:
-    """Say whether an entry was scheduled, and stands elsewhere than where it arrived."""
+    """Return whether an entry was scheduled, so that its place differs from its arrival."""
     return entry.place != entry.sequence
 
 
@@ -405,6 +409,6 @@ def _slot_fell_due(slot: Slot) -> bool:
 
 
 def may_be_noted_as_row(entry: QueueEntry) -> bool:
-    """Say whether the log has all a browser needs to know of an entry, whoever holds it."""
+    """Return whether the log has everything a browser needs of an entry, also in delivery."""
     message = entry.message
     return message.record > 0 and message.durable and message.deliver_at == 0 and not fell_due(entry)

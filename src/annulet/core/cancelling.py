@@ -1,4 +1,4 @@
-"""A sender takes back a scheduled message: it names the message and sends to the same destination."""
+"""Cancelling a scheduled message: its sender names it and sends to the same destination."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class Search(Walk):
-    """Reaches every queue a message that was sent there may have come to.
+    """Reaches every queue that a message sent there may have entered.
 
-    It asks no filter, as what takes a message back need not look like it, and all anycast queues of an address, as
-    whose turn it was is not known any more.
+    It evaluates no filter, as the cancellation need not look like the message, and uses all anycast queues of an
+    address, as the turn of the message is not known any more.
     """
 
     def _anycast(self, address: Address) -> bool:
@@ -59,8 +59,8 @@ def cancel_scheduled(
 ) -> list[QueueEntry]:
     """Remove the scheduled messages of this name from the queues that ``message`` would reach, with reason *deleted*.
 
-    The copies that diverts made of them go as well. ``message`` itself goes nowhere; what it says counts for headers
-    exchanges only. Returns what was removed; nothing when no message of that name waits.
+    Copies made by diverts are removed as well. ``message`` itself is not routed; its headers are used for headers
+    exchanges only. Returns the removed messages; nothing if no message of that name waits.
     """
     removed: list[QueueEntry] = []
     for queue in _reachable(graph, message, route, further_keys):

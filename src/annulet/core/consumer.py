@@ -22,8 +22,8 @@ DEFAULT_SETTINGS: Final = ConsumerSettings()
 class CreditWindow:
     """How much may be in delivery at once, in messages and in body bytes (Artemis's consumer window).
 
-    A message larger than the byte window is let through when nothing else is out, so that it cannot block for ever.
-    ``binds_settled``: it also limits what is settled when it is delivered, which without it nothing limits.
+    A message larger than the byte window is delivered if no other is unsettled, so that it cannot block permanently.
+    ``binds_settled``: it also limits messages that are settled when delivered, which are unlimited otherwise.
     """
 
     __slots__ = ("binds_settled", "bytes", "bytes_max", "messages", "messages_max")
@@ -58,9 +58,9 @@ class CreditWindow:
 
 
 class LinkCredit(CreditWindow):
-    """Credit that each delivery uses up for good, and that only the client gives anew (AMQP 1.0 §2.6.7).
+    """Credit that each delivery uses up, and that only the client can renew (AMQP 1.0 §2.6.7).
 
-    Settled deliveries use it up as well: the session takes that one itself when it has sent the message.
+    Settled deliveries use it up as well: the session deducts it when it has sent the message.
     """
 
     __slots__ = ()
@@ -70,7 +70,7 @@ class LinkCredit(CreditWindow):
         self.binds_settled = True
 
     def grant(self, credit: int) -> None:
-        """Set what may still be delivered."""
+        """Set the remaining deliveries."""
         self.messages_max = credit
 
     def take(self, size: int) -> None:  # noqa: ARG002 - counted in messages
@@ -88,8 +88,8 @@ class Consumer:
     """One subscription of a session to a queue.
 
     ``window`` limits this consumer; the session's own window, shared by its consumers, limits all of them together
-    (AMQP 0-9-1 ``basic.qos`` with ``global`` as RabbitMQ defines it). Higher ``priority`` is served first.
-    ``settings`` gives selector, browsing and the like; ``priority`` in it is not looked at.
+    (AMQP 0-9-1 ``basic.qos`` with ``global`` as RabbitMQ defines it). Higher ``priority`` is served first. ``settings``
+    gives selector, browsing and the like; its ``priority`` is ignored.
     """
 
     __slots__ = (
@@ -134,13 +134,13 @@ class Consumer:
         self.settings = settings
         self.selector = message_selector(settings.selector, "selector")
         self.cancelled = False
-        self.ended_for = ""  # why the queue ended it, if not because it has seen all or is gone itself
+        self.ended_for = ""  # why the queue ended it, if not at the end of a browse or by deletion of the queue
         self.held = 0  # deliveries of this queue that are neither settled nor back
-        self.back = 0  # of them, those that came back in the slice under way and are not counted out yet
+        self.back = 0  # of them, those returned in the current slice and not deducted yet
         self.back_bytes = 0  # their body bytes
         self.required = 0  # bits of the matchers that must admit its messages
-        self.refused = 0  # the bit of what it refused for itself
-        self.unseen: Order | None = None  # a browser's or non-destructive consumer's own list of what it has not seen
+        self.refused = 0  # the bit of messages it refused for itself
+        self.unseen: Order | None = None  # a browser's or non-destructive consumer's list of unseen messages
 
     @property
     def copies(self) -> bool:

@@ -1,9 +1,9 @@
-"""A message as no protocol in particular: what conversion between protocols goes through.
+"""The protocol-neutral form of a message, used for conversion between protocols.
 
 Each protocol's package turns its messages into a :class:`MessageContent` (``to_content``) and such a content into a
-header and a body of its own (``from_content``). So n protocols need 2n converters, and what one of them can carry and
-another cannot is decided in one place: the converter of the one that cannot. Rules: spec of Broker-J §16 and Artemis
-§16, as written down in docs/conversion.md.
+header and a body of its own (``from_content``). So n protocols need 2n converters, and features that a protocol lacks
+are handled in one place: its own converter. Rules: spec of Broker-J §16 and Artemis §16, as written down in
+docs/conversion.md.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BODY_DATA: Final = "data"
 BODY_TEXT: Final = "text"
 """A text. ``body`` is a str: an amqp-value string, a text/* body that is valid in its character set."""
 BODY_VALUE: Final = "value"
-"""One typed value that is neither text nor map nor list. ``body`` is the value, ``None`` for an empty message."""
+"""One typed value other than text, map or list. ``body`` is the value, ``None`` for an empty message."""
 BODY_MAP: Final = "map"
 """A map. ``body`` is a dict with text keys, or :class:`~annulet.core.typed_values.MapPairs`."""
 BODY_LIST: Final = "list"
@@ -31,7 +31,7 @@ BODY_KINDS: Final = (BODY_DATA, BODY_TEXT, BODY_VALUE, BODY_MAP, BODY_LIST, BODY
 
 
 class MessageContent:
-    """Everything a message says, decoded. ``None`` and empty containers: not given.
+    """The complete decoded content of a message. ``None`` and empty containers: not given.
 
     Texts that a protocol requires to be text are str; identifiers keep their type: str,
     :class:`~annulet.core.typed_values.UnsignedLong`, :class:`~annulet.core.typed_values.Uuid` or bytes.

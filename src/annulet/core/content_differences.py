@@ -1,18 +1,17 @@
-"""What a protocol cannot say of a message in its own words, kept beside it so that the way back gives it again.
+"""Records the content that a protocol cannot express, beside the message, so that it can be restored.
 
-A converter writes a message as its protocol would have it, reads that as anybody would, and records where the reading
-differs from what was meant. The record travels with the message (AMQP 0-9-1: one header; AMQP 1.0: one message
-annotation) and is applied when the message is converted again. So nothing is lost between two protocols, and the
-converters of a protocol cannot forget a case.
+A converter writes a message in the form of its protocol, reads that back like any client, and records the differences
+from the original. The record is sent with the message (AMQP 0-9-1: one header; AMQP 1.0: one message annotation) and is
+applied when the message is converted again. So nothing is lost between two protocols, and the converters of a protocol
+cannot forget a case.
 
 The record is a map:
 
 ============== ======================================================================================================
-``fields``     name of a field: ``[as it reads, as it was]``. Counts only while the field still reads so: whoever sends
-               a message on with another value means that value
-``properties`` application properties that have no place of their own
-``without``    application properties that are none: names the protocol itself had to add
-============== ======================================================================================================
+``fields``     name of a field: ``[converted value, original]``. Applies only while the field still has this value: a
+forwarder that changed the value means the new one ``properties`` application properties that could not be written as
+such ``without``    names that are not application properties: added by the protocol itself ==============
+======================================================================================================
 
 Peers may write a record, too. It can say nothing a sender could not say in AMQP 1.0, and a value of a type the field
 does not have is passed over. ``user_id`` is never in it: the broker has checked that of the message itself.
@@ -51,7 +50,7 @@ _FIELDS: Final[dict[str, int]] = {
     "annotations": _MAP,
     "footer": _MAP,
 }
-"""Fields that are compared, by what they hold. The others every protocol can carry, or the broker knows by itself."""
+"""Fields that are compared, by type. The others can be expressed in every protocol, or are known to the broker."""
 
 _NEVER_NONE: Final = frozenset({"priority", "time_to_live"})
 """Numbers that are -1 when not given."""
@@ -64,7 +63,7 @@ _RANGES: Final[dict[str, tuple[int, int]]] = {"priority": (-1, 255), "time_to_li
 def differences(wanted: MessageContent, natural: MessageContent) -> dict[str, PropertyValue]:
     """Return the record of what ``natural`` lacks of ``wanted``; empty when it lacks nothing.
 
-    Bodies are not looked at: what a body reads as is its converter's business.
+    Bodies are not compared: their converters handle them.
     """
     record: dict[str, PropertyValue] = {}
     fields: dict[str, PropertyValue] = {}
@@ -89,7 +88,7 @@ def differences(wanted: MessageContent, natural: MessageContent) -> dict[str, Pr
 
 
 def apply_differences(content: MessageContent, record: dict[str, PropertyValue]) -> None:
-    """Put back into ``content``, as it reads now, what a record says of it. What makes no sense is passed over."""
+    """Apply a record to ``content`` as read from the message. Invalid parts are ignored."""
     fields = record.get("fields")
     if isinstance(fields, dict):
         for label, change in fields.items():
@@ -114,7 +113,7 @@ def _apply_field(content: MessageContent, name: str, read: PropertyValue, value:
 
 
 def _fits(name: str, value: Any) -> bool:
-    """Say whether a field may hold a value."""
+    """Return whether a field may have a value."""
     kind = _FIELDS[name]
     if value is None:
         return kind != _MAP and name not in _NEVER_NONE

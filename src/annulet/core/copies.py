@@ -1,8 +1,8 @@
 """Reading without taking: browsers, and every consumer of a non-destructive queue.
 
-Each such consumer has its own list of entries it has not seen: what is in the queue when it attaches, and, unless it
-asked for a snapshot, what arrives later. It gets each of them once, as a copy whose settlement changes nothing but
-credit; what left the queue before its turn came it does not see.
+Each such consumer has its own list of unseen entries: the messages in the queue when it attaches, and, unless it
+requested a snapshot, later arrivals. It gets each of them once, as a copy whose settlement only restores credit; it
+does not see messages that left the queue before their turn.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ class Copies:
         self.out: dict[DeliveryCopy, None] = {}
         self.bytes = 0  # body bytes of the copies that are out
         self._turn = 0  # counts the reads of browsers
-        self._waiting = False  # all browsers had to wait for a turn when they were looked at last
-        self._passed: dict[QueueEntry, list[Consumer]] = {}  # waiting for redelivery when these readers came to it
+        self._waiting = False  # all browsers had to wait for a turn when they were last served
+        self._passed: dict[QueueEntry, list[Consumer]] = {}  # waiting for redelivery when these readers reached it
         self.pinned: dict[QueueEntry, int] = {}  # pending or about to be, and no rows: by how many readers' lists
-        # records of what left and is to be sent on, or could not be: the log still says that the queue has them.
-        # No more than the forwarder and ``unsent`` keep.
+        # records of removed messages still to be forwarded, or not forwardable: in the log the queue still has them. No
+        # more than the forwarder and ``unsent`` keep.
         self.leaving: set[int] = {record for record in [*queue.forwarder.records_of(queue), *queue.unsent] if record}
 
     def attach(self, consumer: Consumer) -> None:
-        """Give a consumer its list. O(n): a point-in-time view has to remember what was there, if only which rows."""
+        """Give a consumer its list. O(n): a point-in-time view has to remember its messages, at least as rows."""
         queue = self._queue
         self._waiting = False
         order = queue.order
@@ -60,7 +60,7 @@ class Copies:
         if pages is not None and consumer.settings.browse:
             unseen_rows = BrowseOrder(queue, pages, follow=consumer.settings.browse != BROWSE_SNAPSHOT)
             consumer.unseen = unseen_rows
-            if unseen_rows.to_note:  # also without credit: what it refers to is to be let go of
+            if unseen_rows.to_note:  # also without credit, to release its references
                 pages.ask_turn()
             return
         unseen = queue.ranker.new_list()
@@ -75,7 +75,7 @@ class Copies:
         consumer.unseen = unseen
 
     def use_rows(self) -> None:
-        """Note that the queue may have rows from now on: who reads on in it remembers no entries any more."""
+        """Note that the queue may have rows from now on: following readers keep no entries any more."""
         order = self._queue.order
         if not isinstance(order, TargetList):
             return
@@ -92,13 +92,15 @@ class Copies:
                 self._have_rows(consumer, order, first, there, seen)
 
     def _reads_on(self, consumer: Consumer) -> bool:
-        """Say whether a reader sees all from some sequence on, as nothing comes back and everything is followed."""
+        """Return whether a reader sees everything from some sequence on, because nothing returns and it follows
+        arrivals."""
         return self._queue.settings.non_destructive and consumer.settings.browse != BROWSE_SNAPSHOT
 
     def _have_rows(
         self, consumer: Consumer, order: TargetList, first: int, others: list[QueueEntry], seen: SequenceRanges
     ) -> None:
-        """Let a reader see what stands from ``first`` on but was not ``seen``, and what fell due among ``others``."""
+        """Let a reader see the messages from ``first`` on except those ``seen``, and those of ``others`` that fell
+        due."""
         due = [entry for entry in others if entry.state == PENDING and fell_due(entry)]
         eager = not consumer.settings.browse
         consumer.unseen = UnseenRows(self._queue, order.pages, first, due, seen, eager=eager)
@@ -118,7 +120,7 @@ class Copies:
                 self._prune(consumer)
 
     def revised(self, former: QueueEntry, entry: QueueEntry) -> None:
-        """Let ``entry`` stand for ``former`` with those who have not seen that yet. O(n) for each reader."""
+        """Replace ``former`` by ``entry`` for readers that have not seen it yet. O(n) for each reader."""
         for consumer in self._queue.consumers.readers():
             unseen = consumer.unseen
             if isinstance(unseen, BrowseOrder):
@@ -133,18 +135,18 @@ class Copies:
                 consumer.unseen.stored_anew(entry)
 
     def may_page(self) -> bool:
-        """Say whether nobody's list holds entries that may become rows, and has to go on doing so."""
+        """Return whether no reader has to keep references to possible rows."""
         readers = self._queue.consumers.readers()
         return all(isinstance(consumer.unseen, BrowseOrder) or self._reads_on(consumer) for consumer in readers)
 
     def paged(self) -> None:
-        """Note that entries have become rows: others stand for them when they are read."""
+        """Note that entries have become rows: other entries replace them when they are read."""
         for consumer in self._queue.consumers.readers():
             if isinstance(consumer.unseen, BrowseOrder):
                 consumer.unseen.paged()
 
     def emptied(self) -> None:
-        """Note that everything pending is gone."""
+        """Note that all pending messages were removed."""
         self._waiting = False
         for consumer in self._queue.consumers.readers():
             if isinstance(consumer.unseen, BrowseOrder):
@@ -175,7 +177,7 @@ class Copies:
             self.pinned[entry] = count
 
     def came_back(self, entry: QueueEntry) -> None:
-        """Show an entry whose redelivery delay is over to the readers that came to it meanwhile."""
+        """Show an entry whose redelivery delay is over to the readers that reached it during the delay."""
         for consumer in self._passed.pop(entry, []):
             if consumer.unseen is not None:
                 consumer.unseen.reinsert(entry)
@@ -184,7 +186,7 @@ class Copies:
         """Hand out copies while there is credit. Without ``consumers_too`` (the gate is shut) only to browsers."""
         queue = self._queue
         if self._waiting and queue.turn_asked and not consumers_too:
-            return  # who takes messages comes here twice with each acknowledgement; the turn looks at each browser
+            return  # consumers cause two calls with each acknowledgement; the turn serves each browser
         finished: list[Consumer] = []
         self._waiting = True
         for consumer in queue.consumers.readers() if consumers_too else queue.consumers.browsers():
@@ -212,14 +214,14 @@ class Copies:
             copy.consumer = None
 
     def release_all(self) -> dict[Session, None]:
-        """Take all back: the queue is deleted. Returns the sessions that held some."""
+        """Take all copies back: the queue is deleted. Returns the sessions that had some."""
         holders = {copy.consumer.session: None for copy in self.out if copy.consumer is not None}
         for copy in list(self.out):
             self.release(copy)
         return holders
 
     def pull(self, entry: QueueEntry, consumer: Consumer | None) -> DeliveryCopy:
-        """Make a copy for who pulls from a non-destructive queue."""
+        """Make a copy for a pull from a non-destructive queue."""
         return self._issue(entry, consumer)
 
     def _serve_one(self, consumer: Consumer, now: int) -> None:
@@ -245,7 +247,7 @@ class Copies:
                 if found == REFUSED:
                     return
                 if found == DAMAGED:
-                    if entry.state != REMOVED:  # in delivery; what was pending was passed over, and is met once more
+                    if entry.state != REMOVED:  # in delivery; pending ones were skipped, and are reached once more
                         unseen.take_first()
                     continue
             unseen.take_first()
@@ -263,7 +265,7 @@ class Copies:
     def _expires(self, entry: QueueEntry, unseen: Order, now: int) -> bool:
         """Say whether the time of a pending entry has passed, and have it removed then.
 
-        One that a browser has read is nobody's: the queue's own expires where it stands.
+        An entry read by a browser is private to it: the queue's own expires in its place.
         """
         queue = self._queue
         if entry is queue.arriving or not 0 < queue.expires_at(entry) <= now:
@@ -274,7 +276,7 @@ class Copies:
 
     def _pass_over(self, consumer: Consumer, entry: QueueEntry) -> None:
         passed = self._passed.setdefault(entry, [])
-        if consumer not in passed:  # who looks at arrivals again comes to it again
+        if consumer not in passed:  # a reader of arrivals will reach it again
             passed.append(consumer)
         if len(self._passed) > self._queue.schedule.count:  # some of them left the queue from the schedule
             self._passed = {held: readers for held, readers in self._passed.items() if held.state == SCHEDULED}

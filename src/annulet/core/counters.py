@@ -36,11 +36,11 @@ class QueueCounters:
         self.messages_added = 0  # accepted by the queue, once each, later-dropped ones too
         self.bytes_added = 0  # body bytes of these
         self.messages_delivered = 0  # hand-overs to consumers, leases and basic.get; a redelivery counts again
-        self.messages_returned = 0  # deliveries that came back
+        self.messages_returned = 0  # returned deliveries
         self.messages_browsed = 0  # copies handed to browsers
-        self.bytes_removed = 0  # body bytes of what left, whatever the reason
+        self.bytes_removed = 0  # body bytes of removed messages, for any reason
         self.removed: dict[RemovalReason, int] = dict.fromkeys(RemovalReason, 0)
-        self.unsettled: dict[RemovalReason, int] = {}  # of these, what the log has until copies of it are stored
+        self.unsettled: dict[RemovalReason, int] = {}  # of these, kept in the log until their copies are stored
         self.bytes_unsettled = 0  # body bytes of these
 
     def wait(self, reason: RemovalReason, size: int) -> None:
@@ -65,9 +65,9 @@ class QueueCounters:
             self.removed[reason] = values.get(name, 0)
 
     def as_dict(self) -> dict[str, int]:
-        """Flat form for catalogue and history: what a restart goes on from.
+        """Flat form for catalogue and history, the base of a restart.
 
-        What is not settled comes back then, and is counted when it leaves again.
+        Unsettled messages return then, and are counted when they leave again.
         """
         values = {
             "messages_added": self.messages_added,
@@ -116,9 +116,9 @@ class QueueStatistics:
     removed: dict[str, int]  # by reason
     key_count: int  # distinct keys of a keep-per-key queue with a message in it
     group_count: int  # message groups that are assigned or have something in the queue
-    matcher_count: int  # distinct selectors and exclusions that its consumers ask for, those remembered included
-    selector_evaluations: int  # questions asked about messages for them since the broker started
-    scan_remaining: int  # sequences that the selector furthest behind has not looked at in a deep backlog
+    matcher_count: int  # distinct selectors and exclusions of its consumers, including remembered ones
+    selector_evaluations: int  # evaluations for them since the broker started
+    scan_remaining: int  # sequences in a deep backlog that the slowest selector has not examined
     first_sequence: int  # of the oldest pending message, 0 when none
     next_sequence: int  # of the next message that can be seen
 
@@ -173,8 +173,8 @@ def statistics_of(queue: Queue) -> QueueStatistics:
 def lag_of(queue: Queue, now: int) -> int | None:
     """Return for how many milliseconds the oldest pending message has waited; 0 when there is none, or all are hidden.
 
-    Which that is, :meth:`annulet.core.order.Order.oldest_accepted_at` says. Not among the statistics, as the log is
-    read, once, where the next message is on disk only. ``None`` when something waits and the disk does not tell.
+    Defined by :meth:`annulet.core.order.Order.oldest_accepted_at`. Not among the statistics, because the log is read,
+    once, if the next message is on disk only. ``None`` if messages wait and the disk refuses to read.
     """
     if not pending_count(queue):
         return 0

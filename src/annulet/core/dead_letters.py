@@ -1,7 +1,7 @@
-"""Dead letters, expired and dropped messages: how copies are sent on, and what a copy carries.
+"""Dead letters, expired and dropped messages: forwarding of copies, and their headers.
 
-:mod:`annulet.core.forwarding_targets` says which address or exchange gets them. A copy is stored before its source
-is settled, so a crash in between doubles a message and never loses one.
+:mod:`annulet.core.forwarding_targets` selects their address or exchange. A copy is stored before its source is settled,
+so a crash in between duplicates a message and never loses one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ORIGINAL_ADDRESS: Final = "_AMQ_ORIG_ADDRESS"
 ORIGINAL_QUEUE: Final = "_AMQ_ORIG_QUEUE"
 ORIGINAL_MESSAGE_ID: Final = "_AMQ_ORIG_MESSAGE_ID"
 ACTUAL_EXPIRY: Final = "_AMQ_ACTUAL_EXPIRY"
-"""Artemis's properties. The originals are those of the first death: that is where a retry sends the message."""
+"""Artemis's properties. The originals are those of the first death, to which a retry sends the message."""
 
 ORIGINS_MAX: Final = 1024
 """Origins of copies remembered, about 200 KB: copies to one place share theirs. When it is full all are forgotten."""
@@ -76,7 +76,7 @@ class Batch:
 
 
 class Forwarding(SlicedWork):
-    """Sends what is left of very many, in slices."""
+    """Sends the rest of very many, in slices."""
 
     def __init__(self, letters: DeadLetters) -> None:
         super().__init__()
@@ -94,9 +94,9 @@ class Forwarding(SlicedWork):
 
 
 class DeadLetters(Forwarder):
-    """The forwarder of a virtual host. Counters are for its life; what was given up is in the loss ledger as well.
+    """The forwarder of a virtual host. Counters cover its lifetime; abandoned copies are in the loss ledger as well.
 
-    ``ensure_target``, when set, is asked to create what an address needs before a copy is sent there:
+    ``ensure_target``, if set, is called to create the resources of an address before a copy is sent there:
     ``ensure_target(queue, message, address, reason)``.
     """
 
@@ -105,18 +105,18 @@ class DeadLetters(Forwarder):
         self.host = host
         self.ensure_target: Callable[[Queue, Message, str, RemovalReason], None] | None = None
         self.messages_forwarded = 0  # copies that reached at least one queue
-        self.dead_letter_cycles = 0  # copies kept from a queue they had died in with nobody's doing
-        self.messages_unroutable = 0  # no queue at the target, or the target is gone
+        self.dead_letter_cycles = 0  # copies not sent to a queue in which they had died, to end a cycle
+        self.messages_unroutable = 0  # no queue at the target, or the target was deleted
         self.failures = 0  # not sent: unreadable headers, or the log could not store the copy
         self.last_failure = ""
-        self.sliced = False  # the rest of what is waiting is sent in slices
-        self.held = False  # recovery: targets may not be there yet, so nothing is sent before :meth:`release`
+        self.sliced = False  # the rest of the waiting ones is sent in slices
+        self.held = False  # recovery: targets may not exist yet, so nothing is sent before :meth:`release`
         self._batches: deque[Batch] = deque()
         self._refused: dict[Queue, deque[Batch]] = {}  # of queues of which the disk did not give a body, all of theirs
         self._flushing = False
         self._origins: dict[tuple[str, str, str, ContentView], Origin] = {}
 
-    # ------------------------------------------------------------------ what goes where
+    # ------------------------------------------------------------------ targets
 
     def takes(self, queue: Queue, reason: RemovalReason) -> bool:
         """Say whether the queue's settings name a target for this reason."""
@@ -126,7 +126,7 @@ class DeadLetters(Forwarder):
             and not settings.dead_letter_address
             and settings.dead_letter_exchange is None
             and not settings.expiry_address
-        ):  # asked for every message a ring drops, and mostly there is no target
+        ):  # called for every message a ring drops, mostly without a target
             return False
         return bool(targets_for(settings, reason))
 
@@ -148,7 +148,10 @@ class DeadLetters(Forwarder):
         self.waiting = True
 
     def flush(self, now: int) -> None:
-        """Send what is waiting, and what that removes from other queues in turn. Never raises for a single message."""
+        """Send waiting copies, and those of messages that these remove from other queues.
+
+        Never raises for a single message.
+        """
         if self.host.effects.bracketed():
             self.complete(now)
             return
@@ -159,21 +162,21 @@ class DeadLetters(Forwarder):
             self.host.effects.later(Forwarding(self), now)
 
     def complete(self, now: int) -> None:
-        """Send all of it; slices that were to come find nothing."""
+        """Send all of them; later slices find nothing."""
         self.send(now, -1)
 
     def records_of(self, queue: Queue) -> list[int]:
-        """Look through what is waiting. O(n)."""
+        """Search the waiting ones. O(n)."""
         batches = self._refused.get(queue, self._batches)
         return [
             entry.message.record for batch in batches if batch.queue is queue for entry in batch.entries
         ]  # 0 for those that have none
 
     def send(self, now: int, most: int) -> bool:
-        """Send up to ``most`` (-1: all) of what is waiting, unless this is a call from inside, or all is held.
+        """Send up to ``most`` (-1: all) waiting ones, unless this is a nested call, or all are held.
 
-        Where the disk does not give a body now, it and what is behind it in its queue wait for the next flush; other
-        queues' do not. Returns whether there is more that can be sent at once.
+        If the disk refuses to read a body, it and later ones of its queue wait for the next flush; those of other
+        queues do not. Returns whether there are more that can be sent at once.
         """
         if self._flushing or self.held:
             return False
@@ -213,14 +216,14 @@ class DeadLetters(Forwarder):
             self._batches.extendleft(reversed(self._refused.pop(queue)))
 
     def release(self, now: int) -> None:
-        """End :attr:`held` and send what gathered meanwhile."""
+        """End :attr:`held` and send the collected ones."""
         self.held = False
         self.flush(now)
 
     def _forward_outside(
         self, queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int, loss: LossRecord | None
     ) -> None:
-        """Forward what left before the transaction began, or the batch, and does not share its fate."""
+        """Forward messages that left before the transaction or batch began, which are independent of its result."""
         effects, batches = self.host.effects, self.host.batches
         filling, batches.current = batches.current, None
         transaction = effects.suspend_transaction()
@@ -233,14 +236,15 @@ class DeadLetters(Forwarder):
     def _forward(
         self, queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int, loss: LossRecord | None
     ) -> None:
-        """Send the copies of one entry, then settle it. What could not be stored stays unsettled for the next start.
+        """Send the copies of one entry, then settle it. Copies that could not be stored leave it unsettled for the next
+        start.
 
-        Losses are durable with the settlement, and not before: the start would find lost what it brings back.
-        That the message left its queue is one, which the queue recorded where the reason makes it one; that nobody got
-        a copy is another.
+        Losses become durable with the settlement, not before: otherwise a start would restore messages recorded as
+        lost. There are two kinds: the removal from the queue, recorded by the queue if its reason is a loss; and a copy
+        without a queue.
         """
         sent, kept = True, False
-        rules: list[str] = []  # why nobody gets a copy
+        rules: list[str] = []  # why no queue gets a copy
         for target in targets_for(queue.settings, reason):
             try:
                 rule = self._send(queue, entry, reason, target, now)
@@ -268,7 +272,7 @@ class DeadLetters(Forwarder):
     # ------------------------------------------------------------------ one copy
 
     def _send(self, queue: Queue, entry: QueueEntry, reason: RemovalReason, target: Target, now: int) -> str:
-        """Send one copy. Returns why there is nobody who may get it, empty when there is."""
+        """Send one copy. Returns why no queue may get it, empty if one does."""
         message = entry.message
         view = message.origin.view
         if target.address and self.ensure_target is not None:
@@ -321,7 +325,8 @@ class DeadLetters(Forwarder):
         return "", (target.address,)
 
     def _is_beside_queue(self, name: str) -> bool:
-        """Say whether an address is there only for those who subscribe to the name of a queue, which it may not rob."""
+        """Return whether an address exists only for subscribers of a queue's name, so that it must not take the queue's
+        messages."""
         address = self.host.addresses.get(name)
         if address is None or not address.auto_created or name not in self.host.queues:
             return False
@@ -339,9 +344,9 @@ class DeadLetters(Forwarder):
 
 
 def _readable(batch: Batch) -> bool:
-    """Have the next bodies of a batch at hand; False when the disk refuses. What is damaged fails when it is sent.
+    """Load the next bodies of a batch; False if the disk refuses. Damaged ones fail when they are sent.
 
-    So does what the disk refuses of a deleted queue, whose records are about to go: it would hold up all others.
+    So do unreadable ones of a deleted queue, whose records are about to be removed: they would delay all others.
     """
     bodies = batch.queue.bodies
     if bodies is None or not batch.entries[0].message.absent:

@@ -3,9 +3,9 @@
 RabbitMQ's model (``x-death``): one record for each queue and reason, the latest first, with a count. Each protocol's
 view writes the trail in its own form; the rules are here, once.
 
-Clients that send a dead letter on send its trail along, Celery's retries among them. What a publisher wrote is no
-death: a message that comes in with a trail is marked (:data:`GIVEN`), its trail is shown to consumers as it came, and
-its first death here begins a new one (RabbitMQ since 4.0).
+Clients that forward a dead letter send its trail too, for example Celery's retries. A publisher's trail does not count
+as deaths: a message that arrives with one is marked (:data:`GIVEN`), the trail is shown to consumers unchanged, and its
+first death here begins a new one (RabbitMQ since 4.0).
 """
 
 from __future__ import annotations
@@ -20,14 +20,19 @@ REPLACED_RING: Final = "replaced-ring"
 REPLACED_KEY: Final = "replaced-key"
 
 GIVEN: Final = "x-death-given"
-"""Header that marks a trail as its publisher's. Set on every message that comes in with one, so it cannot be left out;
-the trail that the broker writes over it takes it away."""
+"""Header that marks a trail as its publisher's.
+
+Set on every message that arrives with one, so it cannot be omitted; removed when the broker overwrites the trail.
+"""
 
 AUTOMATIC_REASONS: Final = frozenset({DELIVERY_LIMIT, EXPIRED, MAXIMUM_LENGTH, REPLACED_RING, REPLACED_KEY})
 """Deaths no consumer decided on. RabbitMQ's names where it has one; ring and key are ours."""
 
 RECORDS_MAX: Final = 64
-"""Records of one message, some 10 KB of headers: the oldest fall out. RabbitMQ knows no bound but the frame size."""
+"""Records of one message, about 10 KB of headers: the oldest are dropped.
+
+RabbitMQ has no bound except the frame size.
+"""
 
 
 class DeathRecord:
@@ -79,10 +84,10 @@ def with_death(deaths: list[DeathRecord], death: DeathRecord) -> list[DeathRecor
 
 
 def is_cycle(deaths: list[DeathRecord], queue: str) -> bool:
-    """Say whether a message with this trail (latest first) would come back to ``queue`` without anybody's doing.
+    """Return whether a message with this trail (latest first) would return to ``queue`` in an automatic cycle.
 
     RabbitMQ's rule: it died there before, and no consumer rejected it since or there. A full trail without any
-    rejection counts as a cycle as well: the queue it comes back to may have fallen out of it.
+    rejection counts as a cycle as well: the target queue may have been dropped from it.
     """
     for record in deaths:
         if record.reason not in AUTOMATIC_REASONS:

@@ -1,4 +1,4 @@
-"""The queues of a virtual host: declaring, changing and deleting them, and who may consume."""
+"""The queues of a virtual host: declaring, changing and deleting them, and checks of consumers."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ class DeclaredQueues(Publishing):
     ) -> None:
         super().__init__(name, effects, ledger, address_settings)
         self.batches = Batches()
-        self.forwarder = Forwarder()  # what leaves a queue for another address goes through it
+        self.forwarder = Forwarder()  # it forwards messages that leave a queue for another address
         self.policies = PolicyRepository() if policies is None else policies
         self._lifetimes: dict[Queue, Lifetime] = {}
         self._declared: dict[Queue, ResolvedQueue] = {}
-        self.unknown_arguments = WARN  # what becomes of an argument that changes nothing here
+        self.unknown_arguments = WARN  # treatment of arguments without effect
         self.reply_queues = 0  # of those in ``queues``
         self._owned: dict[object, dict[Queue, None]] = {}  # exclusive queues, by their connection
         self._reaps_declared = self._some_reap_declared()
@@ -75,11 +75,11 @@ class DeclaredQueues(Publishing):
         return queue
 
     def listed_queues(self) -> list[Queue]:
-        """Return the queues that may be listed by name: all but reply queues, as to know a name is to answer."""
+        """Return the queues that may be listed by name: all but reply queues, whose names allow answering."""
         return [queue for queue in self.queues.values() if not is_reply_name(queue.name)]
 
     def check_owner(self, queue: Queue, owner: object | None) -> None:
-        """Check that a connection may use a queue, which another one may have for itself.
+        """Check that a connection may use a queue, which may be exclusive to another one.
 
         Raises :class:`ResourceLocked`.
         """
@@ -107,8 +107,8 @@ class DeclaredQueues(Publishing):
         """Create a queue, or check that the existing one is the same.
 
         ``owner``: the connection an exclusive queue belongs to. ``server_named``: the broker chose the name, which may
-        then start with ``amq.``. ``address``: whose settings it takes; its own name unless given. ``auto_created``,
-        ``configured``: see :class:`~annulet.core.automatic.Lifetime`. Raises :class:`ResourceLocked`,
+        then start with ``amq.``. ``address``: the address whose settings apply; its own name unless given.
+        ``auto_created``, ``configured``: see :class:`~annulet.core.automatic.Lifetime`. Raises :class:`ResourceLocked`,
         :class:`PreconditionFailed`, :class:`InvalidArgument`, :class:`AccessRefused`.
         """
         self.latest = max(self.latest, now)
@@ -168,7 +168,7 @@ class DeclaredQueues(Publishing):
     def _require_same(
         self, queue: Queue, given: Arguments, *, durable: bool, auto_delete: bool, exclusive: bool
     ) -> None:
-        """Compare with what the queue was declared with, and with what has become of it since."""
+        """Compare with the queue's declaration, and with its present settings."""
         what = f"queue '{queue.name}' in vhost '{self.name}'"
         require_same("durable", what, durable, queue.durable)
         require_same("auto_delete", what, auto_delete, queue.auto_delete)
@@ -186,11 +186,10 @@ class DeclaredQueues(Publishing):
     def update_queue(self, queue: Queue, settings: QueueSettings, now: int) -> None:
         """Change the settings of a live queue, here and not on the queue: routes depend on its filter and limits.
 
-        What differs from now on is an operator's word: it follows no policy or address setting any more.
+        Differing values belong to the operator from now on: they follow no policy or address setting any more.
 
-        Raises :class:`PreconditionFailed` when ``max_consumers`` is below the consumers it has, or when the settings
-        ask for all messages in memory and these do not fit, and what :meth:`Queue.update` raises for settings that
-        cannot change.
+        Raises :class:`PreconditionFailed` when ``max_consumers`` is below the consumers it has, or if the settings need
+        all messages in memory and these do not fit, and the errors of :meth:`Queue.update` for unchangeable settings.
         """
         self._require_room(queue, settings)
         require_whole(queue, settings)
@@ -219,7 +218,7 @@ class DeclaredQueues(Publishing):
             )
 
     def _change(self, queue: Queue, resolved: ResolvedQueue, now: int) -> None:
-        """Carry out a change, whoever wanted it; routes depend on filter and limits."""
+        """Carry out a change from any source; routes depend on filter and limits."""
         selector = compile_filter(resolved.settings.selector, SELECTOR_PLACE)
         if resolved.settings != queue.settings:
             queue.update(resolved.settings, now)
@@ -272,19 +271,19 @@ class DeclaredQueues(Publishing):
         self.effects.queue_deleted(queue)
         return pending
 
-    # ------------------------------------------------------------------ where settings come from
+    # ------------------------------------------------------------------ sources of settings
 
     def settings_address_of(self, queue: Queue) -> str:
-        """Return the address whose settings a queue goes by: the one it was declared for, else its own name."""
+        """Return the address whose settings apply to a queue: the one it was declared for, else its own name."""
         lifetime = self._lifetimes.get(queue)
         return queue.name if lifetime is None else lifetime.address  # deleted, and its last messages are still going
 
     def lifetime_of(self, queue: Queue) -> Lifetime:
-        """Return how a queue that is there came to be."""
+        """Return the lifetime of an existing queue."""
         return self._lifetimes[queue]
 
     def resolved_for(self, queue: Queue) -> ResolvedQueue:
-        """Return the settings of a queue with the origin of each, and what was set aside."""
+        """Return the settings of a queue with the origin of each, and those set aside."""
         return self._declared[queue]
 
     def address_settings_changed(self, pattern: AddressPattern) -> None:
@@ -299,7 +298,7 @@ class DeclaredQueues(Publishing):
         self.graph_changed()
 
     def _some_reap_declared(self) -> bool:
-        """Say whether any address setting takes away declared queues that nobody uses."""
+        """Return whether any address setting deletes unused declared queues."""
         given = [self.address_settings.get(pattern) for pattern in self.address_settings.patterns()]
         return any(settings is not None and settings.values.get("auto_delete_created_queues") for settings in given)
 
@@ -318,7 +317,7 @@ class DeclaredQueues(Publishing):
 
     def check_consumer(self, queue: Queue, *, exclusive: bool) -> None:
         """Check that one more consumer may be attached. Raises :class:`AccessRefused` (AMQP 0-9-1 §1.8.3.3)."""
-        # An exclusive consumer lets no other take messages: of more than one none is looked at.
+        # An exclusive consumer excludes all others: of more than one none is examined.
         if queue.takers <= 1 and any(consumer.exclusive for consumer in queue.consumers):
             raise AccessRefused(
                 f"queue '{queue.name}' in vhost '{self.name}' in exclusive use by another consumer; "
@@ -336,9 +335,9 @@ class DeclaredQueues(Publishing):
             )
 
     def check_reader(self, queue: Queue, settings: ConsumerSettings) -> None:
-        """Check that a consumer may look at all there is in a queue, if it has to and cannot do so where it is.
+        """Check that a consumer may load all of a queue, if it has to and cannot read it in place.
 
-        Raises :class:`PreconditionFailed` when that is deeper than memory, or when the disk does not give it now.
+        Raises :class:`PreconditionFailed` if it does not fit into memory, or if the disk refuses to read it.
         """
         if not settings.looks_at_all:
             return
@@ -373,7 +372,7 @@ class DeclaredQueues(Publishing):
         return due_at != NEVER and due_at <= now
 
     def unused_at(self, queue: Queue) -> int:
-        """Return when a queue goes for lack of use if nothing happens; 0 for never."""
+        """Return the time at which an unused queue will be deleted; 0 for never."""
         at = self._reaped_at(queue)
         if queue.settings.expires >= 0 and not queue.users:
             at = sooner(at, queue.last_used_at + queue.settings.expires)
@@ -381,6 +380,6 @@ class DeclaredQueues(Publishing):
 
     def _reaped_at(self, queue: Queue) -> int:
         lifetime = self._lifetimes[queue]
-        if not lifetime.auto_created and not self._reaps_declared:  # asked each second for every queue there is
+        if not lifetime.auto_created and not self._reaps_declared:  # called each second for every queue
             return NEVER
         return queue_due_at(queue, lifetime, self.settings_of(lifetime.address))

@@ -1,10 +1,10 @@
-"""Lanes over a deep backlog: what selectors chose or came back, in lanes, and behind them everything else.
+"""Lanes over a deep backlog: selector matches and returned messages in lanes, and behind them everything else.
 
-Most of a deep queue stands in the *stock*: an order whose entries have neither lane nor answers, and whose middle may
-be on disk. A queue in memory has one too once it holds very many messages: nobody asks about all of them in one turn of
-the loop. What arrives goes there as long as it holds something. Whoever takes everything gets the stock's first when
-its turn has come; what a selector looks for :mod:`match_classes` brings to the lanes. What the stock forgets of an
-answer the frontiers of the match classes know: nothing of the stock below its frontier is for a class.
+Most of a deep queue is in the *stock*: an order whose entries have neither lane nor answers, and whose middle may be on
+disk. A queue in memory has one too once it has very many messages, which cannot all be evaluated in one turn of the
+loop. Arrivals go there while it is not empty. Consumers without a condition get the stock's first in its turn;
+:mod:`match_classes` moves selector matches to the lanes. The frontiers of the match classes replace the answers of the
+stock: nothing of the stock below its frontier is for a class.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
 
 
 class DeepLanes(Lanes):
-    """Lanes of a queue where only selectors and refusals decide who may have what, with a stock behind them."""
+    """Lanes of a queue where only selectors and refusals restrict consumers, with a stock behind them."""
 
     def __init__(self, queue: Queue) -> None:
         super().__init__(queue.ranker, None, None)
         self._queue = queue
         self._matchers = queue.matchers
-        self.unasked = False  # dispatch left some that nobody was asked about to the next turn
-        self.looking = False  # sliced work is under way that looks at what is in memory
+        self.unasked = False  # dispatch left unevaluated ones to the next turn
+        self.looking = False  # sliced work that examines messages in memory is running
         self.stock: TargetList | PagedLevels | None = None
         self._in_stock = 0  # as far as counted in ``count``
         self.stored = 0  # times that entries went from lanes into the stock, where they may become rows
         self._kept = 0  # entries that the last attempt to put them into the stock had to leave
-        self._pinned = 0  # up to this sequence somebody held them then
+        self._pinned = 0  # up to this sequence they were pinned then
 
     # ------------------------------------------------------------------ the order
 
     def append(self, entry: QueueEntry) -> None:
-        """Add an arrival to the stock where there is one, else to its lane; so one that somebody has refused before."""
+        """Add an arrival to the stock if there is one, else to its lane; likewise one that was refused before."""
         stock = self.stock
         if self.count >= self._matchers.lanes_max and not self._in_stock and not entry.blocked:
             stock = self._begin_stock()
@@ -59,15 +59,15 @@ class DeepLanes(Lanes):
             self._put(entry, arrival=True)
 
     def first(self) -> QueueEntry | None:
-        """Return the first of all entries, whoever may have it; ``None`` also when the disk does not give it now."""
+        """Return the first of all entries, for any consumer; ``None`` also if the disk refuses to read it now."""
         return self._or_first_of_stock(self.first_in_lanes())
 
     def coming(self) -> bool:
-        """Ask the stock where nothing stands in lanes."""
+        """Use the stock if the lanes are empty."""
         return self.stock is not None and not self.in_lanes and self.stock.coming()
 
     def first_free(self) -> QueueEntry | None:
-        """Return the next entry for who pulls."""
+        """Return the next entry for a pull."""
         return self._or_first_of_stock(super().first_free())
 
     def take_head(self, entry: QueueEntry) -> None:
@@ -117,14 +117,14 @@ class DeepLanes(Lanes):
         return collected
 
     def aside(self) -> list[QueueEntry]:
-        """Return the entries that are objects and stand neither at the front of the stock nor behind its rows."""
+        """Return the entries that are objects and neither at the front of the stock nor behind its rows."""
         collected: list[QueueEntry] = [] if self.stock is None else self.stock.aside()
         for lane in self._lanes.values():
             collected.extend(lane.order.in_memory())
         return collected
 
     def lists(self) -> list[FifoOrder]:
-        """Ask the stock."""
+        """Delegate to the stock."""
         return [] if self.stock is None else self.stock.lists()
 
     def upcoming(self, count: int) -> list[QueueEntry]:
@@ -133,7 +133,7 @@ class DeepLanes(Lanes):
         return sorted([*stocked, *super().upcoming(count)])[:count]
 
     def leading(self, count: int) -> list[QueueEntry]:
-        """Return what stands in the lanes and at the front of the stock, without what has a row before it."""
+        """Return the entries in the lanes and at the front of the stock, without those behind a row."""
         stock = self.stock
         if stock is None or not stock.paged_count():
             return self.snapshot()
@@ -147,7 +147,7 @@ class DeepLanes(Lanes):
         """Take over all entries of an order that needed no lanes so far, as one lane, whatever their number.
 
         Only its front when it is one whose middle may be on disk: the rest becomes the stock. Of very many in memory
-        only what came back: they would all be asked about in one turn.
+        only returned ones: they would all be evaluated in one turn.
         """
         if not isinstance(order, (TargetList, PagedLevels)) and order.count > self._matchers.lanes_max:
             order = deep_order(self._queue, NoArea(), order) or order
@@ -161,11 +161,11 @@ class DeepLanes(Lanes):
         self.recount()
 
     def forget(self, bits: int) -> None:
-        """Forget answers, those included that a browser left with what the stock has in memory."""
+        """Forget answers, including those that a browser left with entries of the stock in memory."""
         super().forget(bits)
         browsed = self._matchers.browsed & bits
         self._matchers.browsed &= ~bits
-        if browsed and self.stock is not None:  # else there are none, and what is in memory may be very much
+        if browsed and self.stock is not None:  # otherwise there are none, and there may be very many in memory
             for entry in self.stock.in_memory():
                 entry.evaluated &= ~bits
                 entry.blocked &= ~bits
@@ -174,35 +174,35 @@ class DeepLanes(Lanes):
 
     @property
     def in_lanes(self) -> int:
-        """How many entries stand in lanes, and not in the stock."""
+        """Number of entries in lanes, not in the stock."""
         return self.count - self._in_stock
 
     def recount(self) -> None:
-        """Count anew after parts of the stock changed, which may lose what is damaged at any look. O(levels)."""
+        """Recount after parts of the stock changed, which may lose damaged records in any scan. O(levels)."""
         if self.stock is not None:
             self.stock.recount()
         self.follow_stock()
 
     def follow_stock(self) -> None:
-        """Count what the stock counts, where nobody else had to do with its parts. O(1)."""
+        """Copy the stock's counts, if its parts were not changed directly. O(1)."""
         stocked = 0 if self.stock is None else self.stock.count
         self.count += stocked - self._in_stock
         self._in_stock = stocked
 
     def area_changed(self, area: TargetList, former: int) -> None:
-        """Count anew a part of the stock that had ``former`` entries before somebody looked at it, or took some out."""
+        """Recount a part of the stock that had ``former`` entries before a scan or removal."""
         assert self.stock is not None
         self.stock.area_changed(area, former)
         self.follow_stock()
 
     def first_position(self) -> int:
-        """Return the position of the first of the stock without reading it; something is there."""
+        """Return the position of the first of the non-empty stock without reading it."""
         assert self.stock is not None
         area = self.stock.first_area()
         return area.pages.base + area.first_place()
 
     def next_area(self, match_class: MatchClass) -> TargetList | None:
-        """Return the part of the stock in which the first message stands that a class was not asked about."""
+        """Return the part of the stock with the first message that a class has not evaluated."""
         stock = self.stock
         if isinstance(stock, TargetList):
             unasked = stock.count > 0 and match_class.frontier_on(stock.pages.level) <= stock.last_sequence()
@@ -221,19 +221,19 @@ class DeepLanes(Lanes):
         return None
 
     def frontier_of(self, match_class: MatchClass) -> int:
-        """Return the position of the first of the stock that a class was not asked about, or a lower one behind all
-        that it was asked about."""
+        """Return the position of the first of the stock that a class has not evaluated, or a lower one behind all it
+        has evaluated."""
         area = self.next_area(match_class)
         if area is None:
             return BEHIND_ALL
         return area.pages.base + max(match_class.frontier_on(area.pages.level), area.first_place())
 
     def matched(self, match_class: MatchClass, refusals: list[int], enough: int) -> tuple[int, int]:
-        """Return how many entries in lanes wait for a match class that said yes to them, and the bytes of their bodies.
+        """Return how many entries in lanes that match a class wait for it, and the bytes of their bodies.
 
-        Not what all who wait have refused, whose bits are ``refusals``, nor what waits for the walk itself: either
-        would hold the walk up for ever. 0 bytes where there are ``enough`` entries: asked at each dispatch, it must not
-        look at all that came back.
+        Without those refused by all waiting consumers, whose bits are ``refusals``, and those waiting for the walk
+        itself: either would stop the walk permanently. 0 bytes if there are ``enough`` entries: called at each
+        dispatch, it must not examine all returned ones.
         """
         bit = match_class.bit
         bound = self.frontier_of(match_class)
@@ -250,7 +250,7 @@ class DeepLanes(Lanes):
         return count, sum([entry.message.size for lane in admitted for entry in lane.order.in_memory()])
 
     def found_above(self, match_class: MatchClass, sequence: int) -> tuple[int, int]:
-        """Return how many of :meth:`matched` have higher sequences, whoever refused them, and their bytes."""
+        """Return how many of :meth:`matched` have higher sequences, including refused ones, and their bytes."""
         bit = match_class.bit
         bound = self.frontier_of(match_class)
         found: list[QueueEntry] = []
@@ -262,7 +262,7 @@ class DeepLanes(Lanes):
         return len(found), sum([entry.message.size for entry in found])
 
     def waits(self, former: int, match_class: MatchClass) -> bool:
-        """Say whether something in the lanes was kept from a class by its frontier, which stood at ``former``."""
+        """Return whether entries in the lanes were withheld from a class by its frontier, which was at ``former``."""
         frontier = self.frontier_of(match_class)
         for lane in self._lanes.values():
             head = None if lane.blocked & match_class.bit else lane.order.first()
@@ -271,15 +271,17 @@ class DeepLanes(Lanes):
         return False
 
     def bring(self, entry: QueueEntry, admitted: int) -> None:
-        """Give an entry that was taken out of the stock, and is counted out of it, its lane. ``admitted``: the classes
-        that said yes to it."""
+        """Give an entry that was taken out of the stock, and is counted out of it, its lane.
+
+        ``admitted``: the classes that match it.
+        """
         blocked = self._matchers.blocked_behind(entry) & ~admitted
         entry.evaluated = admitted | blocked
         entry.blocked = blocked
         self._put(entry, arrival=False)
 
     def paged_part(self, queue: Queue, pages: QueueArea) -> TargetList | PagedLevels:
-        """Return the stock; most of what stands in the lanes goes there when it is empty."""
+        """Return the stock; if it is empty most entries of the lanes move there."""
         if self.stock is None:
             self.stock = deep_order(queue, pages, self._ranker.new_order())
         elif isinstance(self.stock.pages, NoArea):
@@ -290,7 +292,7 @@ class DeepLanes(Lanes):
         return self.stock
 
     def _begin_stock(self) -> TargetList | PagedLevels:
-        """Return the stock, which holds nothing, for what arrives from now on: nobody was asked about that."""
+        """Return the empty stock for later arrivals, which are unevaluated."""
         if self.stock is None:
             self.stock = deep_order(self._queue, NoArea(), self._ranker.new_order())
         assert self.stock is not None
@@ -300,9 +302,9 @@ class DeepLanes(Lanes):
         return self.stock
 
     def may_ask(self, now: int) -> bool:
-        """Ask for a turn when it were too many for this one.
+        """Request a turn if there were too many for this one.
 
-        They came back, as a rule, and a selector is new: what arrives goes to the stock before there are so many.
+        Usually these are returned messages and a new selector: arrivals go to the stock before there are so many.
         """
         if self.asked < LOOK_ENTRIES:
             return True
@@ -322,7 +324,7 @@ class DeepLanes(Lanes):
     def store(self, next_sequence: int, keep: int) -> None:
         """Put all but the first ``keep`` entries into the stock, which is empty, where its rules allow that.
 
-        An entry there was asked about by no class above its frontier, and refused by every class below it.
+        An entry there was evaluated by no class above its frontier, and refused by every class below it.
         """
         pinned = pinned_upto(self._queue)
         if self.count <= self._kept + keep and pinned >= self._pinned:
@@ -356,7 +358,7 @@ class DeepLanes(Lanes):
         self.recount()
 
     def release_all(self) -> TargetList | PagedLevels | None:
-        """Give the stock up with everything that stands in the lanes; ``None`` without one. Nothing has a lane then."""
+        """Return the stock with all entries of the lanes merged; ``None`` without one. Then no entry has a lane."""
         stock = self.stock
         if stock is not None:
             for lane in self._lanes.values():
@@ -371,9 +373,9 @@ class DeepLanes(Lanes):
         return stock
 
     def _or_first_of_stock(self, best: QueueEntry | None) -> QueueEntry | None:
-        """Return ``best``, or the stock's first if that stands before it; ``None`` when the disk refuses it.
+        """Return ``best``, or the stock's first if that precedes it; ``None`` if the disk refuses to read it.
 
-        Nothing is read for it where ``best`` stands before it.
+        Nothing is read if ``best`` precedes it.
         """
         stock = self.stock
         if stock is None or not stock.count or (best is not None and position_of(best) < self.first_position()):
@@ -387,15 +389,15 @@ class DeepLanes(Lanes):
         return best if best is not None and best < head else head
 
     def reading_refusal(self) -> str:
-        """Ask the stock."""
+        """Delegate to the stock."""
         return "" if self.stock is None else self.stock.reading_refusal()
 
     def first_expiry(self, now: int) -> tuple[int, int]:
-        """Ask the stock."""
+        """Delegate to the stock."""
         return NEVER if self.stock is None else self.stock.first_expiry(now)
 
     def rows_are_timed(self) -> bool:
-        """Ask the stock."""
+        """Delegate to the stock."""
         return self.stock is None or self.stock.rows_are_timed()
 
     def retime(self) -> None:
@@ -416,19 +418,19 @@ class DeepLanes(Lanes):
         return ended
 
     def page_parts(self) -> list[QueueArea]:
-        """Ask the stock."""
+        """Delegate to the stock."""
         return [] if self.stock is None else self.stock.page_parts()
 
     def pages_behind(self) -> QueueArea | None:
-        """Ask the stock."""
+        """Delegate to the stock."""
         return None if self.stock is None else self.stock.pages_behind()
 
     def paged_count(self) -> int:
-        """Ask the stock."""
+        """Delegate to the stock."""
         return 0 if self.stock is None else self.stock.paged_count()
 
     def paged_bytes(self) -> int:
-        """Ask the stock."""
+        """Delegate to the stock."""
         return 0 if self.stock is None else self.stock.paged_bytes()
 
     def take_pages(self) -> QueueArea | None:
@@ -448,7 +450,7 @@ class DeepLanes(Lanes):
             self.recount()
 
     def first_sequence(self) -> int:
-        """Return the sequence of the next entry, whoever may have it, without reading it."""
+        """Return the sequence of the next entry, for any consumer, without reading it."""
         best = self.first_in_lanes()
         stock = self.stock
         if stock is not None and stock.count and (best is None or self.first_position() < position_of(best)):

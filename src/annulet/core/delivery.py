@@ -1,7 +1,7 @@
-"""From pending to a consumer: which message is handed to whom.
+"""Delivery: matching pending messages with consumers.
 
-Messages are offered in their order, each to the consumers in their turn. Where every consumer may have every message
-the first message decides; else the heads of lanes do, so that nothing waits behind what it does not depend on.
+Messages are offered in their order, each to the consumers in their turn. If every consumer may have every message the
+first message decides; otherwise the heads of lanes do, so that no message waits behind an unrelated one.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from annulet.core.queue import Queue
 
 ASKED_IN_VAIN: Final = 3
-"""Selectors that are asked about a message before it is looked up who demands what it has: that costs as much as two
-answers, and most queues have no more selectors."""
+"""Selectors that are evaluated one by one; with more, the classes are looked up by the message's values: that costs as
+much as two evaluations, and most queues have no more selectors."""
 
 
 def dispatch(queue: Queue, now: int) -> None:
@@ -46,21 +46,21 @@ def dispatch(queue: Queue, now: int) -> None:
         dispatch_plain(queue, now)
     elif isinstance(lanes, DeepLanes):
         walking = match_classes.may_walk(queue, lanes)
-        if walking:  # before those who take everything, so that turns are kept where nothing has to be read
+        if walking:  # before consumers without a condition, so that turns are kept if nothing has to be read
             match_classes.serve_arrivals(queue, lanes, now)
         dispatch_deep(queue, lanes, now)
         while walking and match_classes.serve_arrivals(queue, lanes, now):
             dispatch_deep(queue, lanes, now)
     else:
         dispatch_lanes(queue, lanes, now)
-    if queue.copies is not None:  # what a browser had no room for may be gone, and the one behind it fit
+    if queue.copies is not None:  # a message for which a browser had no room may be removed, and the next one fit
         queue.copies.serve(now, consumers_too=False)
 
 
 def wake_insisting(queue: Queue, now: int) -> None:
-    """Wake a queue for somebody to whom nothing handed out means that nothing is there.
+    """Wake a queue for a client that treats no delivery as an empty queue.
 
-    What a thread is reading is waited for.
+    Waits for rows that a thread is reading.
     """
     queue.insists = True
     try:
@@ -72,9 +72,8 @@ def wake_insisting(queue: Queue, now: int) -> None:
 def dispatch_deep(queue: Queue, lanes: DeepLanes, now: int) -> None:
     """Serve from a stock and the lanes before it.
 
-    As long as the stock's first comes before all that has a lane, it is for whoever takes everything, as in a queue
-    without lanes: who drains a deep queue would else pay for a selector with every message, also for one that is only
-    remembered.
+    While the stock's first precedes all lanes, it is for consumers without a condition, as in a queue without lanes:
+    otherwise draining a deep queue would pay for a selector with every message, even for one that is only remembered.
     """
     if lanes.plain and not queue.matchers.unselective and queue.consumers.has_free():
         dispatch_plain(queue, now)
@@ -86,19 +85,19 @@ def dispatch_deep(queue: Queue, lanes: DeepLanes, now: int) -> None:
 def dispatch_plain(queue: Queue, now: int) -> None:
     """Serve where every consumer may have every message, until one has a lane, whose answers decide."""
     consumers = queue.consumers
-    able: list[deque[int]] | None = None  # who has room, where that is worth finding out: nobody gets any meanwhile
+    able: list[deque[int]] | None = None  # consumers with room, if worth determining: none gains room in between
     passed = 0
     in_flight_max = queue.settings.in_flight_max
     while in_flight_max < 0 or len(queue.delivering) < in_flight_max:
         if queue.order.coming() and _may_wait(queue):
-            return  # and comes back: a thread is about to have read it
+            return  # and continues later: a thread is reading it
         entry = queue.first_unexpired(now, SLICE_MESSAGES)
         if entry is None:
             if queue.order.count and has_expired(queue, now):
                 expire_later(queue, now)
             return
         if entry.lane is not None or entry.sequence >= queue.hidden_from:
-            return  # what stands behind it and is not hidden, less important, waits for a moment
+            return  # less important visible messages behind it wait for a moment
         size = entry.message.size
         consumer = consumers.choose(size) if able is None else consumers.choose_able(able, size)
         if consumer is None:
@@ -117,20 +116,20 @@ def dispatch_plain(queue: Queue, now: int) -> None:
 
 
 def _may_wait(queue: Queue) -> bool:
-    """Say whether consumers may be served a moment later: not where what they leave would be too much for a limit."""
+    """Return whether consumers may be served a moment later: not if the remaining messages would exceed a limit."""
     limits = queue.limits
     judged = queue.settings.ring_size >= 0 or (limits is not None and (limits.evicts or limits.rejects))
     return not judged and not queue.insists
 
 
 def dispatch_lanes(queue: Queue, lanes: Lanes, now: int) -> None:
-    """Serve where selectors, groups, fair keys or refusals decide who may have what."""
+    """Serve queues with selectors, groups, fair keys or refusals."""
     in_flight_max = queue.settings.in_flight_max
-    waiting: set[Consumer] = set()  # their next message is too large for what is left of their window
+    waiting: set[Consumer] = set()  # their next message is too large for the rest of their window
     served = False  # something was handed over since the first of them began to wait
     deep = lanes if isinstance(lanes, DeepLanes) and lanes.plain else None
-    expired = lanes.asked = 0  # first messages that were removed, or asked about and not taken
-    takers: Takers | None = None  # as long as nobody is given a message
+    expired = lanes.asked = 0  # first messages that were removed, or evaluated and not taken
+    takers: Takers | None = None  # until a message is delivered
     while (in_flight_max < 0 or len(queue.delivering) < in_flight_max) and lanes.may_ask(now):
         if takers is None:
             takers = _takers(queue, lanes, waiting)
@@ -139,7 +138,7 @@ def dispatch_lanes(queue: Queue, lanes: Lanes, now: int) -> None:
         if entry is None:
             if not served:
                 return
-            waiting.clear()  # turns and owners have changed: the next message of who waits may be another one
+            waiting.clear()  # turns and owners have changed: the next message of waiting consumers may be another one
             takers = None
             served = False
             continue
@@ -169,14 +168,14 @@ def dispatch_lanes(queue: Queue, lanes: Lanes, now: int) -> None:
 
 
 def _with_stock(queue: Queue, lanes: DeepLanes | None, takers: Takers, waiting: set[Consumer], now: int) -> Takers:
-    """Hand out what the stock has before the lanes, if there is one. Returns the takers for the lanes."""
+    """Deliver messages of the stock that precede the lanes, if there is one. Returns the takers for the lanes."""
     if lanes is None or not _has_stock(lanes) or not takers.unselective:
         return takers
     return Takers(_after_stock(queue, lanes, _takers(queue, lanes, waiting).consumers, now))
 
 
 def _resort(lanes: Lanes, entry: QueueEntry, weight: int) -> None:
-    """Move an entry that was asked about to the lane of its answers, if that is another one."""
+    """Move an evaluated entry to the lane of its answers, if that is another one."""
     lane = entry.lane
     assert lane is not None
     if entry.evaluated != lane.evaluated or entry.blocked != lane.blocked:
@@ -193,27 +192,27 @@ def _others_expire_later(queue: Queue, lanes: Lanes, now: int) -> bool:
 
 
 def _has_stock(lanes: DeepLanes) -> bool:
-    """Say whether something stands behind the lanes."""
+    """Return whether there are messages behind the lanes."""
     return lanes.stock is not None and lanes.stock.count > 0
 
 
 def _takers(queue: Queue, lanes: Lanes, waiting: set[Consumer]) -> Takers:
-    """Find out who could be given a message now. To look at very many counts as asking."""
+    """Determine the consumers that could get a message now. Checking very many counts as an evaluation."""
     in_turn = queue.consumers.in_turn()
     lanes.asked += len(in_turn) // STEP_CONSUMERS
     return Takers([consumer for consumer in in_turn if consumer.ready and consumer not in waiting])
 
 
 def _still_wait(lanes: Lanes, waiting: set[Consumer]) -> bool:
-    """Say after a delivery whether somebody waits still: with fair keys it is another one's turn, whose next message
-    may have room."""
+    """Return after a delivery whether a consumer still waits: with fair keys it is another key's turn, whose next
+    message may have room."""
     if lanes.fairness is not None:
         waiting.clear()
     return bool(waiting)
 
 
 def _candidate(lanes: Lanes, takers: Takers) -> QueueEntry | None:
-    """Return the first entry that one of these consumers may have, or may turn out to be allowed to have."""
+    """Return the first entry that one of these consumers may have, or may prove to match."""
     if not takers.consumers:
         return None
     first = lanes.first_on([shelf for shelf in lanes.shelves() if takers.may_take_from(shelf)])
@@ -223,7 +222,7 @@ def _candidate(lanes: Lanes, takers: Takers) -> QueueEntry | None:
 
 
 def _choose(queue: Queue, entry: QueueEntry, takers: Takers, waiting: set[Consumer]) -> Consumer | None:
-    """Return who gets the entry. If nobody, those who only lack room for it wait for it."""
+    """Return the consumer for the entry. If there is none, consumers that only lack room wait for it."""
     lane = entry.lane
     owner = None if lane is None or lane.shelf is None else lane.shelf.owner
     size = entry.message.size
@@ -275,11 +274,11 @@ def _may_be_overtaking(queue: Queue, consumer: Consumer, entry: QueueEntry) -> b
 
 
 def _after_stock(queue: Queue, lanes: DeepLanes, consumers: list[Consumer], now: int) -> list[Consumer]:
-    """Hand out the stock's first, and return who may have something of the lanes, in turn: it may have moved on."""
+    """Deliver the stock's first, and return the consumers for the lanes, in turn, which may have advanced."""
     delivered = queue.counters.messages_delivered
     consumers = _serve_stock(queue, lanes, consumers, now)
     if 0 <= queue.settings.in_flight_max <= len(queue.delivering):
-        return []  # what it handed out was all that may be out
+        return []  # the cap on deliveries was reached
     if len(consumers) < 2 or queue.counters.messages_delivered == delivered:
         return consumers
     left = set(consumers)
@@ -287,11 +286,10 @@ def _after_stock(queue: Queue, lanes: DeepLanes, consumers: list[Consumer], now:
 
 
 def _serve_stock(queue: Queue, lanes: DeepLanes, consumers: list[Consumer], now: int) -> list[Consumer]:
-    """Hand out the stock's first to those who take everything, as long as nothing in the lanes stands before it.
+    """Deliver the stock's first to consumers without a condition, while no entry of the lanes precedes it.
 
-    And to those who do not want what some connection published: it is no work to ask them on the way, and while they
-    wait for the turn of their walk others would get what is theirs by turn. Returns who may have something of the
-    lanes.
+    Also to consumers that exclude a connection's own messages: evaluating these is cheap, and while they wait for the
+    turn of their walk others would get their share. Returns the consumers for the lanes.
     """
     stock = lanes.stock
     taking = [consumer for consumer in consumers if not consumer.required]
@@ -306,7 +304,7 @@ def _serve_stock(queue: Queue, lanes: DeepLanes, consumers: list[Consumer], now:
             return consumers
         entry = stock.first()
         lanes.follow_stock()
-        if entry is None:  # all that was left is damaged, or the disk does not give it now and nobody overtakes it
+        if entry is None:  # the rest is damaged, or the disk refuses to read it and no message may overtake it
             return [consumer for consumer in consumers if consumer.required or (consumer.ready and not stock.count)]
         if in_lanes is not None and in_lanes < entry:
             return consumers
@@ -320,7 +318,7 @@ def _serve_stock(queue: Queue, lanes: DeepLanes, consumers: list[Consumer], now:
         if consumer is None:
             return [consumer for consumer in consumers if consumer.required]
         if entry.away:
-            if not queue.bring(entry):  # nobody overtakes it either
+            if not queue.bring(entry):  # no message overtakes it either
                 return [consumer for consumer in consumers if consumer.required]
             if entry.state != PENDING:
                 continue
@@ -336,7 +334,8 @@ def _is_asked_at_once(queue: Queue, consumer: Consumer) -> bool:
 
 
 def _barred(queue: Queue, consumers: list[Consumer], entry: QueueEntry) -> set[Consumer]:
-    """Return for which of these the stock's first is not: their class says so, or its frontier has passed it."""
+    """Return for which of these the stock's first is not eligible: their class refuses it, or its frontier has passed
+    it."""
     level = level_of(entry)
     barred: set[Consumer] = set()
     for consumer in consumers:
@@ -375,7 +374,7 @@ def hand_over(queue: Queue, consumer: Consumer, entry: QueueEntry, now: int) -> 
 
 
 def _note_taken(queue: Queue, entry: QueueEntry, consumer: Consumer) -> None:
-    """Tell order and lanes who got it, and mark the first message of a group's assignment."""
+    """Report the consumer to order and lanes, and mark the first message of a group's assignment."""
     queue.ranker.served(entry)
     if queue.lanes is None:
         return
@@ -389,7 +388,7 @@ def _note_taken(queue: Queue, entry: QueueEntry, consumer: Consumer) -> None:
 def pull(
     queue: Queue, messages_max: int, bytes_max: int, last_sequence: int, consumer: Consumer | None, now: int
 ) -> list[QueueEntry]:
-    """Take messages for who asks for them; see :meth:`annulet.core.queue.Queue.acquire`."""
+    """Take messages for a pull; see :meth:`annulet.core.queue.Queue.acquire`."""
     if queue.halted:
         return []
     copied = queue.settings.non_destructive
@@ -397,7 +396,7 @@ def pull(
     taken: list[QueueEntry] = []
     passed: list[QueueEntry] = []
     if copied:
-        expire_some(queue, now, -1)  # all of it: what is copied is not looked at one by one
+        expire_some(queue, now, -1)  # all of it: copied messages are not examined one by one
     seen = iter(_to_copy(queue, messages_max, last_sequence)) if copied else None
     total = 0
     while messages_max < 0 or len(taken) < messages_max:
@@ -426,7 +425,7 @@ def pull(
 
 
 def _pulled(queue: Queue, entry: QueueEntry, consumer: Consumer | None, now: int) -> QueueEntry:
-    """Return what who pulls an entry gets: a copy where nothing is taken, else the entry itself, in delivery."""
+    """Return the result of a pull: a copy on a non-destructive queue, else the entry itself, in delivery."""
     if queue.events is not None:
         queue.events.delivered(entry, consumer, now)
     if queue.settings.non_destructive:
@@ -438,7 +437,7 @@ def _pulled(queue: Queue, entry: QueueEntry, consumer: Consumer | None, now: int
 
 
 def _to_copy(queue: Queue, messages_max: int, last_sequence: int) -> list[QueueEntry]:
-    """Return what a pull copies from, in order: one is found without looking at all others."""
+    """Return the candidates of a copying pull in order, without examining all."""
     if messages_max == 1 and not last_sequence:
         first = queue.order.first()
         if first is None or first.sequence < queue.hidden_from:
@@ -447,7 +446,7 @@ def _to_copy(queue: Queue, messages_max: int, last_sequence: int) -> list[QueueE
 
 
 def _older_may_follow(queue: Queue, entry: QueueEntry) -> bool:
-    """Say whether something that arrived before this entry may stand behind it: not among arrivals in plain order."""
+    """Return whether an earlier arrival may be behind this entry: not among arrivals in plain order."""
     fair = queue.lanes is not None and queue.lanes.fairness is not None
     return queue.ranker.ranks or fair or entry.place != entry.sequence
 
@@ -461,7 +460,7 @@ def _pass_over(queue: Queue, entry: QueueEntry) -> None:
 
 
 def _put_back(queue: Queue, passed: list[QueueEntry]) -> None:
-    """Put what was passed over back to its place."""
+    """Put skipped entries back in their places."""
     for entry in passed:
         lane = entry.lane
         queue.order.reinsert(entry)
@@ -477,7 +476,7 @@ def _next_to_pull(queue: Queue, now: int) -> QueueEntry | None:
 
 
 def _next_free(queue: Queue, now: int) -> QueueEntry | None:
-    """Return the next entry that no group owner and no cap keeps for somebody else."""
+    """Return the next entry that no group owner and no cap reserves for another consumer."""
     lanes = queue.lanes
     if lanes is None:
         return queue.first_unexpired(now)

@@ -1,8 +1,8 @@
-"""When deliveries of a session are overdue: what their consumer has not settled within its time.
+"""Finds overdue deliveries of a session, not settled within their consumer's timeout.
 
-Nothing is noted per delivery. Tags of a session ascend, so a look now and then notes how far they have come
-(:meth:`DeliveryDeadlines.mark`): what has a tag up to a mark was delivered before the mark. A delivery is never found
-overdue early, and late by the time between two looks at most, as long as the marks are not thinned out.
+There is no state per delivery. Tags of a session ascend, so periodic marks record the latest tag
+(:meth:`DeliveryDeadlines.mark`): deliveries with a tag up to a mark were delivered before the mark. A delivery is never
+found overdue early, and late by at most the time between two checks, unless marks are thinned out.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ if TYPE_CHECKING:
     from annulet.core.session import Session
 
 MARKS_MAX: Final = 64
-"""Marks of one session. When there are more, every other one of the older half goes: what is that old is found overdue
-later, by a share of its age."""
+"""Marks of one session.
+
+When there are more, every other one of the older half is dropped: old deliveries are then found overdue later, by a
+part of their age.
+"""
 
 EXTENSIONS_MAX: Final = 10_000
-"""Deliveries of one session whose time was extended and that may still be held: 1 MB. More are refused."""
+"""Unsettled deliveries of one session whose timeout was extended: 1 MB. More are refused."""
 
 
 class Overdue:
@@ -37,7 +40,7 @@ class Overdue:
         self.timeout = timeout  # milliseconds
 
     def __str__(self) -> str:
-        """Say what is overdue, and what to do."""
+        """The error text: the overdue delivery and the remedy."""
         who = f"consumer '{self.consumer.tag}'" if self.consumer is not None else "what was pulled"
         return (
             f"delivery {self.tag} of {who} of queue '{self.queue.name}' was not settled within {self.timeout} ms; "
@@ -46,7 +49,7 @@ class Overdue:
 
 
 def timeout_of(consumer: Consumer | None, queue: Queue, default: int) -> int:
-    """Return the milliseconds a delivery may be held; 0 for ever.
+    """Return the milliseconds a delivery may stay unsettled; 0 without limit.
 
     The consumer's word counts, then the queue's (argument, policy, address setting), then ``default``, the server's.
     """
@@ -57,7 +60,7 @@ def timeout_of(consumer: Consumer | None, queue: Queue, default: int) -> int:
 
 
 def shortest_timeout(session: Session, default: int) -> int:
-    """Return the shortest time of a session's deliveries in milliseconds; 0 when they may all be held for ever."""
+    """Return the shortest time of a session's deliveries in milliseconds; 0 if all are unlimited."""
     shortest = 0
     for consumer in session.delivery_holders():
         timeout = timeout_of(consumer, consumer.queue, default)
@@ -73,7 +76,7 @@ def shortest_timeout(session: Session, default: int) -> int:
 
 
 class DeliveryDeadlines:
-    """The marks of one session, and what of its deliveries was extended."""
+    """The marks of one session, and its extended deliveries."""
 
     def __init__(self) -> None:
         self._times: list[int] = []  # of the marks, ascending
@@ -81,7 +84,7 @@ class DeliveryDeadlines:
         self._extended: dict[int, int] = {}  # by tag: when
 
     def mark(self, tag: int, now: int) -> None:
-        """Note that tags have come so far."""
+        """Record the latest tag."""
         if self._tags and self._tags[-1] >= tag:
             return
         if len(self._tags) >= MARKS_MAX:
@@ -92,12 +95,12 @@ class DeliveryDeadlines:
         self._tags.append(tag)
 
     def delivered_by(self, at: int) -> int:
-        """Return a tag up to which all were delivered by then; 0 when that is not known of any."""
+        """Return a tag up to which all were delivered by then; 0 if unknown."""
         place = bisect_right(self._times, at)
         return self._tags[place - 1] if place else 0
 
     def extend(self, session: Session, tag: int, now: int) -> bool:
-        """Let the time of a delivery begin anew. Returns whether the session holds it, and there is room to note it."""
+        """Restart the timeout of a delivery. Returns whether the session has it, and there is room to record it."""
         if tag not in session.unacknowledged:
             return False
         if tag not in self._extended and len(self._extended) >= EXTENSIONS_MAX:
@@ -108,7 +111,7 @@ class DeliveryDeadlines:
         return True
 
     def overdue(self, session: Session, now: int, default: int) -> Overdue | None:
-        """Return a delivery that is overdue, ``None`` when none is. O(held, and delivered so long ago)."""
+        """Return an overdue delivery, ``None`` if there is none. O(unsettled deliveries of that age)."""
         shortest = shortest_timeout(session, default)
         if not shortest:
             return None

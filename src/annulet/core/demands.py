@@ -1,7 +1,7 @@
 """Which match classes demand which value of a property: a message with another value is for none of them (design S2).
 
-Where a thousand consumers wait for an answer with a correlation id each, a message is for one of them. To ask all takes
-half a microsecond each; what its value is, and who demands that, is found once.
+If a thousand consumers wait for an answer with a correlation id each, a message is for one of them. Evaluating all
+takes half a microsecond each; the value and the classes that require it are looked up once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Demand:
-    """What classes demand of one property: their bits, together and by each value that one of them may have."""
+    """The required values of one property: bits of the classes, together and by each value."""
 
     __slots__ = ("bits", "by_value")
 
@@ -26,16 +26,16 @@ class Demand:
 
 
 class Demands:
-    """Of each class what it demands of one property, if anything. Equal values are one, whatever their types."""
+    """The value of one property that each class requires, if any. Equal values of different types are one."""
 
     __slots__ = ("_by_name", "_shared")
 
     def __init__(self) -> None:
         self._by_name: dict[str, Demand] = {}
-        self._shared: dict[str, Demand] = {}  # of these, those of several classes: for one it is as well to be asked
+        self._shared: dict[str, Demand] = {}  # of these, those of several classes
 
     def add(self, selector: Selector | None, bit: int) -> None:
-        """Note what a class with this bit demands."""
+        """Add the requirements of a class with this bit."""
         for name, values in _first_of(selector):
             demand = self._by_name.setdefault(name, Demand())
             demand.bits |= bit
@@ -53,7 +53,7 @@ class Demands:
                 if left:
                     demand.by_value[value] = left
                 else:
-                    demand.by_value.pop(value, None)  # a list may have it twice
+                    demand.by_value.pop(value, None)  # a list may contain it twice
             self._note(name, demand)
 
     def _note(self, name: str, demand: Demand) -> None:
@@ -65,15 +65,14 @@ class Demands:
             del self._by_name[name]
 
     def unmet_by(self, message: Message) -> int:
-        """Return the bits of classes that a message is not for as they demand another value; of others nothing is
-        said."""
+        """Return the bits of classes that require another value than the message's; others may or may not match."""
         if not self._shared:
             return 0
         lookup = lookup_for(message)
         unmet = 0
         for name, demand in self._shared.items():
             value = lookup(name)
-            # what is neither, octets or a list, equals no literal
+            # other types, octets or a list, equal no literal
             met = demand.by_value.get(value, 0) if isinstance(value, (str, int, float)) else 0
             unmet |= demand.bits & ~met
         return unmet

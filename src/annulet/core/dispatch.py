@@ -1,4 +1,5 @@
-"""Who may have the next message: consumers by priority, round robin among equals, as many of them live as may be."""
+"""Selects the consumer of the next message: by priority, round robin among equals, with a limited number of live
+ones."""
 
 from __future__ import annotations
 
@@ -16,17 +17,17 @@ if TYPE_CHECKING:
     from annulet.core.settings import QueueSettings
 
 PASSED_ROUNDS: Final = 2
-"""How often a dispatch may ask as many consumers in vain as there are, before it finds out who has room and asks these
-only: which is more work than to ask them, and for nothing where an acknowledgement lets one message go."""
+"""Unsuccessful rounds over all consumers in a dispatch before it determines those with room and uses only these, which
+is more work, and wasted if an acknowledgement allows just one message."""
 
 
 class CompetingDispatch:
     """Highest consumer priority first; inside a priority each message moves on to the next consumer (Artemis §6.3).
 
-    A lower priority is served only when no higher one can take the message. With ``live_max`` only so many consumers
-    are served (Broker-J ``maximumLiveConsumers``): the first by priority and attachment, each until it goes. With one
-    live consumer (exclusive, single active) the next is chosen only when the former's deliveries are settled or back,
-    so that the order of messages survives the change. Browsers are attached, but take no part.
+    A lower priority is served only when no higher one can take the message. With ``live_max`` only this many consumers
+    are served (Broker-J ``maximumLiveConsumers``): the first by priority and attachment, each until it detaches. With
+    one live consumer (exclusive, single active) the next is chosen only when the former's deliveries are settled or
+    returned, so that the order of messages is kept. Browsers are attached, but take no part.
     """
 
     __slots__ = ("_browsers", "_former", "_levels", "_live", "_next", "count", "live_max", "passed", "selecting")
@@ -40,7 +41,7 @@ class CompetingDispatch:
         self.live_max = live_max
         self.count = 0
         self.selecting = 0  # how many take not every message, browsers not among them
-        self.passed = 0  # how many were asked in vain before the one that was chosen last
+        self.passed = 0  # unsuccessful checks before the last chosen one
 
     def add(self, consumer: Consumer) -> None:
         """Admit a consumer at the end of its priority's turn."""
@@ -82,9 +83,9 @@ class CompetingDispatch:
         raise ValueError(f"consumer {consumer.tag!r} is not attached")
 
     def choose(self, size: int) -> Consumer | None:
-        """Return who gets a message of ``size`` body bytes that everybody may have, and advance the turn.
+        """Return the consumer for a message of ``size`` body bytes without restrictions, and advance the turn.
 
-        ``None`` if nobody may. Who takes not every message is passed over: nobody has asked for it yet.
+        ``None`` if there is none. Consumers with a condition are skipped: it is not evaluated yet.
         """
         if self.live_max >= 0:
             self.elect()
@@ -96,7 +97,7 @@ class CompetingDispatch:
             for step in range(length):
                 consumer = level[place]
                 place = place + 1 if place + 1 < length else 0
-                window = consumer.window  # looks instead of two calls: many may hold all they are allowed
+                window = consumer.window  # inlined instead of two calls: many may have used up their credit
                 full = (
                     0 <= window.messages_max <= window.messages
                     or (window.bytes_max >= 0 and window.bytes > 0 and window.bytes + size > window.bytes_max)
@@ -110,9 +111,9 @@ class CompetingDispatch:
         return None
 
     def able(self, some: list[Consumer] | None = None) -> list[deque[int]]:
-        """Return who has room now: places in their level, in turn, for each level.
+        """Return the consumers with room: places in their level, in turn, for each level.
 
-        Of ``some``, or of all who take every message.
+        Of ``some``, or of all without a condition.
         """
         wanted = None if some is None else set(some)
         found: list[deque[int]] = []
@@ -128,10 +129,11 @@ class CompetingDispatch:
         return found
 
     def choose_able(self, able: list[deque[int]], size: int, barred: set[Consumer] | None = None) -> Consumer | None:
-        """Do what :meth:`choose` does, and ask only who was ``able``, as long as nobody comes, goes or gets room back.
+        """Like :meth:`choose`, but check only those that were ``able``, while no consumer attaches, detaches or gains
+        room.
 
-        So a dispatch looks at each of very many that have no room once, and not for each message. ``barred``: the
-        message is not for these, who keep their turn.
+        So a dispatch checks very many without room once, not for each message. ``barred``: the message is not for
+        these, which keep their turn.
         """
         for index, places in enumerate(able):
             level = self._levels[index]
@@ -150,7 +152,7 @@ class CompetingDispatch:
         return None
 
     def has_free(self) -> bool:
-        """Say whether somebody who takes every message has room now."""
+        """Return whether a consumer without a condition has room now."""
         for level in self._levels:
             for consumer in level:
                 if not consumer.required and consumer.ready:
@@ -158,7 +160,7 @@ class CompetingDispatch:
         return False
 
     def in_turn(self) -> list[Consumer]:
-        """Return the live consumers in the order in which they are asked."""
+        """Return the live consumers in their order of service."""
         if self.live_max >= 0:
             self.elect()
         asked: list[Consumer] = []
@@ -186,17 +188,17 @@ class CompetingDispatch:
         return consumer in self._live
 
     def outranks(self, consumer: Consumer) -> bool:
-        """Say whether a consumer comes before others by its priority: they get what it cannot take."""
+        """Return whether a consumer precedes others by its priority: they get messages that it cannot take."""
         return bool(self._levels) and self._levels[-1][0].priority < consumer.priority
 
     @property
     def live(self) -> list[Consumer]:
-        """Those that hold a live place now, without an election; empty when all are served."""
+        """Those with a live place now, without an election; empty if all are served."""
         return list(self._live)
 
     @property
     def former(self) -> list[Consumer]:
-        """Those that are gone and still hold what a successor has to wait for."""
+        """Detached ones with unsettled deliveries for which a successor has to wait."""
         return [consumer for consumer in self._former if consumer.held]
 
     def readers(self) -> list[Consumer]:
@@ -230,7 +232,10 @@ class CompetingDispatch:
         self._next[index] %= len(level)
 
     def elect(self) -> None:
-        """Fill the live places by priority, then attachment. Who is gone keeps its place while it holds deliveries."""
+        """Fill the live places by priority, then attachment.
+
+        Detached ones keep their place while they have deliveries.
+        """
         if self.live_max < 0 or len(self._live) >= self.live_max:
             return
         self._former = [consumer for consumer in self._former if consumer.held]

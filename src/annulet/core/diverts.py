@@ -1,8 +1,8 @@
-"""Diverts: copies of what is sent to an address, or the message itself, to other addresses (Artemis).
+"""Diverts: copies of messages sent to an address, or the message itself, for other addresses (Artemis).
 
-An exclusive divert whose filter admits a message takes it away: nothing else at the address sees it. A copy keeps its
+An exclusive divert whose filter admits a message takes it: nothing else at the address gets it. A copy keeps its
 expiry, gets ``_AMQ_ORIG_ADDRESS``, and is routed as a new message: limits and duplicate detection of its new address
-apply. One divert copies a message at most once on its way, so diverts that lead in a circle end.
+apply. One divert copies a message at most once on its way, so cycles of diverts end.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class DivertTable:
 
 
 class Diversion:
-    """What the walk found: this divert takes a copy of the message sent to ``address``."""
+    """A result of the walk: this divert takes a copy of the message sent to ``address``."""
 
     __slots__ = ("address", "divert")
 

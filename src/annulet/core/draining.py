@@ -1,14 +1,14 @@
-"""A consumer that asks whether there is anything for it now, and waits for the answer (AMQP 1.0 drain, §2.6.7).
+"""Consumers that wait for the answer whether there is a message for them now (AMQP 1.0 drain, §2.6.7).
 
-The call that asks hands out only a part of what may be there: walks over a deep backlog go on in turns of their own
-(:mod:`annulet.core.match_classes`, :mod:`annulet.core.group_walk`, :mod:`annulet.core.browsing`), a thread reads
-rows, and some work is done in slices before anything is dispatched. The consumer waits in ``Queue.draining`` until
-nothing of that can bring it anything that was in the queue when it asked. Then its session is told.
+The call delivers only a part of the possible messages: walks over a deep backlog continue in separate turns
+(:mod:`annulet.core.match_classes`, :mod:`annulet.core.group_walk`, :mod:`annulet.core.browsing`), a thread reads rows,
+and some work is done in slices before anything is dispatched. The consumer waits in ``Queue.draining`` until none of
+these can find a message for it that was in the queue at the request. Then its session is notified.
 
-The invariant: **while a consumer with room for a message waits, the queue has work under way that ends with a call of**
-:func:`settle`: a turn was asked for, a slice follows, a thread reads, or the disk refused and the tick asks it again.
-So no answer comes too early, and none is forgotten. A consumer does not wait for messages that it may not have now: the
-queue is paused, its gate is shut, or another consumer is served alone.
+The invariant: **while a consumer with room for a message waits, the queue has work in progress that ends with a call
+of** :func:`settle`: a turn was requested, a slice follows, a thread reads, or the disk refused and the tick retries. So
+no answer is too early, and none is forgotten. A consumer does not wait for messages that it may not have now: the queue
+is paused, its gate is closed, or another consumer is the only active one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def begin(queue: Queue, consumer: Consumer, now: int) -> None:
-    """Have a consumer's session told when everything that is there for it now was handed out, perhaps at once."""
+    """Notify a consumer's session when all present messages for it were delivered, possibly at once."""
     queue.draining[consumer] = queue.next_sequence
     delivery.wake_insisting(queue, now)
     settle(queue)
@@ -43,7 +43,7 @@ def settle(queue: Queue) -> None:
 
 
 def may_find(queue: Queue, consumer: Consumer, upto: int) -> bool:
-    """Say whether what is under way may still bring a consumer a message whose sequence is below ``upto``.
+    """Return whether work in progress may still find a message for a consumer with a sequence below ``upto``.
 
     Call it behind dispatch, when everything that could be handed out at once has been.
     """
@@ -66,7 +66,7 @@ def may_find(queue: Queue, consumer: Consumer, upto: int) -> bool:
 
 
 def _may_be_brought(queue: Queue, consumer: Consumer, upto: int) -> bool:
-    """Say so of a consumer that takes messages, where dispatch is not held up."""
+    """The same for a destructive consumer, if dispatch is not suspended."""
     lanes = queue.lanes
     if isinstance(lanes, DeepLanes):
         if lanes.unasked:

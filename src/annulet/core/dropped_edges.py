@@ -1,7 +1,7 @@
-"""What hangs on an exchange, a queue or a connection that is gone, taken away in slices where there is very much of it.
+"""Removes the bindings and queues of a deleted exchange, queue or connection, in slices if there are very many.
 
-From the first moment routes do not follow such edges, and listings do not show them: they lead to or from something
-that is dropped. What is left of exclusive queues stays locked until its slice.
+Routes stop following such edges at once, and listings do not show them, because their source or destination is dropped.
+Remaining exclusive queues stay locked until their slice.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from annulet.core.routing_graph import RoutingGraph
 
 EDGES_AT_ONCE: Final = 500
-"""Bindings up to which they are taken away in the call that asks for it: some 3 ms of the loop."""
+"""Bindings up to which they are removed in the same call: about 3 ms of the loop."""
 
 SLICE_EDGES: Final = 200
 """Bindings of one slice: 1 ms of the loop."""
@@ -30,7 +30,7 @@ SLICE_QUEUES: Final = 25
 
 
 class DroppedEdges(SlicedWork):
-    """Bindings whose source or destination is gone."""
+    """Bindings whose source or destination was deleted."""
 
     def __init__(self, graph: RoutingGraph, edges: list[Binding]) -> None:
         super().__init__()

@@ -27,7 +27,7 @@ class DuplicateCache:
         return duplicate_id in self._ids
 
     def add(self, duplicate_id: str) -> None:
-        """Remember an id; the oldest falls out of a full cache. One that is there keeps its place."""
+        """Remember an id; the oldest is evicted from a full cache. A known one keeps its place."""
         if self.size > 0 and duplicate_id not in self._ids:
             self._ids[duplicate_id] = None
             self._trim()
@@ -47,7 +47,7 @@ class DuplicateCache:
 
 
 class DuplicateCaches:
-    """One cache per address that was sent an id. A cache goes with the last queue of its address."""
+    """One cache per address that got an id, deleted with the last queue of its address."""
 
     __slots__ = ("_caches",)
 
@@ -73,7 +73,7 @@ class DuplicateCaches:
         cache.add(duplicate_id)
 
     def restore(self, address: str, duplicate_ids: Iterable[str], size: int) -> None:
-        """Put back what was written down, oldest first; only the newest ``size`` stay."""
+        """Restore stored ids, oldest first; only the newest ``size`` stay."""
         for duplicate_id in duplicate_ids:
             self.add(address, duplicate_id, size)
 

@@ -1,4 +1,4 @@
-"""What the core asks its surroundings to do. The broker's implementation writes; tests record."""
+"""The interface through which the core acts on its surroundings. The broker's implementation writes; tests record."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ class Effects:
         """A queue was declared with arguments that change nothing here."""
 
     def store(self, message: Message, entries: list[QueueEntry]) -> None:
-        """Write a durable message that these durable queues hold, and set ``message.record``."""
+        """Write a durable message of these durable queues, and set ``message.record``."""
 
     def unstored(self, entry: QueueEntry) -> None:
-        """A message came into a queue, and no record of it was written for this queue."""
+        """A message entered a queue without a record for this queue."""
 
     def settle(self, queue: Queue, entry: QueueEntry) -> None:
         """A stored message left ``queue`` for good. Called only when ``entry.message.record`` is set."""
 
     def settle_records(self, queue: Queue, ranges: list[tuple[int, int]]) -> None:
-        """Rows left ``queue`` for good, of messages of which no delivery came back: from a first record to a last."""
+        """Rows of messages without returned deliveries were removed from ``queue``: from a first record to a last."""
 
     def written_below(self) -> int:
         """Return the record below which all are on disk and belong to no open transaction."""
@@ -66,7 +66,7 @@ class Effects:
     def turns_for(self, queue: Queue) -> bool:
         """Give a queue turns, soon: call ``Queue.scan`` until it returns False, others being served in between.
 
-        Returns whether somebody will; else that is :meth:`later` work.
+        Returns whether it will be done; else it is :meth:`later` work.
         """
         del queue
         return False
@@ -87,10 +87,10 @@ class Effects:
         """An entry left its queue for a reason other than acknowledgement."""
 
     def forwarded(self, queue: Queue) -> None:
-        """A stored message that :meth:`removed` told of is settled, as what was made of it is stored."""
+        """A stored message reported by :meth:`removed` is settled, because its copies are stored."""
 
     def events_of(self, queue: Queue) -> QueueEvents | None:
-        """A queue was made or restored: return who is to hear what happens to its messages, ``None`` for nobody."""
+        """A queue was created or restored: return the listener of its messages' events, ``None`` for none."""
         del queue
         return None
 
@@ -104,45 +104,45 @@ class Effects:
         """Close the bracket and let nothing in it become durable: something inside it failed."""
 
     def bracketed(self) -> bool:
-        """Say whether :meth:`begin_transaction` is open: what belongs into it must not wait for a later turn."""
+        """Return whether :meth:`begin_transaction` is open: its parts must not wait for a later turn."""
         return False
 
     def suspend_transaction(self) -> int:
-        """Let what follows happen outside the open bracket. Returns what :meth:`resume_transaction` takes."""
+        """Suspend the open transaction. Returns the argument for :meth:`resume_transaction`."""
         return 0
 
     def resume_transaction(self, transaction: int) -> None:
         """Go on with a suspended bracket."""
 
     def consumer_cancelled(self, consumer: Consumer) -> None:
-        """The broker ended a consumer because its queue is gone."""
+        """The broker ended a consumer because its queue was deleted."""
 
     def queue_deleted(self, queue: Queue) -> None:
-        """A queue is gone, by command, auto-delete or expiry."""
+        """A queue was deleted, by command, auto-delete or expiry."""
 
     def queue_created(self, queue: Queue) -> None:
-        """The core made a durable queue by itself (auto-create, retroactive address): write it down, set its id."""
+        """The core created a durable queue itself (auto-create, retroactive address): store it, set its id."""
 
     def binding_created(self, binding: Binding) -> None:
-        """The core bound a durable queue of its own to a durable address: write it down."""
+        """The core bound its own durable queue to a durable address: store it."""
 
     def address_created(self, address: Address) -> None:
-        """The core made a durable address by itself: write it down."""
+        """The core created a durable address itself: store it."""
 
     def address_blocked(self, name: str, *, blocked: bool) -> None:
-        """An address with the full policy BLOCK filled up, or has room again: hold its publishers back meanwhile."""
+        """An address with the full policy BLOCK filled up, or has room again: block or unblock its publishers."""
 
     def address_drops(self, name: str, rule: str) -> None:
         """An address dropped a message because it is full, the first one under its limits; ``rule`` is the setting."""
 
     def exchange_deleted(self, name: str) -> None:
-        """An exchange is gone, by command or auto-delete."""
+        """An exchange was deleted, by command or auto-delete."""
 
     def queue_paused(self, queue: Queue) -> None:
-        """A queue was paused or resumed; ``queue.paused`` says which."""
+        """A queue was paused or resumed, see ``queue.paused``."""
 
     def publishers_blocked(self, queue: Queue) -> None:
-        """A queue with ``overflow=block`` filled up or drained; ``queue.blocked`` says which."""
+        """A queue with ``overflow=block`` filled up or drained, see ``queue.blocked``."""
 
     def wake_at(self, at: int) -> None:
         """Call ``VirtualHost.tick`` at this time (milliseconds since 1970) or soon after: something falls due."""

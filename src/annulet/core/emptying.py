@@ -1,8 +1,8 @@
 """Emptying a queue of any depth at once: a purge, or a deletion.
 
-Everybody sees an empty queue when the call returns, and counters are exact. The log is told by ranges of records, so
-that no crash afterwards brings anything back. What is left to do in slices is to write the newest losses into the
-ledger, which keeps no more than that, and to let go of the memory.
+The queue is empty for all clients when the call returns, and counters are exact. The log gets ranges of records, so
+that no later crash restores messages. The rest is done in slices: writing the newest losses into the ledger, which
+keeps no more, and freeing the memory.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ RELEASED_PER_SLICE: Final = 5000
 """Messages whose memory is given back in one slice: 1 ms."""
 
 TIMES_PER_SLICE: Final = 4
-"""Blocks of some 1000 times of expiry that are let go of with them."""
+"""Blocks of about 1000 times of expiry that are freed with them."""
 
 
 def suits(queue: Queue) -> bool:
-    """Say whether a queue is to be emptied by :func:`empty`: one that is deep, or that hides what is to stay."""
+    """Return whether a queue has to be emptied by :func:`empty`: a deep one, or one with hidden messages that stay."""
     many = queue.order.count + queue.schedule.count > AT_ONCE_MAX or bool(queue.hidden)
     return many and (queue.lanes is None or isinstance(queue.order, DeepLanes))
 
 
 def empty(queue: Queue, reason: RemovalReason, now: int) -> int:
-    """Remove all that is pending and scheduled, but for what is hidden, in a queue without lanes, or with deep ones.
+    """Remove all pending and scheduled messages that are not hidden, in a queue without lanes, or with deep ones.
 
     Returns how many.
     """
@@ -57,9 +57,9 @@ def empty(queue: Queue, reason: RemovalReason, now: int) -> int:
 
 
 def empty_deliveries(queue: Queue, reason: RemovalReason, now: int) -> None:
-    """Remove all that is in delivery: the queue is deleted.
+    """Remove all messages in delivery: the queue is deleted.
 
-    What is folded stays so, but for the newest, which the ledger records.
+    Compact ones stay compact, except the newest, which the ledger records.
     """
     size = queue.delivering_bytes
     slots = queue.delivering.slots()
@@ -88,9 +88,9 @@ def empty_deliveries(queue: Queue, reason: RemovalReason, now: int) -> None:
 
 
 def _let_go(queue: Queue, found: list[QueueEntry], gone: Gone, size: int, reason: RemovalReason, now: int) -> int:
-    """Account for what is in no collection any more, and leave the rest to slices.
+    """Account for entries removed from the collections, and leave the rest to slices.
 
-    All is looked at in one pass: with very many, what costs is to bring them into the processor's cache.
+    All are processed in one pass: with very many, loading them into the processor's cache is the main cost.
     """
     pages = gone.pages
     _mark(gone, found, queue.effects.written_below())
@@ -109,7 +109,7 @@ def _let_go(queue: Queue, found: list[QueueEntry], gone: Gone, size: int, reason
 
 
 def _mark(gone: Gone, found: list[QueueEntry], written_below: int) -> None:
-    """Mark entries as removed, and note all there is to know of them."""
+    """Mark entries as removed, and collect their facts."""
     entries = gone.entries
     lowest, highest = written_below, 0
     before = durable = 0
@@ -137,12 +137,12 @@ def _mark(gone: Gone, found: list[QueueEntry], written_below: int) -> None:
         if entry.delivery_count or message.deliver_at:
             gone.noted.append(entry)
     gone.lowest, gone.highest, gone.durable = lowest if highest else 0, highest, durable
-    if not ascending:  # to find that out here is less work than to sort what is in order
+    if not ascending:  # this check is less work than sorting a sorted list
         entries.sort(key=sequence_of)
 
 
 def _forget(queue: Queue, gone: Gone) -> None:
-    """Have who knows of the entries forget them: one by one where they know of others, too."""
+    """Remove the entries from the other structures: one by one if these have others too."""
     keys, accounts = queue.keys, queue.accounts
     alone = not (queue.delivering or queue.hidden or queue.returns)
     if accounts is not None:
@@ -162,12 +162,12 @@ def _forget(queue: Queue, gone: Gone) -> None:
 
 
 class Gone:
-    """What a queue was emptied of: ``entries`` by sequence, and the rows of ``pages``.
+    """The removed contents of a queue: ``entries`` by sequence, and the rows of ``pages``.
 
-    ``lowest`` and ``highest`` of the entries' written records, 0 where there is none; those ``unwritten``; how many
-    messages are ``durable``. ``noted`` are those entries of which ``Effects.entry_changed`` may have spoken. ``keys``
-    and ``times`` are what the queue knew of these entries and no others. Those ``folded`` were in delivery and older:
-    all are durable, and none is to be recorded.
+    ``lowest`` and ``highest`` of the entries' written records, 0 if there is none; those ``unwritten``; how many
+    messages are ``durable``. ``noted`` are entries that may have been passed to ``Effects.entry_changed``. ``keys`` and
+    ``times`` are the queue's data of these entries only. Those ``folded`` were in delivery and older: all are durable,
+    and none has to be recorded.
     """
 
     def __init__(self, pages: QueueArea | None) -> None:
@@ -184,9 +184,9 @@ class Gone:
 
 
 class Emptying(SlicedWork):
-    """What is left to do for entries (by sequence) and rows that a queue holds no more.
+    """The remaining work for entries (by sequence) and rows removed from a queue.
 
-    By sequence there are entries, rows, entries. ``settled``: the log knows of all of them already.
+    By sequence there are entries, rows, entries. ``settled``: all of them are settled in the log already.
     """
 
     def __init__(
@@ -208,12 +208,12 @@ class Emptying(SlicedWork):
         self._keys, self._times = gone.keys, gone.times
         self._pages = pages
         self._settled = settled
-        self._position = 0  # the next entry to look at
+        self._position = 0  # the next entry to process
         self._releasing = False  # all is recorded
         rows = 0 if pages is None else pages.rows
         first = pages.first_sequence() if pages is not None and rows else 0
         self._before = bisect_left(entries, first, key=sequence_of) if rows else len(entries)
-        unrecorded = max(0, len(entries) + rows - queue.ledger.records_max)  # counted in the ledger, and that is all
+        unrecorded = max(0, len(entries) + rows - queue.ledger.records_max)  # only counted in the ledger
         self._skipped_before = min(unrecorded, self._before)
         unrecorded -= self._skipped_before
         skipped_rows = pages.skip(min(unrecorded, rows)) if pages is not None and settled else 0
@@ -222,22 +222,22 @@ class Emptying(SlicedWork):
         self.reads = pages is not None and pages.rows > 0
 
     def _note_skipped(self, rows: int, durable: int) -> None:
-        """Count in the ledger what it does not record: ``rows`` and what is folded, and entries, of all of which so
-        many are ``durable``.
+        """Count unrecorded losses in the ledger: ``rows``, compact messages and entries, of which ``durable`` are
+        durable.
 
         These are counted by looking at the others, of which there are no more than the ledger records.
         """
         queue = self._queue
         behind = self._before + self._skipped_behind
         count = self._skipped_before + behind - self._before
-        skipped = rows  # what is on disk only is durable
+        skipped = rows  # messages on disk only are durable
         if queue.queue_id and count:
             recorded = self._entries[self._skipped_before : self._before] + self._entries[behind:]
             skipped += durable - sum([entry.message.durable for entry in recorded])
         queue.ledger.skip(count + rows, skipped)
 
     def step(self, now: int) -> bool:
-        """Record the next losses, older ones first; then give back the memory of what is left."""
+        """Record the next losses, older ones first; then free the memory of the rest."""
         del now
         entries, pages = self._entries, self._pages
         if self._releasing:
@@ -258,9 +258,9 @@ class Emptying(SlicedWork):
         return True
 
     def _release(self) -> bool:
-        """Let go of some of what is left. Returns whether there is more."""
+        """Free a part of the rest. Returns whether there is more."""
         entries = self._entries
-        if self._keys is not None:  # a key knows its messages, and they know it
+        if self._keys is not None:  # a key references its messages, and they reference it
             for entry in entries[-RELEASED_PER_SLICE:]:
                 self._keys.forget(entry)
         del entries[-RELEASED_PER_SLICE:]
@@ -291,7 +291,7 @@ class Emptying(SlicedWork):
                 queue.effects.settle(queue, entry)
 
     def _read(self, pages: QueueArea) -> None:
-        """Bring in the next rows, so that their records say what they were; those the disk refuses without."""
+        """Load the next rows for their loss records; those that the disk refuses get incomplete ones."""
         loaded = pages.load(insist=False)
         if loaded is None:
             loaded = pages.take_unread()

@@ -34,14 +34,14 @@ SCHEDULED: Final = 3
 STATE_NAMES: Final = ("pending", "delivering", "removed", "scheduled")
 
 Rank: TypeAlias = "tuple[Any, ...]"
-"""What an order compares before places; a smaller rank is delivered first."""
+"""The first sort key of an order, before places; a smaller rank is delivered first."""
 
 
 class QueueEntry:
     """One message in one queue.
 
-    ``sequence`` names it: strictly increasing per queue, never changed. ``place`` is where it stands among entries of
-    equal rank: its sequence, unless it fell due from the schedule or took the place of what it replaced.
+    ``sequence`` names it: strictly increasing per queue, never changed. ``place`` is its position among entries of
+    equal rank: its sequence, unless it fell due from the schedule or took the place of a replaced entry.
     """
 
     __slots__ = (
@@ -69,15 +69,15 @@ class QueueEntry:
         self.place = sequence
         self.rank: Rank | None = None  # None on FIFO queues: only places are compared
         self.state = PENDING
-        self.delivery_count = 0  # deliveries that came back; RabbitMQ's x-delivery-count, AMQP 1.0 §3.2.1
-        self.consumer: Consumer | None = None  # who holds it while DELIVERING
-        self.redelivered = False  # may have been seen by a consumer before (AMQP 0-9-1 basic.deliver)
+        self.delivery_count = 0  # returned deliveries; RabbitMQ's x-delivery-count, AMQP 1.0 §3.2.1
+        self.consumer: Consumer | None = None  # its consumer or session while DELIVERING
+        self.redelivered = False  # possibly seen by a consumer before (AMQP 0-9-1 basic.deliver)
         self.indexed = False  # its expiry is in the queue's index; neighbours of one byte each when it is compiled
         self.away = False  # its queue can do without the body now; see core.bodies
         self.key: KeyRecord | None = None  # its key's record on a keep-per-key queue
-        self.lane: Lane | None = None  # its lane, on queues where not everybody may have everything
-        self.evaluated = 0  # bits of the matchers that were asked about it; see core.matching
-        self.blocked = 0  # bits of the matchers that said no
+        self.lane: Lane | None = None  # its lane, on queues with restricted consumers
+        self.evaluated = 0  # bits of the matchers that evaluated it; see core.matching
+        self.blocked = 0  # bits of the matchers that refused it
         message.near += 1
 
     @property
@@ -107,7 +107,7 @@ BEHIND_ALL: Final = 1 << 60
 
 
 def level_of(entry: QueueEntry) -> int:
-    """Return the level of strict priorities on which an entry stands, 0 where there are none."""
+    """Return an entry's level of strict priorities, 0 if there are none."""
     rank = entry.rank
     if rank is None:
         return 0
@@ -121,9 +121,9 @@ positions."""
 
 
 def position_of(entry: QueueEntry) -> int:
-    """Sort key: the order of dispatch where that is first in, first out, or so on each level of strict priorities.
+    """Sort key: the order of dispatch for first in, first out, or on each level of strict priorities.
 
-    The place, and on levels that many times :data:`LEVEL_SPAN` less than the level says.
+    The place, minus the level times :data:`LEVEL_SPAN`.
     """
     return entry.place - level_of(entry) * LEVEL_SPAN
 
@@ -134,7 +134,7 @@ def sequence_of(entry: QueueEntry) -> int:
 
 
 class DeliveryCopy(QueueEntry):
-    """What a browser or a consumer of a non-destructive queue holds: the entry itself stays in the queue."""
+    """The delivery of a browser or a consumer of a non-destructive queue: the entry itself stays in the queue."""
 
     __slots__ = ("original",)
 

@@ -1,7 +1,7 @@
-"""Entries of one queue, by sequence, in blocks of neighbours: what the queue has in delivery.
+"""Entries of one queue, by sequence, in blocks of neighbours: the queue's messages in delivery.
 
-Sequences ascend one by one, so a place in a block says whose it is. A million entries take ten bytes each and never
-have to be copied at once to make room; a set of them takes sixty, and doubling it holds the event loop for 100 ms.
+Sequences ascend one by one, so a place in a block identifies the entry. A million entries take ten bytes each and never
+have to be copied at once to make room; a set of them takes sixty, and doubling it blocks the event loop for 100 ms.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 class EntrySet:
     """A set of entries of one queue, which have a sequence each. Iterates over a copy, by ascending sequence.
 
-    Whoever asks for entries gets some: what is folded is made one again.
+    Reading returns entries: compact ones are expanded.
     """
 
     def __init__(self) -> None:
         self._blocks: dict[int, DeliveryBlock] = {}  # by sequence without its last bits; none empty
-        self._spare: DeliveryBlock | None = None  # emptied last: where few are held, one is begun for each message
+        self._spare: DeliveryBlock | None = None  # emptied last: with few deliveries, one is started for each message
         self.folded = 0  # how many of them are folded
         self._count = 0
 
@@ -42,7 +42,7 @@ class EntrySet:
         return self._count > 0
 
     def __iter__(self) -> Iterator[QueueEntry]:
-        """Return an iterator over what is there now. O(n) before the first."""
+        """Return an iterator over the present entries. O(n) before the first."""
         return iter(self.entries())
 
     def entries(self) -> list[QueueEntry]:
@@ -62,7 +62,7 @@ class EntrySet:
         return [slot for slot in self.slots() if isinstance(slot, QueueEntry)]
 
     def holders(self) -> list[Consumer]:
-        """Return who holds some, each once."""
+        """Return their consumers and sessions, each once."""
         consumers: dict[Consumer, None] = {}
         former: Consumer | None = None  # of a million deliveries neighbours have the same one, as a rule
         for slot in self.slots():
@@ -87,19 +87,19 @@ class EntrySet:
         return sorted(self._blocks)
 
     def block(self, number: int) -> list[Slot | None]:
-        """Return what is in a block, by ascending sequence, and ``None`` where there is nothing. It is no copy."""
+        """Return the slots of a block, by ascending sequence, ``None`` for empty ones. Not a copy."""
         block = self._blocks.get(number)
         return [] if block is None else block.slots
 
     def exchange(self, former: Slot, slot: Slot) -> None:
-        """Let a message that is there be folded, or an entry again."""
+        """Replace a contained message by its compact form, or by an entry."""
         block = self._blocks[slot.sequence >> BLOCK_BITS]
         assert block.slots[slot.sequence & BLOCK_MASK] is former
         block.slots[slot.sequence & BLOCK_MASK] = slot
         self.folded += 1 if isinstance(slot, HeldMessage) else -1
 
     def add(self, entry: QueueEntry) -> None:
-        """Take in an entry that is not there."""
+        """Add a new entry."""
         number = entry.sequence >> BLOCK_BITS
         block = self._blocks.get(number)
         if block is None:
@@ -112,7 +112,7 @@ class EntrySet:
         self._count += 1
 
     def discard(self, entry: QueueEntry) -> None:
-        """Take out an entry, if it is there."""
+        """Remove an entry, if present."""
         number = entry.sequence >> BLOCK_BITS
         block = self._blocks.get(number)
         if block is None or block.slots[entry.sequence & BLOCK_MASK] is not entry:
@@ -124,14 +124,14 @@ class EntrySet:
             self._spare = self._blocks.pop(number)
 
     def clear(self) -> None:
-        """Let go of all."""
+        """Remove all."""
         self._blocks = {}
         self._spare = None
         self.folded = 0
         self._count = 0
 
     def discard_all(self, entries: list[Slot]) -> None:
-        """Take out those of these that are there. A block is looked up once for neighbours."""
+        """Remove those present. A block is looked up once for neighbours."""
         blocks = self._blocks
         block: DeliveryBlock | None = None
         number: i64 = -1

@@ -1,4 +1,4 @@
-"""Declaring again what exists: the same is fine, everything else is refused by name, with both values."""
+"""Redeclaration: the same settings are accepted, others are refused by name, with both values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def require_same_settings(
     """Raise :class:`PreconditionFailed` naming the first setting that differs, by its canonical argument.
 
     A setting may be given as it was ``declared``, and as it is ``current``: an operator, a policy or an address setting
-    may have changed it since. ``origins`` says, by field, what is in force now.
+    may have changed it since. ``origins`` has the source of the value in force, by field.
     """
     if received == declared:
         return

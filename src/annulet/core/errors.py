@@ -1,4 +1,4 @@
-"""What the core refuses, and why. Each message names the object, the value and, where there is one, the remedy."""
+"""The refusals of the core. Each message names the object, the value and, if there is one, the remedy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class NotFound(CoreError):
 
 
 class PreconditionFailed(CoreError):
-    """The object is not in the state the request asks for (AMQP 0-9-1: 406)."""
+    """The object is not in the state required by the request (AMQP 0-9-1: 406)."""
 
 
 class ContentUnavailable(PreconditionFailed):
@@ -32,7 +32,7 @@ class ResourceLocked(CoreError):
 
 
 class LimitExceeded(CoreError):
-    """A queue or address is full and refuses; the message went to none of its queues (Broker-J: all or nothing).
+    """A queue or address is full and refuses; none of the message's queues got it (Broker-J: all or nothing).
 
     AMQP 0-9-1: ``basic.nack`` where publishes are confirmed, else ``basic.return`` 506; AMQP 1.0: ``rejected`` with
     ``amqp:resource-limit-exceeded``.

@@ -1,6 +1,6 @@
-"""Who must go when a queue is full: an order of pending entries by importance, the least important first.
+"""Choice of victims of a full queue: an order of pending entries by importance, the least important first.
 
-On a FIFO queue the least important is the oldest, which its order knows already; every other rule keeps an index.
+On a FIFO queue the least important is the oldest, which its order has already; every other rule keeps an index.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from annulet.core.settings import QueueSettings
 
 NEVER: Final = 1 << 62
-"""Stands for the expiry of what never expires: later than any other."""
+"""Expiry of messages that never expire: later than any other."""
 
 COMPACTION_MINIMUM: Final = 64
 """Outdated items before the index is rebuilt."""
 
 
 def eviction_rank(entry: QueueEntry, rule: str) -> Rank:
-    """Return what the eviction rule compares; the smallest goes first, equal ones by age."""
+    """Return the sort key of the eviction rule; the smallest is evicted first, equal ones by age."""
     if rule == NEWEST:
         return (-entry.place,)
     if rule == LARGEST:
@@ -61,9 +61,9 @@ class EvictionIndex:
         self.compact(pending)
 
     def compact(self, pending: int) -> None:
-        """Let go of entries that are pending no more when they outnumber the ``pending`` ones that are."""
+        """Drop entries that are not pending any more when they outnumber the ``pending`` ones."""
         if len(self._heap) > 2 * pending + COMPACTION_MINIMUM:
-            live = {item[2]: item for item in self._heap if item[2].state == PENDING}  # each once, also if it came back
+            live = {item[2]: item for item in self._heap if item[2].state == PENDING}  # each once, even if returned
             self._heap = list(live.values())
             heapify(self._heap)
 
@@ -99,7 +99,7 @@ class KeyEvictionIndex(EvictionIndex):
         self.compact(pending)
 
     def compact(self, pending: int) -> None:
-        """Let go of entries that are pending no more when they outnumber the ``pending`` ones that are."""
+        """Drop entries that are not pending any more when they outnumber the ``pending`` ones."""
         if self._held <= 2 * pending + COMPACTION_MINIMUM:
             return
         live = {item[2]: None for items in self._entries.values() for item in items if item[2].state == PENDING}
@@ -139,7 +139,7 @@ class KeyEvictionIndex(EvictionIndex):
 
 
 def _latest_of(key: KeyRecord | None) -> int:
-    # a message without key is nobody's last value: it goes before all keys
+    # a message without key is no last value: it is evicted before all keys
     return 0 if key is None else key.recency
 
 

@@ -20,15 +20,18 @@ COMPACTION_MINIMUM: Final = 64
 """Entries that left a block before their time, before it is swept."""
 
 BLOCK_BITS: Final = 10
-"""Sequences of a block of the index, as a power of two: to sweep 1024 takes 0.3 ms. All 200,000 that the default body
-budget has room for held the loop for a tenth of a second, again and again while a queue paged."""
+"""Sequences of a block of the index, as a power of two: sweeping 1024 takes 0.3 ms.
+
+Sweeping all 200,000 that fit into the default body budget blocked the loop for a tenth of a second, repeatedly while a
+queue paged.
+"""
 
 DUE_LOOKED_AT: Final = 50_000
-"""Entries looked at to find out how many have expired: 1 ms. Where these are not all, it is asked again."""
+"""Entries examined to count expired ones: 1 ms. If these are not all, it is called again."""
 
 
 def gives_time(settings: QueueSettings) -> bool:
-    """Say whether a queue limits the life of messages that have no time of their own."""
+    """Return whether a queue gives a time to live to messages without one."""
     return settings.message_ttl >= 0 or settings.max_ttl >= 0 or settings.tombstone_ttl >= 0
 
 
@@ -40,7 +43,7 @@ def times_of(settings: QueueSettings) -> tuple[int, int, int, int]:
 def expires_at(settings: QueueSettings, entry: QueueEntry) -> int:
     """Return when a message expires in a queue with these settings (milliseconds since 1970); 0 for never.
 
-    As :func:`time_of` says; a tombstone, a message with key and empty body, lives ``tombstone_ttl`` at most.
+    As :func:`time_of`; a tombstone, a message with key and empty body, has at most ``tombstone_ttl``.
     """
     message = entry.message
     at = time_of(settings, message.accepted_at, message.expires_at)
@@ -52,8 +55,8 @@ def expires_at(settings: QueueSettings, entry: QueueEntry) -> int:
 
 
 class ExpiryBlock:
-    """The part of an index that has the entries of 1024 neighbouring sequences: a heap of times and sequences, and
-    the entries of these that are there.
+    """The part of an index for 1024 neighbouring sequences: a heap of times and sequences, and the present entries of
+    these.
     """
 
     __slots__ = ("entries", "heap")
@@ -63,17 +66,17 @@ class ExpiryBlock:
         self.entries: dict[int, QueueEntry] = {}  # by sequence
 
     def sweep(self) -> None:
-        """Let go of the times of entries that are not there."""
-        self.heap = [*{item for item in self.heap if item[1] in self.entries}]  # one that came again is there twice
+        """Drop the times of absent entries."""
+        self.heap = [*{item for item in self.heap if item[1] in self.entries}]  # one added again is there twice
         heapify(self.heap)
 
 
 class ExpiryIndex:
     """Blocks of entries, and a heap of the first time of each.
 
-    What leaves early leaves a time and a sequence until these outnumber the live ones of its block, and no message:
-    there may be as many as the body budget has room for. Blocks, so that they are never swept all at once; what becomes
-    rows, or is consumed, leaves whole blocks one after the other.
+    Entries that leave early leave a time and a sequence until these outnumber the live ones of their block, but no
+    message: there may be as many as fit into the body budget. Blocks avoid sweeping all at once; paged or consumed
+    entries empty whole blocks one after the other.
     """
 
     __slots__ = ("_blocks", "_firsts", "ordered")
@@ -81,10 +84,10 @@ class ExpiryIndex:
     def __init__(self) -> None:
         self.ordered = 0  # changes among rows that were put in the order of expiry so far: work, too, of a slice
         self._blocks: dict[int, ExpiryBlock] = {}  # by sequence; none is empty
-        self._firsts: list[tuple[int, int, int]] = []  # what was first in a block, and the block; what is first, too
+        self._firsts: list[tuple[int, int, int]] = []  # a former or present first of a block, and the block
 
     def __len__(self) -> int:
-        """How many times it holds, those included of entries that left."""
+        """Number of times in it, including those of entries that left."""
         return sum([len(block.heap) for block in self._blocks.values()])
 
     def add(self, at: int, entry: QueueEntry) -> None:
@@ -112,7 +115,7 @@ class ExpiryIndex:
         self._tidy(number, block)
 
     def _tidy(self, number: int, block: ExpiryBlock) -> None:
-        """Let go of a block in which nothing is left, and of what left where it outnumbers what is there."""
+        """Drop an empty block, and the times of entries that left if they outnumber the present ones."""
         if not block.entries:
             del self._blocks[number]
         elif len(block.heap) > 2 * len(block.entries) + COMPACTION_MINIMUM:
@@ -131,20 +134,20 @@ class ExpiryIndex:
             heapify(self._firsts)
 
     def sweep(self) -> None:
-        """Let go of the times of entries that left the queue. O(n)."""
+        """Drop the times of entries that left the queue. O(n)."""
         for number, block in list(self._blocks.items()):
             block.entries = {sequence: entry for sequence, entry in block.entries.items() if entry.state != REMOVED}
             self._tidy(number, block)
 
     def detached(self) -> list[ExpiryBlock]:
-        """Take everything out, for who lets it go later: whose entries have all been removed."""
+        """Take everything out, to be freed later, after all its entries have been removed."""
         blocks = list(self._blocks.values())
         self._blocks = {}
         self._firsts = []
         return blocks
 
     def due(self, now: int, most: int = -1, before: tuple[int, int] = NEVER) -> list[QueueEntry]:
-        """Take out the entries whose time has come and that are still alive, earliest first; ``most`` (-1: all).
+        """Take out the live expired entries, earliest first; ``most`` (-1: all).
 
         Only those ``before`` this time and sequence, which are a row's.
         """
@@ -160,7 +163,7 @@ class ExpiryIndex:
             entry = block.entries.pop(sequence, None)  # none: one that was indexed again is met twice
             if entry is not None and entry.state != REMOVED:
                 later = entry.queue.expires_at(entry)
-                if later > max(at, now):  # that was the time of one that stood here before
+                if later > max(at, now):  # that was the time of an earlier entry here
                     block.entries[sequence] = entry
                     heappush(block.heap, (later, sequence))
                 else:
@@ -173,7 +176,7 @@ class ExpiryIndex:
         return due
 
     def live_due(self, now: int) -> int:
-        """Return how many have expired and are not known to have left, or fewer: some are looked at, not all."""
+        """Return how many have expired and are not known to have left, or fewer: some are examined, not all."""
         count = looked_at = 0
         for block in self._blocks.values():
             heap = block.heap
@@ -201,7 +204,7 @@ class ExpiryIndex:
 
 
 def index_all(queue: Queue, entries: list[QueueEntry]) -> None:
-    """Index entries that were rows, or stood among them, and may expire."""
+    """Index entries that were rows, or among them, and may expire."""
     ages = queue.ages
     for entry in entries:
         if entry.state != REMOVED and (ages or entry.message.expires_at):
@@ -209,16 +212,16 @@ def index_all(queue: Queue, entries: list[QueueEntry]) -> None:
 
 
 def leave_index(index: ExpiryIndex | None, entry: QueueEntry) -> None:
-    """Take an entry that left before its time, or became a row, out of the index, if it is there."""
+    """Remove an entry that left early, or became a row, from the index, if present."""
     if entry.indexed and index is not None:
         index.forget(entry)
 
 
 def expire_due(queue: Queue, now: int) -> int:
-    """Remove what has expired, wherever it waits. Returns how many.
+    """Remove expired messages at any position. Returns how many.
 
-    Of more than a slice the rest goes in slices; the queue dispatches nothing meanwhile, and has more of it removed
-    when an arrival would lack room.
+    More than a slice are removed in slices; the queue dispatches nothing until the end, and removes more at once if an
+    arrival would lack room.
     """
     if queue.expiry is None or queue.expiring is not None:
         return 0
@@ -231,7 +234,7 @@ def expire_due(queue: Queue, now: int) -> int:
 
 def expire_for(queue: Queue, size: int, now: int, count: int = 1) -> int:
     """As :func:`expire_due`, before ring and limits judge ``count`` messages of ``size`` body bytes in an arrival or a
-    return: of what has expired so much goes at once that nothing is dropped, and nobody held back, for it.
+    return: enough expired messages are removed at once that they cause no drop and no block.
     """
     expired = expire_due(queue, now)
     while queue.expiring is not None and has_expired(queue, now) and queue.lacks_room(count, size):
@@ -240,18 +243,18 @@ def expire_for(queue: Queue, size: int, now: int, count: int = 1) -> int:
 
 
 def _keeps_turns(queue: Queue) -> bool:
-    """Say whether who is next depends on what is there still: a fair key without messages loses its turn."""
+    """Return whether the next message depends on the expired ones: a fair key without messages loses its turn."""
     return queue.lanes is not None and queue.lanes.fairness is not None
 
 
 def expire_some(queue: Queue, now: int, most: int) -> None:
-    """Remove up to ``most`` (-1: all) of what has expired."""
+    """Remove up to ``most`` (-1: all) expired messages."""
     if queue.expiry is not None:
         expire(queue, queue.expiry, now, most)
 
 
 def expire_later(queue: Queue, now: int) -> None:
-    """Have what has expired removed in slices, before anything is dispatched."""
+    """Remove expired messages in slices, before any dispatch."""
     if queue.expiring is None:
         work = Expiring(queue, now)
         queue.expiring = work
@@ -260,7 +263,7 @@ def expire_later(queue: Queue, now: int) -> None:
 
 
 def has_expired(queue: Queue, now: int) -> bool:
-    """Say whether something may have expired that is still there."""
+    """Return whether present messages may have expired."""
     return queue.expiry is not None and 0 < next_expiry(queue, now) <= now
 
 
@@ -270,21 +273,21 @@ def next_at(queue: Queue) -> int:
 
 
 class Expiring(SlicedWork):
-    """Removes what has expired when it is very much. Nothing of the queue is dispatched before the last has gone.
+    """Removes very many expired messages. The queue dispatches nothing before the last is removed.
 
-    The ledger keeps the newest losses only, so those of which it would keep nothing are counted, and that is all: to
-    write each down for the next to push it out costs more than the expiry itself.
+    The ledger keeps the newest losses only, so older ones are only counted: recording each, to be evicted by the next,
+    costs more than the expiry itself.
     """
 
     def __init__(self, queue: Queue, now: int) -> None:
         super().__init__()
         self._queue = queue
         self._begun_at = now
-        self.unrecorded = 0  # so many of the next are counted in the ledger, and that is all
+        self.unrecorded = 0  # this many of the next are only counted in the ledger
         self._counting = True  # there may be some the ledger would not keep
 
     def _count(self, now: int) -> None:
-        """Note of how many of the next the ledger would keep nothing. Of no more: what is in delivery stays."""
+        """Determine how many of the next the ledger would not keep. No more: messages in delivery stay."""
         queue, index = self._queue, self._queue.expiry
         if self._counting and not self.unrecorded and index is not None:
             due = index.live_due(now) - len(queue.delivering)  # rows that are left are recorded one by one
@@ -294,7 +297,7 @@ class Expiring(SlicedWork):
     def step(self, now: int) -> bool:
         """Remove the next few, then serve the consumers."""
         queue = self._queue
-        if queue.expiring is not self:  # somebody could not wait
+        if queue.expiring is not self:  # a caller could not wait
             return False
         if not queue.deleted:
             if expire_ended(queue, now):
@@ -310,7 +313,7 @@ class Expiring(SlicedWork):
         return False
 
     def hurry(self) -> None:
-        """Do the next slice for a sender who asks for room: what had expired when this began, he does not say when."""
+        """Do the next slice for a sender that needs room, for messages expired when this began."""
         self.step(self._begun_at)
 
     def abandon(self, now: int) -> None:

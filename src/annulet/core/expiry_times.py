@@ -14,9 +14,9 @@ NEVER: Final = (1 << 62, 0)
 def time_of(settings: QueueSettings, accepted_at: int, own: int) -> int:
     """Return when a message expires in a queue with these settings, as far as no key has a say; 0 for never.
 
-    ``own``: when its sender has it end, 0 for never. All in milliseconds since 1970. ``min_ttl`` lengthens a life but
-    gives none; the queue's own ``message_ttl`` and ``max_ttl`` shorten and give one, so they win (Broker-J §9, design
-    §2). With later times the result is never earlier.
+    ``own``: the sender's expiry time, 0 for never. All in milliseconds since 1970. ``min_ttl`` raises a time to live
+    but sets none; the queue's own ``message_ttl`` and ``max_ttl`` lower and set one, so they win (Broker-J §9, design
+    §2). The result is monotonic in the times.
     """
     at = own
     if at and settings.min_ttl >= 0:

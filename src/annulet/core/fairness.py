@@ -1,9 +1,8 @@
 """Fair dispatch: the values of a property take turns (deficit round robin), each with a cap of messages in delivery.
 
 A key joins the end of the ring when its first message waits. A turn lasts one message, or, with a quantum, until that
-many body bytes were sent; what a turn sends beyond its quantum is taken off the key's next turn, which still has room
-for one message. A key that nobody can be served from now (cap reached, no consumer whose selector matches) is passed
-over and keeps its place.
+many body bytes were sent; the excess of a turn is deducted from the key's next turn, which still has room for one
+message. A key without a deliverable message (cap reached, no matching consumer) is skipped and keeps its place.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class FairKey:
-    """One value of the key; ``None`` stands for messages without it."""
+    """One value of the key; ``None`` for messages without it."""
 
     __slots__ = ("budget", "in_delivery", "key", "lanes", "pending", "turn")
 
@@ -36,8 +35,8 @@ class FairKey:
 class Fairness:
     """The keys of one queue and whose turn it is.
 
-    Turns are numbers, so that a key keeps its place while it is passed over. Shelves keep their keys by turn, so keys
-    that nobody may have now are not looked at.
+    Turns are numbers, so that a key keeps its place while it is skipped. Shelves keep their keys by turn, so
+    undeliverable keys are not examined.
     """
 
     def __init__(self, settings: QueueSettings) -> None:

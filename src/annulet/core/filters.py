@@ -1,4 +1,4 @@
-"""Filters: the selectors of bindings, queues and diverts. Each distinct one is asked once about a message."""
+"""Filters: the selectors of bindings, queues and diverts. Each distinct one is evaluated once per message."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def compile_filter(text: str, what: str) -> Selector | None:
     """Compile a selector; ``None`` for an empty text, which every message passes.
 
-    ``what`` names the place it was found in. Raises :class:`InvalidArgument` with the position of the error, and for
-    what differs from delivery to delivery.
+    ``what`` names its place. Raises :class:`InvalidArgument` with the position of the error, and for names that differ
+    from delivery to delivery.
     """
     if not text.strip():
         return None
@@ -30,7 +30,7 @@ def compile_filter(text: str, what: str) -> Selector | None:
 
 
 class Verdicts:
-    """What the filters on a message's way say about it, each asked at most once: equal selectors are one object."""
+    """The results of the filters on a message's route, each evaluated at most once: equal selectors are one object."""
 
     __slots__ = ("_known", "message")
 

@@ -1,7 +1,7 @@
-"""Decide what becomes rows again when a front has grown too long (T8), and take it out of the front.
+"""Decide which entries become rows again when a front has grown too long (T8), and take them out of the front.
 
-What came back to its place and the front behind it take no more memory together than the front alone (design, R7).
-These functions see the entries of an order. The order itself calls them, counts what they took and makes rows of it:
+Returned messages and the front behind them take no more memory together than the front alone (design, R7). These
+functions see the entries of an order. The order itself calls them, counts the entries taken and makes rows of them:
 :class:`annulet.core.paged_order.TargetList`.
 """
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from annulet.core.returned import Returned
 
 FOLD_MESSAGES_LEAST: Final = 64
-"""Messages beyond what is kept before some become rows: a page for a few of them is no gain."""
+"""Excess messages before some become rows: a page for a few of them is no gain."""
 
 FOLD_BYTES_LEAST: Final = 64 << 10
 """The same for body bytes: 64 KiB, with ten priorities less than the front."""
 
 
 def length_kept(front: deque[QueueEntry], returned: Returned, keep_messages: int, keep_bytes: int, pinned: int) -> int:
-    """Return how many entries of a front stay in memory: with what came back and stands before them one front.
+    """Return how many entries of a front stay in memory: together with the returned ones before them one front.
 
     Entries up to the sequence ``pinned`` stay in any case.
     """
@@ -76,7 +76,7 @@ def take_end(
 
 
 def kept_of_both(front: deque[QueueEntry], returned: Returned, keep_messages: int, keep_bytes: int) -> tuple[int, int]:
-    """Return how many of the next entries, which are kept, came back, and the place of the last of all that are."""
+    """Return how many of the kept next entries were returned, and the place of the last kept one."""
     back = returned.upcoming(keep_messages)
     size = 0
     last = -BEHIND_ALL

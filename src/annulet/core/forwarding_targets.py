@@ -1,4 +1,4 @@
-"""Which address or exchange gets a copy of what leaves a queue, by the reason it leaves.
+"""Selects the address or exchange for copies of removed messages, by the reason.
 
 =============== ====================================================== ==============================================
 leaves because  is sent to                                             source of the rule
@@ -40,7 +40,7 @@ class Target:
 
 
 def targets_for(settings: QueueSettings, reason: RemovalReason) -> list[Target]:
-    """Return where what leaves a queue for this reason is sent, each target once; empty for nowhere."""
+    """Return the targets of messages that leave a queue for this reason, each once; empty for none."""
     if reason is RemovalReason.DEAD_LETTERED:
         return _dead_letter_targets(settings)
     if reason is RemovalReason.EXPIRED:

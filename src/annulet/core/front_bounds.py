@@ -1,4 +1,4 @@
-"""How much of what comes next a deep queue keeps in memory, and reads at once: less of it when very many queues do."""
+"""Limits of the front of a deep queue in memory and of its reads: lower with very many deep queues."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from annulet.core.paged_sorted import PagedSorted
 
 
 class FrontBounds(NamedTuple):
-    """What is kept of a front at most: so many messages, or bytes of bodies but for one message."""
+    """Limits of a front: messages, or bytes of bodies except one message."""
 
     messages: int = KEEP_MESSAGES
     size: int = KEEP_BYTES
 
 
 def bound_front(order: object, bounds: FrontBounds) -> None:
-    """Let a deep order keep no more than this, and read no more at once. Others have no front of their own."""
+    """Limit the front and the reads of a deep order. Others have no front."""
     messages, size = bounds
     if isinstance(order, (TargetList, PagedLevels, PagedSorted)):
         lowered = messages < order.keep_messages or size < order.keep_bytes

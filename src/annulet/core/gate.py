@@ -1,8 +1,8 @@
-"""When a queue may dispatch at all: pause, enough consumers, a rebalance that waits for deliveries to come home.
+"""Conditions for any dispatch of a queue: pause, enough consumers, a rebalance that waits for deliveries.
 
-``consumers-before-dispatch`` and ``delay-before-dispatch`` after Artemis §14.7: the gate opens when so many consumers
-are there, or so long after the first; it closes when the last one leaves, and does not open again while messages are
-in delivery.
+``consumers-before-dispatch`` and ``delay-before-dispatch`` after Artemis §14.7: the gate opens when enough consumers
+are attached, or this long after the first; it closes when the last one detaches, and does not open again while messages
+are in delivery.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Gate:
-    """State of one queue's gate; ``open`` is what dispatch asks."""
+    """State of one queue's gate; ``open`` is checked by dispatch."""
 
     __slots__ = ("first_consumer_at", "open", "rebalancing")
 
@@ -30,7 +30,7 @@ class Gate:
             self.open = queue.settings.consumers_before_dispatch <= 1
 
     def update(self, queue: Holdings, now: int) -> None:
-        """Open when the conditions are met. Called whenever one of them may have changed."""
+        """Open if the conditions are met. Called whenever one of them may have changed."""
         settings = queue.settings
         if self.rebalancing and not (queue.delivering and settings.group_rebalance_pause):
             self.rebalancing = False

@@ -1,4 +1,4 @@
-"""Taking messages out of a deep order by their sequences, wherever they stand: as entries, as rows, or aside."""
+"""Taking messages out of a deep order by their sequences, at any place: as entries, as rows, or aside."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ LOOK_SEQUENCES: Final = 256
 """Sequences that one look covers at most."""
 
 DENSE: Final = 4
-"""What lies together is read together when at least one of so many messages is wanted; else each is read alone."""
+"""Neighbours are read together if at least one of this many messages is wanted; else each is read alone."""
 
 GATHERED_BYTES: Final = 512 << 10
 """Body bytes that are taken out at once, but for the last look."""
 
 
 def gather(order: TargetList, wanted: list[int]) -> tuple[list[QueueEntry], int]:
-    """Take out what is pending of the ``wanted`` sequences, which ascend. Returns it, and how many were looked for.
+    """Take out the pending ones of the ascending ``wanted`` sequences. Returns them, and how many were searched.
 
     Fewer than all when the disk does not give the next one now, or enough bytes were found.
     """
@@ -53,7 +53,7 @@ def gather(order: TargetList, wanted: list[int]) -> tuple[list[QueueEntry], int]
 
 
 def _span(wanted: list[int], place: int) -> int:
-    """Return how many messages to look at from a wanted one on."""
+    """Return how many messages to read from a wanted one on."""
     first = wanted[place]
     behind = bisect_left(wanted, first + LOOK_SEQUENCES, place)
     span = wanted[behind - 1] - first + 1

@@ -1,9 +1,9 @@
-"""Who waits for messages that stand behind the lanes of a grouped queue, and how far that is looked at now.
+"""Walks over the messages behind the lanes of a grouped queue for waiting consumers.
 
-Who is ready and finds nothing in the lanes that stands before what is parked for him gets that first; who has nothing
-parked either waits for the frontier (:class:`annulet.core.grouped_lanes.GroupedLanes`). A look that finds something is
-made at once, as rows of a plain queue are read at once: credit bounds it. Where a stalled group has hardly left
-anything to find, looks are made in turns (:mod:`annulet.broker.scanning`), and everybody else is served meanwhile.
+A ready consumer whose parked messages precede its messages in the lanes gets these first; one without parked messages
+waits for the frontier (:class:`annulet.core.grouped_lanes.GroupedLanes`). A scan that finds messages is made at once,
+like reads of a plain queue: credit bounds it. If hardly anything can be found behind a stalled group, scans are made in
+turns (:mod:`annulet.broker.scanning`), and other clients are served in between.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def serve(queue: Queue, lanes: GroupedLanes, now: int) -> bool:
-    """Bring what consumers wait for, as far as that is not looking for very little. Says whether anything came."""
+    """Load the messages consumers wait for, unless that finds very little. Returns whether any was loaded."""
     waiting = _waiting(queue, lanes)
     if not waiting:
         return False
@@ -40,7 +40,7 @@ def serve(queue: Queue, lanes: GroupedLanes, now: int) -> bool:
 def scan(queue: Queue, lanes: GroupedLanes, messages: int) -> tuple[bool, bool]:
     """As :meth:`annulet.core.queue.Queue.scan`, for the next few ``messages`` at most.
 
-    Returns whether somebody may have something now, and whether there is more to look at now.
+    Returns whether a consumer may get a message now, and whether there is more to scan now.
     """
     waiting = _waiting(queue, lanes)
     if waiting and _refill(lanes, waiting):
@@ -56,9 +56,9 @@ def scan(queue: Queue, lanes: GroupedLanes, messages: int) -> tuple[bool, bool]:
 
 
 def may_find(queue: Queue, lanes: GroupedLanes, consumer: Consumer, upto: int) -> bool:
-    """Say whether the walk, or a disk that refused, may bring a consumer a message whose sequence is below ``upto``.
+    """Return whether the walk, or a disk that refused, may give a consumer a message with a sequence below ``upto``.
 
-    Call it behind :func:`serve`, which has asked for a turn where it could not bring everything at once.
+    Call it after :func:`serve`, which has requested a turn if it could not load everything at once.
     """
     place = _waiting(queue, lanes).get(consumer)
     if place is None:
@@ -72,7 +72,7 @@ def may_find(queue: Queue, lanes: GroupedLanes, consumer: Consumer, upto: int) -
 
 
 def _waiting(queue: Queue, lanes: GroupedLanes) -> dict[Consumer, int]:
-    """Return who is ready, each with the place of the first in the lanes that it may have."""
+    """Return ready consumers, each with the place of its first message in the lanes."""
     stock = lanes.stock
     if stock is None or not stock.count or queue.halted or (not lanes.parked and not lanes.unpassed()):
         return {}
@@ -98,7 +98,7 @@ def _waiting(queue: Queue, lanes: GroupedLanes) -> dict[Consumer, int]:
 
 
 def _refill(lanes: GroupedLanes, waiting: dict[Consumer, int]) -> bool:
-    """Bring what is parked and stands before all that somebody finds in the lanes."""
+    """Load parked messages that precede all messages of a consumer in the lanes."""
     found = False
     if lanes.free().low < max(waiting.values()):
         found = lanes.refill(lanes.free())
@@ -110,7 +110,7 @@ def _refill(lanes: GroupedLanes, waiting: dict[Consumer, int]) -> bool:
 
 
 def _waits_for_frontier(lanes: GroupedLanes, waiting: dict[Consumer, int]) -> bool:
-    """Say whether somebody finds nothing in the lanes and has nothing parked, and more may be found."""
+    """Return whether a consumer has no message in the lanes and none parked, and more may be found."""
     if not lanes.unpassed() or lanes.free().low != BEHIND_ALL:
         return False
     for consumer, place in waiting.items():
@@ -121,7 +121,7 @@ def _waits_for_frontier(lanes: GroupedLanes, waiting: dict[Consumer, int]) -> bo
 
 
 def _near_the_end(queue: Queue, lanes: GroupedLanes) -> bool:
-    """Say whether what is left to pass is as little as one look covers, and in memory."""
+    """Return whether the rest fits into one scan, and is in memory."""
     stock = lanes.stock
     if stock is None or lanes.passed < queue.next_sequence - LANE_MESSAGES:
         return False

@@ -1,16 +1,16 @@
 """Lanes of a grouped queue deeper than memory: a part of each group in lanes, the rest of it behind them.
 
-What waits behind the lanes is the *stock* (:mod:`annulet.core.deep_lanes`). Below the frontier ``passed`` each message
-of it is parked: its group is known, and its sequence is kept (:mod:`annulet.core.parked`); above, nobody has asked for
-its group yet. :mod:`annulet.core.group_walk` moves the frontier on and brings what is parked.
+The messages behind the lanes are the *stock* (:mod:`annulet.core.deep_lanes`). Below the frontier ``passed`` each
+message of it is parked: its group is known, and its sequence is kept (:mod:`annulet.core.parked`); above, its group is
+still unknown. :mod:`annulet.core.group_walk` advances the frontier and loads parked messages.
 
-The invariant: **whatever of a group stands in the lanes stands before all of that group in the stock**, and of the
-stock what is parked before what was not passed. Only heads of lanes are dispatched, so the order inside a group holds.
-Beyond that nobody overtakes: :meth:`GroupedLanes.overtakes` holds back what stands behind a parked message that
-somebody could be given instead, so a queue that pages dispatches as one in memory.
+The invariant: **all messages of a group in the lanes precede those of that group in the stock**, and in the stock
+parked ones precede those above the frontier. Only heads of lanes are dispatched, so the order inside a group is kept.
+Messages of different groups do not overtake either: :meth:`GroupedLanes.overtakes` delays those behind a parked message
+that could be delivered instead, so a queue that pages dispatches like one in memory.
 
-A message comes back to its lane, unless older ones of its group may stand in the stock: after a restart, of what a
-lease held. Then it goes back into the stock and waits for its turn there.
+A message returns to its lane, unless older ones of its group may be in the stock: after a restart, for messages of a
+lease. Then it returns into the stock and waits for its turn there.
 """
 
 from __future__ import annotations
@@ -39,22 +39,24 @@ if TYPE_CHECKING:
     from annulet.core.queue import Queue
 
 LANE_MESSAGES: Final = 256
-"""Messages of one consumer's groups, and of all that nobody has, beyond which others are parked: what one read of rows
-brings. Their bodies count in the body budget and leave memory like any others."""
+"""Messages of one consumer's groups, and of all unowned ones, beyond which others are parked: one read of rows.
+
+Their bodies count in the body budget and leave memory like any others.
+"""
 
 PULL_LOOKS: Final = 64
-"""Looks that one pull makes to find something nobody has: some 16,000 messages that have to be read, or 100 ms, and as
-many times more where the groups of rows are known. The next pull goes on."""
+"""Scans that one pull makes to find an unowned message: about 16,000 messages that have to be read, or 100 ms, and
+proportionally more if the groups of rows are known. The next pull continues."""
 
 SPARSE: Final = 8
-"""A look that brings less than one of so many messages is the last for now: the next ones are made in turns."""
+"""A scan that finds less than one of this many messages is the last for now: the next ones are made in turns."""
 
 REFUSED: Final = -1
-"""What a look brings when the disk refuses."""
+"""Result of a scan when the disk refuses."""
 
 
 class GroupedLanes(DeepLanes):
-    """Lanes of a queue with groups, first in, first out, where nothing else decides who may have what."""
+    """Lanes of a queue with groups, first in, first out, without other restrictions of consumers."""
 
     __deletable__ = ("sweep",)
 
@@ -63,26 +65,26 @@ class GroupedLanes(DeepLanes):
         self.groups = groups
         self.table = groups
         self.plain = False
-        self.selective = False  # a consumer with a selector is there: then all is in lanes, and none of it on disk
-        self.passed = 0  # of the stock nothing with a sequence from here on was asked for its group
+        self.selective = False  # a consumer with a selector is attached: everything is in lanes, nothing on disk
+        self.passed = 0  # the groups of the stock are unknown from this sequence on
         self.parked = 0  # sequences that groups keep, those included whose messages have left
         self.enough = LANE_MESSAGES
         self.pull_looks = PULL_LOOKS
-        self.sparse = False  # the last look brought hardly anything: the next ones are made in turns
-        self.pulled = False  # somebody who pulls was given nothing before all was passed
+        self.sparse = False  # the last scan found hardly anything: the next ones are made in turns
+        self.pulled = False  # a pull got nothing before all was scanned
         self.sweep = ParkedSweep(self)
-        self._aside_upto = 0  # no sequence above it stands aside
+        self._aside_upto = 0  # no higher sequence is aside
         self._free = Holding(None)
-        self._waiting = Holding(None)  # groups whose former owner holds deliveries: nobody may have more
+        self._waiting = Holding(None)  # groups whose former owner has deliveries: no more may be delivered
         self._holdings: dict[Consumer, Holding] = {}
 
     def may_page(self) -> bool:
-        """Say whether messages behind the lanes may be on disk only: not where each consumer selects, so that the first
-        one who comes would need all of them."""
+        """Return whether messages behind the lanes may be on disk only: not if all consumers select, so that the first
+        one would need all of them."""
         return not self.selective and not self._queue.settings.no_local
 
     def take_apart(self) -> None:
-        """Let the sweep go, which holds the lanes."""
+        """Release the sweep, which references the lanes."""
         del self.sweep
 
     # ------------------------------------------------------------------ the order
@@ -108,7 +110,7 @@ class GroupedLanes(DeepLanes):
         self.recount()
 
     def reinsert(self, entry: QueueEntry) -> None:
-        """Add an entry that came back to its lane, or to the stock where older ones of its group may stand there."""
+        """Add a returned entry to its lane, or to the stock if older ones of its group may be there."""
         stock = self.stock
         if stock is None or not stock.count or entry.place != entry.sequence:
             self._put(entry, arrival=False)
@@ -134,7 +136,7 @@ class GroupedLanes(DeepLanes):
         self.recount()
 
     def bring(self, entry: QueueEntry, admitted: int) -> None:
-        """Put an entry that somebody took out of the stock, to look at it, where it belongs."""
+        """Put an entry that was taken out of the stock for a check into its place."""
         del admitted
         self.recount()
         self.reinsert(entry)
@@ -147,7 +149,7 @@ class GroupedLanes(DeepLanes):
             self.recount()
 
     def forget(self, bits: int) -> None:
-        """Forget answers, also those of what stands aside in the stock. O(n) of what is in memory."""
+        """Forget answers, also of entries aside in the stock. O(n) of the entries in memory."""
         super().forget(bits)
         for entry in [] if self.stock is None else self.stock.in_memory():
             entry.evaluated &= ~bits
@@ -158,21 +160,21 @@ class GroupedLanes(DeepLanes):
         return Lanes.upcoming(self, count)
 
     def may_ask(self, now: int) -> bool:
-        """Say yes: where selectors ask, everything is in lanes."""
+        """Always true: with selectors everything is in lanes."""
         del now
         return True
 
     def paged_part(self, queue: Queue, pages: QueueArea) -> TargetList | PagedLevels:
-        """Return the stock, made for what arrives from now on if there is none. What stands in lanes stays there."""
+        """Return the stock, created for later arrivals if there is none. Entries in lanes stay there."""
         if self.stock is None or not self.stock.count:
             self.passed = queue.next_sequence
         return super().paged_part(queue, pages)
 
     def store(self, next_sequence: int, keep: int) -> None:
-        """Leave the lanes as they are: they are no longer than what an owner is to have, or what came back."""
+        """Leave the lanes unchanged: they are bounded by the messages of owners and returned ones."""
 
     def bring_whole(self) -> None:
-        """Put everything into lanes, and nothing behind them any more: a selector is to ask about all of it."""
+        """Move everything into lanes, with nothing behind them: a selector will evaluate all of it."""
         self.selective = True
         stock = self.stock
         if stock is None or not stock.count:
@@ -184,7 +186,7 @@ class GroupedLanes(DeepLanes):
             self._come(entry, self.table.group_for(entry.message))
 
     def first_free(self) -> QueueEntry | None:
-        """Return the next entry for who pulls, brought if need be; ``None`` also when that would be very much work."""
+        """Return the next entry for a pull, loaded if necessary; ``None`` also if that would be very much work."""
         looks = self.pull_looks
         while True:
             shelves = [shelf for shelf in self._shelves.values() if shelf.owner is None and not shelf.parked]
@@ -208,10 +210,10 @@ class GroupedLanes(DeepLanes):
     # ------------------------------------------------------------------ from the stock to the lanes
 
     def pass_over(self, messages: int) -> int:
-        """Ask the next ``messages`` of the stock, at most, for their groups: each comes to its lane or is parked.
+        """Read the groups of at most the next ``messages`` of the stock: each moves to its lane or is parked.
 
-        What has no group always comes: this is asked for somebody who may have it. Returns how many came, ``REFUSED``
-        when the disk does not give them now.
+        Messages without a group always move: this is called for a consumer that may have them. Returns how many moved,
+        ``REFUSED`` if the disk refuses to read them now.
         """
         stock = self.standing_stock()
         entries = stock.look(self.passed, [], messages, full=self._is_full)
@@ -244,12 +246,12 @@ class GroupedLanes(DeepLanes):
         return len(brought)
 
     def _is_full(self, name: str) -> bool:
-        """Say whether nothing more of a group may come to its lane."""
-        return not self.has_room(self.table.groups.get(name))  # one that is new counts as those nobody has
+        """Return whether no more messages of a group may move to its lane."""
+        return not self.has_room(self.table.groups.get(name))  # a new one counts as unowned
 
     def _park_passed(self, stock: TargetList, upto: int, aside: set[QueueEntry]) -> int:
-        """Park what a look passed over below ``upto``, where it ended, and what of the same groups stands ``aside``
-        there, which is taken out of that. Returns how many."""
+        """Park the messages that a scan skipped below its end ``upto``, and those of the same groups ``aside`` there,
+        which are removed from that. Returns how many."""
         passed_over, stock.pages.passed_over = stock.pages.passed_over, {}
         for entry in list(aside) if passed_over else []:
             sequences = passed_over.get(self.table.name_of(entry.message))
@@ -272,7 +274,7 @@ class GroupedLanes(DeepLanes):
             self._queue.bodies.left_rows(entry)
 
     def _take_aside(self, stock: TargetList, upto: int) -> set[QueueEntry]:
-        """Take out what stands aside between the frontier and ``upto``."""
+        """Take out the entries aside between the frontier and ``upto``."""
         aside = stock.take_returned(upto)
         for entry in aside:
             if entry.sequence < self.passed:  # it is parked
@@ -280,7 +282,7 @@ class GroupedLanes(DeepLanes):
         return {entry for entry in aside if entry.sequence >= self.passed}
 
     def refill(self, holding: Holding) -> bool:
-        """Bring the oldest parked messages of somebody's groups to their lanes, as many as one read brings.
+        """Load the oldest parked messages of an owner's groups into their lanes, as many as one read.
 
         Returns whether there may be something to be had now; not so when the disk refuses.
         """
@@ -305,10 +307,10 @@ class GroupedLanes(DeepLanes):
         assert isinstance(stock, TargetList)
         return stock
 
-    # ------------------------------------------------------------------ who may be given what
+    # ------------------------------------------------------------------ eligibility
 
     def overtakes(self, entry: QueueEntry, consumers: list[Consumer]) -> bool:
-        """Say whether one of the consumers might be given something that is parked and stands before an entry."""
+        """Return whether one of the consumers might get a parked message that precedes an entry."""
         if not self.parked:
             return False
         place = entry.place
@@ -321,7 +323,7 @@ class GroupedLanes(DeepLanes):
         return False
 
     def has_room(self, group: Group | None) -> bool:
-        """Say whether another message of a group may come to its lane: there is room, and nothing of it is parked."""
+        """Return whether another message of a group may move to its lane: there is room, and none of it is parked."""
         if group is None:
             return self._free.count < self.enough
         if group.parked_sequences is not None or group.parked:
@@ -349,7 +351,7 @@ class GroupedLanes(DeepLanes):
             self._holding_of(group).unfile(group)
 
     def unpassed(self) -> bool:
-        """Say whether something in the stock was not asked for its group yet."""
+        """Return whether the stock has messages of unknown groups."""
         stock = self.stock
         return stock is not None and stock.count > 0 and self.passed <= self._last_sequence()
 
@@ -357,7 +359,7 @@ class GroupedLanes(DeepLanes):
         return max(self.standing_stock().last_sequence(), self._aside_upto)
 
     def free(self) -> Holding:
-        """Return the groups that nobody has."""
+        """Return the unowned groups."""
         return self._free
 
     def holding(self, consumer: Consumer) -> Holding | None:
@@ -381,7 +383,7 @@ class GroupedLanes(DeepLanes):
         return holding
 
     def regroup(self, groups: list[Group]) -> None:
-        """Put lanes and what is parked where the groups' owners say."""
+        """Assign lanes and parked messages to the groups' owners."""
         super().regroup(groups)
         for group in groups:
             former, holding = group.holding, self._holding_for(group)
@@ -414,10 +416,10 @@ class GroupedLanes(DeepLanes):
         if owner is not None and holding.empty and self._holdings.get(owner) is holding:
             del self._holdings[owner]
 
-    # ------------------------------------------------------------------ what has left meanwhile
+    # ------------------------------------------------------------------ messages that have left
 
     def follow_stock(self) -> None:
-        """Count what the stock counts, and forget parked sequences when they are too many to be true."""
+        """Copy the stock's counts, and sweep parked sequences when there are more than messages."""
         super().follow_stock()
         if not self.parked:
             return

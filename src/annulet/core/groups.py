@@ -1,15 +1,14 @@
 """Message groups: whose turn it is inside each group (Artemis §6.2, Broker-J §6).
 
 ========== ================================ ==========================================================================
-mode       assigned                         until
-========== ================================ ==========================================================================
-sticky     with the first message taken     the consumer goes and has settled or returned what it held of the group;
-                                            reset; rebalance; a message with sequence -1
-shared     with the first message taken     nothing of the group is in delivery any more
-========== ================================ ==========================================================================
+mode       assigned                         until ========== ================================
+========================================================================== sticky     with the first message taken
+the consumer leaves and has settled or returned all its deliveries of the group; reset; rebalance; a message with
+sequence -1 shared     with the first message taken     nothing of the group is in delivery any more ==========
+================================ ==========================================================================
 
-A group whose owner went away with messages in delivery is parked: nobody gets more of it until these are settled or
-back, because the order inside the group would break.
+A group whose owner detached with messages in delivery is parked: no more are delivered until these are settled or
+returned, because the order inside the group would break.
 """
 
 from __future__ import annotations
@@ -65,10 +64,10 @@ class Group:
     def __init__(self, name: str) -> None:
         self.name = name
         self.owner: Consumer | None = None
-        self.parked = False  # nobody may have more until ``former`` holds nothing of the group
-        self.former: Consumer | None = None  # who left with deliveries; None = who pulled some
+        self.parked = False  # no more deliveries until ``former`` has nothing of the group
+        self.former: Consumer | None = None  # detached with deliveries; None = pulls
         self.in_delivery = 0
-        self.holders: dict[Consumer | None, int] = {}  # deliveries by who holds them
+        self.holders: dict[Consumer | None, int] = {}  # deliveries by their consumer
         self.pending = 0  # in lanes
         self.lanes: list[Lane] = []
         self.parked_sequences: ParkedSequences | None = None  # pending, but not in lanes: of a queue deeper than memory
@@ -125,9 +124,9 @@ class GroupTable:
         return name
 
     def names_of(self, messages: Sequence[Message]) -> list[str]:
-        """Return of each message the name of its group. Of those with one header only the first is asked."""
+        """Return the group name of each message. Of those with the same header only the first is decoded."""
         names: list[str] = []
-        known: dict[bytes, str] = {}  # by header, of what has the same view
+        known: dict[bytes, str] = {}  # by header, of messages with the same view
         asked: ContentView | None = None
         for message in messages:
             header, view = message.header, message.origin.view
@@ -165,7 +164,7 @@ class GroupTable:
     def taken(self, group: Group, consumer: Consumer | None, entry: QueueEntry) -> bool:
         """Note that ``consumer`` got a message of the group. Returns whether the group's place changed.
 
-        ``None`` took it by pull: it owns nothing, but a shared group waits for it.
+        ``None`` is a pull: it owns no group, but a shared group waits for it.
         """
         group.hold(consumer)
         if consumer is None:
@@ -182,7 +181,7 @@ class GroupTable:
         return group.owner is not before
 
     def released(self, group: Group, entry: QueueEntry) -> bool:
-        """Note that a delivery was settled or came back. Returns whether the group's place changed."""
+        """Note that a delivery was settled or returned. Returns whether the group's place changed."""
         if entry in self._stale:
             self._stale.discard(entry)
             group.in_delivery -= 1
@@ -200,7 +199,7 @@ class GroupTable:
         return True
 
     def dismiss(self, consumer: Consumer) -> list[Group]:
-        """A consumer goes: free its groups, or park those of which it still holds messages."""
+        """Detach a consumer: free its groups, or park those of which it still has messages."""
         changed = []
         for group in self.groups.values():
             if group.owner is consumer:
@@ -215,7 +214,7 @@ class GroupTable:
     def reset(self, delivering: Iterable[QueueEntry], name: str = "") -> list[Group]:
         """End the assignment of one group, or of all, parked ones included. Returns the groups that were assigned.
 
-        What is in ``delivering`` of them no longer binds the group to who holds it. O(in delivery).
+        Their messages in ``delivering`` no longer bind the group to their consumer. O(in delivery).
         """
         groups = list(self.groups.values()) if not name else [self.groups[name]] if name in self.groups else []
         changed = {group: None for group in groups if group.owner is not None or group.parked}

@@ -1,7 +1,7 @@
-"""What a session holds, by delivery tag, in blocks of neighbouring tags.
+"""The deliveries of a session by tag, in blocks of neighbouring tags.
 
-Tags ascend one by one, so a place in a block says which tag stands there: a delivery takes ten bytes; in a dictionary
-with its tag it takes 84. A million deliveries are sixteen thousand blocks to give back.
+Tags ascend one by one, so the place in a block gives the tag: a delivery takes ten bytes; in a dictionary with its tag
+it takes 84. A million deliveries are sixteen thousand blocks to return.
 """
 
 from __future__ import annotations
@@ -19,15 +19,18 @@ if TYPE_CHECKING:
     from annulet.core.held_messages import Slot
 
 BLOCK_BITS: Final = 6
-"""A block has 64 tags. Of larger ones less would be left where a client settles all but a few of each; one that holds
-a single delivery takes 700 bytes, not much more than that delivery and its message."""
+"""A block has 64 tags.
+
+Larger ones would waste more if a client settles all but a few of each; one with a single delivery takes 700 bytes, not
+much more than that delivery and its message.
+"""
 
 BLOCK_TAGS: Final = 1 << BLOCK_BITS
 BLOCK_MASK: Final = BLOCK_TAGS - 1
 
 
 class DeliveryBlock:
-    """Deliveries of neighbouring tags: ``slots`` by place, ``None`` where nothing is held, ``held`` of them are."""
+    """Deliveries of neighbouring tags: ``slots`` by place, ``None`` if empty; ``held`` of them are in use."""
 
     __slots__ = ("held", "slots")
 
@@ -47,15 +50,15 @@ class HeldDeliveries:
         self._count = 0
 
     def __len__(self) -> int:
-        """Return how many deliveries are held."""
+        """Return the number of deliveries."""
         return self._count
 
     def __bool__(self) -> bool:
-        """Say whether any is held."""
+        """Return whether there are any."""
         return self._count > 0
 
     def __contains__(self, tag: int) -> bool:
-        """Say whether the delivery of a tag is held. What is folded stays so."""
+        """Return whether there is a delivery of a tag. Compact ones stay compact."""
         block = self._blocks.get(tag >> BLOCK_BITS)
         return block is not None and block.slots[tag & BLOCK_MASK] is not None
 
@@ -71,7 +74,7 @@ class HeldDeliveries:
         return entry
 
     def __setitem__(self, tag: int, entry: QueueEntry) -> None:
-        """Hold a delivery; its tag is above all others."""
+        """Add a delivery; its tag is above all others."""
         number = tag >> BLOCK_BITS
         block = self._blocks.get(number)
         if block is None:
@@ -81,11 +84,11 @@ class HeldDeliveries:
         self._count += 1
 
     def __delitem__(self, tag: int) -> None:
-        """Let go of a delivery. Raises KeyError."""
+        """Remove a delivery. Raises KeyError."""
         self.take(tag)
 
     def get(self, tag: int) -> QueueEntry | None:
-        """Return the delivery of a tag, ``None`` when it is not held."""
+        """Return the delivery of a tag, ``None`` if there is none."""
         block = self._blocks.get(tag >> BLOCK_BITS)
         slot = None if block is None else block.slots[tag & BLOCK_MASK]
         return None if slot is None else entry_in(slot)
@@ -98,7 +101,7 @@ class HeldDeliveries:
         return entry
 
     def pop(self, tag: int) -> QueueEntry | None:
-        """Take out the delivery of a tag, ``None`` when it is not held."""
+        """Remove and return the delivery of a tag, ``None`` if there is none."""
         number = tag >> BLOCK_BITS
         block = self._blocks.get(number)
         if block is None:
@@ -114,7 +117,7 @@ class HeldDeliveries:
         return entry_in(slot)
 
     def take_up_to(self, first: int, last: int) -> list[Slot]:
-        """Take out all up to the tag ``last``, by ascending tag, folded ones as they are. Nothing is held below
+        """Remove and return all up to the tag ``last``, by ascending tag, compact ones unchanged. There is none below
         ``first``.
         """
         found: list[Slot] = []
@@ -146,7 +149,7 @@ class HeldDeliveries:
         return found
 
     def take_of(self, consumers: list[Consumer]) -> list[Slot]:
-        """Take out what was delivered to these, by ascending tag, folded ones as they are."""
+        """Remove and return the deliveries of these consumers, by ascending tag, compact ones unchanged."""
         found: list[Slot] = []
         for number, block in list(self._blocks.items()):
             for place, slot in enumerate(block.slots):
@@ -168,7 +171,7 @@ class HeldDeliveries:
         return self._blocks.get(number)
 
     def take_blocks(self) -> deque[list[Slot | None]]:
-        """Take out all, by ascending tag, as lists with ``None`` where nothing was held. None of them is looked at."""
+        """Remove and return all, by ascending tag, as lists with ``None`` for empty slots. None of them is examined."""
         blocks = deque([block.slots for block in self._blocks.values()])
         self.clear()
         return blocks
@@ -187,7 +190,7 @@ class HeldDeliveries:
         return found
 
     def slots(self, last: int = -1) -> list[tuple[int, Slot]]:
-        """Return tags and what stands at them, by ascending tag, up to ``last`` (-1: all), folded ones as they are."""
+        """Return tags and their slots, by ascending tag, up to ``last`` (-1: all), compact ones unchanged."""
         found: list[tuple[int, Slot]] = []
         for number, block in self._blocks.items():
             tag = number << BLOCK_BITS
@@ -200,7 +203,7 @@ class HeldDeliveries:
         return found
 
     def put_back(self, deliveries: list[tuple[int, QueueEntry]]) -> None:
-        """Hold deliveries again that were taken out, whatever their tags are now among. O(blocks)."""
+        """Add removed deliveries again, at any position of the present tags. O(blocks)."""
         for tag, entry in deliveries:
             number = tag >> BLOCK_BITS
             block = self._blocks.get(number)
@@ -217,7 +220,7 @@ class HeldDeliveries:
         return [entry_in(slot) for block in self._blocks.values() for slot in block.slots if slot is not None]
 
     def clear(self) -> None:
-        """Let go of all."""
+        """Remove all."""
         self._blocks = {}
         self._newest = -1
         self._count = 0

@@ -18,9 +18,9 @@ folding would save 1.7 MB. With the usual prefetch of up to 1000 nothing is."""
 
 
 class HeldFolding:
-    """Folds what a session holds, a few blocks at a time, from the oldest on.
+    """Compacts the deliveries of a session, a few blocks at a time, from the oldest on.
 
-    ``newest``: the newest block, too, into which more may come: for tests, nothing else needs it.
+    ``newest``: including the newest block, to which more may be added: only needed by tests.
     """
 
     def __init__(self, table: HeldDeliveries, *, newest: bool = False) -> None:
@@ -32,9 +32,9 @@ class HeldFolding:
         self._kind: HeldKind | None = None
 
     def step(self, limit: int) -> bool:
-        """Look at about ``limit`` deliveries; return whether there are more to look at.
+        """Process about ``limit`` deliveries; return whether there are more.
 
-        Blocks whose first one is folded were looked at before.
+        Blocks whose first one is compact were processed before.
         """
         looked = 0
         numbers = self._numbers
@@ -70,13 +70,13 @@ class HeldFolding:
 
 
 def references(things: list[object], place: int) -> int:
-    """Return how many references there are to a thing of a list, some more than there are elsewhere: see ``_ALONE``."""
+    """Return the number of references to an object of a list, including some of this function: see ``_ALONE``."""
     thing = things[place]
     return getrefcount(thing)
 
 
 _ALONE: Final = references([object()], 0)
-"""What that returns of a thing that nothing but the list refers to; compiled code counts others than interpreted."""
+"""The result for an object that only the list references; compiled and interpreted code differ."""
 
 
 def _was_folded(block: DeliveryBlock) -> bool:

@@ -1,10 +1,10 @@
-"""Messages in delivery that take a quarter of the memory: what is the same of many, or the log knows, is left out.
+"""Messages in delivery in compact form with a quarter of the memory: shared fields, and those in the log, are left out.
 
-A consumer may hold a million messages. As a queue entry and a message each takes 272 bytes, without its body. One of a
-plain queue that is stored, and whose body left, is folded into 64: what it has of its own, and a reference to the
-:class:`HeldKind` of all that were delivered to the same consumer and are like it. It stands in the tables of queue and
-session in place of its entry, which is made again, without the disk, as soon as somebody asks for it
-(:func:`entry_of`). What came back folded stays so until it is next, or a row (:mod:`annulet.core.returned`).
+A consumer may have a million messages. As a queue entry and a message each takes 272 bytes, without its body. One of a
+plain queue that is stored, and whose body left memory, is compacted to 64: its individual fields, and a reference to
+the :class:`HeldKind` of all similar messages of the same consumer. It replaces its entry in the tables of queue and
+session; the entry is created again, without the disk, when it is needed (:func:`entry_of`). Messages that return in
+compact form stay so until they are next, or become rows (:mod:`annulet.core.returned`).
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ if TYPE_CHECKING:
     from annulet.core.queue import Queue
 
 NUMBER_MOST: Final = (1 << 31) - 1
-"""Bytes of the largest message that is folded, and milliseconds between the arrivals of two of one kind: of 32 bits."""
+"""Bytes of the largest compact message, and milliseconds between the arrivals of two of one kind: 32 bits."""
 
 ATTEMPTS_MOST: Final = 100
-"""Deliveries that came back of a message that is folded; of more of them the history keeps no byte each."""
+"""Largest number of returned deliveries of a compact message; the history has no byte for more."""
 
 
 class HeldKind:
-    """What folded messages have in common. Without ``consumer`` they came back and are pending, or ``removed``."""
+    """The shared fields of compact messages.
+
+    Without ``consumer`` they were returned and are pending, or ``removed``.
+    """
 
     __slots__ = (
         "accepted_at",
@@ -57,7 +60,7 @@ class HeldKind:
         self.delivery_count = 0
         self.priority = DEFAULT_PRIORITY
         self.accepted_at = 0  # of the first; the others have the difference
-        self.returned: HeldKind | None = None  # what those are that come back
+        self.returned: HeldKind | None = None  # the kind after a return
         self.leaving = 0  # how many leave delivery in this turn and are not counted out yet
         self.leaving_bytes = 0  # their body bytes
 
@@ -76,7 +79,7 @@ class HeldKind:
         )
 
     def when_returned(self, *, counted: bool) -> HeldKind:
-        """Return what those are that come back, ``counted`` as one delivery more."""
+        """Return the kind after a return, ``counted`` as one delivery more."""
         count = self.delivery_count + int(counted)
         kind = self.returned
         if kind is None or kind.delivery_count != count:
@@ -104,8 +107,8 @@ def kind_of(entry: QueueEntry) -> HeldKind:
 class HeldMessage:
     """A folded message. ``link``: its kind, or its entry if that has been made since.
 
-    The garbage collector does not look at it, which saves 16 bytes: it leaves the tables of queue and session before a
-    broker in use lets these go. Of a broker that is dropped without an end, in one process, it would keep the queue.
+    The garbage collector does not track it, which saves 16 bytes: it leaves the tables of queue and session before
+    these are dropped. Only a broker dropped without a stop, inside a process, would leak the queue.
     """
 
     __slots__ = ("age", "header", "link", "record", "sequence", "size")
@@ -121,11 +124,11 @@ class HeldMessage:
 
 
 Slot: TypeAlias = "QueueEntry | HeldMessage"
-"""What stands for a message in the tables of deliveries."""
+"""An element of the tables of deliveries."""
 
 
 def may_be_folded(entry: QueueEntry) -> bool:
-    """Say whether a folded message, and the log, tell all there is to know of an entry, but for who else knows it."""
+    """Return whether a compact message and the log have everything of an entry, apart from other references to it."""
     message, queue = entry.message, entry.queue
     return (
         entry.away
@@ -155,7 +158,7 @@ def may_be_folded(entry: QueueEntry) -> bool:
 
 
 def entry_of(held: HeldMessage) -> QueueEntry:
-    """Return the entry of a folded message: a new one, which stands in its queue's table from now on."""
+    """Return the entry of a compact message: a new one, which replaces it in its queue's table."""
     kind = held.link
     if isinstance(kind, QueueEntry):
         return kind
@@ -218,17 +221,17 @@ def leave_delivery(queue: Queue, folded: list[HeldMessage], *, everything: bool 
 
 
 def queue_of(slot: Slot) -> Queue:
-    """Return the queue of what stands in a table, without making an entry of it."""
+    """Return the queue of an element of a table, without creating an entry."""
     return slot.link.queue if isinstance(slot, HeldMessage) else slot.queue
 
 
 def consumer_of(slot: Slot) -> Consumer | None:
-    """Return who holds what stands in a table, without making an entry of it."""
+    """Return the owner of an element of a table, without creating an entry."""
     return slot.link.consumer if isinstance(slot, HeldMessage) else slot.consumer
 
 
 def origin_of(slot: Slot) -> Origin:
-    """Return where a message that stands in a table was published, without making an entry of it."""
+    """Return the origin of an element of a table, without creating an entry."""
     if isinstance(slot, QueueEntry):
         return slot.message.origin
     kind = slot.link
@@ -236,5 +239,5 @@ def origin_of(slot: Slot) -> Origin:
 
 
 def entry_in(slot: Slot) -> QueueEntry:
-    """Return the entry that stands in a table, or is made of what does."""
+    """Return the entry of an element of a table, created if necessary."""
     return entry_of(slot) if isinstance(slot, HeldMessage) else slot

@@ -1,9 +1,9 @@
-"""What of a queue nobody sees yet: what a staged batch put into it, until the commit of the batch is durable.
+"""The invisible part of a queue: messages of a staged batch, until the commit of the batch is durable.
 
-A batch is put into its queues in turns, as the rules of each queue have it: the log, ring, keys and limits know of
-every message at once. From its first message in a queue on, nothing of that queue is dispatched, browsed, leased or
-counted, what others publish included: it arrived later. When the commit is durable all of it is shown in one call. A
-commit that fails takes its messages back unseen.
+A batch is added to its queues in turns, by the rules of each queue: log, ring, keys and limits include every message at
+once. From its first message in a queue on, nothing of that queue is dispatched, browsed, leased or counted, including
+later messages of other publishers. When the commit is durable all of it becomes visible in one call. A failed commit
+removes its messages while they are invisible.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HIDES_NOTHING: Final = 1 << 61
 
 
 class Stretch:
-    """What is pending in one queue from the first message of a batch on, up to the next stretch."""
+    """The pending messages of one queue from the first one of a batch on, up to the next range."""
 
     __slots__ = ("batch", "bytes", "count", "sequence")
 
@@ -59,7 +59,7 @@ class HiddenBatch:
         queue.hidden_from = min(queue.hidden_from, entry.sequence)
 
     def show(self, now: int) -> None:
-        """Let everybody see what is left of it, in all its queues, and serve who waits."""
+        """Make the rest of it visible in all its queues, and serve waiting consumers."""
         queues = list(self.queues)
         self.queues.clear()
         self.entries = []
@@ -71,7 +71,10 @@ class HiddenBatch:
                 queue.wake(now)
 
     def _without_its_own(self, stretches: list[Stretch]) -> list[Stretch]:
-        """Return those of other batches. What pends in one of its own behind them, the last of them goes on to hide."""
+        """Return those of other batches.
+
+        The last of them continues to hide messages in ranges of this batch behind them.
+        """
         left: list[Stretch] = []
         for stretch in stretches:
             if stretch.batch is not self:
@@ -83,7 +86,7 @@ class HiddenBatch:
 
 
 class Batches:
-    """The batch that a virtual host's queues are filled from just now; ``None`` while what arrives is of others."""
+    """The batch being added to a virtual host's queues; ``None`` during arrivals of others."""
 
     __slots__ = ("current",)
 
@@ -102,7 +105,7 @@ def count_hidden(queue: Holdings, entry: QueueEntry, change: int) -> None:
             return
 
 
-# ------------------------------------------------------------------ what others may see
+# ------------------------------------------------------------------ visible messages
 
 
 def shown(queue: Holdings, entries: list[QueueEntry]) -> list[QueueEntry]:
@@ -145,7 +148,7 @@ def scheduled_bytes(queue: Holdings) -> int:
 
 
 def hidden_records(queue: Holdings) -> list[int]:
-    """Return the records of what a queue hides, 0 where there is none. O(what is in memory)."""
+    """Return the records of hidden messages of a queue, 0 if unstored. O(messages in memory)."""
     if not queue.hidden:
         return []
     first = queue.hidden_from
@@ -157,23 +160,22 @@ def hidden_records(queue: Holdings) -> list[int]:
 
 
 def take_back(batch: HiddenBatch, effects: Effects, now: int) -> None:
-    """Take what is left of a batch out of all its queues, as if it had never come, in slices; then show what is of
-    others.
+    """Remove the rest of a batch from all its queues without a trace, in slices; then show messages of others.
 
-    What rules removed for its messages meanwhile does not come back before a restart.
+    Messages that rules removed for it return only after a restart.
     """
     effects.later(TakingBack(batch), now)
 
 
 class TakingBack(SlicedWork):
-    """Takes the messages of a batch out again, the newest first. They are hidden until the last of them is gone."""
+    """Removes the messages of a batch, the newest first. They are hidden until the last of them is removed."""
 
     def __init__(self, batch: HiddenBatch) -> None:
         super().__init__()
         self._batch = batch
 
     def step(self, now: int) -> bool:
-        """Take out the next few; behind the last of them show what is left."""
+        """Remove the next few; after the last of them show the rest."""
         entries = self._batch.entries
         for _ in range(min(SLICE_MESSAGES, len(entries))):
             _take_back(entries.pop(), now)
@@ -183,7 +185,7 @@ class TakingBack(SlicedWork):
         return False
 
     def abandon(self, now: int) -> None:
-        """Let others' messages be seen: nobody would end it."""
+        """Show messages of others, because this work will not be finished."""
         self._batch.show(now)
 
 
@@ -210,11 +212,11 @@ def _take_back(entry: QueueEntry, now: int) -> None:
         queue.events.removed(entry, RemovalReason.DELETED, now)
 
 
-# ------------------------------------------------------------------ a queue that is emptied or deleted meanwhile
+# ------------------------------------------------------------------ a queue that is emptied or deleted
 
 
 class Kept:
-    """The hidden messages of a queue that is being emptied: to who empties it they are not there yet."""
+    """The hidden messages of a queue being emptied, which are not affected."""
 
     def __init__(self, queue: Holdings) -> None:
         self._queue = queue
@@ -227,12 +229,12 @@ class Kept:
             self._appointments = [item for item in queue.schedule.snapshot() if item.entry.sequence >= first]
 
     def put_back(self) -> None:
-        """Put what is pending into the order, which has just been cleared."""
+        """Put the pending ones into the order, which has just been cleared."""
         queue = self._queue
         for stretch in queue.hidden:
             stretch.count = stretch.bytes = 0
         for entry in self._pending:
-            entry.lane = None  # which went with the order
+            entry.lane = None  # which was cleared with the order
             if entry.place == entry.sequence:
                 queue.order.append(entry)
             else:
@@ -241,13 +243,13 @@ class Kept:
             count_hidden(queue, entry, 1)
 
     def schedule_again(self) -> None:
-        """Put what is scheduled into the schedule, which has just been cleared."""
+        """Put the scheduled ones into the schedule, which has just been cleared."""
         for item in self._appointments:
             self._queue.schedule.add(item.entry, item.at, fresh=item.fresh, schedule_id=item.schedule_id)
 
 
 def forget_hidden(queue: Queue) -> None:
-    """Hide nothing any more: the queue is being deleted, and what it hides with it."""
+    """Stop hiding: the queue is being deleted with its hidden messages."""
     for stretch in queue.hidden:
         stretch.batch.queues.pop(queue, None)
     queue.hidden = []

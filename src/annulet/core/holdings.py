@@ -1,4 +1,4 @@
-"""What a queue holds, and how entries move between its places.
+"""The collections of a queue, and the moves of entries between them.
 
 Every entry is in exactly one place: the order (pending), the schedule, in delivery, or gone. These methods keep counts,
 bytes and indexes true; they decide nothing.
@@ -92,23 +92,23 @@ class Holdings:
         self.schedule, self.delivering = ScheduleIndex(), EntrySet()
         self.group_firsts: set[QueueEntry] = set()  # in delivery, and the first of their group since its assignment
         self.counters = QueueCounters()
-        self.events: QueueEvents | None = None  # who listens to what happens to each message
+        self.events: QueueEvents | None = None  # listener of each message's events
         self.bodies: QueueBodies | None = None  # which entries do without their bodies; None: none ever did
         self.pending_bytes = self.delivering_bytes = 0
         self.next_sequence, self.next_due_place = 1, DUE_PLACES_FROM
-        self.batches = Batches()  # of its virtual host: what arrives of the current one is hidden
-        self.hidden: list[Stretch] = []  # what of the pending messages nobody sees yet
+        self.batches = Batches()  # of its virtual host: arrivals of the current batch are hidden
+        self.hidden: list[Stretch] = []  # the invisible part of the pending messages
         self.hidden_from = HIDES_NOTHING  # the first sequence of these
-        self.ring_debt: RingDebt | None = None  # a ring is too long as the disk did not give what had to go
-        self.accounts: AddressAccounts | None = None  # told of what leaves, where addresses have limits
-        self.origins: Mapping[str, str] = {}  # where each setting came from, by field
+        self.ring_debt: RingDebt | None = None  # a ring is too long because the disk refused to read the victims
+        self.accounts: AddressAccounts | None = None  # notified of removals, if addresses have limits
+        self.origins: Mapping[str, str] = {}  # the source of each setting, by field
         self.draining: dict[Consumer, int] = {}  # consumers that wait for an answer, and up to which sequence
         self.pull_waiters: dict[PullWaiter, int] = {}  # pulls that wait for a walk, and up to which sequence
         self.arriving: QueueEntry | None = None  # tried once before its time to live of 0 ends it
-        self.pins: list[int] = []  # up to these sequences somebody holds entries, see core.pins
+        self.pins: list[int] = []  # entries up to these sequences are referenced, see core.pins
         self.leases: set[tuple[str, str]] = set()  # leases over the queue: users of it that are no consumers
         self.leases_as_consumers = 0  # of them, those that take as a consumer does, which is one taker and not two
-        self.had_consumer = self.blocked = False  # auto-delete waits for the first (§1.7.2.1.6); publishers are held
+        self.had_consumer = self.blocked = False  # auto-delete waits for the first (§1.7.2.1.6); publishers are blocked
         self.last_used_at = 0  # last declare, get or consumer; ``expires`` counts from here
         self.returns: list[Returning] = []  # deliveries on their way back: dispatch waits for the last of them
         self.unsent: list[int] = []  # records of removed messages whose copy could not be stored: the next start's
@@ -127,11 +127,11 @@ class Holdings:
             self.use_lanes(None, Fairness(settings))
 
     def configure(self) -> None:
-        """Read what may change at run time out of the settings."""
+        """Apply the settings that may change at run time."""
         settings = self.settings
         self.limits = limits_for(settings)
         self.evictions = eviction_index_for(settings)
-        self.ages = gives_time(settings)  # messages without a time of their own may expire here
+        self.ages = gives_time(settings)  # messages without their own time may expire here
         self.may_refuse = self.limits is not None and self.limits.rejects
         self.halted = self.paused or not self.gate.open or self.gate.rebalancing or self.sliced
         self.gated = settings.consumers_before_dispatch > 1 or settings.group_rebalance_pause
@@ -174,7 +174,7 @@ class Holdings:
     def require_in_memory(self, reader: str) -> None:
         """Check that all pending messages may be in memory at once, which ``reader`` needs, before anything changes.
 
-        Raises :class:`PreconditionFailed` with what to do.
+        Raises :class:`PreconditionFailed` with the remedy.
         """
         refusal = self.order.reading_refusal()
         if refusal:
@@ -200,7 +200,7 @@ class Holdings:
         return None
 
     def take_first(self, entry: QueueEntry) -> None:
-        """Take an entry out of the order that is its first, or the first of its lane."""
+        """Remove the first entry of the order, or of its lane."""
         if self.lanes is not None:
             self.lanes.take_head(entry)
         else:
@@ -225,13 +225,16 @@ class Holdings:
             entry.consumer = None
 
     def release_copy(self, copy: DeliveryCopy) -> None:
-        """Take back a browser's or non-destructive consumer's copy. A no-op when the queue was deleted meanwhile."""
+        """Take back a browser's or non-destructive consumer's copy.
+
+        A no-op if the queue was deleted in the meantime.
+        """
         if self.copies is not None:
             self.copies.release(copy)
             self.leave_copies()
 
     def leave_copies(self) -> None:
-        """Keep no lists any more when nobody reads without taking and nothing of that is out."""
+        """Drop the readers' lists when there are no readers and no unsettled copies."""
         copies = self.copies
         if copies is not None and not copies.out and not self.consumers.readers():
             self.copies = None
@@ -259,7 +262,7 @@ class Holdings:
             count_hidden(self, entry, -1)
 
     def withdraw(self, entry: QueueEntry) -> None:
-        """Take a pending entry out as if it had never been there: another stands for it."""
+        """Remove a pending entry without a trace: another one replaces it."""
         entry.state = REMOVED
         self._leave(entry)
         if self.keys is not None:
@@ -275,14 +278,14 @@ class Holdings:
         self.finish_removal(entry, reason, now, replaced_by)
 
     def remove_waiting(self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int) -> None:
-        """Take out an entry that is pending or scheduled; one in delivery stays with its consumer."""
+        """Remove an entry that is pending or scheduled; one in delivery stays with its consumer."""
         if entry.state == PENDING:
             self.remove_pending(entry, reason, now, replaced_by)
         elif entry.state == SCHEDULED:
             self.remove_scheduled(entry, reason, now, replaced_by)
 
     def finish_removal(self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int) -> None:
-        """Count, record, forward and settle an entry that is in no collection any more."""
+        """Count, record, forward and settle an entry that was removed from its collection."""
         entry.state = REMOVED
         message = entry.message
         counters = self.counters
@@ -314,7 +317,7 @@ class Holdings:
             self.effects.settle(entry.queue, entry)
 
     def bring(self, entry: QueueEntry) -> bool:
-        """Have the body of a pending entry that is away in memory, with those of the next ones.
+        """Load the body of a pending entry that is away, together with those of the next ones.
 
         False when the disk does not give it now; the queue is woken when it may. When it is damaged the entry is passed
         over, and pending no more: look again which is the first.
@@ -328,7 +331,7 @@ class Holdings:
     def show(self, entry: QueueEntry, upcoming: Order) -> int:
         """Have the body of an entry at hand for a reader that does not take it, with the next ones it will see.
 
-        Returns ``FOUND``, ``REFUSED`` or ``DAMAGED``; what is damaged and pending is passed over.
+        Returns ``FOUND``, ``REFUSED`` or ``DAMAGED``; damaged pending ones are skipped.
         """
         assert self.bodies is not None
         messages = [entry.message]
@@ -355,14 +358,14 @@ class Holdings:
         let_go(entry)
 
     def settle_record(self, entry: QueueEntry) -> None:
-        """Let go of what the log holds for a removed entry: its copy is on its way (the forwarder calls this)."""
+        """Settle the record of a removed entry whose copy is stored (called by the forwarder)."""
         if entry.message.record:
             if self.copies is not None:
                 self.copies.leaving.discard(entry.message.record)
             self.effects.settle(entry.queue, entry)
 
     def index_expiry(self, entry: QueueEntry) -> None:
-        """Index an entry's expiry unless it is there already; one handed over on arrival never was."""
+        """Index an entry's expiry unless it is indexed already; one delivered on arrival never was."""
         if entry.indexed:
             return
         at = self.expires_at(entry)
@@ -373,7 +376,7 @@ class Holdings:
 
     @property
     def sliced(self) -> bool:
-        """Say whether slices are to come before which nothing is dispatched."""
+        """Return whether slices follow before which nothing is dispatched."""
         return bool(self.returns) or self.expiring is not None
 
     def update_gate(self, now: int) -> None:
@@ -396,7 +399,7 @@ class Holdings:
 
     @property
     def unattended(self) -> bool:
-        """Say whether nobody is there who would take a message: what ``purge-on-no-consumers`` asks."""
+        """Return whether there are no destructive consumers, the condition of ``purge-on-no-consumers``."""
         return self.takers == 0
 
     def expires_at(self, entry: QueueEntry) -> int:
@@ -407,7 +410,7 @@ class Holdings:
         return expires_at(self.settings, entry)
 
     def use_lanes(self, groups: GroupTable | None, fairness: Fairness | None) -> None:
-        """Split the order into lanes from now on: not everybody may have everything any more."""
+        """Split the order into lanes from now on, because consumers are restricted."""
         if groups is None and fairness is None and self.ranker.in_turn:
             lanes: Lanes = DeepLanes(cast("Queue", self))
         elif groups is not None and not self.ranker.ranks:
@@ -421,7 +424,7 @@ class Holdings:
         self.simplify()
 
     def unsettled(self) -> list[QueueEntry]:
-        """Return what is in delivery, by sequence."""
+        """Return the messages in delivery, by sequence."""
         return self.delivering.entries()
 
     def remove_all(self, reason: RemovalReason, now: int) -> int:
@@ -445,11 +448,11 @@ class Holdings:
         return removed + len(scheduled)
 
     def _remove_one_by_one(self, reason: RemovalReason, now: int) -> int:
-        """Remove what is pending in order, so that what is on disk comes in and goes again part by part."""
+        """Remove pending messages in order, so that those on disk are loaded and removed part by part."""
         count = 0
         while self.order.count:
             entry = self.order.first()
-            if entry is None:  # the disk does not give it now: it goes unread, or the next start would bring it back
+            if entry is None:  # the disk refuses to read it: it is removed unread, or the next start would restore it
                 self.order.bring_unread()
                 continue
             self.remove_pending(entry, reason, now, 0)
@@ -463,7 +466,7 @@ class Holdings:
         self.pending_bytes -= size
 
     def reindex(self) -> None:
-        """Build the expiry index anew after the queue's times changed."""
+        """Rebuild the expiry index after the queue's times changed."""
         known = not self.ages or self.order.rows_are_timed()  # when rows expire, if they do
         pending = self.order.in_memory() if known else self.order.entries()
         self.order.retime()
@@ -478,7 +481,7 @@ class Holdings:
     ) -> LossRecord | None:
         """Write a record of a removed entry into the ledger and return it, ``None`` where it is only counted.
 
-        One that is to be ``forwarded`` is settled later, and the loss durable only then: see ``LossLedger.settled``.
+        One to be ``forwarded`` is settled later, and the loss is durable only then: see ``LossLedger.settled``.
         """
         durable = entry.message.durable and self.queue_id != 0 and not forwarded
         expiring = self.expiring

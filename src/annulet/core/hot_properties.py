@@ -1,7 +1,8 @@
 """Hot properties: a queue notes in memory, for each message on disk, the hash of its value (design S7).
 
-A selector that demands such a value finds what may match without reading the rest. Only equality is noted: a code says
-that a value may be equal, the message itself says whether it is, so two values with one code cost a read and no more.
+A selector that requires such a value finds possible matches without reading the other messages. Only equality is
+supported: equal codes mean possibly equal values, which the message itself decides, so two values with one code only
+cost a read.
 """
 
 from __future__ import annotations
@@ -20,14 +21,16 @@ HOT_PROPERTIES_MAX: Final = 8
 """Hot properties of a queue (design S7): with all of them ten million messages take 320 MB."""
 
 VALUES_MAX: Final = 16
-"""Values of one ``IN`` that are searched for: each costs about 50 ms for ten million messages. With more of them
-reading what is there in order is no worse."""
+"""Values of one ``IN`` that are searched for: each costs about 50 ms for ten million messages.
+
+With more of them reading all messages in order is no slower.
+"""
 
 CODE_BYTES: Final = 4
 """Bytes of a code: of ten million messages a hash of 32 bits leads to a wrong one once in 400 searches."""
 
 UNKNOWN: Final = b"\0\0\0\0"
-"""Code of a message nobody has asked yet: it may match anything."""
+"""Code of a message with an unknown value: it may match anything."""
 
 ABSENT: Final = b"\1\0\0\0"
 """Code of a message that lacks the property, or has something there that equals no literal: a list, octets."""
@@ -39,13 +42,13 @@ Term: TypeAlias = "tuple[int, list[bytes]]"
 def code_of(value: object) -> bytes:
     """Return the code of a value: equal values have equal codes, whatever their types.
 
-    It changes with each process: nobody can make up values that collide.
+    It changes with each process, so that colliding values cannot be constructed.
     """
     if not isinstance(value, (str, int, float)):
         return ABSENT
     # the hash of a number is the number, mostly zeros, at which a search would stop; that of a tuple is well mixed
     number = hash((value,)) >> 32 & 0xFFFFFFFF
-    return max(number, 2).to_bytes(CODE_BYTES, "little")  # what is below has another meaning
+    return max(number, 2).to_bytes(CODE_BYTES, "little")  # lower values have another meaning
 
 
 def codes_of(messages: Sequence[Message], names: tuple[str, ...]) -> list[bytes]:
@@ -55,7 +58,7 @@ def codes_of(messages: Sequence[Message], names: tuple[str, ...]) -> list[bytes]
 
 
 def terms_of(selector: Selector | None, names: tuple[str, ...]) -> list[Term]:
-    """Return what a selector demands of these hot properties, all of it at once; often nothing."""
+    """Return the values of these hot properties that a selector requires together; often none."""
     if selector is None or not names:
         return []
     return [

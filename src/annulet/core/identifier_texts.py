@@ -1,8 +1,8 @@
-"""Message and correlation ids as text, for protocols that know text only, and back to what they were.
+"""Message and correlation ids as text, for protocols with text only, and back to their types.
 
 AMQP 1.0 §3.2.11 to §3.2.14 allow four types of id. The texts are those of the AMQP JMS mapping: a reply whose sender
-copies a message id into its correlation id gives the requester back the very id it sent. What is a string and does not
-look like one of these texts stays as it is, so every text comes back as it was, too.
+copies a message id into its correlation id gives the requester back the very id it sent. A string that does not look
+like one of these texts is unchanged, so every text is restored, too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def identifier_text(identifier: str | int | bytes) -> str:
 
 
 def identifier_of(text: str) -> str | int | bytes:
-    """Return the id that a text stands for: the reverse of :func:`identifier_text`."""
+    """Return the id of a text: the reverse of :func:`identifier_text`."""
     if not text.startswith(_COMMON_PREFIX):
         return text
     if text.startswith(UUID_PREFIX):

@@ -1,4 +1,4 @@
-"""What selectors call the parts of a message: header names of JMS, Artemis and AMQP, else application properties.
+"""The names of a message's parts in selectors: header names of JMS, Artemis and AMQP, else application properties.
 
 Sources: JMS 2.0 §3.8.1.1 (header fields in selectors), Artemis's core filters (``AMQPriority`` and the like), the
 ``amqp.`` names of Qpid's selectors. A field the sender left out is ``None``, which selectors call null.
@@ -26,7 +26,7 @@ ANNOTATION_PREFIX: Final = "m."
 """Artemis's prefix for AMQP 1.0 message annotations; null for messages of other protocols."""
 
 PER_DELIVERY: Final = frozenset({"JMSRedelivered", "JMSXDeliveryCount", "amqp.delivery_count", "amqp.redelivered"})
-"""Fields of a delivery, not of a message: a selector is evaluated once per message, so it cannot ask for them."""
+"""Fields of a delivery, not of a message: a selector is evaluated once per message, so it cannot use them."""
 
 Reader: TypeAlias = Callable[[Message], PropertyValue]
 PropertyReader: TypeAlias = Callable[[StandardProperties], str]
@@ -36,8 +36,7 @@ def message_selector(text: str, argument: str = "selector") -> Selector | None:
     """Return the selector a client gave as ``argument``; ``None`` for an empty text, which selects everything.
 
     Raises:
-        InvalidArgument: the text is no selector, with its place and what was expected there, or names a field of
-            deliveries.
+        InvalidArgument: the text is not a selector, with position and expected text, or names a field of deliveries.
     """
     if not text:
         return None
@@ -65,8 +64,8 @@ def refuse_per_delivery(selector: Selector, argument: str = "selector") -> None:
 def lookup_for(message: Message) -> Callable[[str], PropertyValue]:
     """Return a function from identifier to value of ``message``, ``None`` where it has none.
 
-    Nothing is decoded before it is asked for: facts the core keeps cost nothing, an application property decodes only
-    itself, and the standard properties are decoded together at the first of them, once per returned function.
+    Decoding is lazy: facts the core keeps cost nothing, an application property decodes only itself, and the standard
+    properties are decoded together at the first of them, once per returned function.
     """
     return MessageLookup(message).value
 
@@ -101,7 +100,7 @@ class MessageLookup:
 
     @property
     def properties(self) -> StandardProperties:
-        """The standard properties, decoded when first asked for."""
+        """The standard properties, decoded on first use."""
         if self._properties is None:
             self._properties = self.message.origin.view.properties(self.message)
         return self._properties
@@ -200,7 +199,7 @@ _FACTS: Final[dict[str, Reader]] = {
     "amqp.routing_key": _routing_key,
     "AMQSize": _size,
 }
-"""What the core keeps of every message."""
+"""The facts the core keeps of every message."""
 
 _PROPERTIES: Final[dict[str, PropertyReader]] = {
     "JMSMessageID": _message_id,
@@ -223,9 +222,9 @@ _PROPERTIES: Final[dict[str, PropertyReader]] = {
 """Standard properties, null when empty."""
 
 _TIMESTAMPS: Final = frozenset({"JMSTimestamp", "AMQTimestamp", "amqp.creation_time"})
-"""When it was sent, milliseconds since 1970: what the sender said, else when the broker accepted it (Broker-J §16)."""
+"""Time of sending, milliseconds since 1970: the sender's, else the time of acceptance (Broker-J §16)."""
 
 _GROUP_SEQUENCES: Final = frozenset({GROUP_SEQUENCE, "amqp.group_sequence"})
 
 HEADER_IDENTIFIERS: Final = frozenset({*_FACTS, *_PROPERTIES, *_TIMESTAMPS, *_GROUP_SEQUENCES, *PER_DELIVERY})
-"""Every name with a meaning of its own; an application property of that name is hidden by it."""
+"""All predefined names; an application property of such a name is hidden by it."""

@@ -1,4 +1,4 @@
-"""What must hold between two calls into a queue. Tests check it after every step; production never does."""
+"""The invariants between two calls into a queue. Tests check them after every step; production never does."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check_invariants(queue: Queue) -> None:
 
 
 def check_parts(queue: Queue) -> None:
-    """Before anybody looks at all entries, which counts anew."""
+    """Before a full scan, which recounts."""
     order = queue.order
     stock = order.stock if isinstance(order, DeepLanes) else order
     if isinstance(stock, LevelledOrder):
@@ -90,7 +90,7 @@ def _check_delivery(queue: Queue) -> None:
 
 
 def _check_hidden(queue: Queue) -> None:
-    """What nobody may see is counted, and has been seen by nobody."""
+    """Hidden messages are counted, and no consumer or reader has seen them."""
     bounds = [stretch.sequence for stretch in queue.hidden]
     assert queue.hidden_from == (bounds[0] if bounds else HIDES_NOTHING), "the first stretch says what is hidden"
     assert bounds == sorted(set(bounds)), "stretches ascend"

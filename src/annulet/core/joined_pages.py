@@ -1,4 +1,4 @@
-"""The rows of several pages as those of one: what a queue with priorities is emptied of."""
+"""The rows of several pages as those of one, for emptying a queue with priorities."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from annulet.core.message import Origin
 
 SKIPPED_AT_ONCE: Final = 4096
-"""Rows skipped of one part before the others are looked at again: a page, so that the oldest of all go first."""
+"""Rows skipped of one part before the others are checked again: a page, so that about the oldest are skipped first."""
 
 
 class JoinedPages(QueueArea):
-    """Pages with rows, to be used up: what is next is next in the part that has the oldest, so it is about the oldest.
+    """Pages with rows, to be used up: the next row is from the part with the oldest one, so it is about the oldest.
 
     Nothing can be added or looked for.
     """
@@ -59,16 +59,16 @@ class JoinedPages(QueueArea):
         return skipped
 
     def record_bounds(self) -> tuple[int, int]:
-        """Ask all parts."""
+        """Combine all parts."""
         bounds = [part.record_bounds() for part in self._parts if part.rows]
         return min([lowest for lowest, _ in bounds]), max([highest for _, highest in bounds])
 
     def counted_ranges(self) -> list[tuple[int, int]]:
-        """Ask all parts."""
+        """Combine all parts."""
         return [stretch for part in self._parts for stretch in part.counted_ranges()]
 
     def tally(self, name_of: Callable[[Origin], str], below: int) -> dict[str, tuple[int, int]]:
-        """Ask all parts."""
+        """Combine all parts."""
         found: dict[str, tuple[int, int]] = {}
         for part in self._parts:
             for name, (rows, size) in part.tally(name_of, below).items():

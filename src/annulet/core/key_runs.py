@@ -1,8 +1,8 @@
 """The sort keys of rows: which of the messages on disk only is next, and after it.
 
-Sorted runs, as a log-structured merge tree has them: a key of 8 bytes and a sequence of 4 or 8 for each row. What is
-next stands at the head of a run, and the heads are a heap; so runs need no merging but to keep them few. A run holds
-keys of one kind, so that they compare as the values they were: a whole number as one of 64 bits, a text as its bytes.
+Sorted runs, as a log-structured merge tree has them: a key of 8 bytes and a sequence of 4 or 8 for each row. The next
+one is at the head of a run, and the heads are a heap; so runs are merged only to keep them few. A run has keys of one
+kind, so that they compare like the original values: an integer as one of 64 bits, a text as its bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from annulet.core.entry import Rank
 from annulet.core.ranks import SORTED_BYTES, SORTED_MISSING, SORTED_NUMBER, SORTED_TEXT, SORTED_TRUTH
 
 RUN_MAX: Final = 8192
-"""Rows of a run that was merged: sorting as many takes some 4 ms, and ten million rows have 1,200 runs."""
+"""Rows of a merged run: sorting as many takes about 4 ms, and ten million rows have 1,200 runs."""
 
 KEY_BYTES: Final = 8
 """Longest text or bytes that are a row's key (design 2.9)."""
@@ -39,11 +39,11 @@ _BEHIND_MOST: Final = 1 << 63
 _NARROW_MAX: Final = 0xFFFFFFFF
 
 Place: TypeAlias = "tuple[Rank, int]"
-"""Where a row stands: its rank, and its sequence among equal ones."""
+"""The position of a row: its rank, and its sequence among equal ones."""
 
 
 def kind_of(rank: Rank) -> int:
-    """Return the kind of a rank's key; ``NO_KIND`` for what does not fit 8 bytes without another order."""
+    """Return the kind of a rank's key; ``NO_KIND`` for keys that do not fit into 8 bytes in the same order."""
     sort = rank[0]
     if sort == SORTED_MISSING:
         return MISSING
@@ -59,12 +59,12 @@ def kind_of(rank: Rank) -> int:
 
 
 def fits(rank: Rank) -> bool:
-    """Say whether a row may have this rank: its key fits, or it is a level of priorities."""
+    """Return whether a row may have this rank: its key fits, or it is a level of priorities."""
     return len(rank) == 1 or kind_of(rank) != NO_KIND
 
 
 def _fits(octets: bytes) -> bool:
-    return len(octets) <= KEY_BYTES and not octets.endswith(b"\0")  # which would not differ from what fills it up
+    return len(octets) <= KEY_BYTES and not octets.endswith(b"\0")  # which would not differ from the padding
 
 
 def _octets(text: str) -> bytes:
@@ -114,7 +114,7 @@ class KeyRun:
         return len(self.sequences) - self.position
 
     def place(self) -> Place:
-        """Return where the first row that was not taken stands."""
+        """Return the position of the first row that was not taken."""
         return _rank_of(self._number(self.position), self.kind), self.sequences[self.position]
 
     def left(self) -> list[tuple[int | float, int]]:
@@ -128,7 +128,7 @@ class KeyRun:
 
 
 class KeyRuns:
-    """Rows by rank and sequence. Some may be none any more: who takes them finds out."""
+    """Rows by rank and sequence. Some may be outdated, which is detected when they are taken."""
 
     def __init__(self) -> None:
         self._runs: dict[int, KeyRun] = {}
@@ -175,7 +175,7 @@ class KeyRuns:
         return self._number
 
     def first(self) -> Place | None:
-        """Return where the next row stands, ``None`` when there is none."""
+        """Return the position of the next row, ``None`` if there is none."""
         heads = self._heads
         while heads:
             rank, sequence, number = heads[0]
@@ -202,7 +202,7 @@ class KeyRuns:
         return found
 
     def sweep(self, count: int, holds: Callable[[int], bool]) -> int:
-        """Forget rows that are none any more, in the runs that were looked at longest ago, whole ones.
+        """Drop outdated rows, in whole runs, the least recently checked first.
 
         As many as have up to ``count`` rows together. Returns how many these had.
         """

@@ -1,9 +1,8 @@
 """Lanes and shelves: pending entries that the same consumers may have.
 
-Where not everybody may have everything, looking for a consumer's next message must not walk over what it may not
-have. So a queue's pending entries are split: a *lane* holds entries of one group (or fair key) with the same answers
-from the queue's matchers; a *shelf* holds the lanes with the same answers and the same owner. Only heads of lanes are
-looked at.
+If consumers are restricted, the search for a consumer's next message must not walk over ineligible ones. So a queue's
+pending entries are split: a *lane* has entries of one group (or fair key) with the same answers of the queue's
+matchers; a *shelf* has the lanes with the same answers and the same owner. Only heads of lanes are examined.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Lane:
         self.evaluated = evaluated
         self.blocked = blocked
         self.shelf: Shelf | None = None
-        self.dropped = False  # no longer in the table: an entry that comes back looks its lane up anew
+        self.dropped = False  # no longer in the table: a returned entry looks its lane up again
 
     def __hash__(self) -> int:
         """Compiled classes that order themselves lose the inherited hash; equality stays identity."""
@@ -51,10 +50,10 @@ class Shelf:
     __slots__ = ("_heads", "_turns", "blocked", "evaluated", "lanes", "owner", "parked")
 
     def __init__(self, owner: Consumer | None, evaluated: int, blocked: int, *, parked: bool) -> None:
-        self.owner = owner  # only this consumer may take; None = whoever the answers allow
+        self.owner = owner  # only this consumer may take; None = all that the answers allow
         self.evaluated = evaluated
         self.blocked = blocked
-        self.parked = parked  # nobody may take now: the group's owner is gone and still holds some, or a cap is reached
+        self.parked = parked  # no consumer may take now: the group's former owner still has some, or a cap is reached
         self.lanes = 0  # lanes on the shelf, empty ones included
         self._heads: list[tuple[QueueEntry, Lane]] = []
         self._turns: list[tuple[int, FairKey]] = []  # fair queues: the keys of its lanes, by turn

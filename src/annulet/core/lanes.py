@@ -1,4 +1,4 @@
-"""The pending entries of a queue where not every consumer may have every message: an order made of lanes.
+"""The pending entries of a queue with restricted consumers: an order made of lanes.
 
 Costs: an arrival, removal or dispatch O(log n) plus the number of shelves, which grows with the distinct outcomes of
 the consumers' selectors and, on grouped queues, with the consumers, not with the messages.
@@ -26,7 +26,7 @@ LaneKey: TypeAlias = "tuple[Group | None, FairKey | None, int, int]"
 ShelfKey: TypeAlias = "tuple[Consumer | None, int, int, bool]"
 
 UPCOMING_LANES: Final = 64
-"""Lanes that a look at what is next goes into: with a batch of 256 bodies four messages of each, or more of fewer."""
+"""Lanes examined for the next messages: with a batch of 256 bodies four messages of each, or more of fewer."""
 
 
 class Lanes(Order):
@@ -36,8 +36,8 @@ class Lanes(Order):
         super().__init__()
         self.groups = groups
         self.fairness = fairness
-        self.plain = groups is None and fairness is None  # only selectors and refusals decide who may have what
-        self.asked = 0  # heads asked about that went to another lane; looks at very many consumers count as some
+        self.plain = groups is None and fairness is None  # only selectors and refusals restrict consumers
+        self.asked = 0  # evaluated heads that moved to another lane; checks of very many consumers count as some
         self._ranker = ranker
         self._lanes: dict[LaneKey, Lane] = {}
         self._shelves: dict[ShelfKey, Shelf] = {}
@@ -49,11 +49,11 @@ class Lanes(Order):
         self._put(entry, arrival=True)
 
     def reinsert(self, entry: QueueEntry) -> None:
-        """Add an entry that came back, with what is known of it."""
+        """Add a returned entry, with its known answers."""
         self._put(entry, arrival=False)
 
     def first(self) -> QueueEntry | None:
-        """Return the first of all entries, whoever may have it."""
+        """Return the first of all entries, for any consumer."""
         return self.first_in_lanes()
 
     def first_in_lanes(self) -> QueueEntry | None:
@@ -76,7 +76,7 @@ class Lanes(Order):
         return entry
 
     def take_head(self, entry: QueueEntry) -> None:
-        """Remove an entry that is the head of its lane, to dispatch it or to put it into another lane."""
+        """Remove the head of a lane, to dispatch it or to move it to another lane."""
         lane = entry.lane
         assert lane is not None
         taken = lane.order.take_first()
@@ -88,7 +88,7 @@ class Lanes(Order):
         lane = entry.lane
         assert lane is not None
         lane.order.discard(entry)
-        entry.lane = None  # the lane's order may still hold the entry: each would keep the other
+        entry.lane = None  # the lane's order may still reference the entry: each would keep the other
         self._left(lane)
         self._forget_if_idle(lane)
 
@@ -124,7 +124,7 @@ class Lanes(Order):
     def upcoming(self, count: int) -> list[QueueEntry]:
         """Return some entries of each of the lanes whose heads are first: which of them are next, consumers decide.
 
-        What nobody may take now is left out unless there is nothing else.
+        Entries that no consumer may take now are left out unless there are no others.
         """
         shelves = self.shelves() or list(self._shelves.values())
         lanes: list[Lane] = []
@@ -136,7 +136,7 @@ class Lanes(Order):
         return sorted(found)
 
     def paged_part(self, queue: Queue, pages: QueueArea) -> TargetList | PagedLevels | None:
-        """Return the order that may have rows on disk, made with ``pages`` if need be; ``None`` when none may."""
+        """Return the order that may have rows on disk, created with ``pages`` if necessary; ``None`` if none may."""
         del queue, pages
         return None
 
@@ -152,11 +152,11 @@ class Lanes(Order):
     # ------------------------------------------------------------------ dispatch
 
     def shelves(self) -> list[Shelf]:
-        """Return the shelves that hold something which somebody may take."""
+        """Return the shelves with entries that a consumer may take."""
         return [shelf for shelf in self._shelves.values() if not shelf.parked]
 
     def first_free(self) -> QueueEntry | None:
-        """Return the next entry for who pulls: unowned, below its key's cap, and on a fair queue its key's turn."""
+        """Return the next entry for a pull: unowned, below its key's cap, and on a fair queue its key's turn."""
         shelves = [shelf for shelf in self._shelves.values() if shelf.owner is None and not shelf.parked]
         return self.first_on(shelves)
 
@@ -182,22 +182,22 @@ class Lanes(Order):
         return best
 
     def overtakes(self, entry: QueueEntry, consumers: list[Consumer]) -> bool:
-        """Say whether one of the consumers might be given something else that stands before an entry."""
+        """Return whether one of the consumers might get another message that precedes an entry."""
         del entry, consumers
         return False
 
     def may_page(self) -> bool:
-        """Say whether entries may be on disk only, as far as lanes have a say: where nothing else decides who may have
-        what than selectors and refusals."""
+        """Return whether entries may be on disk only as far as lanes are concerned: if only selectors and refusals
+        restrict consumers."""
         return self.plain
 
     def may_ask(self, now: int) -> bool:
-        """Say whether dispatch may ask about more entries in this turn; if not, it will go on in another one."""
+        """Return whether dispatch may evaluate more entries in this turn; if not, it continues in another one."""
         del now
         return True
 
     def resort(self, entry: QueueEntry) -> None:
-        """Move the head of a lane to the lane of the answers it has got meanwhile; its fair key keeps its turn."""
+        """Move the head of a lane to the lane of its new answers; its fair key keeps its turn."""
         self.asked += 1
         lane = entry.lane
         assert lane is not None
@@ -212,7 +212,7 @@ class Lanes(Order):
     def taken(self, entry: QueueEntry, consumer: Consumer | None) -> None:
         """Note that an entry, already out of its lane, is in delivery."""
         lane = entry.lane
-        if lane is None:  # it never stood in one: groups and fair keys have nothing to do with it
+        if lane is None:  # it was never in one: groups and fair keys do not apply
             return
         group = lane.group
         if group is not None and self.groups is not None and self.groups.taken(group, consumer, entry):
@@ -224,11 +224,11 @@ class Lanes(Order):
             self._hold(key, self.fairness)
 
     def recovered(self, entry: QueueEntry) -> None:
-        """Note that an entry that never stood here is in delivery: a lease held it when the broker ended."""
+        """Note that an entry that was never here is in delivery: it was leased when the broker ended."""
         group = None if self.groups is None else self.groups.group_for(entry.message)
         key = None if self.fairness is None else self.fairness.key_for(entry.message)
         lane = Lane(self._ranker.new_list(), group, key, entry.evaluated, entry.blocked)
-        lane.dropped = True  # it is in no table: the entry finds its own when it comes back
+        lane.dropped = True  # it is in no table: the entry finds its own when it returns
         entry.lane = lane
         if group is not None and self.groups is not None and self.groups.taken(group, None, entry):
             self.regroup([group])
@@ -265,7 +265,7 @@ class Lanes(Order):
             self._note_head(lane)
 
     def forget(self, bits: int) -> None:
-        """Forget the answers of retired match classes. O(n) of what has a lane."""
+        """Forget the answers of retired match classes. O(n) of entries with a lane."""
         entries = sorted(self.entries_in_lanes())
         keys = [] if self.fairness is None else self.fairness.in_turn()
         for key in keys:
@@ -283,7 +283,7 @@ class Lanes(Order):
             key.pending -= 1
 
     def _reset(self) -> None:
-        """Forget all lanes, whatever is in them; entries that come back find theirs anew."""
+        """Forget all lanes with their contents; returned entries find theirs again."""
         for lane in self._lanes.values():
             self.count -= lane.order.count
             lane.dropped = True
@@ -341,7 +341,7 @@ class Lanes(Order):
             lane.shelf.note_head(entry, lane)
 
     def _left(self, lane: Lane) -> None:
-        """One entry of a lane is gone from it."""
+        """Note that an entry left a lane."""
         self.count -= 1
         group = lane.group
         if group is not None:
@@ -373,7 +373,7 @@ class Lanes(Order):
         return lane
 
     def _drop(self, lane: Lane) -> None:
-        """An empty lane goes; groups and keys come and go with every message, their lanes must not pile up."""
+        """Drop an empty lane; groups and keys may change with every message, and their lanes must not accumulate."""
         lane.dropped = True
         del self._lanes[(lane.group, lane.fair, lane.evaluated, lane.blocked)]
         if lane.group is not None:
@@ -399,7 +399,7 @@ class Lanes(Order):
             self._unshelve(lane)
             lane.shelf = shelf
             shelf.lanes += 1
-            if lane.fair is not None and lane.fair.pending:  # else its turn comes with its first message
+            if lane.fair is not None and lane.fair.pending:  # otherwise its turn comes with its first message
                 shelf.note_turn(lane.fair)
 
     def _unshelve(self, lane: Lane) -> None:

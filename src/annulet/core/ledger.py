@@ -1,4 +1,4 @@
-"""The loss ledger: what was dropped, whose it was, under which rule, and what replaced it. Bounded, in memory."""
+"""The loss ledger: dropped messages with publisher, rule and replacement. Bounded, in memory."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ LEDGER_RECORDS_MAX: Final = 10_000
 class LossRecord:
     """One lost message. A plain slotted class: a busy ring makes one per message.
 
-    ``rule`` and ``forwarded_to`` are put into words only when somebody asks, from the ``settings`` the queue had when
-    it dropped the message; a record made from its words has none.
+    ``rule`` and ``forwarded_to`` are formatted on demand, from the ``settings`` of the queue at the time of the drop; a
+    record restored from its texts has none.
     """
 
     __slots__ = (
@@ -72,7 +72,7 @@ class LossRecord:
         self.accepted_at = accepted_at  # milliseconds since 1970
         self.at = at  # when it was lost, milliseconds since 1970
         self.publisher = publisher
-        self.replaced_by = replaced_by  # sequence of the message that took its place; 0 = none
+        self.replaced_by = replaced_by  # sequence of the replacing message; 0 = none
         self.durable = durable  # the loss outlives the broker, as the message would have
         self.settings = settings
         self._rule = rule
@@ -90,7 +90,7 @@ class LossRecord:
 
     @property
     def forwarded_to(self) -> str:
-        """Where a copy was sent, as ``expiry-address 'late'``; empty when nobody has the message any more."""
+        """The target of the copy, as ``expiry-address 'late'``; empty if no queue has the message any more."""
         return self._forwarded_to or forwarding_text(self.reason, self.settings)
 
 
@@ -105,7 +105,7 @@ def loss_of(
     settings: QueueSettings | None = None,
     rule: str = "",
 ) -> LossRecord:
-    """Return a record of an entry that a queue has lost, with what its message says of itself."""
+    """Return a record of an entry that a queue has lost, with the data of its message."""
     message = entry.message
     return LossRecord(
         queue=public_name(queue),
@@ -146,7 +146,7 @@ def rule_text(reason: RemovalReason, settings: QueueSettings | None) -> str:
 
 
 def forwarding_text(reason: RemovalReason, settings: QueueSettings | None) -> str:
-    """Name the targets to which such settings send what is removed for a reason; empty when there are none."""
+    """Name the targets of messages removed for a reason under these settings; empty if there are none."""
     return "" if settings is None else ", ".join(str(target) for target in targets_for(settings, reason))
 
 
@@ -157,20 +157,20 @@ def _join(*limits: tuple[str, int], last: str) -> str:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class LossListener:
-    """Hears of every loss of a virtual host, also where the ledger's bound is 0."""
+    """Listener of every loss of a virtual host, even if the ledger's bound is 0."""
 
     def lost(self, record: LossRecord) -> None:
         """A message was lost just now. Called in the middle of its queue's work: note it and act later."""
 
     def settled(self, record: LossRecord) -> None:
-        """A loss heard of before is durable from now on: the log has let go of its message, too."""
+        """Note that a reported loss may become durable: its message is settled in the log, too."""
 
     def skipped(self, durable: int) -> None:
         """Losses were counted without a record, ``durable`` of them such as outlive the broker."""
 
 
 class LossLedger:
-    """The latest losses of a virtual host, oldest first; ``forgotten`` counts what the bound pushed out."""
+    """The latest losses of a virtual host, oldest first; ``forgotten`` counts those removed because of the bound."""
 
     def __init__(self, records_max: int = LEDGER_RECORDS_MAX) -> None:
         self.records_max = records_max
@@ -191,7 +191,7 @@ class LossLedger:
             listener.lost(record)
 
     def skip(self, count: int, durable: int) -> None:
-        """Count losses whose records would be pushed out at once: those of a queue that is emptied, but the newest.
+        """Count losses whose records would be evicted at once: all but the newest of an emptied queue.
 
         ``durable`` of them outlive the broker, as the messages would have.
         """
@@ -201,9 +201,9 @@ class LossLedger:
                 listener.skipped(durable)
 
     def settled(self, record: LossRecord | None) -> None:
-        """Make a loss durable that was added (``None``: counted) while the log still held its message.
+        """Make a loss durable that was added (``None``: counted) while the log still had its message.
 
-        If the broker had died before, the message would have come back, and be no loss.
+        If the broker had died before, the message would have been restored, and not be lost.
         """
         for listener in self.listeners:
             if record is None:
@@ -215,7 +215,7 @@ class LossLedger:
     def restore(self, records: Iterable[LossRecord], total: int) -> None:
         """Put the losses of earlier runs before those of this one; ``total`` counts them all, forgotten ones too.
 
-        No listener hears of them again.
+        Listeners are not notified again.
         """
         merged = [*records, *self._records]
         self._records = deque(merged, maxlen=self._records.maxlen)
@@ -253,7 +253,7 @@ class LossLedger:
 
 
 def count_losses(records: Iterable[LossRecord]) -> dict[tuple[str, RemovalReason], int]:
-    """Count records by queue and reason: the operator's first look at what a query found."""
+    """Count records by queue and reason: a summary of a query."""
     counts: dict[tuple[str, RemovalReason], int] = {}
     for record in records:
         place = (record.queue, record.reason)

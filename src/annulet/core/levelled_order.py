@@ -57,7 +57,7 @@ class LevelledOrder(Order):
         return None
 
     def coming(self) -> bool:
-        """Ask the first level that has something: what is less important does not overtake it."""
+        """Use the first non-empty level: less important messages do not overtake it."""
         for index in range(self._upto - 1, -1, -1):
             level = self.levels[index]
             if level.count:
@@ -86,7 +86,7 @@ class LevelledOrder(Order):
         level = self.levels[-rank[0]]
         level.discard(entry)
         if not level.count:
-            level.clear()  # nobody looks into an empty level, which may hold removed entries
+            level.clear()  # empty levels are not read, and may contain removed entries
 
     def clear(self) -> None:
         """Forget all entries."""
@@ -112,15 +112,15 @@ class LevelledOrder(Order):
         return [entry for level in self._occupied() for entry in level.in_memory()]
 
     def lists(self) -> list[FifoOrder]:
-        """Return the levels that may hold something."""
+        """Return the levels that may have entries."""
         return self._occupied()
 
     def aside(self) -> list[QueueEntry]:
-        """Ask the levels."""
+        """Combine the levels."""
         return [entry for level in self._occupied() for entry in level.aside()]
 
     def came_back(self) -> int:
-        """Ask the levels."""
+        """Combine the levels."""
         return sum([level.came_back() for level in self._occupied()])
 
     def upcoming(self, count: int) -> list[QueueEntry]:
@@ -140,12 +140,12 @@ class LevelledOrder(Order):
         return 0
 
     def oldest_accepted_at(self) -> int:
-        """Ask every level: what waits on the least important one may be the oldest by far."""
+        """Combine all levels: the oldest message may wait on the least important one."""
         times = [level.oldest_accepted_at() for level in self._occupied() if level.count]
         return min([at for at in times if at], default=0)
 
     def _occupied(self) -> list[FifoOrder]:
-        """Return the levels that may hold pending entries, the most important first."""
+        """Return the levels that may have pending entries, the most important first."""
         return self.levels[: self._upto][::-1]
 
     def _level_gaining(self, entry: QueueEntry) -> FifoOrder:

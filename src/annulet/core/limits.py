@@ -1,7 +1,7 @@
-"""Limits of a queue in messages and bytes, and what they count.
+"""Limits of a queue in messages and bytes.
 
-``ring`` evicts, ``reject`` refuses, ``block`` lets the publisher's message in and holds the publisher back until the
-queue has drained to its resume thresholds, ``page`` only marks what lies beyond the limit.
+``ring`` evicts, ``reject`` refuses, ``block`` accepts the publisher's message and blocks the publisher until the queue
+has drained to its resume thresholds, ``page`` only marks messages beyond the limit.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Limits:
         return size
 
     def exceeded(self, queue: Holdings) -> bool:
-        """Say whether the queue holds more than it may."""
+        """Return whether the queue exceeds its limits."""
         if 0 <= self.max_length < self.length_of(queue):
             return True
         return 0 <= self.max_bytes < self.bytes_of(queue)

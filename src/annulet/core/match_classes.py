@@ -1,11 +1,10 @@
-"""Finding what a selector looks for in a deep backlog (design S3 to S5).
+"""Finding matches of selectors in a deep backlog (design S3 to S5).
 
-Each match class walks over the stock once, from the oldest message on, in looks of some hundred messages. What it
-admits goes to the lanes, where its consumers get it in order; the rest stays where it is, and the class's frontier
-moves on, so nothing is ever asked about twice. The stock is a list of areas, each of which has a frontier: a plain
-queue has one, strict priorities one a level, and the walk is on the most important one that has something to look at.
-A class waits while its consumers have no credit or enough was found for them: what a selector finds must not fill the
-memory that paging keeps free.
+Each match class walks over the stock once, from the oldest message on, in scans of about a hundred messages. Matches
+move to the lanes, where its consumers get them in order; the rest stays, and the class's frontier advances, so no
+message is evaluated twice. The stock is a list of areas, each with a frontier: a plain queue has one, strict priorities
+one a level, and the walk is on the most important one with unexamined messages. A class waits while its consumers have
+no credit or enough was found for them: matches must not fill the memory that paging keeps free.
 
 Order (design S4, ``strict``): a class gets nothing from above its frontier, where older messages may still be found.
 """
@@ -29,14 +28,14 @@ if TYPE_CHECKING:
     from annulet.core.queue import Queue
 
 LOOK_MESSAGES: Final = 256
-"""Messages of one look at most: what one read of rows brings."""
+"""Messages of one scan at most: one read of rows."""
 
 FOUND_BYTES: Final = 512 << 10
 """Body bytes of these, but for the last look: with all 64 classes a queue remembers, 32 MiB (design S6)."""
 
 
 class Walk:
-    """One class during one look: where it looks next, how much it may still find, and what it asks."""
+    """One class during one scan: its next position, its remaining room, and its condition."""
 
     __slots__ = ("area", "bytes", "match_class", "messages", "position")
 
@@ -55,9 +54,9 @@ class Walk:
 
 
 def may_walk(queue: Queue, lanes: DeepLanes) -> bool:
-    """Say whether anybody waits for a walk, or may while this dispatch goes on: it gives nobody room.
+    """Return whether a consumer waits for a walk, or may during this dispatch, which gives no consumer room.
 
-    Asked at each dispatch: cheap where nobody with a selector waits.
+    Called at each dispatch: cheap if no consumer with a selector waits.
     """
     if isinstance(lanes, GroupedLanes):
         return True
@@ -68,9 +67,9 @@ def may_walk(queue: Queue, lanes: DeepLanes) -> bool:
 
 
 def serve_arrivals(queue: Queue, lanes: DeepLanes, now: int) -> bool:
-    """Look on for who has nearly come to the end, as far as that needs no disk, and ask for a turn for the rest.
+    """Continue classes that are near the end, as far as that needs no disk, and request a turn for the rest.
 
-    Returns whether somebody may have something now.
+    Returns whether a consumer may get a message now.
     """
     if isinstance(lanes, GroupedLanes):
         return group_walk.serve(queue, lanes, now)
@@ -82,7 +81,7 @@ def serve_arrivals(queue: Queue, lanes: DeepLanes, now: int) -> bool:
         if frontier >= behind and not walk.area.on_disk_from(frontier):
             near.append(walk)
     found = False
-    if near:  # who is this far does not wait for those who are behind
+    if near:  # classes this far do not wait for those behind
         found = _look(queue, lanes, near, LOOK_MESSAGES)
         walks = _walks(queue, lanes)
     if walks:
@@ -91,13 +90,13 @@ def serve_arrivals(queue: Queue, lanes: DeepLanes, now: int) -> bool:
 
 
 def scan(queue: Queue, lanes: DeepLanes, messages: int) -> tuple[bool, bool]:
-    """Look at the next few ``messages``, at most, for one class and all that are as far.
+    """Scan at most the next few ``messages`` for one class and all at the same position.
 
-    Returns whether somebody may have something now, and whether there is more to look at now.
+    Returns whether a consumer may get a message now, and whether there is more to scan now.
     """
     if isinstance(lanes, GroupedLanes):
         return group_walk.scan(queue, lanes, messages)
-    if lanes.unasked:  # dispatch goes on, which is enough for one turn
+    if lanes.unasked:  # dispatch continues, which is enough for one turn
         lanes.unasked = False
         return True, True
     walks = _walks(queue, lanes)
@@ -109,9 +108,9 @@ def scan(queue: Queue, lanes: DeepLanes, messages: int) -> tuple[bool, bool]:
 
 
 def remaining(queue: Queue) -> int:
-    """Return how many messages, about, the class that is furthest behind has before it, of classes with a consumer.
+    """Return about how many messages the slowest class with a consumer has before it.
 
-    0 where nothing stands behind the lanes: then a message is asked about as soon as somebody could take it.
+    0 if nothing is behind the lanes: then a message is evaluated as soon as a consumer could take it.
     """
     lanes = queue.lanes
     stock = lanes.stock if isinstance(lanes, DeepLanes) else None
@@ -134,7 +133,7 @@ def _remaining_of(match_class: MatchClass, areas: list[TargetList]) -> int:
 def is_looking(queue: Queue, consumer: Consumer, last_sequence: int) -> bool:
     """Say whether a consumer's class has something before it with a sequence up to the last one (0: any).
 
-    And may look at it: of what was found and has higher sequences its consumers may leave as much as a walk waits for.
+    And may scan it: its consumers may leave as many matches with higher sequences as stop a walk.
     """
     lanes = queue.lanes
     match_class = queue.matchers.class_of(consumer)
@@ -166,8 +165,8 @@ def may_find(queue: Queue, lanes: DeepLanes, consumer: Consumer, upto: int) -> b
 def _in_turn(queue: Queue, walks: list[Walk]) -> list[Walk]:
     """Leave out the walks behind the one whose turn it is.
 
-    Every other look is for the class that is furthest behind, which so catches up, and from then on one look is for
-    both; the others are for who has waited longest: who joins a deep queue must not hold up all that are ahead.
+    Every other scan is for the slowest class, which so catches up, and from then on one scan serves both; the others
+    are for the one that has waited longest: a consumer that joins a deep queue must not delay all that are ahead.
     """
     matchers = queue.matchers
     matchers.looks += 1
@@ -179,9 +178,9 @@ def _in_turn(queue: Queue, walks: list[Walk]) -> list[Walk]:
 
 
 def _classes_waiting(queue: Queue, lanes: DeepLanes) -> dict[int, list[int]]:
-    """Return the bits of the classes of those who would take a message now, and have not been shown everything.
+    """Return the bits of the classes whose consumers would take a message now, and that have unexamined messages.
 
-    With the bits that say what each of these consumers has refused for itself.
+    With the bits of refusals of each of these consumers.
     """
     waiting: dict[int, list[int]] = {}
     for consumer in queue.consumers.in_turn():
@@ -192,7 +191,7 @@ def _classes_waiting(queue: Queue, lanes: DeepLanes) -> dict[int, list[int]]:
 
 
 def _walks(queue: Queue, lanes: DeepLanes) -> list[Walk]:
-    """Return what is to be looked for next."""
+    """Return the next scan."""
     stock = lanes.stock
     if stock is None or not stock.count or queue.halted:
         return []
@@ -211,8 +210,8 @@ def _walks(queue: Queue, lanes: DeepLanes) -> list[Walk]:
 
 
 def _demanding(queue: Queue, walks: list[Walk]) -> tuple[list[Walk], list[list[Term]]]:
-    """Return those of some walks at one place that go on alone because they need not read everything, with what they
-    demand. Or all of them, and nothing: what is in memory only is asked about for all of them at once.
+    """Return those of some walks at one place that continue alone because they need not read everything, with their
+    required values. Or all of them, without: messages in memory are evaluated for all of them at once.
     """
     names = queue.settings.hot_properties
     area = walks[0].area
@@ -227,7 +226,7 @@ def _demanding(queue: Queue, walks: list[Walk]) -> tuple[list[Walk], list[list[T
 def _look(queue: Queue, lanes: DeepLanes, walks: list[Walk], messages: int) -> bool:
     """Look once, for those of these classes that are furthest behind, as far as the next one.
 
-    Returns whether somebody may have something now: what matched, or what stood in the lanes above a frontier.
+    Returns whether a consumer may get a message now: a match, or one in the lanes above a frontier.
     """
     low = min([walk.position for walk in walks])
     asking, hot = _demanding(queue, [walk for walk in walks if walk.position == low])

@@ -1,9 +1,9 @@
-"""Which consumer may have which message, asked once per message and question.
+"""Decides which consumer may have which message, with one evaluation per message and condition.
 
-Each distinct question (a selector, "not published by this connection", "not before", or several of these together)
-of a queue's consumers is a match class with one bit. An entry remembers in ``evaluated`` which classes were asked about
-it and in ``blocked`` which said no. A consumer that refused messages for itself (AMQP 1.0 ``undeliverable-here``) has
-its own bit, which is set in ``blocked`` only. What is on disk remembers nothing: there the class's frontier tells.
+Each distinct condition (a selector, "not published by this connection", "not before", or several of these together) of
+a queue's consumers is a match class with one bit. An entry records in ``evaluated`` which classes evaluated it and in
+``blocked`` which refused it. A consumer that refused messages for itself (AMQP 1.0 ``undeliverable-here``) has its own
+bit, which is set in ``blocked`` only. Messages on disk have no bits: the class's frontier replaces them.
 """
 
 from __future__ import annotations
@@ -21,23 +21,25 @@ if TYPE_CHECKING:
     from annulet.selector.selector import Selector
 
 RETIRED_MAX: Final = 64
-"""Match classes without a consumer that are remembered, so that a consumer who comes back finds its answers (design
-S6). Beyond it, and beyond as many as have consumers, the queue forgets their answers, which costs one pass over its
-entries: so the passes of a connection that closes with thousands of consumers are few."""
+"""Match classes without a consumer that are kept, so that a returning consumer finds its answers (design S6).
+
+Beyond this, and beyond as many as have consumers, the queue forgets their answers, which costs one pass over its
+entries: so a connection that closes with thousands of consumers causes few passes.
+"""
 
 RETIRED_MILLISECONDS: Final = 60_000
-"""How long they are remembered where messages are on disk (design S6): what they found stays in memory meanwhile."""
+"""How long they are kept if messages are on disk (design S6): their matches stay in memory for that time."""
 
 FOUND_MESSAGES: Final = 256
-"""Messages found for a class in a deep backlog that wait in memory before its walk pauses: what one look can bring."""
+"""Matches of a class in a deep backlog that wait in memory before its walk pauses: those of one scan."""
 
 
 class MatchClass:
-    """One question about messages: what selector, connection and since, as far as there are any, say together.
+    """One condition on messages: selector, connection and since together, if given.
 
-    ``frontiers``: of what a deep queue keeps behind its lanes (:attr:`annulet.core.deep_lanes.DeepLanes.stock`) nothing
-    with a lower sequence than that of its level (0 where none is named) is for this class. With priorities all that
-    arrived below ``seen_upto`` and it was not asked about stands on levels whose bits are in ``open_levels``.
+    ``frontiers``: in the stock of a deep queue (:attr:`annulet.core.deep_lanes.DeepLanes.stock`) no message with a
+    lower sequence than that of its level (0 if missing) is for this class. With priorities all unevaluated messages
+    that arrived below ``seen_upto`` are on levels whose bits are in ``open_levels``.
     """
 
     __slots__ = (
@@ -61,8 +63,8 @@ class MatchClass:
         self.connection = connection  # no-local: messages published by it are not admitted
         self.since = 0  # replay period: messages accepted before this (milliseconds since 1970) are not admitted
         self.first_sequence = 0  # ... nor those below this sequence
-        self.users = 0  # consumers that ask
-        self.left_at = 0  # when the last of them went, milliseconds since 1970
+        self.users = 0  # its consumers
+        self.left_at = 0  # when the last of them detached, milliseconds since 1970
         self.frontiers: dict[int, int] = {}
         self.open_levels = 0
         self.seen_upto = 0
@@ -70,11 +72,11 @@ class MatchClass:
         self.needles = needles_of(selector)
 
     def frontier_on(self, level: int) -> int:
-        """Return the lowest sequence it was not asked about on a level, which is 0 without priorities."""
+        """Return the lowest unevaluated sequence on a level, which is 0 without priorities."""
         return self.frontiers.get(level, 0)
 
     def begin_at(self, frontiers: dict[int, int]) -> None:
-        """Have it asked from these frontiers on: what stood behind the lanes stands elsewhere now."""
+        """Set these frontiers: messages behind the lanes have new places."""
         self.frontiers = frontiers
         self.open_levels = self.seen_upto = 0
 
@@ -89,9 +91,9 @@ class MatchClass:
 
 
 def needles_of(selector: Selector | None) -> list[bytes]:
-    """Return octets that all stand in the header of a message that matches; none when there are none to name.
+    """Return octets that are all in the header of a matching message; none if there are none.
 
-    That holds for messages whose view says so: :attr:`annulet.core.message.ContentView.verbatim_texts` (design S3).
+    Valid for messages whose view declares it: :attr:`annulet.core.message.ContentView.verbatim_texts` (design S3).
     """
     return [
         text.encode("utf-8", "surrogatepass")
@@ -126,19 +128,19 @@ class Matchers:
         self._highest = 1
         self.demands = Demands()
         self.found_messages = FOUND_MESSAGES
-        self.lanes_max = AT_ONCE_MAX  # entries of lanes beyond which others wait behind them to be looked at in turns
-        self.evaluations = 0  # questions asked so far: what the cost tests count
+        self.lanes_max = AT_ONCE_MAX  # entries of lanes beyond which others wait behind them to be evaluated in turns
+        self.evaluations = 0  # evaluations so far, counted by the cost tests
         self.browsed = 0  # bits of classes whose answers to readers may be noted with any entry
-        self.looks = 0  # looks of walks over what is on disk
-        self.unselective = 0  # consumers whose classes ask for no property
+        self.looks = 0  # scans of walks over messages on disk
+        self.unselective = 0  # consumers whose classes require no property
 
     def __len__(self) -> int:
         return len(self._by_bit)
 
     def admit(self, consumer: Consumer, *, no_local: bool, since: int = 0, first_sequence: int = 0) -> None:
-        """Give a consumer the bit of what it asks for, none when it takes everything.
+        """Give a consumer the bit of its condition, none without one.
 
-        ``since`` and ``first_sequence``: it gets only what was accepted from then on (Broker-J's replay period).
+        ``since`` and ``first_sequence``: it gets only messages accepted from then on (Broker-J's replay period).
         """
         consumer.required = 0
         connection = consumer.session.connection_identity if no_local else None
@@ -179,7 +181,7 @@ class Matchers:
         return forget | self._drop_all(list(retired.values()))
 
     def retire(self, now: int) -> int:
-        """Forget the classes that nobody has asked for long. Returns their bits, which the entries must now forget."""
+        """Drop the classes without recent consumers. Returns their bits, which the entries must now forget."""
         over = now - RETIRED_MILLISECONDS
         return self._drop_all([held for held in self._retired.values() if held.left_at <= over])
 
@@ -188,7 +190,7 @@ class Matchers:
         return list(self._by_bit.values())
 
     def class_of(self, consumer: Consumer) -> MatchClass | None:
-        """Return a consumer's class; ``None`` for one that takes everything."""
+        """Return a consumer's class; ``None`` without a condition."""
         return self._by_bit[consumer.required] if consumer.required else None
 
     def class_with(self, bit: int) -> MatchClass:
@@ -211,7 +213,7 @@ class Matchers:
         return consumer.refused
 
     def ask(self, consumer: Consumer, entry: QueueEntry) -> bool:
-        """Say whether a consumer's conditions admit an entry, asking only what was never asked about it."""
+        """Return whether a consumer's conditions admit an entry, evaluating only unevaluated ones."""
         required = consumer.required
         if entry.blocked & (required | consumer.refused):
             return False
@@ -230,8 +232,8 @@ class Matchers:
         entry.blocked |= bits
 
     def ask_in_passing(self, consumer: Consumer, entry: QueueEntry) -> bool:
-        """As :meth:`ask` without remembering the answer, for who looks at each entry once: an entry that remembers
-        answers cannot become a row."""
+        """Like :meth:`ask` without recording the answer, for single evaluations: an entry with recorded answers cannot
+        become a row."""
         if consumer.required & ~entry.evaluated:
             self.evaluations += 1
         return self.objection(consumer, entry) is None
@@ -239,7 +241,7 @@ class Matchers:
     def objection(self, consumer: Consumer, entry: QueueEntry) -> MatchClass | None:
         """Return the class of a consumer if it does not admit an entry, ``None`` when it does.
 
-        For questions people ask: unlike :meth:`ask` it remembers no answer and counts none.
+        For diagnostics: unlike :meth:`ask` it neither records nor counts the evaluation.
         """
         match_class = self.class_of(consumer)
         if match_class is None:

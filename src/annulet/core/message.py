@@ -1,7 +1,7 @@
-"""The message as the core sees it: the bytes it came with, and the few facts queues decide on.
+"""The message in the core: its received bytes, and the few facts queues decide on.
 
-A message keeps its content as received (``header`` and ``body``) so that forwarding within one protocol copies
-nothing; properties are decoded by the :class:`ContentView` of its protocol only when somebody asks.
+A message keeps its content as received (``header`` and ``body``) so that forwarding within one protocol copies nothing;
+properties are decoded by the :class:`ContentView` of its protocol on demand.
 """
 
 from __future__ import annotations
@@ -24,18 +24,16 @@ DEFAULT_PRIORITY = 4
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ContentView:
-    """Decodes the content of one protocol's messages. One shared instance per protocol, no state of its own.
+    """Decodes the content of one protocol's messages. One shared, stateless instance per protocol.
 
-    What queues ask while they dispatch never raises: one sender's malformed message must not stop another's consumers.
-    What cannot be decoded counts as absent. Only ``deliver_at`` and ``duplicate_id``, asked where a message comes in,
-    and what writes a new header may raise an error of the protocol for content that no door should have let in.
+    Methods used in dispatch never raise: one sender's malformed message must not stop another's consumers. Undecodable
+    values count as absent. Only ``deliver_at`` and ``duplicate_id``, used on arrival, and methods that write a new
+    header may raise an error of the protocol, for content that should have been refused.
     """
 
     def __init__(self, name: str, *, verbatim_texts: bool = False) -> None:
         self.name = name  # of the protocol, as the log keeps it
-        self.verbatim_texts = (
-            verbatim_texts  # an application property's text can only come from its bytes in the header
-        )
+        self.verbatim_texts = verbatim_texts  # an application property's text is always in the bytes of the header
 
     def properties(self, message: Message) -> StandardProperties:
         """Decode the properties every protocol has a notion of, as far as they can be decoded."""
@@ -84,7 +82,7 @@ class ContentView:
         raise NotImplementedError
 
     def content(self, message: Message) -> MessageContent:
-        """Return the whole message decoded, for whoever speaks another protocol; what is malformed is left out."""
+        """Return the whole message decoded, for other protocols, without malformed parts."""
         raise NotImplementedError
 
     def routing_keys(self, message: Message) -> tuple[str, ...]:
@@ -100,8 +98,8 @@ class ContentView:
     ) -> bytes:
         """Return the header of a copy the broker sends on because of ``deaths[0]``.
 
-        It carries the trail in the protocol's own form and ``headers`` as application properties. Left out are the time
-        to live, what would schedule it again, and, when it is ``rerouted`` by another key, the sender's further keys.
+        It has the trail in the protocol's own form and ``headers`` as application properties, without the time to live,
+        scheduling headers, and, if it is ``rerouted`` by another key, the sender's further keys.
         """
         raise NotImplementedError
 
@@ -109,7 +107,7 @@ class ContentView:
 class StandardProperties:
     """Decoded standard properties. Strings are empty and ``timestamp`` is 0 when the sender gave none.
 
-    ``malformed`` says what could not be decoded and is therefore missing here; empty when everything could.
+    ``malformed`` describes undecodable, missing parts; empty if there are none.
     """
 
     __slots__ = (
@@ -155,7 +153,7 @@ class StandardProperties:
 
 
 class Origin:
-    """What all messages of one publisher to one destination share, so that each message stores it once."""
+    """The shared part of all messages of one publisher to one destination, so that it is stored once."""
 
     __slots__ = ("connection", "encoded", "exchange", "publisher", "routing_key", "view")
 
@@ -171,11 +169,11 @@ class Origin:
 
 
 class BodyPlace(Protocol):
-    """A place on disk, outside the message log, that is given back when nobody refers to this object any more."""
+    """A place on disk, outside the message log, that is released when this object is freed."""
 
     @property
     def readable(self) -> bool:
-        """Say whether the body is there."""
+        """Return whether the body is written."""
 
     @property
     def number(self) -> int:
@@ -186,11 +184,11 @@ class BodyPlace(Protocol):
 class Message:
     """One message, shared by all queues it was routed to.
 
-    ``header`` is the protocol's encoded properties (AMQP 0-9-1: property flags and property list of the content
-    header frame, §4.2.6.1 without class, weight and size); ``body`` the undivided payload. The body of a message
-    may be on disk only: all else stays, and no queue decides by whether the body is there (:mod:`annulet.core.bodies`).
+    ``header`` is the protocol's encoded properties (AMQP 0-9-1: property flags and property list of the content header
+    frame, §4.2.6.1 without class, weight and size); ``body`` the undivided payload. The body of a message may be on
+    disk only: all other data stays, and no decision of a queue depends on this (:mod:`annulet.core.bodies`).
 
-    Of the garbage collector's business it is none: nothing it refers to knows messages, but for what reads its body,
+    The garbage collector does not track it: nothing it references references messages, except the reader of its body,
     which ends with the broker.
     """
 
@@ -223,24 +221,24 @@ class Message:
         expires_at: int = 0,
         deliver_at: int = 0,
     ) -> None:
-        self.durable = durable  # the sender asked for persistence (delivery-mode 2)
-        self.priority: i16 = priority  # small numbers stand together: compiled it has 120 bytes
+        self.durable = durable  # the sender requested persistence (delivery-mode 2)
+        self.priority: i16 = priority  # small numbers are adjacent: compiled it has 120 bytes
         self.near: i32 = 0  # entries that want the body in memory
         self.away: i32 = 0  # entries whose queues can do without
         self.header = header
         self._body: bytes | None = body
-        self.size = len(body)  # bytes of the body: what byte limits count (RabbitMQ's max-length-bytes does the same)
+        self.size = len(body)  # bytes of the body, counted by byte limits (as RabbitMQ's max-length-bytes)
         self.origin = origin
         self.accepted_at = accepted_at  # milliseconds since 1970
         self.expires_at = expires_at  # milliseconds since 1970; 0 = never
         self.deliver_at = deliver_at  # not before this, milliseconds since 1970; 0 = at once
         self.record = 0  # id in the message log; 0 = not stored
         self.source: BodySource | None = None  # reads the body when it is on disk only
-        self.spill: BodyPlace | None = None  # where the body is, or is being written, that no log holds
+        self.spill: BodyPlace | None = None  # the place of a spilled body, or one being written
 
     @property
     def body(self) -> bytes:
-        """The payload. Read from disk, and not kept, while it is there only.
+        """The payload. Read from disk, and not kept, while it is only there.
 
         Raises :class:`~annulet.core.errors.ContentUnavailable` when the disk does not give it.
         """
@@ -268,7 +266,7 @@ class Message:
 def logged_message(
     record: int, header: bytes, body: bytes, origin: Origin, priority: int, accepted_at: int, expires_at: int
 ) -> Message:
-    """Return a message as the log gives it back: only durable ones are there, and ``record`` is where."""
+    """Return a message restored from the log: durable, with its place ``record``."""
     message = Message(
         header, body, origin, durable=True, priority=priority, accepted_at=accepted_at, expires_at=expires_at
     )

@@ -1,4 +1,4 @@
-"""The name most like one that is not there, out of as many as a broker may have, for the text of a refusal.
+"""Finds the name most similar to an unknown one, among the many of a broker, for the text of a refusal.
 
 ``difflib`` compares a name with 100,000 others in three seconds, and the event loop waits. Here few are compared: those
 of about the same length that begin or end as the name does.
@@ -19,7 +19,7 @@ LENGTHS_APART: Final = 2
 """Characters by which the length of a misspelt name differs at most."""
 
 SAME_CHARACTERS: Final = 2
-"""Characters at the beginning or at the end that a misspelt name has in common with the one that is meant."""
+"""Common characters at the beginning or at the end of a misspelt name and the intended one."""
 
 
 def nearest_name(name: str, names: Iterable[str]) -> str:

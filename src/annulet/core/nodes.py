@@ -1,4 +1,4 @@
-"""Nodes of a virtual host by name: addresses, their rings and diverts, and what an unknown name becomes."""
+"""Nodes of a virtual host by name: addresses, their rings and diverts, and the creation for unknown names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class NodeReference:
-    """What a name leads to: publish to ``exchange`` with ``routing_key``; consume from ``queue`` or subscribe.
+    """The target of a name: publish to ``exchange`` with ``routing_key``; consume from ``queue`` or subscribe.
 
     ``queue`` is the one queue a consumer reads, ``None`` for a node to subscribe to; ``node`` the exchange or address,
     ``None`` when a queue was named. ``created``: the name was unknown and automatic creation made it.
@@ -67,7 +67,7 @@ class Nodes(DeclaredQueues):
         policies: PolicyRepository | None = None,
     ) -> None:
         super().__init__(name, effects, ledger, address_settings, policies)
-        self._rings_due: dict[str, None] = {}  # addresses whose rings are not yet what their settings say
+        self._rings_due: dict[str, None] = {}  # addresses whose rings do not match their settings yet
 
     # ------------------------------------------------------------------ addresses
 
@@ -76,9 +76,9 @@ class Nodes(DeclaredQueues):
     ) -> Address:
         """Create an address, or check that the existing one is the same.
 
-        ``routing_types``: anycast, multicast or both; empty takes what is there, or ``default-address-routing-type``
-        for a new one. Raises :class:`PreconditionFailed` when an exchange has the name or the types differ,
-        :class:`InvalidArgument` for a name with ``::``, :class:`AccessRefused` for reserved names.
+        ``routing_types``: anycast, multicast or both; empty keeps the existing ones, or
+        ``default-address-routing-type`` for a new one. Raises :class:`PreconditionFailed` when an exchange has the name
+        or the types differ, :class:`InvalidArgument` for a name with ``::``, :class:`AccessRefused` for reserved names.
         """
         existing = self.exchanges.get(name)
         if not routing_types and isinstance(existing, Address):
@@ -140,7 +140,7 @@ class Nodes(DeclaredQueues):
         self._rings_due[address.name] = None
 
     def address_dropped(self, address: Address) -> None:
-        """Delete what an address kept for queues to come."""
+        """Delete the messages an address kept for later queues."""
         for ring in list(address.rings.values()):
             self.delete_queue(ring, self.latest)
         address.rings.clear()
@@ -151,7 +151,7 @@ class Nodes(DeclaredQueues):
         super().address_settings_changed(pattern)
 
     def before_routing(self) -> None:
-        """Bring the rings up to date before a route is looked up."""
+        """Update the rings before a route is looked up."""
         if self._rings_due:
             self.settle_rings(self.latest)
 
@@ -168,7 +168,7 @@ class Nodes(DeclaredQueues):
 
     def _settle_ring(self, address: Address, routing_type: str, count: int, now: int) -> None:
         name = ring_name(address.name, routing_type)
-        ring = self.queues.get(name)  # one that recovery brought back belongs to its address again
+        ring = self.queues.get(name)  # a recovered one belongs to its address again
         if count <= 0:
             if ring is not None:
                 address.rings.pop(routing_type, None)
@@ -190,7 +190,7 @@ class Nodes(DeclaredQueues):
         self.graph_changed()
 
     def delete_queue(self, queue: Queue, now: int, *, if_unused: bool = False, if_empty: bool = False) -> int:
-        """Delete a queue, see :class:`DeclaredQueues`; a ring that somebody deletes is soon there again, empty."""
+        """Delete a queue, see :class:`DeclaredQueues`; a deleted ring is soon created again, empty."""
         pending = super().delete_queue(queue, now, if_unused=if_unused, if_empty=if_empty)
         if is_ring(queue):
             name, routing_type = owner_of(queue)
@@ -201,7 +201,7 @@ class Nodes(DeclaredQueues):
         return pending
 
     def _write_down(self, queue: Queue) -> None:
-        """Have a durable queue that nobody declared written down; one that cannot be does not exist."""
+        """Store an implicitly created durable queue; if that fails it does not exist."""
         if not queue.durable:
             return
         try:
@@ -211,7 +211,7 @@ class Nodes(DeclaredQueues):
             raise
 
     def kept_for(self, address: Address, binding: Binding) -> list[Message]:
-        """Return copies of what an address kept for a queue that is about to join."""
+        """Return copies of the messages an address kept, for a queue about to join."""
         self.before_routing()
         if binding.queue is None or not address.rings:
             return []
@@ -219,7 +219,7 @@ class Nodes(DeclaredQueues):
         return [] if ring is None else kept_messages(ring)
 
     def queue_joined(self, address: Address, binding: Binding, kept: list[Message]) -> None:
-        """Give a queue that became one of an address's what the address kept, as far as filters let it in."""
+        """Give a queue that joined an address the kept messages, if filters admit them."""
         queue = binding.queue
         address.had_queue = True
         self.before_routing()
@@ -239,8 +239,8 @@ class Nodes(DeclaredQueues):
     def ensure_target(self, queue: Queue, message: Message, target: str, reason: RemovalReason) -> None:
         """Create the queue that ``auto-create-dead-letter-resources`` or ``auto-create-expiry-resources`` promises.
 
-        It is one of the target address's, named by prefix, original address and suffix, and takes only what was sent to
-        that original address (Artemis §8, §9). What was sent to the target itself makes none.
+        It is one of the target address's, named by prefix, original address and suffix, and accepts only messages sent
+        to that original address (Artemis §8, §9). Messages sent to the target itself create none.
         """
         original = original_address_of(message)
         settings = self.settings_of(self.settings_address_of(queue))
@@ -277,13 +277,13 @@ class Nodes(DeclaredQueues):
         routing_type: str = "",
         create: bool = True,
     ) -> NodeReference:
-        """Return what a name leads to, for protocols that name an address only (design §2).
+        """Return the target of a name, for protocols that give an address only (design §2).
 
         In this order: ``address::queue``; spellings such as ``/queues/q``, ``/exchanges/e/key``, ``topic://t``; an
-        existing queue; an existing node; with ``create`` what the address settings make of it. ``routing_type``: what
-        the client asks for (anycast: a queue, multicast: a topic); empty takes what is there. Raises
-        :class:`NotFound`, :class:`ResourceLocked`, :class:`PreconditionFailed` for a topic that is declared as anycast;
-        for what is not there, :class:`InvalidArgument` when the name is empty and :class:`AccessRefused` when reserved.
+        existing queue; an existing node; with ``create`` a new node by the address settings. ``routing_type``: the
+        client's request (anycast: a queue, multicast: a topic); empty accepts any. Raises :class:`NotFound`,
+        :class:`ResourceLocked`, :class:`PreconditionFailed` for a topic that is declared as anycast; for missing nodes,
+        :class:`InvalidArgument` if the name is empty and :class:`AccessRefused` if reserved.
         """
         parsed = parse_address_name(name)
         wanted = parsed.routing_type or (parse_routing_type(routing_type, "routing type") if routing_type else "")
@@ -308,7 +308,7 @@ class Nodes(DeclaredQueues):
         raise NotFound(f"no queue, exchange or address '{parsed.name}' in vhost '{self.name}'; declare it first")
 
     def _create_address(self, name: str) -> Address:
-        """Create a multicast address that nobody declared; one that cannot be written down does not exist."""
+        """Create a multicast address implicitly; if it cannot be stored it does not exist."""
         address = self.declare_address(name, (MULTICAST,), auto_created=True)
         try:
             self.effects.address_created(address)
@@ -328,10 +328,10 @@ class Nodes(DeclaredQueues):
         return NodeReference("", f"{parsed.address}{QUALIFIER}{parsed.name}", queue=queue)
 
     def _existing_node(self, parsed: AddressName, owner: object | None, wanted: str) -> NodeReference | None:
-        """Return the queue of a name, else its exchange or address; for who asks for a topic never the queue.
+        """Return the queue of a name, else its exchange or address; for a requested topic never the queue.
 
-        A queue and a multicast address of one name stand side by side, as the anycast and the multicast half of one
-        address do in Artemis.
+        A queue and a multicast address of one name exist side by side, like the anycast and the multicast half of one
+        address in Artemis.
         """
         name = parsed.name
         node = self.exchanges.get(name) if name and parsed.kind != TO_QUEUE else None
@@ -349,7 +349,7 @@ class Nodes(DeclaredQueues):
         return NodeReference(name, name, node=node, routing_type=wanted)
 
     def _create_node(self, name: str, now: int, wanted: str, *, queue_only: bool) -> NodeReference:
-        """Create a queue, or for a client that asks for a topic an address, if the settings allow it."""
+        """Create a queue, or for a requested topic an address, if the settings allow it."""
         if not name:
             raise InvalidArgument(
                 f"an empty name leads nowhere in vhost '{self.name}'; give that of a queue or address"

@@ -1,7 +1,7 @@
 """Which pending message is next: the interface of an order, and its two shapes.
 
 FIFO keeps arrivals in a deque; every other order is a heap by rank (:mod:`annulet.core.ranks`).
-:class:`annulet.core.lanes.Lanes` is an order as well: several of these, where not everybody may have every message.
+:class:`annulet.core.lanes.Lanes` is an order as well: several of these, for restricted consumers.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class Order:
         raise NotImplementedError
 
     def reinsert(self, entry: QueueEntry) -> None:
-        """Add an entry whose place may be anywhere: one that came back or fell due."""
+        """Add an entry at any place: one that was returned or fell due."""
         raise NotImplementedError
 
     def reinsert_all(self, entries: list[QueueEntry]) -> None:
-        """Add entries that came back together, by ascending place."""
+        """Add entries returned together, by ascending place."""
         for entry in entries:
             self.reinsert(entry)
 
@@ -85,11 +85,11 @@ class Order:
         return False
 
     def exhausted(self) -> bool:
-        """Say whether nothing is there: more than that there is no first now."""
+        """Return whether it is empty, which is more than having no first now."""
         return self.first() is None
 
     def pages_behind(self) -> QueueArea | None:
-        """Return what keeps its rows; ``None`` where there are none."""
+        """Return the area with its rows; ``None`` if there are none."""
         return None
 
     def page_parts(self) -> list[QueueArea]:
@@ -127,7 +127,7 @@ class Order:
         return self.snapshot()
 
     def lists(self) -> list[FifoOrder]:
-        """Return the lists in which its entries stand by sequence, the most important first; what else it has is
+        """Return the lists of its entries by sequence, the most important first; its other entries are
         :meth:`aside`."""
         return []
 
@@ -136,10 +136,10 @@ class Order:
         return self.in_memory()
 
     def recount(self) -> None:
-        """Count anew after one of its lists changed, which may lose what is damaged at any look."""
+        """Recount after one of its lists changed, which may lose damaged records in any scan."""
 
     def arrived_after(self, sequence: int) -> list[QueueEntry]:
-        """Return those of :meth:`in_memory` with a higher sequence, for who has seen the others."""
+        """Return those of :meth:`in_memory` with a higher sequence, for readers that have seen the others."""
         return [entry for entry in self.in_memory() if entry.sequence > sequence]
 
     def take_pages(self) -> QueueArea | None:
@@ -155,9 +155,9 @@ class Order:
         return 0
 
     def upcoming(self, count: int) -> list[QueueEntry]:
-        """Return about the next ``count`` pending entries that are objects, nearest first as far as that is cheap.
+        """Return about the next ``count`` pending entries that are objects, nearest first if that is cheap.
 
-        For who reads their bodies together.
+        For reading their bodies together.
         """
         raise NotImplementedError
 
@@ -166,7 +166,7 @@ class Order:
         return True
 
     def bring_unread(self) -> None:
-        """Make the next entries that are on disk only entries without content: for who removes them all."""
+        """Make the next entries on disk only entries without content, for removing them all."""
 
     def first_sequence(self) -> int:
         """Return the sequence of the next entry without making it an object, 0 when nothing is pending."""
@@ -174,7 +174,7 @@ class Order:
         return 0 if first is None else first.sequence
 
     def came_back(self) -> int:
-        """Return how many entries stand aside as they came back, and may become rows when they are many."""
+        """Return how many returned entries are aside, which may become rows when they are many."""
         return 0
 
     def oldest_accepted_at(self) -> int:
@@ -188,8 +188,8 @@ class Order:
     def snapshot(self) -> list[QueueEntry]:
         """Return the entries in no particular order, removed ones perhaps among them.
 
-        A copy of references and nothing else, so that a million of them hold nobody up: sort and sift in slices. Who
-        does holds them meanwhile, see :mod:`annulet.core.pins`.
+        Only a copy of references, so that a million of them block no client: sort and filter in slices. The caller pins
+        them, see :mod:`annulet.core.pins`.
         """
         raise NotImplementedError
 
@@ -200,7 +200,7 @@ class FifoOrder(Order):
     def __init__(self) -> None:
         super().__init__()
         self._tail: deque[QueueEntry] = deque()  # arrivals, ascending place
-        self._returned = Returned()  # entries that came back
+        self._returned = Returned()  # returned entries
         self._removed = 0  # entries still in either structure whose state is REMOVED
 
     def take_over(self, order: FifoOrder) -> None:
@@ -225,12 +225,12 @@ class FifoOrder(Order):
         self.count += 1
 
     def reinsert_all(self, entries: list[QueueEntry]) -> None:
-        """Put entries back that came together, by ascending place: O(1) each where they are many."""
+        """Add entries returned together, by ascending place: O(1) each if they are many."""
         self._returned.add(entries)
         self.count += len(entries)
 
     def reinsert_folded(self, messages: list[HeldMessage]) -> None:
-        """Put back folded messages that came together, by ascending sequence: they may stay so."""
+        """Add compact messages returned together, by ascending sequence: they may stay compact."""
         self._returned.add_folded(messages)
         self.count += len(messages)
 
@@ -266,10 +266,10 @@ class FifoOrder(Order):
         assert entry.state == REMOVED
         self.count -= 1
         tail = self._tail
-        if tail and tail[0] is entry:  # what expires in its order leaves nothing to sweep out
+        if tail and tail[0] is entry:  # messages that expire in order leave nothing to sweep
             tail.popleft()
             return
-        if self._returned.head is entry:  # nor what an operation takes out from among rows
+        if self._returned.head is entry:  # nor do those an operation takes out from between rows
             self._returned.pop()
             return
         self._removed += 1
@@ -277,7 +277,7 @@ class FifoOrder(Order):
             self._compact()
 
     def last_sequence(self) -> int:
-        """Return a sequence that nothing here is above, but for what came back; something is there."""
+        """Return an upper bound of the sequences here, without returned entries; it is not empty."""
         return self._tail[-1].sequence if self._tail else 0
 
     def clear(self) -> None:
@@ -304,21 +304,21 @@ class FifoOrder(Order):
         return [*self._returned.entries(), *self._tail]
 
     def arrived_after(self, sequence: int) -> list[QueueEntry]:
-        """Return the entries with a higher sequence: O(found + returned), however many stand before them."""
+        """Return the entries with a higher sequence: O(found + returned), with any number before them."""
         found = [entry for entry in self._returned.entries() if entry.sequence > sequence]
         for entry in reversed(self._tail):
             if entry.sequence > sequence:
                 found.append(entry)
-            elif entry.place == entry.sequence:  # what stands before it has a lower place, so it arrived before it
+            elif entry.place == entry.sequence:  # entries before it have a lower place, so they arrived earlier
                 break
         return found
 
     def oldest_accepted_at(self) -> int:
-        """Ask the pages where the next one is a row, which stays there."""
+        """Use the pages if the next one is a row, which stays there."""
         pages = self.pages_behind()
         if pages is None or self.first_sequence() != pages.first_sequence():
             return super().oldest_accepted_at()
-        head = FifoOrder.first(self)  # what the pages have first may be removed, and this stand before what follows
+        head = FifoOrder.first(self)  # the first of the pages may be removed, and this precede the next
         times = [pages.first_accepted_at(), 0 if head is None else head.message.accepted_at]
         return min([at for at in times if at], default=0)
 
@@ -332,19 +332,19 @@ class FifoOrder(Order):
         return False
 
     def standing(self, sequence: int) -> QueueEntry | None:
-        """Return the pending entry of a sequence if it neither came back nor stands among rows. O(log n)."""
+        """Return the pending entry of a sequence if it is neither returned nor among rows. O(log n)."""
         return entry_with(self._tail, sequence)
 
     def aside(self) -> list[QueueEntry]:
-        """Return the entries that came back."""
+        """Return the returned entries."""
         return self._returned.entries()
 
     def came_back(self) -> int:
-        """Return how many came back."""
+        """Return the number of returned entries."""
         return self._returned.count
 
     def detach_returned(self) -> list[QueueEntry]:
-        """Take out and return the entries that came back, in no order."""
+        """Take out the returned entries, in no order."""
         back = [entry for entry in self._returned.entries() if entry.state == PENDING]
         self._removed -= self._returned.count - len(back)
         self._returned.clear()
@@ -352,7 +352,7 @@ class FifoOrder(Order):
         return back
 
     def take_returned(self, before: int) -> list[QueueEntry]:
-        """Take out and return the entries that came back and stand before a place, in order."""
+        """Take out the returned entries before a place, in order."""
         found: list[QueueEntry] = []
         returned = self._returned
         while returned.head is not None and returned.head.place < before:
@@ -437,9 +437,9 @@ class RankedOrder(Order):
             self._removed = 0
 
     def take_far(self, most: int) -> list[QueueEntry]:
-        """Take up to ``most`` entries off the end of the heap's list, far ones as a rule: what is left is a heap too.
+        """Take up to ``most`` entries off the end of the heap's list, far ones as a rule: the rest is a heap, too.
 
-        Removed ones among them are not returned. Put back with :meth:`reinsert` what is not to go.
+        Removed ones among them are not returned. Put the others back with :meth:`reinsert`.
         """
         start = max(0, len(self._heap) - most)
         taken = self._heap[start:]

@@ -1,8 +1,8 @@
 """The order of a deep queue with strict priorities: the middle of each level may be on disk.
 
 A level is an order like that of a plain queue, with a front, rows and late messages. The queue has one front for all:
-the most important level has as much of it as it needs, the next what that leaves. What is behind goes to disk from the
-least important level up. The priority of a row is that of the level it stands in.
+the most important level has as much of it as it needs, the next uses the rest. The messages behind it page from the
+least important level up. The priority of a row is its level.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class PagedLevels(LevelledOrder):
-    """Takes over the levels of ``order``. ``pages``: empty ones, which every level that pages gets the like of."""
+    """Takes over the levels of ``order``. ``pages``: empty ones, the prototype for every level that pages."""
 
     def __init__(self, queue: Queue, pages: QueueArea, order: LevelledOrder) -> None:
         super().__init__(0)
@@ -75,11 +75,11 @@ class PagedLevels(LevelledOrder):
             kept_when_first = level.watermark >= messages + self.fold_least
             if moved < limit and (kept_when_first or level.lowered):
                 moved += level.fold_front(durable_record, limit - moved)
-                level.lowered = level.watermark > level.length_kept()  # somebody may hold it, or it is not written yet
+                level.lowered = level.watermark > level.length_kept()  # it may be pinned, or is not written yet
         return moved
 
     def fold(self, durable_record: int, limit: int) -> int:
-        """The same of what came back and the front behind it only; see :meth:`TargetList.fold`."""
+        """The same for returned entries and the front behind them only; see :meth:`TargetList.fold`."""
         moved = 0
         for number, messages, size in self._shares():
             if moved >= limit:
@@ -96,9 +96,7 @@ class PagedLevels(LevelledOrder):
         level.fold_least, level.fold_bytes = self.fold_least, self.fold_bytes
 
     def _shares(self) -> list[tuple[int, int, int]]:
-        """Return the levels that hold something, the least important first, each with its messages and bytes of the
-        front.
-        """
+        """Return the non-empty levels, the least important first, each with its messages and bytes of the front."""
         messages, size = self.keep_messages, self.keep_bytes
         shares: list[tuple[int, int, int]] = []
         for number in range(self._upto - 1, -1, -1):
@@ -136,32 +134,31 @@ class PagedLevels(LevelledOrder):
         return self.paged_level(number)
 
     def recount(self) -> None:
-        """Count anew after levels changed, which may lose what is damaged at any look. O(levels)."""
+        """Recount after levels changed, which may lose damaged records in any scan. O(levels)."""
         self.count = sum([level.count for level in self.levels[: self._upto]])
         self._note_arrivals()
 
     def area_changed(self, area: TargetList, former: int) -> None:
-        """Count anew what had ``former`` entries before somebody looked at it, or took some out. O(1)."""
+        """Recount a level that had ``former`` entries before a scan or removal. O(1)."""
         self.count += area.count - former
 
     # ------------------------------------------------------------------ behind lanes
 
     def areas(self) -> list[TargetList]:
-        """Return the levels that hold something, the most important first, each as one to look at; see
-        :meth:`TargetList.look`."""
+        """Return the non-empty levels, the most important first, each for scanning; see :meth:`TargetList.look`."""
         occupied = [number for number in range(self._upto - 1, -1, -1) if self.levels[number].count]
         return [self.paged_level(number) for number in occupied]
 
     def first_area(self) -> TargetList:
-        """Return the most important level that holds something; there is one."""
+        """Return the most important non-empty level; there is one."""
         while not self.levels[self._upto - 1].count:
             self._upto -= 1
         return self.paged_level(self._upto - 1)
 
     def gained_from(self, sequence: int) -> int:
-        """Return the bits (1 for level 0) of levels that hold something, all with an arrival from ``sequence`` on.
+        """Return the bits (1 for level 0) of non-empty levels, all with an arrival from ``sequence`` on.
 
-        O(those): a caller that remembers what it asked before, and asks from above :attr:`newest` then.
+        O(those): a caller keeps earlier results, and calls it from above the former :attr:`newest`.
         """
         bits = 0
         for number in reversed(self._arrivals):
@@ -179,9 +176,9 @@ class PagedLevels(LevelledOrder):
                 level.use_pages(pages.renewed())
 
     def detach_front(self, most: int) -> list[QueueEntry]:
-        """Take out and return the entries that came back, in no order.
+        """Take out the returned entries, in no order.
 
-        No others, whatever ``most`` says: the front of a level may be all of it, where only less important levels page.
+        No others, regardless of ``most``: the front of a level may be all of it, if only less important levels page.
         """
         del most
         back = [entry for level in self._occupied() for entry in level.detach_returned()]
@@ -209,7 +206,7 @@ class PagedLevels(LevelledOrder):
         return found
 
     def leading(self, count: int) -> list[QueueEntry]:
-        """Return what stands before the rows, level by level up to one that has some left, its front made longer."""
+        """Return the entries before the rows, level by level up to one with remaining rows, whose front is extended."""
         found: list[QueueEntry] = []
         left = count
         for level in self._occupied():
@@ -236,17 +233,17 @@ class PagedLevels(LevelledOrder):
         self.recount()
 
     def take_pages(self) -> QueueArea | None:
-        """Take the rows of all levels out; what was kept among them stays with them. The caller clears the order."""
+        """Take the rows of all levels out, with the entries kept among them. The caller clears the order."""
         taken = [level.take_pages() for level in self._occupied()]
         parts = [pages for pages in taken if pages is not None]
         return JoinedPages(parts) if parts else None
 
     def first_expiry(self, now: int) -> tuple[int, int]:
-        """Ask all levels."""
+        """Combine all levels."""
         return min([level.first_expiry(now) for level in self._occupied()], default=NEVER)
 
     def rows_are_timed(self) -> bool:
-        """Ask all levels."""
+        """Combine all levels."""
         return all(level.rows_are_timed() for level in self.levels)
 
     def retime(self) -> None:
@@ -269,7 +266,7 @@ class PagedLevels(LevelledOrder):
         return ended
 
     def reading_refusal(self) -> str:
-        """Compare what the rows of all levels would take with the memory that is left."""
+        """Compare the size of the rows of all levels with the remaining memory."""
         return refusal_for(self.paged_count(), self.paged_bytes(), self.pages.room())
 
     # ------------------------------------------------------------------ figures
@@ -292,9 +289,9 @@ class PagedLevels(LevelledOrder):
 
 
 def paged_order_of(queue: Queue, pages: QueueArea) -> TargetList | PagedLevels | PagedSorted | None:
-    """Return the order of a queue that may page, made of its own with ``pages`` if need be; else ``None``.
+    """Return the paging order of a queue, converted with ``pages`` if necessary; else ``None``.
 
-    Of a queue with lanes it is what stands behind them: most of what is in the lanes now, when there was nothing yet.
+    For a queue with lanes it is the stock behind them: if that was empty, most of the lanes' entries move there.
     """
     if not pageable(queue):
         return None

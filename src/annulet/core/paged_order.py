@@ -1,10 +1,10 @@
 """The order of a FIFO queue whose middle is on disk.
 
 By place: the front (entries), the queue area's rows, the pending cache (entries, the newest); and beside them, as in
-every FIFO order, the entries that came back. Arrivals go to the pending cache once there are rows, so that whoever
-publishes never waits for the disk, and a message that is taken at once never gets there. When the front is used up the
-next rows become entries. The length of the front is the watermark: from there on entries are references. While nobody
-takes anything the front is the HeadQueueCache of the design.
+every FIFO order, the entries that came back. Arrivals go to the pending cache once there are rows, so that publishers
+never wait for the disk, and a message that is taken at once never gets there. When the front is used up the next rows
+become entries. The length of the front is the watermark: from there on entries are references. Without consumers the
+front is the HeadQueueCache of the design.
 """
 
 from __future__ import annotations
@@ -38,21 +38,23 @@ if TYPE_CHECKING:
     from annulet.core.queue import Queue
 
 KEEP_MESSAGES: Final = 1024
-"""Entries at the front that never go to disk: what consumers take next, some four of the largest usual prefetches."""
+"""Entries at the front that never page: the next ones for consumers, about four of the largest usual prefetches."""
 
 KEEP_BYTES: Final = 1 << 20
 """Body bytes at the front that are kept at most, but for one message: 1 MiB a queue, with 10,000 queues still much."""
 
 LOOK_ENTRIES: Final = 256
-"""Entries of one look at what is in memory: as many as one read of rows brings."""
+"""Entries of one scan in memory: as many as one read of rows."""
 
 ROTATED_LEAST: Final = 32
-"""Entries of a look for which all others are moved out of the way: in the middle of a million each index takes 14 µs,
-moving them there and back 350."""
+"""Entries of a scan for which all others are moved aside: in the middle of a million each index takes 14 µs, moving
+them there and back 350."""
 
 LEADING_BYTES: Final = 64 << 20
-"""Body bytes that a look at the first messages brings in at most, but for the last read: 64 MiB, half a second. What
-was looked at stays in memory until it is consumed, and anybody who may read the queue may look."""
+"""Most body bytes loaded for a view of the first messages, without the last read: 64 MiB, half a second.
+
+Viewed messages stay in memory until they are consumed, and every user with read permission may view them.
+"""
 
 
 class TargetList(FifoOrder):
@@ -72,8 +74,8 @@ class TargetList(FifoOrder):
         self._pending_cache: deque[QueueEntry] = deque()
         self._split = False  # there is something behind the front
         self.rank: Rank | None = None  # of all entries: the level of a queue with priorities
-        self.pinned = 0  # up to this sequence somebody held what is at the front when it was cut last, or folded
-        self.looked_upto = 0  # the lowest sequence the last look did not come to
+        self.pinned = 0  # the front was pinned up to this sequence when it was last cut or folded
+        self.looked_upto = 0  # the lowest sequence the last scan did not reach
 
     # ------------------------------------------------------------------ the order
 
@@ -98,23 +100,23 @@ class TargetList(FifoOrder):
                 return None
 
     def coming(self) -> bool:
-        """Ask the pages where nothing stands before them. Asked before each message: most often the front has one."""
+        """Use the pages if nothing precedes them. Called before each message: most often the front has one."""
         in_front = not self._split or (self._tail and self._tail[0].state == PENDING)
         return not in_front and self._before_rows() is None and self.pages.coming()
 
     def areas(self) -> list[TargetList]:
-        """Return itself if there is something: the only one of what is in the order."""
+        """Return itself if it is not empty: the only part of the order."""
         return [self] if self.count else []
 
     def first_area(self) -> TargetList:
-        """Return itself; something is there."""
+        """Return itself; it is not empty."""
         return self
 
     def area_changed(self, area: TargetList, former: int) -> None:
-        """Do nothing: it counts what it has."""
+        """Do nothing: its counts are current."""
 
     def first_place(self) -> int:
-        """Return the place of the first entry or row without reading it; something is there."""
+        """Return the place of the first entry or row without reading it; it is not empty."""
         head = self._before_rows()
         return self.place_behind_front() if head is None else head.place
 
@@ -131,7 +133,7 @@ class TargetList(FifoOrder):
     def discard(self, entry: QueueEntry) -> None:
         """Take a pending entry out of the middle. The caller has set its state to REMOVED.
 
-        Rows do not count when what was removed is to be swept out: it would stay in memory until it outnumbers them.
+        Rows do not count for sweeping removed entries, which would stay in memory until they outnumber them.
         """
         super().discard(entry)
         if self._removed > self.count - self.pages.rows + COMPACTION_MINIMUM:
@@ -162,7 +164,8 @@ class TargetList(FifoOrder):
         return super().snapshot()
 
     def leading(self, count: int) -> list[QueueEntry]:
-        """Return the front, made so long or ``LEADING_BYTES`` heavy, and the first that came back before the rows."""
+        """Return the front, extended to this length or ``LEADING_BYTES``, and the first returned ones before the
+        rows."""
         least = self.pages.bytes + sum([entry.message.size for entry in self._tail]) - self.leading_bytes  # stay there
         while self._split and self.watermark < count and (not self._tail or self.pages.bytes > least):
             if not self._advance(insist=False):
@@ -170,7 +173,7 @@ class TargetList(FifoOrder):
         behind = self.place_behind_front() if self._split else BEHIND_ALL
         nearest = max(count, self.keep_messages)  # not all: there may be very many
         back = self._returned.upcoming(nearest)
-        if len(back) < nearest:  # that is all, or very many have been removed
+        if len(back) < nearest:  # these are all, or very many have been removed
             back = self._returned.entries()
         return [*[entry for entry in back if entry.place < behind], *self._tail]
 
@@ -196,7 +199,7 @@ class TargetList(FifoOrder):
         self._note_lost()
 
     def take_pages(self) -> QueueArea | None:
-        """Take the rows out; what was kept among them stays with them. The caller clears the order then."""
+        """Take the rows out, with the entries kept among them. The caller clears the order then."""
         pages = self.pages
         if not pages.rows:
             return None
@@ -204,7 +207,7 @@ class TargetList(FifoOrder):
         return pages
 
     def reading_refusal(self) -> str:
-        """Compare what the rows would take with the memory that is left."""
+        """Compare the size of the rows with the remaining memory."""
         return refusal_for(self.pages.rows, self.pages.bytes, self.pages.room())
 
     # ------------------------------------------------------------------ looking behind the front
@@ -215,7 +218,7 @@ class TargetList(FifoOrder):
         self.pages = pages
 
     def detach_front(self, most: int) -> list[QueueEntry]:
-        """Take out and return what came back, and the front unless it has more than ``most`` entries; in no order."""
+        """Take out the returned entries, and the front unless it has more than ``most`` entries; in no order."""
         tail: deque[QueueEntry] = self._tail if len(self._tail) <= most else deque()
         front = [entry for entry in tail if entry.state == PENDING]
         self._removed -= len(tail) - len(front)
@@ -225,20 +228,21 @@ class TargetList(FifoOrder):
         return [*front, *self.detach_returned()]
 
     def last_sequence(self) -> int:
-        """Return a sequence that nothing here is above, but for what came back; something is there."""
+        """Return an upper bound of the sequences here, without returned entries; it is not empty."""
         if self._pending_cache:
             return self._pending_cache[-1].sequence
         return self.pages.last_sequence() if self.pages.items else super().last_sequence()
 
     def comes_to_rows(self, sequence: int) -> bool:
-        """Say whether what stands from ``sequence`` on begins among the rows, and not at the front or behind them."""
+        """Return whether the messages from ``sequence`` on begin among the rows, and not at the front or behind
+        them."""
         front, pages = self._tail, self.pages
         if front and sequence <= front[-1].sequence:
             return False
         return pages.items > 0 and sequence <= pages.last_sequence()
 
     def on_disk_from(self, sequence: int) -> bool:
-        """Say whether a look from ``sequence`` on comes to a row before it comes to the end."""
+        """Return whether a scan from ``sequence`` on reaches a row before the end."""
         return self.pages.rows > 0 and sequence <= self.pages.last_sequence()
 
     def look(
@@ -251,10 +255,10 @@ class TargetList(FifoOrder):
     ) -> list[QueueEntry] | None:
         """Return the next few entries from ``sequence`` on without taking any; ``looked_upto`` is set behind them.
 
-        At most so many ``messages``. With ``needles`` or ``hot`` those may be missing that are on disk and lack
-        something of each of them, with ``full`` those of full groups; see :meth:`QueueArea.look`. Those of rows are
-        made for the look: what is not taken out with :meth:`take_out` is to be forgotten. Nothing here has come back,
-        so sequences ascend. ``None`` when the disk does not give them now.
+        At most this many ``messages``. With ``needles`` or ``hot`` messages on disk may be left out that lack a part of
+        each of them, with ``full`` those of full groups; see :meth:`QueueArea.look`. Entries of rows are created for
+        the scan: drop those not taken out with :meth:`take_out`. Nothing here was returned, so sequences ascend.
+        ``None`` if the disk refuses to read them now.
         """
         tail, late, pages = self._tail, self._pending_cache, self.pages
         pages.passed_over = {}
@@ -268,7 +272,7 @@ class TargetList(FifoOrder):
                 return None
             for entry in found:
                 entry.rank = self.rank
-            return [entry for entry in found if entry.state == PENDING]  # what is kept among the rows may have left
+            return [entry for entry in found if entry.state == PENDING]  # entries kept among the rows may have left
         if late and sequence <= late[-1].sequence:
             return self._look_at(late, sequence, messages)
         self.looked_upto = self._queue.next_sequence
@@ -285,7 +289,7 @@ class TargetList(FifoOrder):
         return [entry for entry in found if entry.state == PENDING]
 
     def take_out(self, entries: list[QueueEntry]) -> None:
-        """Take out some of what :meth:`look` returned last, wherever it stands. They keep their places."""
+        """Take out some of the last result of :meth:`look`, at any position. They keep their places."""
         self.count -= len(entries)
         pages = self.pages
         front_upto = self._tail[-1].sequence if self._tail else 0
@@ -308,22 +312,22 @@ class TargetList(FifoOrder):
         return entry_with(self._tail, sequence) or entry_with(self._pending_cache, sequence)
 
     def aside(self) -> list[QueueEntry]:
-        """Return the entries that :meth:`standing` does not look at: those that came back or stayed among the rows."""
+        """Return the entries not covered by :meth:`standing`: returned ones, and those kept among the rows."""
         return [*self._returned.entries(), *self.pages.entries_kept()]
 
     def _note_lost(self) -> None:
-        """Count out what the last look or load found to be damaged."""
+        """Deduct the records that the last scan or load found to be damaged."""
         self.count -= count_lost(self._queue, self.pages)
         self._split = bool(self.pages.items or self._pending_cache)
 
     # ------------------------------------------------------------------ expiry
 
     def first_expiry(self, now: int) -> tuple[int, int]:
-        """Ask the pages."""
+        """Delegate to the pages."""
         return self.pages.first_expiry(now)
 
     def rows_are_timed(self) -> bool:
-        """Ask the pages."""
+        """Delegate to the pages."""
         return self.pages.timed()
 
     def retime(self) -> None:
@@ -372,8 +376,8 @@ class TargetList(FifoOrder):
     def page_out(self, durable_record: int, limit: int) -> int:
         """Turn up to ``limit`` entries into rows, the oldest behind those kept at the front. Returns how many moved.
 
-        Only records below ``durable_record`` can be read back, so the first entry above it ends the page, and so does
-        one that is hidden. What cannot be a row for another reason keeps its place among the rows as the object it is.
+        Only records below ``durable_record`` can be read back, so the first entry above it ends the page, and so does a
+        hidden one. Entries that cannot be rows for another reason keep their places among the rows as objects.
         """
         if not self._split and not self._split_front():
             return self.fold_back(durable_record, limit)
@@ -388,20 +392,20 @@ class TargetList(FifoOrder):
             moved = moved or self.fold_back(durable_record, limit)
         else:
             self.add_to_pages(entries, kept)
-        self._split = bool(self.pages.items or late)  # all that was late may have been removed
+        self._split = bool(self.pages.items or late)  # all late ones may have been removed
         return moved
 
     def fold(self, durable_record: int, limit: int) -> int:
-        """Turn up to ``limit`` entries into rows, of what came back and the front behind it only. Returns how many."""
+        """Convert up to ``limit`` entries to rows, only returned ones and the front behind them. Returns how many."""
         if not self._split:
             self._split_front()
         moved = self.fold_front(durable_record, limit) if self.worth_folding() else 0
         return moved or self.fold_back(durable_record, limit)
 
     def worth_folding(self) -> bool:
-        """Say whether something came back before a front that rows follow, and it is much longer than what is kept.
+        """Return whether messages returned before a front followed by rows, and it is much longer than allowed.
 
-        Or whether it is longer only because somebody held what is there, and does no more, or because less is kept now.
+        Or whether it is longer only because of former pins, or because less may be kept now.
         """
         if not self.pages.items:
             return False
@@ -439,13 +443,13 @@ class TargetList(FifoOrder):
     def fold_back(self, durable_record: int, limit: int) -> int:
         """Turn up to ``limit`` entries that came back into rows, none of those that are next. Returns how many moved.
 
-        They are taken from the far end of what came back, see :meth:`Returned.take_far`. They may stand
-        between rows, but not before what is at the front, which goes first, or behind what is late. Of a queue with
-        lanes none: frontiers say that nobody was asked about the rows behind them, or everybody was. What cannot be a
-        row for another reason goes with the others, as the object it is.
+        They are taken from the far end of the returned ones, see :meth:`Returned.take_far`. They may be between rows,
+        but not before the front, which is converted first, or behind late messages. Of a queue with lanes none:
+        frontiers require that rows behind them are evaluated by no class or by all. Entries that cannot be rows for
+        another reason move along as objects.
         """
         returned, tail, late, queue = self._returned, self._tail, self._pending_cache, self._queue
-        if not returned.count or queue.lanes is not None or queue.returns:  # a return in slices may hold what it gave
+        if not returned.count or queue.lanes is not None or queue.returns:  # slices of a return may reference them
             return 0
         kept_back, above = kept_of_both(tail, returned, self.keep_messages, self.keep_bytes)
         excess = returned.count - kept_back
@@ -455,7 +459,7 @@ class TargetList(FifoOrder):
                 return 0
         if tail:
             moved = self.fold_front(durable_record, limit)
-            if moved:  # it stands behind most of what came back
+            if moved:  # it is behind most of the returned ones
                 return moved
             above = max(above, tail[-1].place)
         below = late[0].place if late else BEHIND_ALL
@@ -480,12 +484,13 @@ class TargetList(FifoOrder):
         return len(entries) - len(refused), refused
 
     def _for_browsers(self) -> int:
-        """Return how many entries stay objects for browsers: all that is far may be such, and what is nearer goes."""
+        """Return how many entries stay objects for browsers: all far ones may be such, and then nearer ones are
+        converted."""
         copies = self._queue.copies
         return 0 if copies is None else len(copies.pinned)
 
     def enough_written(self, count: int, durable_record: int) -> bool:
-        """Say whether so many late entries, the first of them, stand below this record; what was removed counts."""
+        """Return whether this many late entries, the first of them, are below this record; removed ones count."""
         late = self._pending_cache
         return len(late) >= count and late[count - 1].message.record < durable_record
 
@@ -502,7 +507,7 @@ class TargetList(FifoOrder):
     ) -> int:
         """Take in rows that were found at start, behind everything; see :meth:`QueueArea.add_rows`. Return their bytes.
 
-        What came before them and is late becomes rows as well, or stays among them as the objects they are.
+        Earlier late entries become rows as well, or stay among them as objects.
         """
         if not self._split:
             self._split_front()
@@ -518,7 +523,7 @@ class TargetList(FifoOrder):
         return self.pages.bytes - before
 
     def add_to_pages(self, entries: list[QueueEntry], kept: bytearray, *, before: bool = False) -> None:
-        """Make rows of the entries with a 0 in ``kept``, which hold their messages no more."""
+        """Make rows of the entries with a 0 in ``kept``, which release their messages."""
         if before:
             self.pages.add_before(entries, kept)
         else:
@@ -526,14 +531,14 @@ class TargetList(FifoOrder):
         self.hold_no_more(entries, kept)
 
     def hold_no_more(self, entries: list[QueueEntry], kept: bytearray) -> None:
-        """Let go of the entries with a 0 in ``kept``, which are rows now."""
+        """Drop the entries with a 0 in ``kept``, which are rows now."""
         let_rows_go(self._queue, entries, kept)
         self._split = bool(self.pages.items or self._pending_cache)
         if self._queue.copies is not None:
             self._queue.copies.paged()
 
     def _split_front(self) -> bool:
-        """Cut the front behind what is kept; the rest is late from now on. Returns whether there is a rest."""
+        """Cut the front behind the kept part; the rest is late from now on. Returns whether there is a rest."""
         tail = self._tail
         if not tail or tail[-1].sequence <= pinned_upto(self._queue):
             return False
@@ -551,11 +556,11 @@ class TargetList(FifoOrder):
     # ------------------------------------------------------------------ back from disk
 
     def place_behind_front(self) -> int:
-        """Return the place of the first row, or of what is late when there is none; there is something."""
+        """Return the place of the first row, or of the first late entry if there is none; there is one."""
         return self.pages.first_sequence() if self.pages.items else self._pending_cache[0].place
 
     def _advance(self, *, insist: bool) -> bool:
-        """Bring the next rows to the front, or all that is late when there are none. Returns whether anything moved."""
+        """Move the next rows to the front, or all late entries if there are none. Returns whether anything moved."""
         pages = self.pages
         if pages.items:
             loaded = pages.load(insist=insist)

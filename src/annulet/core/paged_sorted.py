@@ -1,8 +1,8 @@
 """The order of a deep sorted queue: a heap of entries, and rows of which only keys and sequences are in memory.
 
-Next is the smaller of the heap's first and the rows' first. When it is a row, the next few hundred rows come into the
-heap. What leaves is taken from the end of the heap, where the far ones are, never from among the next thousand. An
-arrival goes into the heap wherever it sorts, so nobody who publishes waits for the disk.
+Next is the smaller of the heap's first and the rows' first. If it is a row, the next few hundred rows are loaded into
+the heap. Entries are paged from the end of the heap, where the far ones are, never from the next thousand. An arrival
+goes into the heap at its place, so publishers never wait for the disk.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from annulet.core.queue import Queue
 
 LOAD_MESSAGES: Final = 256
-"""Rows of one load, as of a plain queue: read one by one, but from a file that is in the page cache as a rule."""
+"""Rows of one load, as for a plain queue: read one by one, but usually from the page cache."""
 
 LOAD_BYTES: Final = 1 << 20
-"""Body bytes of one load, by the average of the rows: no more keys are looked at. What is taken is measured."""
+"""Body bytes of one load, by the average of the rows, which limits the keys examined. Loaded bodies are measured."""
 
 MOVED_AT_ONCE: Final = 1024
 """Entries that become rows in one call, each of which has to find its place among the rows: some 5 ms of the loop."""
 
 SWEPT_PER_ROW: Final = 2
-"""Keys looked at for each row that left otherwise than by its turn: no more than twice as many are ever outdated."""
+"""Keys examined for each row that left out of turn: at most twice as many are ever outdated."""
 
 
 class PagedSorted(Order):
-    """Takes over the entries of ``order``. ``pages``: empty ones that rows may be put anywhere into."""
+    """Takes over the entries of ``order``. ``pages``: empty ones that allow insertion of rows anywhere."""
 
     def __init__(self, queue: Queue, pages: QueueArea, order: RankedOrder) -> None:
         super().__init__()
@@ -51,10 +51,10 @@ class PagedSorted(Order):
         self.count = order.count
         self._queue = queue
         self._near = order
-        self._staying = RankedOrder()  # what was found that cannot become a row
+        self._staying = RankedOrder()  # entries found that cannot become rows
         self._stays: set[QueueEntry] = set()  # the same, by entry
         self._keys = KeyRuns()  # of the rows, and of some that are none any more
-        self._unswept = 0  # keys to be looked at, as rows left otherwise than by their turn
+        self._unswept = 0  # keys to be examined, because rows left out of turn
 
     # ------------------------------------------------------------------ the order
 
@@ -100,13 +100,13 @@ class PagedSorted(Order):
         return 0 if head is None else head.sequence
 
     def oldest_accepted_at(self) -> int:
-        """Ask the pages where the next one is a row, which stays there."""
+        """Use the pages if the next one is a row, which stays there."""
         row = self._first_row()
         if row is not None and self._row_is_before(self._first_in_memory()):
             at = self.pages.accepted_at(row[1])
             if at:
                 return at
-        return super().oldest_accepted_at()  # which brings rows where that one has left otherwise than by its turn
+        return super().oldest_accepted_at()  # which loads rows if that one has left out of turn
 
     def discard(self, entry: QueueEntry) -> None:
         """Take a pending entry out of the middle. The caller has set its state to REMOVED."""
@@ -137,13 +137,13 @@ class PagedSorted(Order):
         return near
 
     def _first_row(self) -> Place | None:
-        """Return where the next row stands, or one that is none any more and stood before it."""
+        """Return the position of the next row, or of an outdated one before it."""
         if not self.pages.rows:
             self._keys.clear()
         return self._keys.first()
 
     def _row_is_before(self, entry: QueueEntry | None) -> bool:
-        """Say whether the next row, if there is one, stands before an entry; or before none."""
+        """Return whether the next row, if any, precedes an entry; or any without one."""
         row = self._first_row()
         if row is None or entry is None:
             return row is not None
@@ -177,7 +177,7 @@ class PagedSorted(Order):
         return sorted([*self._near.upcoming(count), *self._staying.upcoming(count)])[:count]
 
     def leading(self, count: int) -> list[QueueEntry]:
-        """Return what stands before the rows, at least ``count`` or as many more as take ``LEADING_BYTES``."""
+        """Return the entries before the rows, extended to ``count`` or ``LEADING_BYTES``."""
         least = self.pages.bytes - self.leading_bytes  # of the rows' bytes, those that stay there
         while self.pages.rows and self.pages.bytes > least:
             before = [entry for entry in self.upcoming(count) if not self._row_is_before(entry)]
@@ -211,7 +211,7 @@ class PagedSorted(Order):
         return pages
 
     def reading_refusal(self) -> str:
-        """Compare what the rows would take with the memory that is left."""
+        """Compare the size of the rows with the remaining memory."""
         pages = self.pages
         return refusal_for(pages.rows, pages.bytes, pages.room())
 
@@ -223,11 +223,11 @@ class PagedSorted(Order):
     # ------------------------------------------------------------------ expiry
 
     def first_expiry(self, now: int) -> tuple[int, int]:
-        """Ask the pages."""
+        """Delegate to the pages."""
         return self.pages.first_expiry(now)
 
     def rows_are_timed(self) -> bool:
-        """Ask the pages."""
+        """Delegate to the pages."""
         return self.pages.timed()
 
     def retime(self) -> None:
@@ -267,9 +267,9 @@ class PagedSorted(Order):
     def page_out(self, durable_record: int, limit: int) -> int:
         """Turn up to ``limit`` entries into rows, far ones first, but none of the next. Returns how many moved.
 
-        Only records below ``durable_record`` can be read back, and a purge leaves what is hidden. What cannot be a row
-        for another reason stays for good; where only such were found it is their number that is returned, as there may
-        be others before them.
+        Only records below ``durable_record`` can be read back, and a purge leaves hidden ones. Entries that cannot be
+        rows for another reason stay; if only such were found their number is returned, as there may be others before
+        them.
         """
         count = self.count - self.pages.rows
         size = self._queue.pending_bytes - self.pages.bytes
@@ -304,7 +304,7 @@ class PagedSorted(Order):
         return len(going) or len(stays)
 
     def fold(self, durable_record: int, limit: int) -> int:
-        """The same: what came back stands where it would if it had not been delivered."""
+        """The same: returned entries have their original places."""
         return self.page_out(durable_record, limit)
 
     def _last_of_front(self) -> QueueEntry | None:
@@ -327,7 +327,7 @@ class PagedSorted(Order):
             self._queue.bodies.kept(entries, bytearray(b"\1") * len(entries))
 
     def _to_pages(self, entries: list[QueueEntry]) -> None:
-        """Make rows of entries, which hold their messages no more."""
+        """Make rows of entries, which release their messages."""
         entries.sort(key=sequence_of)
         self._keys.add([(entry.rank or (SORTED_MISSING,), entry.sequence) for entry in entries])
         self.pages.insert(entries)
@@ -337,7 +337,7 @@ class PagedSorted(Order):
     # ------------------------------------------------------------------ back from disk
 
     def _load(self, *, insist: bool) -> bool:
-        """Bring the next rows into memory. Returns whether the disk gave what was asked of it."""
+        """Load the next rows. Returns whether the disk could be read."""
         pages = self.pages
         if pages.stalled and not insist:
             return False
@@ -359,10 +359,10 @@ class PagedSorted(Order):
         return True
 
     def _note_lost(self) -> None:
-        """Count out what the last read found to be damaged."""
+        """Deduct the records that the last read found to be damaged."""
         self.count -= count_lost(self._queue, self.pages)
 
 
 def _is_arriving(entry: QueueEntry) -> bool:
-    """Say whether the log is to get a message, but has not got it yet."""
+    """Return whether a message will be logged, but is not yet."""
     return entry.message.durable and not entry.message.record

@@ -1,7 +1,7 @@
 """Pages: the part of a queue that is on disk only, as the core sees it, and which queue may have one.
 
-The core decides what may become a row and when rows become entries again; how rows are kept and read is the business
-of :mod:`annulet.residency`, whose pages implement the interface.
+The core decides which entries may become rows and when rows become entries again; rows are kept and read by
+:mod:`annulet.residency`, whose pages implement the interface.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ class Ended(NamedTuple):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RowWalk:
-    """Rows of one moment by ascending sequence, for somebody who only reads. ``sequence``: of the next one, 0 behind
-    the last."""
+    """Rows of one moment by ascending sequence, for reading only. ``sequence``: of the next one, 0 behind the last."""
 
     def __init__(self) -> None:
         self.sequence = 0
@@ -53,7 +52,7 @@ class RowWalk:
     def following(self) -> list[QueueEntry] | None:
         """Read the next few whose messages have not left the queue; perhaps none, although more follow.
 
-        The entries are nobody's. ``None`` when the disk does not give them now, or has not got them yet.
+        The entries belong to no consumer. ``None`` when the disk does not give them now, or has not got them yet.
         """
         raise NotImplementedError
 
@@ -64,10 +63,10 @@ class RowWalk:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RowView:
-    """Rows of one moment, to be walked over as often as somebody likes."""
+    """Rows of one moment, which can be walked any number of times."""
 
     def note(self, entries: list[QueueEntry]) -> None:
-        """Show these as well, which are by sequence: their records are in the log, whoever has them now."""
+        """Show these as well, which are by sequence: their records are in the log, wherever the messages are now."""
         raise NotImplementedError
 
     def walk(self, first: int, last: int = -1, chosen: list[int] | None = None) -> RowWalk:
@@ -89,7 +88,7 @@ class RowView:
 class QueueArea:
     """Pending messages of one queue by ascending sequence: rows, and among them entries that stay objects.
 
-    ``items`` counts both, ``rows`` and ``bytes`` (of bodies) what is on disk only. The class itself holds nothing.
+    ``items`` counts both, ``rows`` and ``bytes`` (of bodies) only the messages on disk. The class itself holds nothing.
     """
 
     def __init__(self) -> None:
@@ -98,7 +97,7 @@ class QueueArea:
         self.rows = 0
         self.bytes = 0
         self.at_once = AT_ONCE_MAX  # entries that are looked at in the call that asks for it; of more some each turn
-        self.stalled = False  # the disk refused, and nobody said yet that it is to be asked again
+        self.stalled = False  # the disk refused, and no retry has been requested yet
         self.most_messages = 1 << 62  # of one load, beside the bounds each kind has
         self.most_bytes = 1 << 62
         self.lost = 0  # rows that the last load or look found to be damaged
@@ -110,7 +109,7 @@ class QueueArea:
 
     @property
     def base(self) -> int:
-        """What a sequence of it is a position with; see :func:`annulet.core.entry.position_of`."""
+        """The rank of a position, beside its sequence; see :func:`annulet.core.entry.position_of`."""
         return -self.level * LEVEL_SPAN
 
     def add(self, entries: list[QueueEntry], kept: bytearray) -> None:
@@ -191,7 +190,7 @@ class QueueArea:
     def first_accepted_at(self) -> int:
         """Return when the message of the first item was accepted (milliseconds since 1970), which stays where it is.
 
-        What only the log knows is read, once for each such row. 0 when the disk does not tell.
+        Values that only the log has are read, once for each such row. 0 when the disk does not tell.
         """
         raise NotImplementedError
 
@@ -202,29 +201,29 @@ class QueueArea:
     def load(self, *, insist: bool) -> list[QueueEntry] | None:
         """Take out the first few items, as entries. Sets ``lost`` and ``lost_bytes``.
 
-        ``None`` when the disk does not give them now: they stay, and are there when it does. ``insist``: what cannot be
-        read now is lost.
+        ``None`` when the disk does not give them now: they stay, and are there when it does. ``insist``: rows that
+        cannot be read now are lost.
         """
         raise NotImplementedError
 
     def coming(self) -> bool:
         """Say whether a thread is reading what the first load comes to: then the queue is woken when it has.
 
-        Nobody has to wait for that. A load reads all the same.
+        No caller has to wait for that. A load reads all the same.
         """
         return False
 
     def awaits_read(self) -> bool:
-        """Say whether what was said to be coming is read still, without asking for anything."""
+        """Return whether announced rows are still being read, without requesting any."""
         return False
 
     def look_ahead(self) -> None:
-        """Have the disk read what the first loads come to, while somebody else goes on. No more than a hint."""
+        """Have the disk read the rows of the first loads in the background. No more than a hint."""
 
     def skip(self, rows: int) -> int:
         """Forget the first rows, whole pages of them, ``rows`` at most. Returns how many; all that there are if asked.
 
-        What is kept among them is forgotten as well.
+        Kept rows among them are forgotten as well.
         """
         raise NotImplementedError
 
@@ -264,11 +263,11 @@ class QueueArea:
 
         At most so many ``messages``. Left out may be rows whose header lacks something of each of the ``needles``,
         where its texts are verbatim; and rows that lack something of each of the conjunctions ``hot`` of terms. With
-        ``full``, which says so of a group's name, also what is of such a group: ``passed_over`` has its sequences, of
-        which those from ``looked_upto`` on are not meant. It may be many times ``messages``.
+        ``full``, a predicate of group names, also the rows of such groups: ``passed_over`` has its sequences, of which
+        those from ``looked_upto`` on are not meant. It may be many times ``messages``.
 
-        What a damaged record belongs to is taken out, which sets ``lost`` and ``lost_bytes``. The entries of rows are
-        nobody's: forget them, or take the rows out. ``None`` when the disk does not give them now.
+        Rows with a damaged record are taken out, which sets ``lost`` and ``lost_bytes``. The entries of rows belong to
+        no consumer: forget them, or take the rows out. ``None`` when the disk does not give them now.
         """
         raise NotImplementedError
 
@@ -297,7 +296,7 @@ class QueueArea:
     def snapshot(self, entries: list[QueueEntry]) -> RowView:
         """Return a view of the rows there are, and of the messages of ``entries``.
 
-        Their records are in the log, whoever has them now. The view holds no message.
+        Their records are in the log, wherever the messages are now. The view holds no message.
         """
         raise NotImplementedError
 
@@ -334,7 +333,7 @@ def pageable(queue: Queue) -> bool:
 
     That is first in, first out, or so on each level of strict priorities, or sorted by a key.
 
-    So may one with selectors, unless it is sorted: what is on disk stands behind its lanes, see :mod:`match_classes`.
+    So may one with selectors, unless it is sorted: its rows are behind its lanes, see :mod:`match_classes`.
     """
     limits = queue.limits
     ranker = queue.ranker
@@ -365,10 +364,10 @@ def refusal_for(rows: int, size: int, room: int) -> str:
 def may_be_row(entry: QueueEntry) -> bool:
     """Say whether the log has all there is to know of an entry of a pageable queue but what its row keeps.
 
-    Its rank, where it has one, is that of the level in which the row stands, or a sort key that is kept
-    beside it; its times stand beside the row. What an address with limits counts it knows by the message, which a row
-    has not. What selectors said of it matters only in lanes: elsewhere they were asked for readers, and may be again.
-    A browser may refer to it and not look for a row instead: see :meth:`annulet.core.copies.Copies.pin`.
+    Its rank, where it has one, is that of the level in which the row stands, or a sort key that is kept beside it; its
+    times stand beside the row. An address with limits finds its count by the message, which a row does not have. The
+    results of selectors matter only in lanes: elsewhere they were asked for readers, and may be again. A browser may
+    refer to it and not look for a row instead: see :meth:`annulet.core.copies.Copies.pin`.
     """
     message = entry.message
     accounts, lanes, copies = entry.queue.accounts, entry.queue.lanes, entry.queue.copies
@@ -383,6 +382,6 @@ def may_be_row(entry: QueueEntry) -> bool:
         and entry.place == entry.sequence
         and (lanes is None or entry.evaluated == 0 == entry.blocked)
         and entry.key is None
-        and (entry.lane is None or lanes is None or lanes.plain)  # of groups only what is behind the lanes
+        and (entry.lane is None or lanes is None or lanes.plain)  # of groups only the messages behind the lanes
         and (entry.rank is None or fits(entry.rank))
     )

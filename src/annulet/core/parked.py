@@ -1,4 +1,5 @@
-"""What is known of a group whose messages stay behind the lanes: their sequences, and who could be given them.
+"""The state of a group whose messages stay behind the lanes: their sequences, and the consumers that could be given
+them.
 
 A deep grouped queue passes over its messages once (:mod:`annulet.core.group_walk`). One whose group has enough in the
 lanes is parked: it stays where it is, perhaps a row on disk, and only its sequence is kept here (massive-queues §2.9).
@@ -26,14 +27,14 @@ RUN_LEAST: Final = 64
 """Sequences in a row that are kept as a range, some 90 bytes; fewer take 8 bytes each."""
 
 CHUNK_MAX: Final = 4096
-"""Sequences of one array: what an insertion moves at most."""
+"""Sequences of one array: the most that an insertion moves."""
 
 OUTDATED_MINIMUM: Final = 64
 """Items of a heap that mean nothing any more, beside one for each group, before they are swept out: 6 KiB."""
 
 
 class ParkedSequences:
-    """Sequences, ascending. ``count``: how many. What is added stands behind all others, what is taken before."""
+    """Sequences, ascending. ``count``: how many. Sequences are added at the end and taken from the front."""
 
     __slots__ = ("_chunks", "_start", "count")
 
@@ -69,7 +70,7 @@ class ParkedSequences:
             return
         self._chunks[-1] = range(
             self._chunks[-1][0], sequences[-1] + 1
-        )  # what was appended ends a run, if only its own
+        )  # an appended sequence ends a run, if only its own
         self.count += len(sequences) - 1
 
     def _flatten_last(self, last: range) -> None:
@@ -138,7 +139,7 @@ class ParkedSequences:
         return len(looked), behind
 
     def _replace(self, place: int, pieces: list[Chunk]) -> None:
-        """Put what is left of a chunk where it was; what is not a long run goes into one array with its neighbours."""
+        """Put the rest of a chunk back in its place; all but long runs go into one array with their neighbours."""
         chunks = self._chunks
         left: list[Chunk] = [chunks[place - 1]] if place else []
         for piece in pieces:
@@ -182,11 +183,11 @@ def _last_of(chunk: Chunk) -> int:
 
 
 class Holding:
-    """The groups that one consumer has, or that nobody has (``owner`` ``None``): how many of their messages stand in
+    """The groups of one consumer, or those without an owner (``owner`` ``None``): how many of their messages stand in
     lanes, ``count``, and which of them have parked ones, ``backlog``. Nothing parked there is below ``low``.
 
-    A heap says which group has the oldest. What is parked of a group only ever begins later than the heap says, which
-    is mended when the group comes to its top.
+    A heap says which group has the oldest. A group's parked sequences can only begin later than the heap says, which is
+    corrected when the group reaches its top.
     """
 
     __slots__ = ("_filed", "_heap", "backlog", "count", "low", "owner")
@@ -215,7 +216,7 @@ class Holding:
             heapify(self._heap)
 
     def unfile(self, group: Group) -> None:
-        """Let a group go, which has nothing parked any more or goes to somebody else."""
+        """Remove a group that has nothing parked any more or changes its owner."""
         self.backlog.pop(group, None)
         if not self.backlog:
             self._heap = []

@@ -1,4 +1,4 @@
-"""Forgetting parked sequences whose messages have left the stock as rows: nobody was asked for their group then.
+"""Forgetting parked sequences whose messages have left the stock as rows: no consumer was chosen for their group then.
 
 Looked for only where they are many, and some with each message that leaves, so that no turn is long.
 """
@@ -24,7 +24,7 @@ LOOKS_PER_STALE: Final = 8
 and as many as there are messages behind the lanes."""
 
 SWEEP_LEAST: Final = 2048
-"""Looks that are due before any is made: each sweep first notes what stands aside."""
+"""Looks that are due before any is made: each sweep first notes the messages aside."""
 
 SWEEP_MAX: Final = 4096
 """Looks of one sweep at most, some 10 ms where nothing is compiled; the next goes on there. Fewer where much is in

@@ -1,9 +1,10 @@
-"""Who holds entries of a queue from one turn of the loop to the next, and means to act on them.
+"""Holds on entries of a queue from one turn of the loop to the next, for callers that will act on them.
 
-An entry that became a row is nobody's: who still held it would show what has left, or remove it a second time. So up to
-the highest sequence that somebody holds nothing becomes a row, as long as the hold lasts and no longer: it ends when
-it is forgotten, also by who is abandoned half way. Rejected: a mark on the order, which nobody ever took away; and to
-look anew for what was held, as who looks at rows does: what had become a row would have to be read one by one.
+An entry that became a row no longer belongs to the queue: a caller still holding it would show a message that has left,
+or remove it a second time. So up to the highest held sequence nothing becomes a row, as long as the hold lasts and no
+longer: it ends with its last reference, also when its holder is abandoned half way. Rejected: a mark on the order,
+which was never removed; and to search again for the held entries, as readers of rows do: those that had become rows
+would have to be read one by one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Pin:
-    """A hold on the entries of a queue with sequences up to ``upto``, until nobody refers to it any more."""
+    """A hold on the entries of a queue with sequences up to ``upto``, until the last reference to it is gone."""
 
     __slots__ = ("_queue", "_upto")
 
@@ -29,5 +30,5 @@ class Pin:
 
 
 def pinned_upto(queue: Holdings) -> int:
-    """Return the highest sequence that somebody holds, 0 when nobody does. O(those who do)."""
+    """Return the highest held sequence, 0 without holds. O(holds)."""
     return max(queue.pins) if queue.pins else 0

@@ -1,4 +1,4 @@
-"""What a send will do, decided before any of it is done, so that it happens as a whole or not at all."""
+"""The plan of a send, made before any of it is done, so that it happens as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Amount:
 
 
 class Claims:
-    """What the earlier legs of a send, or of a transaction, take from the limits once they are applied."""
+    """The share of the limits that the earlier legs of a send, or of a transaction, will take."""
 
     __slots__ = ("_accounts", "_identifiers", "_queues")
 
@@ -67,11 +67,11 @@ class Claims:
         self._identifiers: set[tuple[str, str]] = set()
 
     def of_queue(self, queue: Queue) -> Amount:
-        """Return what was let into a queue."""
+        """Return the count and bytes admitted to a queue."""
         return self._queues.get(queue, NOTHING)
 
     def of_account(self, account: AddressAccount) -> Amount:
-        """Return what was let into an address."""
+        """Return the count and bytes admitted to an address."""
         return self._accounts.get(account, NOTHING)
 
     def has_identifier(self, address: str, duplicate_id: str) -> bool:

@@ -1,6 +1,6 @@
 """Publishing: a message into all queues its route leads to, or into none of them.
 
-Most routes are static: their queues refuse nothing and nobody on the way counts, copies or asks. A message of such a
+Most routes are static: their queues refuse nothing and nothing on the way counts, copies or checks. A message of such a
 route goes straight into its queues. Every other send is planned first: filters, turns, diverts, duplicates and limits
 are decided for all of its copies, and only then anything is changed.
 """
@@ -130,7 +130,7 @@ class Publishing(RoutingGraph):
                     raise LimitExceeded(refusal)
 
     def enqueue_all(self, message: Message, queues: list[Queue], now: int) -> None:
-        """Put a message into these queues, whoever else has it, and store it once for those that survive."""
+        """Put a message into these queues, and store it once for those that survive."""
         entries = [queue.enqueue(message, now) for queue in queues]
         stored = []
         for entry in entries:
@@ -160,7 +160,7 @@ class Publishing(RoutingGraph):
         """
         legs: list[Leg] = []
         applied: set[str] = set()
-        rescued = False  # a message nobody takes goes to the dead-letter address once
+        rescued = False  # a message without a taker goes to the dead-letter address once
         waiting: deque[tuple[Message, Route, tuple[str, ...]]] = deque([(message, route, further_keys)])
         while waiting:
             sent, way, keys = waiting.popleft()
@@ -184,8 +184,8 @@ class Publishing(RoutingGraph):
     def plan_forward(self, message: Message, exchange_name: str, keys: tuple[str, ...]) -> list[Leg]:
         """Decide where a message goes that the broker itself sends on: dead letters, expired and dropped ones.
 
-        Nothing refuses it, as nobody could be told, and an exchange that is closed to publishers is open to it. Empty
-        when the exchange is gone.
+        Nothing refuses it, as no publisher could be told, and an exchange that is closed to publishers is open to it.
+        Empty when the exchange is gone.
         """
         exchange = self.exchanges.get(exchange_name)
         if exchange is None:
@@ -225,7 +225,7 @@ class Publishing(RoutingGraph):
         return walk, Leg(message, route.address, queues, duplicate_id)
 
     def _judge(self, leg: Leg, claims: Claims, *, forwarded: bool) -> None:
-        """Say what becomes of a leg, and claim what it will take. Raises :class:`LimitExceeded`."""
+        """Return the fate of a leg, and claim its share. Raises :class:`LimitExceeded`."""
         if leg.duplicate_id and self.settings_of(leg.address).id_cache_size == 0:
             leg.duplicate_id = ""  # detection is off
         duplicate_id = leg.duplicate_id
@@ -325,7 +325,7 @@ class Publishing(RoutingGraph):
     def account_of(self, address: str) -> AddressAccount | None:
         """Return the account of an address with limits, opened when the first message is about to enter; else ``None``.
 
-        What queues held when the limits were given counts from then on.
+        Messages already queued when the limits were set count from then on.
         """
         account = self.accounts.by_address.get(address)
         if account is not None:
@@ -343,7 +343,7 @@ class Publishing(RoutingGraph):
     def tell_accounts(self, queue: Queue) -> None:
         """Have the accounts told of what leaves a queue.
 
-        Not of what leaves a ring: nobody consumes from it, so an address would stay full for ever.
+        Not of what leaves a ring: it has no consumer, so an address would stay full for ever.
         """
         if not is_ring(queue):
             queue.accounts = self.accounts
@@ -355,9 +355,8 @@ class Publishing(RoutingGraph):
     def _count_held(self) -> None:
         """Open the accounts of all addresses with limits whose messages queues hold. Once per change.
 
-        O(messages in memory, pages): what is on disk only is counted where it is, nothing is read. Address by address
-        it would be so much for each name somebody sends to. Deliveries that are folded stay so where their address has
-        no limits.
+        O(messages in memory, pages): messages on disk are counted there, nothing is read. Address by address it would
+        be that much for each name of a send. Deliveries that are folded stay so where their address has no limits.
         """
         self.uncounted = False
         limits: dict[str, AddressLimits] = {}  # of all addresses of messages that are held
@@ -421,7 +420,7 @@ class Publishing(RoutingGraph):
             self.forget_duplicates(source.name)
 
     def exchange_dropped(self, exchange: Exchange) -> None:
-        """Drop the ids of a node that led to its queues through others. A queue of its name keeps what it was sent."""
+        """Drop the ids of a node that led to its queues through others. A queue of its name keeps its messages."""
         if exchange.name not in self.queues:
             self.forget_duplicates(exchange.name)
 
@@ -443,8 +442,8 @@ def _counting(queues: list[Queue]) -> int:
 def _by_arrival(messages: list[Message]) -> list[Message]:
     """Return messages in the order in which they came, as an account counts them: queues may have another one.
 
-    The log has numbered those that are stored, so after a restart the order is what it was. Of others the millisecond
-    is known.
+    The log has numbered those that are stored, so after a restart the order is the same. Of others the millisecond is
+    known.
     """
     if all(message.record for message in messages):
         return sorted(messages, key=lambda message: message.record)

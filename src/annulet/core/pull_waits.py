@@ -1,6 +1,6 @@
 """Pulls that wait for a walk over a deep grouped queue (``basic.get``).
 
-A pull passes over some messages that other consumers have, and what is left is passed over in turns
+A pull passes over some messages that belong to other consumers, and the rest is passed over in turns
 (:meth:`annulet.core.grouped_lanes.GroupedLanes.first_free`). A client that asks whether there is a message for it waits
 here until one was found, or the walk has passed everything that was in the queue when it asked. Then it pulls again.
 
@@ -50,7 +50,7 @@ def settle(queue: Queue) -> None:
 
 
 def _walks(queue: Queue, lanes: GroupedLanes, upto: int) -> bool:
-    """Say whether turns go on for who pulls, with nothing found yet and messages below ``upto`` to pass."""
+    """Return whether turns go on for a pull, with nothing found yet and messages below ``upto`` to pass."""
     if queue.deleted or queue.halted or not lanes.pulled or lanes.free().low != BEHIND_ALL:
         return False
     return lanes.unpassed() and lanes.passed < upto

@@ -1,7 +1,7 @@
 """A queue: a composition of order, retention, dispatch and time, with counters and one return path.
 
-Deterministic: no clock, no I/O. ``now`` is milliseconds since 1970; what must happen outside goes to ``Effects``. Here
-are the commands; the state is in :mod:`holdings`, the rules in :mod:`arrival`, :mod:`delivery`, :mod:`returning`,
+Deterministic: no clock, no I/O. ``now`` is milliseconds since 1970; work outside goes to ``Effects``. Here are the
+commands; the state is in :mod:`holdings`, the rules in :mod:`arrival`, :mod:`delivery`, :mod:`returning`,
 :mod:`attachment` and one module per policy. Rules: design §2.
 """
 
@@ -79,7 +79,7 @@ class Queue(Holdings):
         """Do what :mod:`arrival` does, for the queues and messages most brokers are full of."""
         message = entry.message
         order = self.order
-        if self.expiry is not None:  # what has expired neither counts nor stands before the arrival
+        if self.expiry is not None:  # expired messages neither count nor precede the arrival
             expiry.expire_for(self, size, now)
         pending_before = order.count
         if self.keys is not None:
@@ -92,7 +92,7 @@ class Queue(Holdings):
             self.dispatch(now)
             return
         if self.consumers.count and not self.halted:
-            if order.count:  # what stood in the way may just have been replaced or have expired
+            if order.count:  # the obstacle may just have been replaced or have expired
                 delivery.dispatch_plain(self, now)
             if order.count == 0 and not self.hidden:
                 consumer = self.consumers.choose(size)
@@ -160,9 +160,9 @@ class Queue(Holdings):
         self.finish(now)
 
     def remove_consumer(self, consumer: Consumer, now: int, *, serve: bool = True) -> None:
-        """Detach a consumer. What it holds stays in delivery with its session (AMQP 0-9-1 §1.8.3.5).
+        """Detach a consumer. Its deliveries stay with its session (AMQP 0-9-1 §1.8.3.5).
 
-        ``serve=False``: the caller returns what it holds and then calls :meth:`wake`, so that nothing overtakes it.
+        ``serve=False``: the caller returns its deliveries and then calls :meth:`wake`, so that nothing overtakes them.
         """
         consumer.cancelled = True
         self.last_used_at = now
@@ -177,7 +177,7 @@ class Queue(Holdings):
 
     def wake(self, now: int) -> None:
         """Serve consumers after credit or room in their connection came back, or deliveries were settled."""
-        self.consumers.elect()  # also with nothing to serve: who is next does not depend on when there is something
+        self.consumers.elect()  # also with nothing to serve: the next consumer does not depend on the time of arrival
         if self.simple:
             if self.order.count and self.consumers.count and not self.halted:
                 delivery.dispatch_plain(self, now)
@@ -193,7 +193,7 @@ class Queue(Holdings):
     def drain(self, consumer: Consumer, now: int) -> None:
         """Hand a consumer all there is for it, then tell its session: ``Session.nothing_more``, perhaps at once.
 
-        Waits for walks and reads that may find something. Once more while it waits asks for what has come meanwhile.
+        Waits for walks and reads that may find something. A repetition while it waits covers later arrivals.
         """
         draining.begin(self, consumer, now)
 
@@ -244,11 +244,12 @@ class Queue(Holdings):
         self.last_used_at = now
         self.finish_slices(now)
         taken = delivery.pull(self, messages_max, bytes_max, last_sequence, consumer, now)
-        self.wake(now)  # what was taken may have been too large for a consumer, what follows not
+        self.wake(now)  # the taken message may have been too large for a consumer, the next one not
         return taken
 
     def await_pull(self, waiter: PullWaiter, upto: int, now: int) -> bool:
-        """Have who pulled in vain told when it is to pull again, as messages below ``upto`` are still looked through.
+        """Announce the next attempt to the caller of a pull without result, as messages below ``upto`` are still
+        examined.
 
         False when none are: there is nothing for it.
         """
@@ -292,12 +293,12 @@ class Queue(Holdings):
     ) -> None:
         """The one return path: requeue, recover, rollback, close, connection loss, release.
 
-        Each takes its original place, at once or after the redelivery delay. What expired meanwhile expires, what was
-        superseded by key is dropped, what was delivered too often is dead-lettered; consumers with credit are served;
-        then what exceeds ring or limits is dropped, least important and oldest first. ``counted=False`` leaves the
-        delivery count alone and does not delay (AMQP 1.0 ``released``); ``exclude`` does not get them again (AMQP 1.0
-        ``undeliverable-here``). Many come back in slices where none is judged by what else comes back; until the last
-        is back consumers wait, and whoever else asks for messages has it done at once.
+        Each takes its original place, at once or after the redelivery delay. Expired messages expire, those superseded
+        by key are dropped, those delivered too often are dead-lettered; consumers with credit are served; then the
+        excess over ring or limits is dropped, least important and oldest first. ``counted=False`` leaves the delivery
+        count alone and does not delay (AMQP 1.0 ``released``); ``exclude`` does not get them again (AMQP 1.0
+        ``undeliverable-here``). Many are returned in slices where none depends on the others; until the last is back
+        consumers wait, and any other request for messages completes the return at once.
         """
         entries = entries if isinstance(entries, list) else list(entries)
         if exclude is None and returning.in_slices(self, len(entries), counted=counted):
@@ -309,9 +310,10 @@ class Queue(Holdings):
         self.finish(now)
 
     def make_room(self, size: int, now: int, count: int = 1) -> None:
-        """Before ``count`` messages of ``size`` body bytes come: end as much of what is done in slices as needed.
+        """Before ``count`` messages of ``size`` body bytes come: complete as much of the work in slices as needed.
 
-        So nothing is dropped, and nobody held back, for what has expired, or for what consumers would have taken.
+        So nothing is dropped, and no publisher held back, because of expired messages, or of those that consumers would
+        have taken.
         """
         while self.sliced and self.lacks_room(count, size):
             work = self.expiring or self.returns[0]
@@ -320,7 +322,7 @@ class Queue(Holdings):
     def lacks_room(self, count: int, size: int) -> bool:
         """Say whether ring or limits would drop something for so much more, or hold publishers back for what expired.
 
-        What is on its way back in slices has its room already.
+        Messages being returned in slices have their room already.
         """
         if self.returns:
             count += sum(work.left for work in self.returns)
@@ -333,7 +335,7 @@ class Queue(Holdings):
         return limits.would_exceed(self, count, size)
 
     def finish_slices(self, now: int) -> None:
-        """Put back at once what is on its way back in slices, and remove what has expired."""
+        """Put back at once all messages being returned in slices, and remove the expired ones."""
         if self.returns:
             returning.finish_returns(self, now)
         work = self.expiring
@@ -345,7 +347,7 @@ class Queue(Holdings):
     def remove_all(self, reason: RemovalReason, now: int) -> int:
         """Remove everything pending and scheduled that is not hidden. Returns how many.
 
-        A deep queue is empty for everybody when this returns; what is left to do about its messages is done in slices.
+        A deep queue is empty for all callers when this returns; the remaining work on its messages is done in slices.
         """
         count = emptying.empty(self, reason, now) if emptying.suits(self) else super().remove_all(reason, now)
         if self.copies is not None:
@@ -353,11 +355,11 @@ class Queue(Holdings):
         return count
 
     def expire_due(self, now: int) -> int:
-        """Remove what has expired, wherever it waits, very much of it in slices. Returns how many went at once."""
+        """Remove expired messages, wherever they wait, a large number in slices. Returns how many went at once."""
         return expiry.expire_due(self, now)
 
     def tick(self, now: int) -> int:
-        """Do what is due: expiry anywhere in the queue, scheduled messages, gates. Returns how many expired."""
+        """Do all due work: expiry anywhere in the queue, scheduled messages, gates. Returns how many expired."""
         attachment.retire(self, now)
         count = self.expire_due(now)
         fired = arrival.fire_due(self, now)
@@ -384,7 +386,7 @@ class Queue(Holdings):
             self.effects.queue_paused(self)
 
     def resume(self, now: int) -> None:
-        """End :meth:`pause` and serve who waits."""
+        """End :meth:`pause` and serve the waiting consumers."""
         if self.paused:
             self.paused = False
             self.update_gate(now)
@@ -405,11 +407,11 @@ class Queue(Holdings):
     def delete(self, now: int) -> int:
         """Remove everything, in delivery too, and cancel the consumers. Returns how many were pending."""
         holders = {consumer.session: None for consumer in self.delivering.holders()}
-        for session in holders:  # who settled it before has not lost it
+        for session in holders:  # settled before, it is not lost
             session.settle_all_of(self, now)
         self.deleted = True
         forget_hidden(self)
-        if self.forwarder.waiting:  # or the log forgets what is not sent yet
+        if self.forwarder.waiting:  # or the log forgets a message not sent yet
             self.forwarder.complete(now)
         pending = self.remove_all(RemovalReason.DELETED, now)
         if len(self.delivering) > AT_ONCE_MAX:
@@ -424,7 +426,7 @@ class Queue(Holdings):
             self.remove_consumer(consumer, now)
             self.effects.consumer_cancelled(consumer)
         self.finish(now)
-        for session in holders:  # what they held here filled their shared windows, which other queues wait for
+        for session in holders:  # their deliveries here filled their shared windows, which other queues wait for
             session.wake(now)
         self._take_apart()
         return pending
@@ -493,7 +495,7 @@ class Queue(Holdings):
         current = self.settings
         revision.check_changeable(self.name, current, settings)
         self.finish_slices(now)
-        if self.forwarder.waiting:  # what left goes where the settings said when it left
+        if self.forwarder.waiting:  # a departed message goes to the target of the settings at that time
             self.forwarder.complete(now)
         self.settings = settings
         self.configure()
@@ -540,7 +542,7 @@ class Queue(Holdings):
         return self.copies
 
     def finish(self, now: int) -> None:
-        """End a public call: tell publishers whether they may go on, send what is to be forwarded."""
+        """End a public call: tell publishers whether they may go on, send the messages to forward."""
         limits = self.limits
         if limits is None or not limits.blocks:
             blocked = False

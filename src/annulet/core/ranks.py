@@ -67,9 +67,9 @@ class PriorityLevels:
 class Ranker:
     """Gives no rank: FIFO. Subclasses are the other orders."""
 
-    due_first = False  # what falls due stands before the backlog of its rank
+    due_first = False  # a message that falls due precedes the backlog of its rank
     ranks = True  # entries have ranks
-    in_turn = False  # what arrives later stands behind all that is there, on its level where there are several
+    in_turn = False  # later arrivals follow all present ones, on their level where there are several
     sorts = False  # by a key of the message, whenever it arrives
 
     def assign(self, entry: QueueEntry, now: int, *, due: bool = False) -> None:
@@ -135,7 +135,7 @@ class AgeingRanker(Ranker):
         """Rank by the time at which a message of level 0 would have had to arrive to be its equal."""
         del due
         message = entry.message
-        # what was scheduled has waited since its time, whenever somebody looked; what is delivered early, since now
+        # a scheduled message has waited since its time, whenever that was noticed; one delivered early, since now
         since = min(now, max(message.accepted_at, message.deliver_at))
         entry.rank = (since - self._levels.level_of(message) * self._age,)
 

@@ -1,7 +1,8 @@
-"""The queue's own entries, found by sequence at any depth: for who has read a message on disk and means to touch it.
+"""The queue's own entries, found by sequence at any depth: for callers that have read a message on disk and will change
+it.
 
-Who reads rows gets entries that are nobody's. Before one of them is touched, the queue is asked what became of the
-message meanwhile: it may still be a row, or an entry in memory, waiting or in delivery, or gone.
+Reading rows yields entries that belong to no queue. Before one of them is touched, the queue is asked what became of
+the message meanwhile: it may still be a row, or an entry in memory, waiting or in delivery, or gone.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Reach:
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
-        self._aside: dict[int, QueueEntry] = {}  # what neither a page nor a search finds, by sequence
+        self._aside: dict[int, QueueEntry] = {}  # entries that neither a page nor a search finds, by sequence
         self._noted_at: tuple[int, ...] = ()
         self._noted_in = queue.order
         self._stored = 0  # what :attr:`DeepLanes.stored` was when they were noted
@@ -77,7 +78,7 @@ class Reach:
             self._noted_in, self._stored = order, stored
 
     def _is_outdated(self) -> bool:
-        """Note anew what is aside, if anything may have moved there since; say whether it was done."""
+        """Note again the messages aside, if any may have moved there since; return whether it was done."""
         queue = self._queue
         counters, order = queue.counters, queue.order
         at: tuple[int, ...] = (counters.messages_delivered, counters.messages_returned, order.paged_count())

@@ -21,7 +21,7 @@ class RemovalReason(Enum):
     """The queue itself was deleted, or an operator removed the message."""
 
     UNREADABLE = "unreadable"
-    """Its record in the log is damaged. It stays there, out of the way of what is behind it."""
+    """Its record in the log is damaged. It stays there, out of the way of the messages behind it."""
 
     __hash__ = object.__hash__
     """By identity: Enum's own hash runs Python code, and every message that leaves is counted under its reason."""
@@ -38,4 +38,4 @@ LOSSES = frozenset(
         RemovalReason.DELETED,
     }
 )
-"""Reasons after which nobody has the message any more: what the loss ledger keeps."""
+"""Reasons after which the message is nowhere any more: the records of the loss ledger."""

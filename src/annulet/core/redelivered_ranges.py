@@ -1,9 +1,9 @@
-"""Which messages of a queue came back, as ranges of sequences: what a clean stop writes down of their marks.
+"""Which messages of a queue came back, as ranges of sequences: the form of their marks written at a clean stop.
 
 A message that may have been seen is delivered as redelivered (AMQP 0-9-1 §1.8.3.13.2), and no other is. In life each
-entry and each run of rows has its mark. Written down are ranges: as a rule a queue has few, the messages a consumer
-had when it left. Where there are more than ``RANGES_MAX``, those nearest to one another are joined: what lies between
-them is marked too, so nothing loses its mark.
+entry and each run of rows has its mark. Written down are ranges: as a rule a queue has few, the messages a consumer had
+when it left. Where there are more than ``RANGES_MAX``, those nearest to one another are joined: messages between them
+are marked too, so none loses its mark.
 """
 
 from __future__ import annotations

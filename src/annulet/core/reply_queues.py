@@ -1,9 +1,9 @@
-"""Reply queues: what RabbitMQ's direct reply-to is here.
+"""Reply queues: the form of RabbitMQ's direct reply-to here.
 
 A channel that consumes from :data:`REPLY_QUEUE` gets a queue of its own, whose name ends in a token that cannot be
-guessed, and its requests carry that name as their reply-to. It is a queue like any other to whoever replies, by any
-protocol; only its channel consumes from it, and it goes with that consumer. Policies and address settings are not for
-it: an answer that a ring drops or a filter keeps out is lost to a client that waits.
+guessed, and its requests carry that name as their reply-to. For replies by any protocol it is a queue like any other;
+only its channel consumes from it, and it is deleted with that consumer. Policies and address settings are not for it:
+an answer that a ring drops or a filter keeps out is lost to a client that waits.
 
 The token is what keeps other clients from answering, so no list, metric, event or loss names it: figures of queues have
 the sums of all reply queues, and losses :data:`REPLY_QUEUE` as their queue.
@@ -15,7 +15,7 @@ import secrets
 from typing import Final
 
 REPLY_QUEUE: Final = "amq.rabbitmq.reply-to"
-"""What a client consumes from, and gives as the reply-to of its requests (RabbitMQ)."""
+"""The name a client consumes from, and gives as the reply-to of its requests (RabbitMQ)."""
 
 REPLY_PREFIX: Final = f"{REPLY_QUEUE}."
 

@@ -28,7 +28,7 @@ def key_of(value: PropertyValue) -> Key | None:
 
 
 class KeyRecord:
-    """What is known of one key while a message of it is in the queue or in delivery."""
+    """The state of one key while a message of it is in the queue or in delivery."""
 
     __slots__ = ("key", "latest", "live", "recency", "recent")
 
@@ -100,7 +100,7 @@ class KeyTable:
         return record.recent.pop(next(iter(record.recent)))
 
     def detached(self) -> KeyTable:
-        """Take all keys out, as a table of their own: for who lets its entries go later."""
+        """Take all keys out, as a table of their own: for a caller that removes its entries later."""
         table = KeyTable(self._property, self.keep, self._fallback)
         table._records, self._records = self._records, table._records
         return table

@@ -44,7 +44,7 @@ def owner_of(ring: Queue) -> tuple[str, str]:
 
 
 def kept_messages(ring: Queue) -> list[Message]:
-    """Return copies of what a ring keeps, oldest first, each with its body. What is damaged is left out.
+    """Return copies of what a ring keeps, oldest first, each with its body. Damaged messages are left out.
 
     Nothing of it comes into the ring's memory. Raises :class:`~annulet.core.errors.PreconditionFailed` when it is more
     than memory takes, and :class:`~annulet.core.errors.ContentUnavailable` when the disk does not give all of it now.

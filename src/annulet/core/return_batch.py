@@ -1,4 +1,4 @@
-"""What is on its way back from a session, or from several that ended together, until it is back."""
+"""The messages being returned by a session, or by several that ended together, until they are back."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ time."""
 
 
 class ReturnBatch:
-    """What a session gives back to one queue or several: taken out a few at a time, from the first delivery on.
+    """The deliveries a session returns to one queue or several: taken out a few at a time, from the first delivery on.
 
-    So nobody looks at all of it in one turn, though nobody knows which of a session's deliveries are of which queue.
+    So they are never all examined in one turn, though it is not known which of a session's deliveries are of which
+    queue.
     """
 
     def __init__(self, queues: Iterable[Queue], table: HeldDeliveries) -> None:
@@ -56,7 +57,7 @@ class ReturnBatch:
         return entries[:most]
 
     def _put_aside(self, block: list[QueueEntry], queue: Queue) -> None:
-        """Keep what is for other queues. What is of none of them is of a queue that was deleted before."""
+        """Keep the deliveries of other queues. One of none of them is of a queue that was deleted before."""
         for entry in block:
             if entry.queue is not queue and entry.queue in self._found:
                 self._found[entry.queue].append(entry)
@@ -66,7 +67,7 @@ class ReturnBatch:
         self._found.pop(queue, None)
 
     def give_up(self, queue: Queue) -> deque[list[Slot | None]]:
-        """Nothing more goes back to a queue from here; return the blocks that nobody else looks at."""
+        """Nothing more goes back to a queue from here; return the blocks without other users."""
         self.forget(queue)
         blocks: deque[list[Slot | None]] = deque()
         if not self._found:
@@ -76,7 +77,7 @@ class ReturnBatch:
 
 
 class EndedDeliveries(ReturnBatch):
-    """What sessions that ended held of one queue, whichever it was: taken out by ascending sequence.
+    """The deliveries of one queue that ended sessions had: taken out by ascending sequence.
 
     The channels of a connection get messages in turn, so what one of them held is far apart in memory; neighbours in
     their queue are neighbours there as well, and the processor has read them before they are asked for. And they stand

@@ -1,12 +1,13 @@
-"""What came back to an order of first in, first out: runs of entries that came together, and a heap of the others.
+"""The messages returned to an order of first in, first out: runs of entries that came together, and a heap of the
+others.
 
-What a session held comes back in slices that ascend. A slice joins a run it stands behind or before, so that a million
-messages of twenty sessions make some twenty runs: a slice is put back by one copy of references, and the first of all
-is found among the first ones of the runs. In one heap every message took up to twenty comparisons on its way in and
-out.
+A session's deliveries are returned in ascending slices. A slice joins a run it stands behind or before, so that a
+million messages of twenty sessions make some twenty runs: a slice is put back by one copy of references, and the first
+of all is found among the first ones of the runs. In one heap every message took up to twenty comparisons on its way in
+and out.
 
-What came back folded (:mod:`annulet.core.held_messages`) stays so in runs of its own, until it is to be the first or
-somebody looks at it: behind those are only entries that stand before it.
+Messages returned folded (:mod:`annulet.core.held_messages`) stay so in separate runs, until they are first or are read:
+behind those are only entries that stand before it.
 """
 
 from __future__ import annotations
@@ -131,8 +132,8 @@ class Returned:
         Folded ones go with the entries they stand among: rows among which nothing is missing make full pages, and a
         full page takes in no more.
 
-        And of the single ones, if that is not enough, those at the end of the heap's list: far ones as a rule, and what
-        is left stays a heap.
+        And of the single ones, if that is not enough, those at the end of the heap's list: far ones as a rule, and the
+        rest stays a heap.
         """
         places = [map(_place, reversed(run)) for run in self._runs]
         places += [map(_sequence, reversed(run)) for run in self._folded]
@@ -146,7 +147,7 @@ class Returned:
         return taken
 
     def _cut(self, place: int) -> list[QueueEntry]:
-        """Take out of the runs what stands at this place or behind it, the last ones first."""
+        """Take out of the runs the entries at this place or behind it, the last ones first."""
         taken: list[QueueEntry] = []
         for run in self._runs:
             while run and run[-1].place >= place:
@@ -189,7 +190,7 @@ class Returned:
         return _first_pending(merge(in_order(self._single), *self._runs), count)
 
     def sweep(self) -> None:
-        """Let go of what was removed. O(n)."""
+        """Release removed entries. O(n)."""
         self._single = sorted([entry for entry in self._single if entry.state == PENDING])
         pending = [deque([entry for entry in run if entry.state == PENDING]) for run in self._runs]
         self._runs = sorted([run for run in pending if run], key=_first_place)
@@ -221,7 +222,7 @@ class Returned:
         return min([run[0].sequence for run in self._folded])
 
     def _find_head(self) -> None:
-        """Note who is the first of all, which is an entry."""
+        """Note the first of all, which is an entry."""
         self.head = self._first_entry()
         while self._folded and (self.head is None or self.head.place > self._first_folded()):
             self._unfold(min(self._folded, key=_first_sequence), UNFOLDED)

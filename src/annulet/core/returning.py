@@ -58,7 +58,7 @@ def return_entries(queue: Queue, slots: Iterable[Slot], now: int, *, counted: bo
     queue.consumers.elect()  # a consumer that was cancelled may have held the last; also where nothing is pending
     queue.dispatch(now)
     _delay(queue, delayed, now)
-    if delayed and queue.copies is not None:  # a browser does not wait for what is delayed now
+    if delayed and queue.copies is not None:  # a browser does not wait for delayed messages
         queue.copies.serve(now, consumers_too=False)
     _drop_excess(queue, back, now)
 
@@ -66,7 +66,7 @@ def return_entries(queue: Queue, slots: Iterable[Slot], now: int, *, counted: bo
 def _refuse_for(queue: Queue, consumer: Consumer, entry: QueueEntry, now: int) -> None:
     """Let a consumer not get an entry again. It ends where that needs all of a deep queue in memory and cannot have it.
 
-    So what it refused is for others, who wait for no message of the rest, and nothing is lost.
+    So its refused messages are for others, which wait for no message of the rest, and nothing is lost.
     """
     if queue.lanes is None and queue.order.paged_count() and queue.order.pages_behind() is None:
         try:
@@ -81,7 +81,7 @@ def _refuse_for(queue: Queue, consumer: Consumer, entry: QueueEntry, now: int) -
 class Returning(SlicedWork):
     """A return of many of which each is judged alone. Nothing is dispatched before the last is back.
 
-    So nobody gets a later message before an earlier one of them, as if all had come back at once.
+    So no consumer gets a later message before an earlier one of them, as if all had been returned at once.
     """
 
     def __init__(self, queue: Queue, batch: ReturnBatch, slice_messages: int, *, counted: bool) -> None:
@@ -93,7 +93,7 @@ class Returning(SlicedWork):
         self._delays = counted and queue.settings.redelivery_delay > 0
         self._bounded = queue.settings.ring_size >= 0 or (queue.limits is not None and queue.limits.evicts)
         self._back: list[QueueEntry] = []  # of a bounded queue, where arrivals may take the room there was
-        self._holders: dict[Session, None] = {}  # whose shared window what comes back has filled
+        self._holders: dict[Session, None] = {}  # whose shared window the returned messages have filled
         self.gathers = False  # all of it is of sessions that ended, and may go back together with that of others
 
     @property
@@ -104,7 +104,7 @@ class Returning(SlicedWork):
     def step(self, now: int) -> bool:
         """Put the next ones back; after the last serve the consumers."""
         queue = self._queue
-        if self not in queue.returns:  # somebody could not wait, or put it back with his own
+        if self not in queue.returns:  # another caller could not wait, or returned it with its own
             return False
         if self.gathers:
             self._gather()
@@ -132,8 +132,8 @@ class Returning(SlicedWork):
         return False
 
     def _gather(self) -> None:
-        """Put back what all sessions held that have ended, in the order of the queue, where that is much of what it
-        has in delivery: else very many of others would be looked at for a few.
+        """Put back the deliveries of all ended sessions, in the order of the queue, where they are a large part of its
+        deliveries: else very many of others would be looked at for a few.
         """
         queue = self._queue
         self.gathers = False
@@ -216,7 +216,7 @@ def return_table(
 
 
 def finish_returns(queue: Queue, now: int) -> None:
-    """Put back what is still on its way, now."""
+    """Put back now the messages still being returned."""
     while queue.returns:
         work = queue.returns[0]
         while work.step(now):
@@ -232,8 +232,8 @@ def in_slices(queue: Queue, count: int, *, counted: bool) -> bool:
 def each_alone(queue: Queue, count: int, *, counted: bool) -> bool:
     """Say whether each of ``count`` that come back is judged without looking at the others.
 
-    Not where ring or limits have no room for all, where a gate counts who is served, where nobody being there any more
-    is a reason to go, where a place may be inherited meanwhile, and where a fair key keeps its turn while it has any.
+    Not where ring or limits have no room for all, where a gate counts consumers, where the queue is deleted without
+    consumers, where a place may be inherited in between, and where a fair key keeps its turn while it has any.
     """
     settings, limits = queue.settings, queue.limits
     if queue.lanes is not None and queue.lanes.fairness is not None:
@@ -250,7 +250,7 @@ def each_alone(queue: Queue, count: int, *, counted: bool) -> bool:
 
 
 def _plain(queue: Queue, *, counted: bool) -> bool:
-    """Say whether all that a queue asks of what comes back is the message's own time to live."""
+    """Return whether the message's own time to live is a queue's only condition for returned messages."""
     settings = queue.settings
     if not queue.simple or queue.keys is not None or queue.ages or queue.events is not None:
         return False
@@ -262,8 +262,8 @@ def _plain(queue: Queue, *, counted: bool) -> bool:
 def _back_plainly(
     queue: Queue, entries: list[QueueEntry], holders: dict[Session, None], *, counted: bool
 ) -> list[QueueEntry]:
-    """Do what is done for each, for all together where that costs less. Returns those with a time to live, which need
-    more. Whose the others were is added to ``holders``.
+    """Do the work for each, for all together where that costs less. Returns those with a time to live, which need more.
+    The consumers of the others are added to ``holders``.
     """
     # Each loop is short, so that the processor fetches many entries, then many messages, from memory at a time.
     there = [entry for entry in entries if entry.state == DELIVERING]
@@ -364,9 +364,9 @@ def _reason_to_go(queue: Queue, entry: QueueEntry, now: int) -> RemovalReason | 
 
 
 def _delay(queue: Queue, entries: list[QueueEntry], now: int) -> None:
-    """Schedule what comes back later. A ring or limit that is full now drops it now (spec R20).
+    """Schedule delayed returns. A ring or limit that is full now drops it now (spec R20).
 
-    Where limits count what is scheduled, the most important and newest find room first.
+    Where limits count scheduled messages, the most important and newest find room first.
     """
     limits = queue.limits
     rule = queue.settings.evict
@@ -386,12 +386,12 @@ def _delay(queue: Queue, entries: list[QueueEntry], now: int) -> None:
         queue.effects.wake_at(at)
         if entry.message.record:
             queue.effects.entry_changed(queue, entry)
-    for entry, reason in reversed(dropped):  # what is sent on goes in the order in which it would have been dropped
+    for entry, reason in reversed(dropped):  # forwarded messages go in the order in which they would have been dropped
         queue.finish_removal(entry, reason, now, 0)
 
 
 def _drop_excess(queue: Queue, back: list[QueueEntry], now: int) -> None:
-    """Drop what came back and does not fit, least important and oldest first; what was pending before stays."""
+    """Drop returned messages that do not fit, least important and oldest first; those pending before stay."""
     ring_size = queue.settings.ring_size
     limits = queue.limits
     ring_full = 0 <= ring_size < queue.order.count
@@ -407,4 +407,4 @@ def _drop_excess(queue: Queue, back: list[QueueEntry], now: int) -> None:
             queue.remove_pending(entry, RemovalReason.OVERFLOW, now, 0)
         else:
             return
-        queue.dispatch(now)  # who waited for room for it may take another, which then need not go
+        queue.dispatch(now)  # a consumer that lacked room for it may take another, which then need not be dropped

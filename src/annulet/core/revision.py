@@ -1,4 +1,4 @@
-"""Changing what is there: a live queue's settings, a waiting message's priority."""
+"""Changes of existing objects: a live queue's settings, a waiting message's priority."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def revise_priority(queue: Queue, entry: QueueEntry, priority: int, now: int) ->
     queue.next_sequence += 1
     replacement.redelivered = entry.redelivered
     replacement.delivery_count = entry.delivery_count
-    # selectors may ask for the priority, so they are asked again; who refused it for itself still does
+    # selectors may use the priority, so they are evaluated again; a consumer that refused it still does
     replacement.blocked = entry.blocked & ~entry.evaluated
     if queue.accounts is not None:
         queue.accounts.replaced(entry, message)
@@ -116,7 +116,7 @@ def revise_delivering(entry: QueueEntry, headers: dict[str, PropertyValue], *, s
 
     ``stored=False``: the entry is about to leave, so the change need not outlive the broker, and a body that is on disk
     stays there. Else it is read: raises :class:`~annulet.core.errors.ContentUnavailable`, and nothing is changed.
-    Copies that readers hold are left alone: what they read is not theirs to change.
+    Copies that readers hold are left alone: they must not change their input.
     """
     queue = entry.queue
     if entry.state != DELIVERING or isinstance(entry, DeliveryCopy):

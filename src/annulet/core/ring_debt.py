@@ -1,9 +1,9 @@
 """Rings drop what arrivals make too much; what the disk does not give then goes once it does.
 
-An arrival makes a ring no longer than it may be: its size, or what it had before, if that was more: an oversized ring
-does not shrink by itself (spec artemis §2). What it may have is remembered from the first arrival on for which nothing
-could be dropped, and falls with what is there. So whatever else makes a ring too long, a lowered size or deliveries
-that came back, is no debt, and what others took, what expired or was removed is none any more.
+An arrival makes a ring no longer than it may be: its size, or its earlier count, if that was more: an oversized ring
+does not shrink by itself (spec artemis §2). The allowed count is remembered from the first arrival on for which nothing
+could be dropped, and falls with the messages present. So whatever else makes a ring too long, a lowered size or
+deliveries that came back, is no debt, and what others took, what expired or was removed is none any more.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from annulet.core.queue import Queue
 
 SLICE_BYTES: Final = 1 << 20
-"""Body bytes after which a slice ends: what one read of rows brings at most, for which the loop waits."""
+"""Body bytes after which a slice ends: the most that one read of rows returns, for which the loop waits."""
 
 PAUSE_MOST: Final = 256
 """Ticks, four a second, between two tries while the disk refuses: one after the first, then each time twice as many.
-Rows that were refused forty times are given up until the next start, which is too much for a ring that nobody asks
-anything of: so it takes half an hour instead of ten seconds."""
+Rows that were refused forty times are given up until the next start, which is too much for an idle ring: so it takes
+half an hour instead of ten seconds."""
 
 
 class RingDebt(SlicedWork):
-    """Drops what is too much in slices, others being served in between. ``allowed``: messages the ring may have."""
+    """Drops the excess in slices, others being served in between. ``allowed``: messages the ring may have."""
 
     def __init__(self, queue: Queue, allowed: int) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class RingDebt(SlicedWork):
         queue.expire_due(now)
         if queue.ring_debt is not self:
             return False
-        if queue.expiring is not None:  # what has expired goes first, and may be all that is too much
+        if queue.expiring is not None:  # expired messages go first, and may be the whole excess
             queue.expiring.step(now)
             return True
         allowed = max(queue.settings.ring_size, self.allowed)
@@ -107,7 +107,7 @@ def make_way(queue: Queue, arrival: QueueEntry, before: int, now: int) -> None:
 
 
 def drop_next(queue: Queue, allowed: int, arrival: QueueEntry | None, now: int) -> QueueEntry | None:
-    """Drop who has to go next if more than ``allowed`` are there.
+    """Drop the next victim if there are more than ``allowed`` messages.
 
     Returns it; ``None`` also when the disk does not give it now.
     """
@@ -116,12 +116,12 @@ def drop_next(queue: Queue, allowed: int, arrival: QueueEntry | None, now: int) 
         return None
     replaced_by = 0 if arrival is None or victim is arrival else arrival.sequence
     queue.remove_pending(victim, RemovalReason.REPLACED_RING, now, replaced_by)
-    queue.dispatch(now)  # as for limits: who has room for the next one takes it, and it need not go
+    queue.dispatch(now)  # as for limits: a consumer with room for the next one takes it, and it need not be dropped
     return victim
 
 
 def trim_ring(queue: Queue, now: int) -> None:
-    """Drop what is beyond a ring that was lowered."""
+    """Drop the excess over a lowered ring."""
     ring_size = queue.settings.ring_size
     while drop_next(queue, ring_size, None, now) is not None:
         pass

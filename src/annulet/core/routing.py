@@ -22,8 +22,8 @@ class Route:
     """Where messages for one exchange and routing key go.
 
     ``fixed``: ``queues`` is the answer for every message. ``static``: and none of them may refuse it. Otherwise it is
-    decided per message. A route of an older ``generation`` is looked up anew when it is used. ``address``: what limits,
-    duplicate detection and settings go by: the exchange or address sent to, for the default exchange the key.
+    decided per message. A route of an older ``generation`` is looked up anew when it is used. ``address``: the key of
+    limits, duplicate detection and settings: the exchange or address sent to, for the default exchange the key.
     """
 
     __slots__ = ("address", "exchange", "fixed", "generation", "queues", "routing_key", "routing_type", "static")
@@ -44,7 +44,7 @@ class Route:
         self.generation = generation
         self.static = static
         self.fixed = static
-        self.routing_type = routing_type  # anycast, multicast, or empty for both; what addresses go by
+        self.routing_type = routing_type  # anycast, multicast, or empty for both; the key of addresses
         self.address = exchange or address_of_key(routing_key)
 
 
@@ -58,8 +58,8 @@ class Walk:
     """One walk: follows bindings, exchange-to-exchange bindings and alternate exchanges, each node and key once.
 
     An exchange's alternate is followed when none of its own bindings took the message (RabbitMQ). An alternate that
-    does not exist is as good as none. ``looking``: nobody's turn is used up. ``applied``: names of the diverts that
-    copied this message already; ``diversions`` adds to it.
+    does not exist is as good as none. ``looking``: no turn is used up. ``applied``: names of the diverts that copied
+    this message already; ``diversions`` adds to it.
     """
 
     __slots__ = (
@@ -197,14 +197,14 @@ class Walk:
         return False
 
     def _rings(self, address: Address) -> None:
-        """A retroactive address keeps what it is sent for queues to come."""
+        """A retroactive address keeps its messages for later queues."""
         for routing_type, ring in address.rings.items():
             if self.routing_type in {"", routing_type}:
                 self.queues[ring] = None
 
     def _reach(self, queue: Queue) -> bool:
         """Note a queue unless its own filter keeps the message out; say whether it takes it."""
-        if queue.deleted:  # what led to it is being taken away
+        if queue.deleted:  # its source is being removed
             return False
         filters = self.graph.filters
         if filters:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 REMEMBERED_KEY_CHARACTERS_MAX: Final = 255
 """Characters of a routing key whose route is remembered: any that AMQP 0-9-1 can say. AMQP 1.0 and STOMP have keys of
-64 KiB, and with such ones what is remembered would take 600 MB."""
+64 KiB, and with such keys the cache would take 600 MB."""
 
 ROUTES_MAX: Final = 10_000
 """Routes remembered per virtual host, about 4 MB. When it is full all are forgotten: routing keys that never repeat
@@ -159,7 +159,7 @@ class RoutingGraph:
         self._drop_exchange(exchange)
 
     def address_added(self, address: Address) -> None:
-        """An address is new: what its settings ask for is set up. Nothing, for a bare graph."""
+        """An address is new: the objects that its settings require are created. Nothing, for a bare graph."""
 
     def address_dropped(self, address: Address) -> None:
         """An address is gone, its bindings not yet. Nothing, for a bare graph."""
@@ -182,7 +182,7 @@ class RoutingGraph:
         """A queue became one of an address's: it gets what that ``kept``. Nothing, for a bare graph."""
 
     def binding_removed(self, binding: Binding) -> None:
-        """A binding is gone: what was kept for the queues behind it may go too. Nothing, for a bare graph."""
+        """A binding is gone: messages kept for the queues behind it may be removed too. Nothing, for a bare graph."""
 
     def wildcards_for(self, name: str) -> list[Address]:
         """Return the addresses with wildcards that ``name`` fits; a name with wildcards is not looked for in others."""
@@ -282,8 +282,8 @@ class RoutingGraph:
     def route_to(self, name: str, routing_key: str, routing_type: str = "", *, forwarded: bool = False) -> Route:
         """Return the route to a node by name.
 
-        ``forwarded``: the broker sends, to whom internal exchanges are open. Raises :class:`AccessRefused` for one of
-        those otherwise.
+        ``forwarded``: the broker sends, and may use internal exchanges. Raises :class:`AccessRefused` for one of those
+        otherwise.
         """
         node = self.exchanges.get(name) if name else None
         if node is None:
@@ -369,7 +369,7 @@ class RoutingGraph:
         source.remove(binding)
         self._unlink(binding)
         if source.dropped:
-            return  # what was kept for all of its bindings went with it
+            return  # messages kept for all of its bindings were removed with it
         self.binding_removed(binding)
         if source.auto_delete and not source.bindings:
             self._drop_exchange(source)
@@ -404,7 +404,7 @@ class RoutingGraph:
         self.effects.exchange_deleted(exchange.name)
 
     def graph_changed(self) -> None:
-        """Forget all routes: what they say may not hold any more."""
+        """Forget all routes: their content may be outdated."""
         self.generation += 1
         self._routes.clear()
         self._typed_routes.clear()
@@ -416,7 +416,7 @@ class RoutingGraph:
     def _refuse_name(self, kind: str, name: str) -> None:
         """Refuse a name that only the broker gives, one that no AMQP 0-9-1 client could say, and line breaks.
 
-        The name of a management node too: whoever asks for one is to hear that there is none.
+        The name of a management node too: a request for one is answered that there is none.
         """
         refuse_line_breaks(kind, name)
         length = len(name.encode(errors="surrogatepass"))

@@ -1,7 +1,6 @@
 """The expiry of rows: when they do is known without reading what they hold, wherever they stand.
 
-Rows are in no expiry index: those who keep them know which is the next. What is to be sent on as a dead letter is read
-all the same.
+Rows are in no expiry index: their keepers know which is the next. Messages to be dead-lettered are read all the same.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ def expire_ended(queue: Queue, now: int) -> bool:
         queue.pending_bytes -= ended.size
         queue.counters.removed[RemovalReason.EXPIRED] += ended.rows
         queue.counters.bytes_removed += ended.size
-        queue.ledger.skip(ended.rows, ended.rows)  # what is on disk is durable
+        queue.ledger.skip(ended.rows, ended.rows)  # messages on disk are durable
         for first, last in ended.ranges:
             if ranges and ranges[-1][1] + 1 == first:  # rows go on behind the end of a page
                 ranges[-1] = (ranges[-1][0], last)

@@ -1,4 +1,4 @@
-"""What the orders of deep queues have in common when entries become rows, and when rows turn out to be damaged."""
+"""The common part of the orders of deep queues when entries become rows, and when rows are found damaged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def take_written(
     late: deque[QueueEntry], durable_record: int, limit: int, hidden_from: int
 ) -> tuple[list[QueueEntry], bytearray]:
-    """Take up to ``limit`` of the first entries that were not removed, until one may not go: what is hidden, and a row
+    """Take up to ``limit`` of the first entries that were not removed, until one may not go: hidden entries, and a row
     from ``durable_record`` on.
 
     Returns them, and a 1 for each that cannot be a row.
@@ -29,7 +29,9 @@ def take_written(
     entries: list[QueueEntry] = []
     kept = bytearray(min(limit, len(late)))
     while late and len(entries) < limit:
-        entry = late.popleft()  # the end of what may go comes once, so to put it back costs less than to look first
+        entry = (
+            late.popleft()
+        )  # the end of the eligible entries is reached once, so putting it back costs less than looking first
         hidden = entry.sequence >= hidden_from
         if entry.state == REMOVED and not hidden:
             continue
@@ -61,7 +63,7 @@ def leave_memory(queue: Queue, entry: QueueEntry) -> None:
 def count_lost(queue: Queue, pages: QueueArea) -> int:
     """Count what the last load or look found to be damaged out of a queue. Returns how many messages.
 
-    The caller counts them out of its order. What was counted is not counted again.
+    The caller counts them out of its order. Nothing is counted twice.
     """
     lost = pages.lost
     if lost or pages.lost_bytes:

@@ -1,4 +1,4 @@
-"""What an account counts of the messages that a queue had on disk only when the account was opened.
+"""The share of an account in the messages that a queue had only on disk when the account was opened.
 
 It knows how many and how large they are from the columns of the rows, and none by itself: to know each it would have to
 read all of them into memory, and a disk that refuses would cost them. So they stay rows, or become rows again.
@@ -24,7 +24,7 @@ def address_of(origin: Origin) -> str:
 
 
 class RowShare:
-    """What one account counts of the rows of one queue.
+    """The share of one account in the rows of one queue.
 
     ``upto``: the queue's messages below this sequence that no account knows each by itself were there when it was
     opened. ``left``: how many of these have not left the queue, of other addresses too; when there are none, what an
@@ -41,7 +41,8 @@ class RowShare:
         self.left = left
 
     def take(self, messages: int, octets: int) -> None:
-        """Count out what has left the queue, but no more than there is; the last message takes all bytes with it."""
+        """Count out messages that have left the queue, but no more than there are; the last message takes all bytes
+        with it."""
         messages = min(messages, self.messages) if self.left > 0 else self.messages
         octets = min(octets, self.bytes) if messages < self.messages else self.bytes
         self.messages -= messages
@@ -101,7 +102,8 @@ class RowShares:
         return self._changed(queue, shares)
 
     def lost(self, queue: Queue, rows: int, octets: int) -> list[AddressAccount]:
-        """Rows were found to be damaged, nobody knows of which address; so many ``octets`` were theirs or such rows'.
+        """Rows were found to be damaged, it is not known of which address; so many ``octets`` were theirs or such
+        rows'.
 
         Returns the accounts that may have changed.
         """

@@ -31,7 +31,10 @@ def view_of(queue: Queue, pages: QueueArea, entries: list[QueueEntry]) -> RowVie
 
 
 class LevelsView(RowView):
-    """The views of several levels, by their numbers. What is noted of others gets the like of ``pages``, empty ones."""
+    """The views of several levels, by their numbers.
+
+    For others, empty pages of the same kind as ``pages`` are noted.
+    """
 
     def __init__(self, views: dict[int, RowView], pages: QueueArea) -> None:
         self._views = views
@@ -63,7 +66,7 @@ class LevelsWalk(RowWalk):
     def __init__(self, walks: list[tuple[int, RowWalk]]) -> None:
         super().__init__()
         self._walks = deque(walks)
-        self._last: RowWalk | None = None  # what was read last is from here
+        self._last: RowWalk | None = None  # the last read is from here
         self._passed_before = 0  # of levels that are done
         self._tell()
 
@@ -101,12 +104,12 @@ class MergedWalk(RowWalk):
     def __init__(self, walks: list[RowWalk]) -> None:
         super().__init__()
         self._walks = walks
-        self._settled: list[int] = []  # what the walks passed over behind what was returned
+        self._settled: list[int] = []  # the rows the walks passed over behind the returned ones
         self._parts: list[tuple[RowWalk, deque[QueueEntry]]] = [(walk, deque()) for walk in walks]
         self._tell()
 
     def following(self) -> list[QueueEntry] | None:
-        """Read of the walk that is behind the others, if need be, and return what comes before the next to be read."""
+        """Read of the walk that is behind the others, if need be, and return the entries before the next to be read."""
         self.damaged = []
         walk, read = min(self._parts, key=_next_of)
         if not read:

@@ -21,7 +21,7 @@ class Appointment:
         self.schedule_id = schedule_id  # the sender's name for it; empty when it gave none
 
     def __lt__(self, other: Appointment) -> bool:
-        """By time; at equal times what came back goes ahead of what is new (Artemis §7), then by arrival."""
+        """By time; at equal times returned messages go before new ones (Artemis §7), then by arrival."""
         if self.at != other.at:
             return self.at < other.at
         if self.fresh is not other.fresh:

@@ -1,4 +1,4 @@
-"""Sequences as ranges: what operators move gets one after the other, so very many take little memory."""
+"""Sequences as ranges: moved messages get consecutive ones, so very many take little memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ RANGES_MAX: Final = 4096
 
 
 class SequenceRanges:
-    """A set of sequences. ``count``: of how many ranges. What would need one more than ``RANGES_MAX`` is not taken."""
+    """A set of sequences.
+
+    ``count``: of how many ranges. A sequence that would need one more than ``RANGES_MAX`` is not taken.
+    """
 
     __slots__ = ("_ends", "_firsts")
 
@@ -47,7 +50,7 @@ class SequenceRanges:
             ends.insert(place, sequence + 1)
 
     def drop_below(self, sequence: int) -> None:
-        """Forget what is below a sequence."""
+        """Forget all below a sequence."""
         gone = bisect_right(self._ends, sequence)
         del self._firsts[:gone], self._ends[:gone]
         if self._firsts and self._firsts[0] < sequence:

@@ -31,7 +31,7 @@ class UnknownDeliveryTag(Exception):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Session:
-    """Holds what was delivered and not settled, by delivery tag in ascending order.
+    """Keeps the unsettled deliveries, by delivery tag in ascending order.
 
     Subclasses implement :meth:`deliver`. Deliveries that belong to an open transaction leave ``unacknowledged`` when
     the transaction takes them, and come back on rollback.
@@ -50,7 +50,7 @@ class Session:
         self.ending = False  # with all others of its connection, see end_together
         self.gives_back_many = False  # together with them
         self.returning = False  # it has ended, and all it held is on its way back in slices
-        self.settling: list[Settling] = []  # what is not settled yet of some commands, and in no table any more
+        self.settling: list[Settling] = []  # deliveries that some commands have still to settle, in no table any more
         self._former: list[Consumer] = []  # consumers that ended while deliveries to them were held
         self._pulled = False  # there may be deliveries that no consumer got
         self._turn = 0  # which consumer's queue wake() serves first
@@ -74,7 +74,7 @@ class Session:
         raise NotImplementedError
 
     def transacted(self, change: int) -> None:
-        """Open transactions of the session hold so many bytes more, or less. Of interest to those who bound them."""
+        """Open transactions of the session hold so many bytes more, or less. Used by the bindings' creators."""
 
     def consumer_cancelled(self, consumer: Consumer) -> None:
         """The queue below a consumer is gone: forget it. Subclasses tell the client."""
@@ -129,7 +129,7 @@ class Session:
         return consumer
 
     def close_consumer(self, tag: str, now: int) -> Consumer | None:
-        """End a consumer and return what it holds (JMS consumer close, AMQP 1.0 detach)."""
+        """End a consumer and return its deliveries (JMS consumer close, AMQP 1.0 detach)."""
         consumer = self.detach(tag, now, serve=False)
         if consumer is not None:
             returned = self.unacknowledged.take_of([consumer])
@@ -214,7 +214,7 @@ class Session:
             self.acknowledge_entries([entry_in(slot) for slot in taken], now)
 
     def acknowledge_entries(self, entries: list[QueueEntry], now: int) -> None:
-        """Acknowledge deliveries already taken from the table, then serve who gained credit."""
+        """Acknowledge deliveries already taken from the table, then serve the consumers with new credit."""
         for entry in entries:
             entry.queue.acknowledge(entry)
         self._wake_after(entries, now)
@@ -255,14 +255,14 @@ class Session:
         return None
 
     def settlement_failed(self, entries: list[QueueEntry], now: int) -> None:
-        """A defect has met a slice of a settlement: what of it is not settled goes back.
+        """A defect has met a slice of a settlement: unsettled deliveries of it are returned.
 
-        Subclasses end the client's connection, as for a defect in what it sends.
+        Subclasses end the client's connection, as for a defect in its data.
         """
         self._return(entries, now)
 
     def settle_all_of(self, queue: Queue, now: int) -> None:
-        """Settle at once what was to be settled of a queue in slices."""
+        """Settle at once the deliveries of a queue that were being settled in slices."""
         for work in self.settling:
             work.settle_all_of(queue, now)
 
@@ -282,7 +282,7 @@ class Session:
     def close(self, now: int) -> None:
         """End all consumers, then return everything unsettled. The same for a clean close and a lost connection.
 
-        What is very much comes back in slices (:mod:`annulet.core.returning`), and is not even looked at before.
+        A large number is returned in slices (:mod:`annulet.core.returning`), and is not even examined before.
         """
         if self.closed:
             return
@@ -310,12 +310,12 @@ class Session:
         if not many or not all(each_alone(queue, count, counted=True) for queue, count in counts.items()):
             return False
         self.unacknowledged = HeldDeliveries()
-        self.returning = not self.settling  # else what is still to be settled would go back, too
+        self.returning = not self.settling  # else deliveries still to be settled would be returned, too
         return_table(list(counts), table, now, gathers=self.returning)
         return True
 
     def _requeue(self, slots: Sequence[Slot], now: int) -> None:
-        """Return these to their places, then serve who gained credit."""
+        """Return these to their places, then serve the consumers with new credit."""
         self._return(slots, now)
         self._wake_after(slots, now)
 
@@ -341,7 +341,7 @@ class Session:
 
 
 def end_together(sessions: Iterable[Session]) -> None:
-    """Before the sessions of a connection close in one turn: what one returns is not for the others.
+    """Before the sessions of a connection close in one turn: messages returned by one are not for the others.
 
     And where they return many together, all do it in slices, however few each of them holds.
     """

@@ -1,4 +1,4 @@
-"""What a queue and a consumer can be told, by canonical name (design §5). Plain data: no rule is applied here.
+"""The settings of a queue and a consumer, by canonical name (design §5). Plain data: no rule is applied here.
 
 :mod:`annulet.core.arguments` reads these from the names peers use and refuses contradictions;
 :mod:`annulet.core.address_settings` fills in what a declaration leaves open.
@@ -90,8 +90,8 @@ class QueueSettings:
     max_length: int = UNLIMITED
     max_bytes: int = UNLIMITED
     overflow: str = OVERFLOW_NONE
-    """What happens at ``max_length`` or ``max_bytes``; ``none`` ignores both. Arguments default it to ``ring`` when a
-    limit is given."""
+    """The effect of reaching ``max_length`` or ``max_bytes``; ``none`` ignores both. Arguments default it to ``ring``
+    when a limit is given."""
     limit_counts: str = COUNT_READY
     """``all`` counts messages in delivery and scheduled ones too; they are never taken all the same."""
     resume_length: int = UNLIMITED
@@ -131,7 +131,7 @@ class QueueSettings:
     no_local: bool = False
     """Consumers do not get what their own connection published."""
     hot_properties: tuple[str, ...] = ()
-    """Properties, at most 8, whose values are noted of what is on disk: selectors that demand one find it at once."""
+    """Properties, at most 8, whose values are noted of messages on disk: selectors that demand one find it at once."""
     purge_on_no_consumers: bool = False
     consumers_before_dispatch: int = 0
     delay_before_dispatch: int = UNLIMITED
@@ -174,12 +174,12 @@ class QueueSettings:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSettings:
-    """What one consumer asks for beside its credit."""
+    """The settings of one consumer beside its credit."""
 
     priority: int = 0
     selector: str = ""
     browse: str = BROWSE_OFF
-    """``follow``: what is there at attach, then everything that arrives; ``snapshot``: only what is there at attach.
+    """``follow``: the messages present at attach, then all arrivals; ``snapshot``: only the messages present at attach.
     A browser takes nothing away and acknowledges nothing."""
     auto_close: bool = False
     """A browser is cancelled when it has seen everything (Broker-J ``x-filter-auto-close``)."""

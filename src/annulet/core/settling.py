@@ -1,7 +1,7 @@
-"""Settlements of very many deliveries by one command: done in slices, so that nobody else waits for all of them.
+"""Settlements of very many deliveries by one command: done in slices, so that no other work waits for all of them.
 
-AMQP 0-9-1 has no answer to an acknowledgement, and until a delivery is settled it is nobody else's: what is left of
-such a command is only seen in the counts. The credit of its consumers comes back with each slice.
+AMQP 0-9-1 has no answer to an acknowledgement, and until a delivery is settled no other consumer gets it: the rest of
+such a command shows only in the counts. The credit of its consumers comes back with each slice.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Settling(SlicedWork):
         self._left.extend(taken)
 
     def step(self, now: int) -> bool:
-        """Settle the next ones, then serve who gained credit."""
+        """Settle the next ones, then serve the consumers with new credit."""
         left = self._left
         self._following = following = [entry_in(left.popleft()) for _ in range(min(SLICE_MESSAGES, len(left)))]
         if self.rejected:
@@ -53,7 +53,10 @@ class Settling(SlicedWork):
         return False
 
     def settle_all_of(self, queue: Queue, now: int) -> None:
-        """Settle now what is of a queue, and serve nobody. The slices come to it, too, and find it settled."""
+        """Settle now the deliveries of a queue, and serve no consumer.
+
+        The slices come to it, too, and find it settled.
+        """
         for slot in self._left:
             if queue_of(slot) is queue:
                 entry = entry_in(slot)
@@ -63,14 +66,14 @@ class Settling(SlicedWork):
                     queue.acknowledge(entry)
 
     def abandon(self, now: int) -> None:
-        """Have the session give back what is not settled: it is in no table, and would wait for a restart."""
+        """Have the session return the unsettled deliveries: it is in no table, and would wait for a restart."""
         self._session.settling.remove(self)
         self._session.settlement_failed([*self._following, *[entry_in(slot) for slot in self._left]], now)
 
 
 def may_take_turns(queues: Iterable[Queue]) -> bool:
-    """Say whether nobody is refused or dropped because some deliveries of these queues are settled a little later.
+    """Return whether nothing is refused or dropped because some deliveries of these queues are settled a little later.
 
-    Limits of a queue and of addresses may count what is in delivery.
+    Limits of a queue and of addresses may count deliveries.
     """
     return all(queue.limits is None and queue.accounts is None for queue in queues)

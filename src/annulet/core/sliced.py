@@ -1,7 +1,7 @@
 """Work that is too long for one turn of the event loop, done a slice at a time.
 
-The state that others see is right before the first slice: what is left is what nobody looks at, or what nobody may see
-half done. The core has no loop, so it hands the work to ``Effects.later``.
+The state that others see is right before the first slice: the rest is never examined, or must not be seen half done.
+The core has no loop, so it hands the work to ``Effects.later``.
 """
 
 from __future__ import annotations
@@ -29,4 +29,4 @@ class SlicedWork:
         raise NotImplementedError
 
     def abandon(self, now: int) -> None:
-        """A defect has met a slice, and there will be no other: let nobody wait for this work."""
+        """A defect has met a slice, and there will be no other: let no other work wait for this."""

@@ -56,7 +56,7 @@ class Takers:
 
     @property
     def unselective(self) -> bool:
-        """Say whether one of them takes every message, but for what it refused."""
+        """Return whether one of them takes every message, but for those it refused."""
         return self._unconditional or any(not consumer.required for consumer in self._particular)
 
     def may_take_from(self, shelf: Shelf) -> bool:

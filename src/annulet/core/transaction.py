@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from annulet.core.virtual_host import VirtualHost
 
 SETTLEMENT_BYTES: Final = 16
-"""What a settlement takes in a log that writes (queue, record) as two 64-bit numbers."""
+"""The size of a settlement in a log that writes (queue, record) as two 64-bit numbers."""
 
 
 SEND_BYTES: Final = 512
-"""What a send takes in memory beside its header and its body, about."""
+"""The approximate memory of a send beside its header and its body."""
 
 
 class Send:
@@ -56,8 +56,8 @@ class Transaction:
     """Collects until :meth:`commit`; sends reach no queue before, settled deliveries stay in delivery.
 
     A rolled-back settlement leaves the delivery with its session, unsettled (AMQP 0-9-1 §1.9.2.6: rollback does not
-    redeliver; ``basic.recover`` or closing does). Roll back before the session closes: a closing session returns
-    only what it holds itself.
+    redeliver; ``basic.recover`` or closing does). Roll back before the session closes: a closing session returns only
+    its own deliveries.
     """
 
     __slots__ = ("_rejections", "_returns", "_sends", "_settlements", "held_bytes", "session")
@@ -108,7 +108,7 @@ class Transaction:
     ) -> None:
         """Collect the end of scheduled messages; see :func:`~annulet.core.cancelling.cancel_scheduled`.
 
-        It meets what was sent earlier in the same transaction too.
+        It is judged with the earlier sends of the same transaction, too.
         """
         self._collect(Send(message, route, "", further_keys, schedule_id))
 
@@ -135,8 +135,8 @@ class Transaction:
 
         Everything that could refuse a send is asked before anything is done, with what the earlier sends of the
         transaction take counted in. Raises :class:`TransactionRefused` for a full queue or address and for a duplicate
-        id: then nothing was sent, and the deliveries are unsettled as after :meth:`rollback`. What the effects raise
-        passes through after :meth:`Effects.abort_transaction`; when they could not store a send, the deliveries are
+        id: then nothing was sent, and the deliveries are unsettled as after :meth:`rollback`. Errors of the effects
+        pass through after :meth:`Effects.abort_transaction`; when they could not store a send, the deliveries are
         unsettled as well.
         """
         try:
@@ -151,7 +151,7 @@ class Transaction:
         try:
             try:
                 unroutable = self._publish(host, now, sends, plans)
-            except BaseException:  # nothing was settled yet: or nobody would hold these deliveries any more
+            except BaseException:  # nothing was settled yet: or these deliveries would be lost to the session
                 self._settlements, self._rejections, self._returns = settlements, rejections, returns
                 self.rollback()
                 raise

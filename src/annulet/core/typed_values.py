@@ -1,8 +1,8 @@
 """Property values that remember the type they came with, so that conversion between protocols loses nothing.
 
-A value of one of these classes is an ordinary number, text or octets to everybody who does not ask: selectors, sort
-keys and comparisons treat it like its base class. A plain ``int`` is a signed 64-bit integer, a plain ``float`` has 64
-bits. Types: AMQP 1.0 part 1 §1.6; the numbers of AMQP 0-9-1 tables are a subset.
+A value of one of these classes is an ordinary number, text or octets for code that does not check: selectors, sort keys
+and comparisons treat it like its base class. A plain ``int`` is a signed 64-bit integer, a plain ``float`` has 64 bits.
+Types: AMQP 1.0 part 1 §1.6; the numbers of AMQP 0-9-1 tables are a subset.
 """
 
 from __future__ import annotations

@@ -83,7 +83,8 @@ class Looks(SlicedWork):
         self._lanes = lanes
 
     def step(self, now: int) -> bool:
-        """Look once; where the lanes were replaced meanwhile, so that who waits for the looks is told of their end."""
+        """Look once; where the lanes were replaced in between, so that a caller waiting for the looks is told of their
+        end."""
         if self._queue.scan(now) and self._queue.lanes is self._lanes:
             return True
         self._lanes.looking = False

@@ -1,9 +1,9 @@
-"""What a consumer of a non-destructive queue with rows has not seen: from which sequence on it has not looked.
+"""The unseen messages of a consumer of a non-destructive queue with rows: from which sequence on it has not looked.
 
-Such a queue is first in, first out and nothing comes back to it, so who has seen a message has seen all before it, but
-for what fell due. What stands from there on is looked at when it is its turn: the next few in memory by reference, rows
-by a walk over those there are at that time, as browsers have it, and at the end of the queue arrivals one by one. So a
-consumer takes the same memory however far behind it is.
+Such a queue is first in, first out and nothing is returned to it, so a consumer that has seen a message has seen all
+before it, except those that fell due since. Later messages are read when it is their turn: the next few in memory by
+reference, rows by a walk over those there are at that time, as browsers have it, and at the end of the queue arrivals
+one by one. So a consumer takes the same memory however far behind it is.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 
 
 class UnseenRows(BrowseOrder):
-    """What stands from the sequence ``first`` on, and those that fell due: ``fallen``. The order is a ``TargetList``.
+    """The messages from the sequence ``first`` on, and those that fell due: ``fallen``. The order is a ``TargetList``.
 
-    But for what has the sequences ``seen``: an operator moved it behind others when it had been shown.
+    Except those with the sequences ``seen``: an operator moved it behind others when it had been shown.
 
-    ``eager``: it reads the next rows at once when they are asked for, as dispatch does for those who take messages, as
-    long as at least half of what it read was handed out. Else, and for all others, each read waits for a turn.
+    ``eager``: it reads the next rows at once when they are asked for, as dispatch does for consumers that take
+    messages, as long as at least half of the rows it read were delivered. Else, and for all others, each read waits for
+    a turn.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class UnseenRows(BrowseOrder):
     ) -> None:
         self._eager = eager
         self._found = 0  # messages of the last read
-        self.handed_out = 0  # of what was shown since; the caller counts
+        self.handed_out = 0  # of the messages shown since; the caller counts
         super().__init__(queue, pages, follow=True, first=first)
         self._entries = fallen
         heapify(fallen)
@@ -51,7 +52,7 @@ class UnseenRows(BrowseOrder):
         return super().first()
 
     def waits_for_turn(self) -> bool:
-        """Who is eager may read without one."""
+        """An eager consumer may read without one."""
         return not self._eager and super().waits_for_turn()
 
     def read_on(self) -> bool:
@@ -78,7 +79,7 @@ class UnseenRows(BrowseOrder):
             self._forget()
 
     def _forget(self) -> None:
-        """Look again, when it is their turn, at what is referred to."""
+        """Look again at the referenced entries when it is their turn."""
         going = [entry.sequence for entry in self._entries if not fell_due(entry)]
         if going:
             first = min(going)
@@ -91,7 +92,7 @@ class UnseenRows(BrowseOrder):
         self._unnoted = sequence
 
     def _look_again(self) -> None:
-        """Note what comes next when all that was noted has been seen."""
+        """Note the next entries when all noted ones have been seen."""
         queue = self._queue
         while self._unnoted and self._head() is None and not self.next_sequence():
             if self._unnoted >= min(queue.next_sequence, queue.hidden_from):

@@ -10,7 +10,7 @@ URI: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
 
 def why_no_path(text: str) -> str:
-    """Return what is wrong with a text as a path, with the remedy; empty when it is one."""
+    """Return the defect of a text as a path, with the remedy; empty when it is one."""
     found = URI.match(text)
     if found is None:
         return ""

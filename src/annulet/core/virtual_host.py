@@ -1,4 +1,4 @@
-"""A virtual host: everything clients can name. This module puts it together and does what is due."""
+"""A virtual host: everything clients can name. This module puts it together and does the due work."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ __all__ = ["ROUTES_MAX", "VirtualHost"]
 class VirtualHost(Nodes):
     """Everything clients can name, and nothing of another virtual host.
 
-    ``address_settings``, ``policies``: what addresses and queues take from their names; empty unless the caller brings
-    some. Both may change at any time; queues follow at once.
+    ``address_settings``, ``policies``: the settings that addresses and queues get by their names; empty unless the
+    caller brings some. Both may change at any time; queues follow at once.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class VirtualHost(Nodes):
         self._following = NEVER  # the first time that one of those before is due at
 
     def tick(self, now: int) -> int:
-        """Do what is due: expiry, schedules, unused queues and addresses. Returns when more is due; 0 for never.
+        """Do all due work: expiry, schedules, unused queues and addresses. Returns when more is due; 0 for never.
 
         Messages and queues that arrive later may be due earlier, so call it at least every second. Being late costs
         memory and counters only: an expired message is never delivered.
@@ -61,7 +61,7 @@ class VirtualHost(Nodes):
     def tick_some(self, now: int, most: int) -> int | None:
         """Do it for so many queues, one call after the other. Returns what :meth:`tick` does, ``None`` before the last.
 
-        What the queues that were looked at first are due for meanwhile they ask their effects to be woken for.
+        Queues examined first request from their effects to be woken for work that falls due in between.
         """
         if self._round is None:
             self.settle_rings(now)

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from annulet.core.queue import Queue
 
 LOOKS_MAX: Final = 1000
-"""Messages looked at closely, in order of dispatch: some 10 ms. What lies behind them is not in the answer."""
+"""Messages looked at closely, in order of dispatch: some 10 ms. Messages behind them are not in the answer."""
 
 
 class Obstacle(Enum):
-    """What keeps a message from a consumer, or that nothing does."""
+    """The obstacle between a message and a consumer, or that there is none."""
 
     DELIVERABLE = "deliverable"
     """Nothing: the next dispatch delivers it, to this consumer or to one whose turn is earlier."""
@@ -59,7 +59,7 @@ class Obstacle(Enum):
     REPLAY = "accepted before its replay period"
     REFUSED = "refused by this consumer"
 
-    # the message: what a candidate waits for
+    # the message: the condition a candidate waits for
     GROUP_OWNED = "group of another consumer"
     GROUP_PARKED = "group waits for deliveries"
     KEY_CAPPED = "as much of its key in delivery as may be"
@@ -92,7 +92,7 @@ class WhyNot:
 
     @property
     def obstacle(self) -> Obstacle:
-        """What has to change first."""
+        """The condition that has to change first."""
         return self.findings[0].obstacle
 
     @property
@@ -118,11 +118,11 @@ def why_not(queue: Queue, consumer: Consumer, now: int) -> WhyNot:
     """Say why ``consumer`` is given nothing at ``now`` (milliseconds since 1970), or that it will be.
 
     Findings come in this order: the queue's, the consumer's, the first candidate's. A candidate is a message that the
-    consumer's own conditions admit: selector, no-local, replay period, what it refused itself; only where none of the
+    consumer's own conditions admit: selector, no-local, replay period, its own refusals; only where none of the
     messages looked at is one, the first message's condition is the finding.
 
     Raises:
-        InvalidArgument: the consumer belongs to another queue. What a view raises for malformed content is passed on.
+        InvalidArgument: the consumer belongs to another queue. Errors of a view for malformed content are passed on.
     """
     if consumer.queue is not queue:
         raise InvalidArgument(
@@ -161,14 +161,14 @@ def named(consumer: Consumer) -> str:
 
 
 def _entries(queue: Queue, consumer: Consumer, now: int) -> list[QueueEntry]:
-    """Return what there is for the consumer, in no order. What has expired is as good as gone."""
+    """Return what there is for the consumer, in no order. Expired messages count as removed."""
     if consumer.unseen is not None:
         return [
             entry
             for entry in shown(queue, consumer.unseen.snapshot())
             if entry.state == DELIVERING or (entry.state == PENDING and not _expired(queue, entry, now))
         ]
-    queue.order.first()  # what is next is an object, should all others be on disk
+    queue.order.first()  # the next one is an object, even if all others are on disk
     there = shown(queue, queue.order.in_memory())
     return [entry for entry in there if entry.state == PENDING and not _expired(queue, entry, now)]
 
@@ -183,7 +183,7 @@ def _in_order(queue: Queue, consumer: Consumer, entries: list[QueueEntry]) -> li
     if consumer.copies:
         return nsmallest(LOOKS_MAX, entries)
     if lanes is None:
-        return nsmallest(1, entries)  # everybody may have everything, so the first decides
+        return nsmallest(1, entries)  # every consumer may have every message, so the first decides
     if lanes.fairness is None:
         return nsmallest(LOOKS_MAX, entries)
     turns = {key: turn for turn, key in enumerate(lanes.fairness.in_turn())}
@@ -219,7 +219,7 @@ def _nothing_there(queue: Queue, consumer: Consumer) -> Finding:
 
 
 def _of_batch(queue: Queue) -> list[Finding]:
-    """Say whether what comes next is hidden, or all there is."""
+    """Return whether the next messages are hidden, or all of them."""
     first = queue.order.first() if queue.hidden else None
     if not queue.hidden or (first is not None and first.sequence < queue.hidden_from):
         return []
@@ -269,7 +269,7 @@ def _of_gate(queue: Queue, now: int) -> list[Finding]:
 
 
 def _of_activity(queue: Queue, consumer: Consumer) -> list[Finding]:
-    """Say who is served instead, where not all consumers are; an election that is due is foreseen, not held."""
+    """Return the consumers served instead, where not all are; a due election is foreseen, not held."""
     consumers = queue.consumers
     live = consumers.live
     if consumers.live_max < 0 or consumer in live:

@@ -1,4 +1,4 @@
-"""The rows of a sorted queue: what goes to disk and what comes back stands anywhere among them.
+"""The rows of a sorted queue: entries that page or return may be anywhere among them.
 
 By sequence, as all rows: so a view, a purge or an expiry finds them as those of any other queue. Which of them is next
 is the business of the queue's order (:mod:`annulet.core.paged_sorted`), which names them.
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 class ChosenRows(StoredQueueArea):
     """Rows only, no entry is kept among them. Of each it is known when it was accepted."""
 
-    all_timed = True  # what comes among others is to know the same of its rows as they do
+    all_timed = True  # a page among others has to know the same of its rows as they do
 
     def insert(self, entries: list[QueueEntry]) -> None:
-        """Put them into the pages they belong to, and what is behind all pages behind them."""
+        """Put them into their pages, and entries behind all pages behind them."""
         last = self.last_sequence() if len(self._pages) else 0
         count = bisect_right(entries, last, key=sequence_of)
         self._pages.insert(entries[:count])

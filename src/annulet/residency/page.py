@@ -279,11 +279,11 @@ class Page:
         return self._rows(run, start, self._kept_before(run), limit)
 
     def share(self) -> None:
-        """Somebody reads it from now on: what there is stays; :meth:`take` and what is added behind do no harm."""
+        """It has a reader from now on: its present rows stay; :meth:`take` and additions behind do no harm."""
         self.shared = True
 
     def copy(self) -> Page:
-        """Return one like it that nobody else reads."""
+        """Return a copy of it without other readers."""
         made = Page(self.runs.base_sequence, self.runs.base_record, self.runs.records.typecode)
         made.runs = self.runs.copy()
         made._kept, made._next_kept, made.origins = list(self._kept), self._next_kept, list(self.origins)
@@ -327,8 +327,8 @@ class Page:
         Not when it is full, knows as many origins, or when sequence or record are below all that the page can have.
         ``partial``: :meth:`partial_origins` from before the first of several insertions, which are kept up to date.
 
-        Pages of sorted queues have no entries among their rows, and know of all their rows when these expire. Into
-        those of other queues comes what was delivered and is given back while its neighbours are rows.
+        Pages of sorted queues have no entries among their rows, and know of all their rows when these expire. Those of
+        other queues get delivered messages that are returned while their neighbours are rows.
         """
         message, runs = entry.message, self.runs
         if self.items >= PAGE_ITEMS_MAX or len(self.origins) >= PAGE_ITEMS_MAX:
@@ -399,7 +399,7 @@ class Page:
         return found
 
     def _add_to(self, found: Rows, sequence: int, record: int, length: int, mark: int) -> None:
-        """Add rows of a run to what was found."""
+        """Add rows of a run to the results."""
         origin = (mark & ORIGIN_MASK) >> 1
         found.add_rows(
             sequence,

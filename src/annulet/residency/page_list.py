@@ -174,7 +174,7 @@ class PageList:
             right = page.split(0 if full else entry.sequence)
             if right is not None:
                 self.pages.insert(index + 1, right)
-                self._note_times([page, right])  # what came into the left one before is not noted yet
+                self._note_times([page, right])  # earlier additions to the left one are not noted yet
                 if full:
                     return self._insert(index + (right.first_sequence < entry.sequence), entry)
         self.pages.insert(index + 1, Page.of([entry], bytearray(1), timed=True))  # nothing of that page is behind it
@@ -320,7 +320,7 @@ class PageList:
         return damaged
 
     def _forget_bytes_of_damaged(self, page: Page) -> int:
-        """Whatever bytes a page without rows has left belonged to damaged ones. Returns them."""
+        """Any remaining bytes of a page without rows belonged to damaged ones. Returns them."""
         if page.rows:
             return 0
         damaged, page.bytes = page.bytes, 0

@@ -1,7 +1,7 @@
 """The pages of one queue, and loading from them.
 
 A load takes some hundred rows from the front. Their bytes are in the page cache, as they were written not long ago, or
-have been read by a thread, which who hands messages out waits for: so the event loop does not wait for the disk.
+have been read by a thread, for which delivery waits: so the event loop does not wait for the disk.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ PAGES_AT_ONCE: Final = 4
 class StoredQueueArea(QueueArea):
     """Pages of ``queue``, read with ``reader``. ``stalled``: the disk refused, and :meth:`retry` was not called yet.
 
-    The page list knows the pages and counts them; what it counts is told here after each change, as the core asks for
-    it before each message (:meth:`_tell_totals`). Reading, and what the queue is told of it, is done here.
+    The page list knows the pages and counts them; its counts are copied here after each change, as the core reads them
+    before each message (:meth:`_tell_totals`). Reading, and what the queue is told of it, is done here.
     """
 
     all_timed = False
@@ -64,7 +64,7 @@ class StoredQueueArea(QueueArea):
         wake: Callable[[], None] | None = None,
     ) -> None:
         super().__init__()
-        self._room, self._on_asked = room, ask_turn  # who calls the queue's scan; None: nobody, the caller does
+        self._room, self._on_asked = room, ask_turn  # the caller of the queue's scan; None: the caller itself
         self._queue, self._reader, self._figures = queue, reader, figures
         self._reading = RowReading(queue, reader, figures)
         self._pages = PageList(queue, figures, LOAD_BYTES, all_timed=self.all_timed)
@@ -148,11 +148,11 @@ class StoredQueueArea(QueueArea):
         return entries
 
     def coming(self) -> bool:
-        """Ask who reads ahead."""
+        """Ask the reader ahead."""
         return not self.stalled and self._ahead.coming(self._pages.pages)
 
     def awaits_read(self) -> bool:
-        """Ask who reads ahead."""
+        """Ask the reader ahead."""
         return self._ahead.awaits_read()
 
     def look_ahead(self) -> None:
@@ -193,12 +193,12 @@ class StoredQueueArea(QueueArea):
         return all(page.facts is not None for page in self._pages.pages if page.rows)
 
     def first_expiry(self, now: int) -> tuple[int, int]:
-        """Ask who knows the times of all pages."""
+        """Ask the expiry times of all pages."""
         waits = self.stalled and self._ends_wait
         return NEVER if waits or not self.rows else self._pages.times.first(now)
 
     def retime(self) -> None:
-        """Ask every page for what it knows, which is little work."""
+        """Ask every page, which is little work."""
         self._pages.times.anew(self._pages.pages)
 
     def take_expired(self, before: tuple[int, int], limit: int, *, read: bool) -> list[QueueEntry]:
@@ -241,7 +241,7 @@ class StoredQueueArea(QueueArea):
         return entries
 
     def take_ended(self, now: int, least: int) -> Ended | None:
-        """Ask who knows the times of all pages."""
+        """Ask the expiry times of all pages."""
         self.lost = self.lost_bytes = 0
         page = self._pages.times.ended(now, least)
         if page is None:
@@ -361,14 +361,14 @@ class StoredQueueArea(QueueArea):
         return self._pages.page_with(sequence) is not None
 
     def snapshot(self, entries: list[QueueEntry]) -> RowView:
-        """Share the pages with who walks: what is taken from them stays readable, what changes them makes a copy."""
+        """Share the pages with a walk: rows taken from them stay readable, changes of them make a copy."""
         for page in self._pages.pages:
             page.share()
         stretches = [(page, page.first_sequence, page.last_sequence) for page in self._pages.pages]
         return PageView(self._queue, self._reader, stretches, sorted(entries, key=sequence_of))
 
     def ask_turn(self) -> None:
-        """Ask who has the turns, once until the next one."""
+        """Request a turn, once until the next one."""
         if self._on_asked is not None and not self._queue.turn_asked:
             self._queue.turn_asked = True
             self._on_asked(self._queue)
@@ -383,7 +383,7 @@ class StoredQueueArea(QueueArea):
             page.sweep()
 
     def room(self) -> int:
-        """Ask who knows how much memory is left."""
+        """Return the remaining memory."""
         return self._room()
 
     def counted_ranges(self) -> list[tuple[int, int]]:

@@ -31,23 +31,25 @@ SCARCE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAI
 """Errors that say nothing about the disk but that descriptors or memory ran out: never a reason to give rows up."""
 
 PASSED_TIMES: Final = 4
-"""Times as many rows are passed over in one look where none of their headers has what is looked for: that takes a tenth
-of the time."""
+"""Times as many rows are passed over at once where none of their headers has the required text: that takes a tenth of
+the time."""
 
 PASSED_BYTES: Final = 1 << 19
 """Body bytes of them, about: one read, which the cache of a processor holds."""
 
 
 class RowReading:
-    """Makes entries of the rows of ``queue``. ``attempts``: reads the disk has refused since it last gave what it had
-    refused."""
+    """Makes entries of the rows of ``queue``.
+
+    ``attempts``: reads the disk has refused since its last success with a refused one.
+    """
 
     def __init__(self, queue: Queue, reader: MessageReader, figures: PagingFigures) -> None:
         self._queue = queue
         self._reader = reader
         self._figures = figures
         self.attempts = 0
-        self._refused = 0  # the first record of the last of these; what can be read elsewhere says nothing of it
+        self._refused = 0  # the first record of the last of these; successes elsewhere say nothing about it
         self._told = (0, 0)  # the record that was read last for its time alone, and that
 
     def first_accepted_at(self, pages: Iterable[Page]) -> int:
@@ -101,7 +103,7 @@ class RowReading:
     def _read_run(self, page: Page, items: int, size: int) -> tuple[int, tuple[list[QueueEntry], int]] | None:
         """Read the first items, without a list of what each row says, where they are a run of rows as most are.
 
-        ``None`` also when the disk refuses: who reads them as any others counts it.
+        ``None`` also when the disk refuses: it is counted where they are read as usual.
         """
         sequence, records, origin, mark = page.run_from(page.first_sequence, items)
         if origin is None or len(records) < min(items, page.items):

@@ -294,7 +294,7 @@ class Runs:
         return self.records.typecode != "I" or column_for(max(behind, above)) == "I"
 
     def insert(self, sequence: int, record: int, mark: int) -> None:
-        """Put a row that :meth:`takes` says yes to where its sequence stands; what was taken is forgotten before."""
+        """Insert a row accepted by :meth:`takes` at its sequence; taken ones are forgotten before."""
         sequence -= self.base_sequence
         record -= self.base_record
         self._widen_for(mark)

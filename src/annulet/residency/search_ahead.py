@@ -1,8 +1,8 @@
 """Looks at the pages of one queue with what a search process has found out about their records.
 
-The process is asked for the pages ahead of a walk. Stretches of rows that it knows to lack what is looked for are
-passed over without reading them; rows in doubt are read, and so is what it was not asked for or has not answered in
-good time. So its answers change how long a walk takes, not what it finds.
+The process is asked for the pages ahead of a walk. Stretches of rows known to have no match are passed over without
+reading them; rows in doubt are read, and so are those not requested from it or not answered in time. So its answers
+change the time of a walk, not its result.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ ROWS_LEAST: Final = 100_000
 work, 25 ms where not. To start the process takes some 100 ms."""
 
 PAGES_AHEAD: Final = 96
-"""Pages ahead of a walk that the process is asked for: 400,000 rows, 100 ms of it at 1 KiB a message. A walk that gets
-its turns every 25 ms leaves it work, and what it does in vain when the consumer leaves is little."""
+"""Pages ahead of a walk that the process is asked for: 400,000 rows, 100 ms of it at 1 KiB a message.
+
+A walk with turns every 25 ms keeps it busy, and little of its work is lost when the consumer leaves.
+"""
 
 PAGES_ASKED: Final = 16
 """Pages asked for in one look: some 0.5 ms, as those of a segment are asked for together, else up to 1 ms."""
@@ -47,7 +49,7 @@ Needles = frozenset[tuple[bytes, ...]]
 
 
 class RecordSearch(Protocol):
-    """What knows about records by their numbers. :class:`annulet.store.search.Search` is one."""
+    """Knowledge about records by their numbers. :class:`annulet.store.search.Search` is one."""
 
     def ask(self, pages: Sequence[tuple[int, int]], needles: Needles) -> int:
         """Have the records of pages, by their lowest and highest, looked at for headers with all octets of one of the
@@ -68,7 +70,7 @@ class RecordSearch(Protocol):
 
 
 class SearchAhead:
-    """Asks ``search`` for the pages ahead, and passes over what it knows. Without one it does nothing.
+    """Asks ``search`` for the pages ahead, and passes over the known rows. Without one it does nothing.
 
     It does not hold the area whose rows it looks at, which holds it.
     """
@@ -115,7 +117,7 @@ class SearchAhead:
         return False
 
     def _pass_over(self, search: RecordSearch, pages: Iterable[Page], needles: Needles) -> int:
-        """Come as far as is known; return the record that is not known to lack what is looked for, if it is one."""
+        """Advance as far as known; return the record that may match, if it is one."""
         runs = 0
         for page in pages:
             if self.upto <= page.first_sequence and _is_clear(search, page, needles):
@@ -153,7 +155,7 @@ class SearchAhead:
 
 
 def _is_clear(search: RecordSearch, page: Page, needles: Needles) -> bool:
-    """Say whether nothing in a page can match, whoever's the records between its rows are."""
+    """Return whether nothing in a page can match, regardless of the owners of the records between its rows."""
     if page.items > page.rows or not page.rows or len(page.origins) >= ORIGINS_MAX:
         return False
     if not all(origin.view.verbatim_texts for origin in page.origins):

@@ -1,4 +1,4 @@
-"""Segments behind the checkpoint that end before what was written into them.
+"""Segments behind the checkpoint that end before data written into them.
 
 Batches have consecutive numbers, and a batch's seal counts its records. So where numbers are missing, or a batch has
 fewer records than its seal says, and the next record stands in a later segment, an earlier segment was cut: a crash
@@ -30,12 +30,12 @@ class Cut(NamedTuple):
 
 
 class CutSegments:
-    """What one recovery suspects, and in the end finds."""
+    """The suspicions of one recovery, and its findings."""
 
     def __init__(self, files: FileSystem) -> None:
         self._files = files
         self._suspects: dict[tuple[int, int], None] = {}
-        self._settled: set[int] = set()  # records that nobody has seen, and that were settled
+        self._settled: set[int] = set()  # unread records that were settled
 
     def suspect(self, first: int, behind: int) -> None:
         """Records are missing that stood in segments from ``first`` on, before ``behind``."""
@@ -47,8 +47,8 @@ class CutSegments:
         self._settled.add(record)
 
     def find(self, segments: dict[int, Segment], ends: dict[int, int], damaged: set[int]) -> list[Cut]:
-        """Return what was cut. ``ends``: of the last sound record. ``damaged``: segments with bytes that are no record,
-        which are reported as such, and explain why records are missing."""
+        """Return the cut parts. ``ends``: of the last sound record. ``damaged``: segments with bytes that are no
+        record, which are reported as such, and explain why records are missing."""
         found: list[Cut] = []
         said: set[int] = set()
         for first, behind in self._suspects:
@@ -80,7 +80,7 @@ class CutSegments:
             return UNKNOWN
         try:
             index = decode(file.read(0, file.size()), places_only=True)
-        except OSError:  # of no use; what it would say is unknown then
+        except OSError:  # of no use; its content is unknown then
             return UNKNOWN
         finally:
             file.close()

@@ -20,7 +20,7 @@ SALTS_BYTES: Final = 8
 """Of the header of a frame, behind those."""
 
 USUAL_PAGE: Final = 4096
-"""Bytes of a page, unless somebody asks SQLite for another size."""
+"""Bytes of a page, unless SQLite is given another size."""
 
 COMMITS_OF_DAMAGE: Final = 2
 """Transactions at and behind a wrong frame that prove damage: a crash tears one."""

@@ -533,7 +533,7 @@ class Recovery:
             self.report.damages.append(Damage("short", number, end, offset - end, lost))
 
     def _find_cut_before(self) -> None:
-        """Report what was written behind the checkpoint and is missing before other records."""
+        """Report records written behind the checkpoint that are missing before other records."""
         last = self.batch
         if last.segment and not last.whole and not self.torn:
             self._suspect(last.segment, self._place)

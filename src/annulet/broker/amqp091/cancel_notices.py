@@ -11,7 +11,7 @@ from typing import Protocol
 
 
 class NotifiedChannel(Protocol):
-    """What a notice is given to."""
+    """The recipient of a notice."""
 
     def send_cancel(self, tag: str) -> None:
         """Send basic.cancel for a consumer."""

@@ -100,7 +100,7 @@ class Channel(PublishingSession):
         self.prefetch_bytes = UNLIMITED
         self._prefetch_of_channel = False  # a client that means the standard's qos has changed it under its consumers
         self.gets: deque[WaitingGet] = deque()  # not answered yet
-        self.last_queue = ""  # what an empty queue name means (§1.7.2.1)
+        self.last_queue = ""  # the meaning of an empty queue name (§1.7.2.1)
 
     # ------------------------------------------------------------------ deliveries
 
@@ -123,7 +123,7 @@ class Channel(PublishingSession):
         if len(header) > self.header_max:
             fitting = self.fitting_header(header, message.header)
             if fitting is None:
-                del self.unacknowledged[tag]  # the client must not settle what it does not get
+                del self.unacknowledged[tag]  # the client must not settle a withheld message
                 self._withhold(consumer, entry)
                 return
             header = fitting
@@ -158,7 +158,7 @@ class Channel(PublishingSession):
     def fitting_header(self, header: bytes, plain: bytes) -> bytes | None:
         """Return what goes out to this client: ``header`` in its version's field types, if that fits into its frames.
 
-        Else the same of ``plain``: better without what is told of the delivery than not at all. ``None``: too large.
+        Else the same of ``plain``: better without the details of the delivery than not at all. ``None``: too large.
         """
         for candidate in (header, plain):
             limited = self._in_field_types(candidate)
@@ -196,7 +196,7 @@ class Channel(PublishingSession):
         )
 
     def _return_too_large(self) -> None:
-        """Return what was withheld, for others to get."""
+        """Return withheld messages, for other consumers."""
         withheld, self._too_large = self._too_large, []
         now = self.connection.broker.clock()
         for consumer, entry in withheld:
@@ -204,7 +204,7 @@ class Channel(PublishingSession):
                 exclude = None if consumer.cancelled else consumer
                 entry.queue.return_entries([entry], now, counted=False, exclude=exclude)
         if not self.closed:
-            self.wake(now)  # what it held filled a shared window, which other queues wait for
+            self.wake(now)  # its deliveries filled a shared window, which other queues wait for
 
     def consumer_cancelled(self, consumer: Consumer) -> None:
         """Tell a client that understands it (consumer_cancel_notify) that its queue is gone, or all of it seen."""

@@ -55,12 +55,12 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
         self.standard_qos = False  # a new prefetch without ``global`` limits the channel, as in the standard
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """Learn who the peer is, which says how it may log in."""
+        """Determine the peer's identity, which decides how it may log in."""
         super().connection_made(transport)
         self.engine.mechanisms = offered_mechanisms(self)
 
     def serve(self, data: bytes) -> None:
-        """Handle input; tell who may not come in why, once it can understand."""
+        """Handle input; tell a refused peer the reason, once it can understand."""
         super().serve(data)
         if self.refusal and self.engine.state is not ConnectionState.AWAITING_HEADER:
             self.engine.close_connection(constants.RESOURCE_ERROR, self.refusal)
@@ -147,7 +147,7 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
 
     @property
     def idle_remedy(self) -> str:
-        """What a client is told that negotiated no heartbeats."""
+        """The text for a client that negotiated no heartbeats."""
         return " without heartbeats; negotiate some"
 
     def seconds_between_looks(self) -> float:

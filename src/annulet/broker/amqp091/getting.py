@@ -55,7 +55,7 @@ def get(channel: Channel, queue: Queue, *, no_ack: bool) -> None:
 
 
 class WaitingGet(PullWaiter):
-    """One basic.get and its queue. ``upto``: what arrives from there on came after the question."""
+    """One basic.get and its queue. ``upto``: later arrivals came after the request."""
 
     def __init__(self, channel: Channel, queue: Queue, upto: int, *, no_ack: bool) -> None:
         self._channel = channel
@@ -87,8 +87,8 @@ class WaitingGet(PullWaiter):
 def send_next(channel: Channel, queue: Queue, now: int, *, no_ack: bool) -> bool:
     """Answer with the next message. False when the pull brings none.
 
-    A message that the connection cannot carry closes the channel, and stays. What cannot be converted to AMQP 0-9-1
-    goes to the queue's dead-letter target if there is one, and the next is taken.
+    A message that the connection cannot carry closes the channel, and stays. A message that cannot be converted to AMQP
+    0-9-1 goes to the queue's dead-letter target if there is one, and the next is taken.
     """
     while True:
         taken = channel.get(queue, now, auto_acknowledge=False)

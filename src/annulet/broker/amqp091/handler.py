@@ -1,4 +1,4 @@
-"""What the AMQP 0-9-1 engine calls: each call goes to the channel or the connection it concerns."""
+"""The handler of the AMQP 0-9-1 engine: each call goes to the channel or the connection it concerns."""
 
 from __future__ import annotations
 

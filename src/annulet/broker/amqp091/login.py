@@ -38,7 +38,7 @@ def offered_mechanisms(connection: AmqpConnection) -> str:
 
 
 class ConnectionLogin:
-    """What one connection is to the authenticator, until it has ended."""
+    """The authenticator's record of one connection, until it has ended."""
 
     def __init__(self, connection: AmqpConnection) -> None:
         self._connection = connection
@@ -47,7 +47,7 @@ class ConnectionLogin:
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, mechanism: str, response: bytes, client_properties: dict[str, PropertyValue]) -> None:
-        """Check the response of start-ok; the engine is answered later. 506 to who was not admitted."""
+        """Check the response of start-ok; the engine is answered later. 506 to a connection that was not admitted."""
         if self._connection.refusal:
             raise ConnectionFault(RESOURCE_ERROR, self._connection.refusal)
         self._connection.obeys_flow = client_properties.get("product") in FLOW_PRODUCTS
@@ -59,7 +59,7 @@ class ConnectionLogin:
         self._start(self._exchange.respond(response))
 
     def cancel(self) -> None:
-        """The socket is gone: nobody waits for an answer any more."""
+        """The socket is gone: no client waits for an answer any more."""
         if self._task is not None:
             self._task.cancel()
             self._task = None

@@ -53,7 +53,7 @@ FLOW_GO: Final = encode_method("channel.flow", {"active": True})
 
 
 class Destination:
-    """What a channel remembers of one exchange and routing key while the graph does not change."""
+    """A channel's cache for one exchange and routing key while the graph does not change."""
 
     __slots__ = ("generation", "origin", "room", "route")
 
@@ -65,7 +65,7 @@ class Destination:
 
 
 class PublishFacts:
-    """What publishing needs of a content header; equal headers share one, and so one copy of the octets."""
+    """The parts of a content header used in publishing; equal headers share one, and so one copy of the octets."""
 
     __slots__ = ("asks", "durable", "further_keys", "header", "priority", "time_to_live")
 
@@ -74,7 +74,7 @@ class PublishFacts:
         self.durable = durable
         self.priority = priority  # -1: not given
         self.time_to_live = UNLIMITED  # the expiration property in milliseconds
-        self.asks: PublishHeaders | None = None  # what its headers ask of the broker; None: nothing, as mostly
+        self.asks: PublishHeaders | None = None  # the requests of its headers to the broker; None: nothing, as mostly
         self.further_keys: tuple[str, ...] = ()  # CC and BCC
 
 
@@ -103,7 +103,7 @@ class PublishingSession(ClientSession):
     def __init__(self, number: int, connection: AmqpConnection) -> None:
         super().__init__(f"{connection.name}#{number}", connection)
         self.number = number
-        self.client = connection  # the same, by its own type: what only AMQP 0-9-1 has
+        self.client = connection  # the same, by its own type: parts of AMQP 0-9-1 only
         self.engine = connection.engine
         self.confirming = False  # confirm.select was given
         self.confirm_queued = False  # the connection will call flush_answers at the end of this turn
@@ -123,7 +123,7 @@ class PublishingSession(ClientSession):
 
     # ------------------------------------------------------------------ publishing
 
-    def publish(  # noqa: C901, PLR0912 - the hot path: what few messages ask for is tested here and done elsewhere
+    def publish(  # noqa: C901, PLR0912 - the hot path: rare requests are tested here and done elsewhere
         self, exchange: str, routing_key: str, mandatory: bool, immediate: bool, header: bytes, body: bytes
     ) -> None:
         """Route one message. Confirms go out once per loop turn; see :meth:`flush_answers`."""
@@ -163,7 +163,7 @@ class PublishingSession(ClientSession):
             return
         if asks is None and not self.blocked.any:
             routed = self.host.publish(message, destination.route, now)
-            if self.blocked.queues or self.blocked.addresses:  # what was not is now
+            if self.blocked.queues or self.blocked.addresses:  # the rest is now
                 self.hold(self._blocked_on(destination.route, (), {}))
         else:
             routed = self._publish_watched(message, facts, destination.route, now)
@@ -342,7 +342,7 @@ class PublishingSession(ClientSession):
     # ------------------------------------------------------------------ being held back
 
     def _blocked_on(self, route: Route, further_keys: tuple[str, ...], marks: dict[Queue, int]) -> list[BlockedTarget]:
-        """Return what is blocked of where the latest publish went. ``marks``: those of before it."""
+        """Return the blocked targets of the latest publish. ``marks``: those of before it."""
         if route.static and not further_keys:
             return self.blocked.on_way(route)
         return self.blocked.entered(marks) + self.blocked.at([route.address])

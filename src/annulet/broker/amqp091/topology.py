@@ -96,7 +96,7 @@ class Topology:
             self.engine.send_exchange_declare_ok(channel.number)
 
     def exchange_delete(self, channel: Channel, exchange: str, if_unused: bool, no_wait: bool) -> None:
-        """Delete an exchange and its bindings; deleting what is not there is fine (RabbitMQ)."""
+        """Delete an exchange and its bindings; deleting a missing one is no error (RabbitMQ)."""
         self.access.delete_exchange(exchange, if_unused=if_unused)
         if not no_wait:
             self.engine.send_exchange_delete_ok(channel.number)
@@ -181,7 +181,10 @@ class Topology:
         self.engine.send_queue_unbind_ok(channel.number)
 
     def queue_purge(self, channel: Channel, queue: str, no_wait: bool) -> None:
-        """Drop what is pending. Of a durable queue the answer is sent when nothing of it can come back any more."""
+        """Drop the pending messages.
+
+        Of a durable queue the answer is sent when nothing of it can come back any more.
+        """
         found, count = self.access.purge_queue(self._name(channel, queue), self.connection.now)
         if no_wait:
             return
@@ -192,7 +195,7 @@ class Topology:
             self.engine.send_queue_purge_ok(channel.number, count)
 
     def queue_delete(self, channel: Channel, queue: str, if_unused: bool, if_empty: bool, no_wait: bool) -> None:
-        """Delete a queue; deleting what is not there is fine (RabbitMQ)."""
+        """Delete a queue; deleting a missing one is no error (RabbitMQ)."""
         name = self._name(channel, queue)
         count = self.access.delete_queue(name, self.connection.now, if_unused=if_unused, if_empty=if_empty)
         if not no_wait:
@@ -222,7 +225,7 @@ class Topology:
         if found is None:
             found = self._reply_queue(channel, no_ack)
             exclusive = True
-            settings = ConsumerSettings()  # every answer is for this channel, whoever sends it
+            settings = ConsumerSettings()  # every answer is for this channel, from any sender
         elif no_local:
             settings = replace(settings, no_local=True)
         self.access.require_consumer(found, settings, exclusive=exclusive, granted=answers)
@@ -246,7 +249,7 @@ class Topology:
         return queue
 
     def cancel(self, channel: Channel, consumer_tag: str, no_wait: bool) -> None:
-        """Stop a consumer; what it holds stays with the channel. An unknown tag is fine (RabbitMQ)."""
+        """Stop a consumer; its deliveries stay with the channel. An unknown tag is fine (RabbitMQ)."""
         consumer = channel.detach(consumer_tag, self.connection.now)
         if not no_wait:
             self.engine.send_cancel_ok(channel.number, consumer_tag)
@@ -285,7 +288,7 @@ class PurgeWaiter:
         channel.client.notices.release()
 
     def window_failed(self, window: int) -> None:  # noqa: ARG002 - as above
-        """What was purged may come back: the channel ends with an error."""
+        """Purged messages may come back: the channel ends with an error."""
         channel = self._channel
         if not channel.closed:
             channel.client.fail_channel(

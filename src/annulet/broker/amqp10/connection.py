@@ -30,7 +30,7 @@ logger = structlog.get_logger(__name__)
 
 CONTAINER_ID: Final = "annulet"
 OFFERED_CAPABILITIES: Final = ("ANONYMOUS-RELAY", "DELAYED_DELIVERY", "SHARED-SUBS", "queue", "topic")
-"""What clients look for by these names: an anonymous terminus, scheduled delivery, shared subscriptions."""
+"""Values that clients read by these names: an anonymous terminus, scheduled delivery, shared subscriptions."""
 
 DEFAULT_HOST: Final = "/"
 HOST_PREFIX: Final = "vhost:"
@@ -73,7 +73,7 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
         self.dynamic_nodes = DynamicNodes(broker)
         self._exchange: SaslExchange | None = None
         self._login: asyncio.Task[None] | None = None
-        self._user = ""  # whom the login proved it to be
+        self._user = ""  # the identity proved by the login
 
     # ------------------------------------------------------------------ login, §5.3
 
@@ -175,11 +175,11 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
         return min(wanted) / 2 if wanted else 0.0
 
     def seconds_promised(self) -> float:
-        """What our open announced."""
+        """The values of our open."""
         return float(self.broker.configuration.heartbeat)
 
     def send_sign_of_life(self) -> None:
-        """Queue an empty frame for who wants one."""
+        """Queue an empty frame for a peer that wants one."""
         if self.engine.remote_idle_time_out:
             self.engine.heartbeat()
 

@@ -41,7 +41,7 @@ COORDINATOR_CREDIT: Final = 64
 
 
 class OpenTransaction:
-    """A transaction with what it holds of the session's deliveries."""
+    """A transaction with its part of the session's deliveries."""
 
     __slots__ = ("core", "failure", "link", "outcomes", "rejections")
 
@@ -49,7 +49,9 @@ class OpenTransaction:
         self.core = core
         self.link = link  # the coordinator link it was declared over
         self.outcomes: dict[int, Outcome] = {}  # by delivery id
-        self.rejections: list[tuple[QueueEntry, Rejected]] = []  # what tells why, once it is committed
+        self.rejections: list[
+            tuple[QueueEntry, Rejected]
+        ] = []  # the function that tells the reason, once it is committed
         self.failure = ""  # why it can only be rolled back
 
 
@@ -80,13 +82,13 @@ class Coordinator:
             engine.grant_credit(link, COORDINATOR_CREDIT)
 
     def detached(self, link: Link) -> None:
-        """Roll back what was declared over a link and not discharged (§4.3)."""
+        """Roll back transactions declared over a link and not discharged (§4.3)."""
         for identifier, transaction in list(self._open.items()):
             if transaction.link is link:
                 self._rollback(identifier, transaction)
 
     def receive(self, link: Link, delivery: IncomingDelivery) -> None:
-        """Declare or discharge. Raises LinkFault for what is neither."""
+        """Declare or discharge. Raises LinkFault for any other message."""
         session = self._session
         if delivery.settled:  # §4.2, §4.3: the answer could not be told
             raise LinkFault(conditions.NOT_ALLOWED, "message to the coordinator is settled; send it unsettled")
@@ -162,7 +164,7 @@ class Coordinator:
         session.answer_when_durable(delivery.delivery_id, stored=needs_disk)
 
     def _rollback(self, identifier: bytes, transaction: OpenTransaction) -> None:
-        """Forget the sends; what the peer had settled, or whose link is gone, goes back to its queue.
+        """Forget the sends; deliveries that the peer had settled, or whose link is gone, return to their queue.
 
         The rest is unsettled as before.
         """

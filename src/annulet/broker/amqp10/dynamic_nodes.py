@@ -29,7 +29,7 @@ TEMPORARY_TOPIC: Final = "temporary-topic"
 TOPIC: Final = "topic"
 
 CHECK_SECONDS: Final = 0.5
-"""How often nodes are looked at that go when they are empty: nobody tells when the last message leaves."""
+"""How often nodes are looked at that go when they are empty: the departure of the last message is not announced."""
 
 LIFETIME_POLICIES: Final = {
     terminus.DELETE_ON_CLOSE: terminus.DELETE_ON_CLOSE,
@@ -102,7 +102,7 @@ class DynamicNodes:
             self._nodes[name] = DynamicNode(name, None, policy, link)
         session.access.made.append(partial(self._forget, name))
         if wanted.expiry_policy == terminus.EXPIRE_NEVER and not policy:
-            del self._nodes[name]  # it stays until somebody deletes it
+            del self._nodes[name]  # it stays until it is deleted
         else:
             registry = connection.broker.dynamic_nodes.setdefault(host.name, {})
             registry[name] = self
@@ -137,7 +137,7 @@ class DynamicNodes:
             self._look_at(node)
 
     def connection_ended(self) -> None:
-        """Delete what is left, but what waits for other links to go or to be emptied by them."""
+        """Delete the rest, except nodes that wait for other links to end or to empty them."""
         for node in list(self._nodes.values()):
             node.creator = None
             if node.policy in {0, terminus.DELETE_ON_CLOSE}:
@@ -208,7 +208,7 @@ def _policy(value: Any) -> int:
 
 
 def _arguments(properties: dict[str, Any]) -> Arguments:
-    """Return the node properties that are queue arguments, in plain types: a queue forgets who declared it."""
+    """Return the node properties that are queue arguments, in plain types: a queue forgets its declarer."""
     return {str(name): plain(value) for name, value in properties.items() if name not in STANDARD_PROPERTIES}
 
 

@@ -1,4 +1,4 @@
-"""What the core refuses, as the error conditions of AMQP 1.0 (§2.8.15)."""
+"""The core's refusals as error conditions of AMQP 1.0 (§2.8.15)."""
 
 from __future__ import annotations
 

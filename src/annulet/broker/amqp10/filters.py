@@ -26,14 +26,14 @@ DESCRIPTORS: Final[dict[object, str]] = {
     HEADERS_BINDING: HEADERS_BINDING,
     NO_LOCAL: NO_LOCAL,
     SELECTOR: SELECTOR,
-    "jms-selector": SELECTOR,  # what some clients and Broker-J's own older ones call it
+    "jms-selector": SELECTOR,  # its name in some clients and Broker-J's older ones
     "apache.org:jms-selector-filter:string": SELECTOR,
 }
 """Descriptor, as a code or a symbol, to the filter it means."""
 
 
 class SourceFilters:
-    """What the filters of one source ask for. ``echo`` are those that hold, to be told to the peer (§2.6.3)."""
+    """The content of the filters of one source. ``echo`` are those that hold, to be told to the peer (§2.6.3)."""
 
     __slots__ = ("binding_arguments", "binding_key", "echo", "no_local", "selector")
 
@@ -46,8 +46,11 @@ class SourceFilters:
 
 
 def read_filters(given: dict[str, Any]) -> SourceFilters:
-    """Read a filter set. Raises LinkFault ``amqp:not-implemented`` for a filter that is not known here: to leave it out
-    in silence would deliver what was not asked for; InvalidArgument for a wrong value."""
+    """Read a filter set.
+
+    Raises LinkFault ``amqp:not-implemented`` for a filter that is not known here: to ignore it silently would deliver
+    unwanted messages; InvalidArgument for a wrong value.
+    """
     filters = SourceFilters()
     for name, value in given.items():
         if value is None:

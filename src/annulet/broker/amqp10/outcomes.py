@@ -1,4 +1,4 @@
-"""What receivers say of the messages they got: dispositions, carried out in the core (§3.4, §2.6.12)."""
+"""Outcomes of the messages that receivers got: dispositions, carried out in the core (§3.4, §2.6.12)."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 DEFAULT_OUTCOME: Final = Modified(delivery_failed=True)
-"""What becomes of a message whose receiver settles it without an outcome, unless its source names another default: it
-is delivered again (Broker-J)."""
+"""The outcome of a message that is settled without one, unless its source names another default: it is delivered again
+(Broker-J)."""
 
 
 class Outcomes:
@@ -57,7 +57,7 @@ class Outcomes:
             self._session.transactions.enlist(numbers, state)
             return
         transactions = self._session.transactions
-        if transactions.count:  # what a transaction holds has its outcome there
+        if transactions.count:  # deliveries in a transaction have their outcome there
             numbers = [number for number in numbers if not transactions.holds(number)]
         if not isinstance(state, Outcome):
             if settled:
@@ -132,7 +132,7 @@ class Outcomes:
         session.wake(now)
 
     def excluded(self, entry: QueueEntry, outcome: object) -> Consumer | None:
-        """Return who may not get a message again (§3.4.5, undeliverable-here), ``None`` for nobody."""
+        """Return the consumer that may not get a message again (§3.4.5, undeliverable-here), ``None`` without one."""
         if not (isinstance(outcome, Modified) and outcome.undeliverable_here):
             return None
         source = self._session.source_of(entry.consumer)
@@ -168,7 +168,7 @@ class Outcomes:
             self._tags = {number: tag for number, tag in self._tags.items() if tag not in gone}
 
     def forget_returned(self) -> None:
-        """Forget the ids of deliveries that went back with their link: nobody will settle them. O(unsettled)."""
+        """Forget the ids of deliveries that went back with their link: they will not be settled. O(unsettled)."""
         held, transactions = self._session.unacknowledged, self._session.transactions
         self._tags = {number: tag for number, tag in self._tags.items() if tag in held or transactions.holds(number)}
 
@@ -177,7 +177,8 @@ class Outcomes:
         return next((number for number, held in self._tags.items() if held == tag), -1)
 
     def return_unsent(self, now: int) -> None:
-        """Return what was handed in and never left: no attempt of anybody, so it does not count (§2.6.12)."""
+        """Return messages accepted for output that were never sent: no attempt of anybody, so it does not count
+        (§2.6.12)."""
         for source in self._session.sources.values():  # the engine has let go of its links already
             for entry in self.take(self.held(source.link.unsent)):
                 entry.queue.return_entries([entry], now, counted=False)

@@ -15,7 +15,7 @@ REMEMBERED_OUTCOMES_MAX: Final = 65_536
 
 
 class LinkName(NamedTuple):
-    """What a suspended link is found by: no other user may ask for it, or have it forgotten."""
+    """The key of a suspended link: no other user may ask for it, or have it forgotten."""
 
     host: str
     user: str
@@ -43,7 +43,7 @@ class RememberedOutcomes:
         return name in self._links
 
     def take(self, name: LinkName) -> dict[bytes, Outcome]:
-        """Return, once, what is remembered of a link."""
+        """Return, once, the state remembered of a link."""
         outcomes = self._links.pop(name, {})
         self.count -= len(outcomes)
         return outcomes

@@ -1,4 +1,4 @@
-"""What the AMQP 1.0 engine calls: each call goes to the session or the connection it concerns."""
+"""The handler of the AMQP 1.0 engine: each call goes to the session or the connection it concerns."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Amqp10Service(Amqp10Handler):
         self.connection.continue_login(response)
 
     def anonymous_allowed(self) -> bool:
-        """A peer without SASL is who ANONYMOUS would make it, where that is offered."""
+        """A peer without SASL has the identity of ANONYMOUS, where that is offered."""
         return self.connection.enter_anonymously()
 
     # ------------------------------------------------------------------ connection
@@ -118,4 +118,4 @@ class Amqp10Service(Amqp10Handler):
     def incoming_disposition(
         self, session: EngineSession, first: int, last: int, state: object | None, settled: bool
     ) -> None:
-        """The peer settles what it sent: the engine has forgotten it, and nothing here waits for that."""
+        """The peer settles its transfers: the engine has forgotten it, and nothing here waits for that."""

@@ -1,4 +1,4 @@
-"""One AMQP 1.0 session: its links, what goes out over them, and the answers to what came in."""
+"""One AMQP 1.0 session: its links, their output, and the answers to input."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Amqp10Session(SendingSession):
         self.transactions = Coordinator(self)
         self.sources: dict[str, SourceLink] = {}  # by consumer tag
         self.targets: dict[Link, TargetLink] = {}
-        self._suspended: dict[str, list[Consumer]] = {}  # who holds what of links that may be resumed, by their names
+        self._suspended: dict[str, list[Consumer]] = {}  # the consumers of links that may be resumed, by link name
         self._consumers_started = 0
         self._too_large: list[tuple[Consumer, QueueEntry]] = []  # to be returned after this loop turn
 
@@ -58,7 +58,7 @@ class Amqp10Session(SendingSession):
     def attach_link(self, link: Link, performative: Attach) -> None:
         """Find or make the node a link is for, and answer. Raises what the core refuses, LinkFault, SessionFault.
 
-        What was made goes again when the attach is refused.
+        Created nodes are deleted again when the attach is refused.
         """
         try:
             if not link.incoming:
@@ -90,12 +90,13 @@ class Amqp10Session(SendingSession):
             owner.detached(link)
 
     def suspend(self, source: SourceLink) -> None:
-        """End the consumer of a link that may be resumed; what the link holds stays with the session (§2.6.13)."""
+        """End the consumer of a link that may be resumed; the link's deliveries stay with the session (§2.6.13)."""
         self.detach(source.consumer.tag, self.connection.now)
         self._suspended[source.link.name] = self._suspended.get(source.link.name, []) + source.holders()
 
     def resumed(self, name: str, queue: Queue) -> list[Consumer]:
-        """Return who holds messages of a queue for a suspended link of this name; those of others go back to theirs."""
+        """Return the consumer with messages of a queue for a suspended link of this name; those of other queues are
+        returned."""
         holders = self._suspended.pop(name, [])
         self._return(self._taken_from([holder for holder in holders if holder.queue is not queue]), self.connection.now)
         return [holder for holder in holders if holder.queue is queue]
@@ -143,7 +144,7 @@ class Amqp10Session(SendingSession):
         source = self.sources[consumer.tag]
         payload = source.payload_of(entry)
         if payload is None:
-            del self.unacknowledged[tag]  # the peer must not settle what it does not get
+            del self.unacknowledged[tag]  # the peer must not settle a withheld message
             self.withhold(consumer, entry)
             return
         number = source.send(tag, payload, settled=False)
@@ -228,7 +229,7 @@ class Amqp10Session(SendingSession):
         if source is not None and source.consumer is consumer:
             source.give_credit_back()
 
-    # ------------------------------------------------------------------ answers to what came in
+    # ------------------------------------------------------------------ answers to input
 
     def sends_accepted(self, answers: list[int]) -> None:
         """Accept deliveries by their ids; the engine joins neighbours into one disposition."""
@@ -253,7 +254,7 @@ class Amqp10Session(SendingSession):
     # ------------------------------------------------------------------ end
 
     def delivery_overdue(self, overdue: Overdue) -> None:
-        """Detach the link, so that what it holds goes back; end the session where the link is suspended."""
+        """Detach the link, so that its deliveries are returned; end the session where the link is suspended."""
         source = self.source_of(overdue.consumer)
         condition, text = conditions.LINK_DETACH_FORCED, str(overdue)
         if source is not None and source.link.attached:
@@ -263,7 +264,7 @@ class Amqp10Session(SendingSession):
         self.connection.mark_dirty()
 
     def _serve_no_more(self) -> None:
-        """What comes back is not for the links of this session, nor of others that end with the connection."""
+        """Returned messages are not for the links of this session, nor of others that end with the connection."""
         if not self.ending:
             others = [other for other in self.client.channels.values() if other is not self]
             end_together([self, *[other for other in others if not other.engine_session.mapped]])

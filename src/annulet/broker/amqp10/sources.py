@@ -76,7 +76,7 @@ class SourceLink:
             priority=settings.priority,
             settings=settings,
         )
-        self.former: list[Consumer] = []  # who holds deliveries from before the link was resumed
+        self.former: list[Consumer] = []  # the consumer with deliveries from before the link was resumed
         self._withheld_told = False
         self._to_resume: deque[tuple[int, QueueEntry]] = deque()  # tag and entry, since the link was suspended
 
@@ -84,7 +84,8 @@ class SourceLink:
 
     @property
     def keeps_unsettled(self) -> bool:
-        """Say whether the client asked that a suspended link keeps what it holds, while the session lasts (§3.5.5)."""
+        """Return whether the client requested that a suspended link keeps its deliveries while the session lasts
+        (§3.5.5)."""
         policy = self.source.expiry_policy
         return self.source.durable == standard.DURABLE_UNSETTLED_STATE and policy != standard.EXPIRE_LINK_DETACH
 
@@ -112,7 +113,7 @@ class SourceLink:
             self.renew_window()
 
     def _resume(self) -> None:
-        """Send again what the peer did not settle; carry out what it told when it attached."""
+        """Send again unsettled deliveries; apply the states the peer gave when it attached."""
         session, link = self.session, self.link
         while self._to_resume and link.credit > 0 and session.writable:
             tag, entry = self._to_resume.popleft()
@@ -191,7 +192,7 @@ class SourceLink:
     # ------------------------------------------------------------------ credit, §2.6.7
 
     def credit_changed(self) -> None:
-        """Serve the queue with the credit there is now, after what is resumed."""
+        """Serve the queue with the current credit, after resumed deliveries."""
         self._resume()
         self.renew_window()
         if not self.link.drain:
@@ -240,7 +241,8 @@ class SourceLink:
             self.session.connection.mark_dirty()
 
     def detached(self, *, closed: bool, by_peer: bool) -> None:
-        """The link is gone: what it held goes back, a durable subscription stays unless the client closed its link."""
+        """The link is gone: its deliveries are returned, a durable subscription stays unless the client closed its
+        link."""
         session = self.session
         now = session.connection.now
         consumer = self.consumer

@@ -53,7 +53,7 @@ class TargetLink:
     # ------------------------------------------------------------------ credit, §2.6.7
 
     def grant(self) -> None:
-        """Let the peer send, unless what it sends to is full and blocks its publishers."""
+        """Let the peer send, unless its target is full and blocks its publishers."""
         link = self.link
         if link.attached and link.credit <= LINK_CREDIT // 2 and not self._blocked():
             self.session.engine.grant_credit(link, LINK_CREDIT)
@@ -65,7 +65,7 @@ class TargetLink:
         if self._route is None:
             return bool(session.held_by)
         targets = session.blocked.on_way(self._route)
-        session.hold(targets)  # also who has not published yet has to be told when there is room
+        session.hold(targets)  # also peers that have not published yet are told when there is room
         return bool(targets)
 
     # ------------------------------------------------------------------ messages
@@ -210,7 +210,7 @@ def attach_target(session: Amqp10Session, link: Link, performative: Attach) -> N
     """Attach an incoming link, or refuse it by raising what the core refuses."""
     wanted = link.target
     if wanted is None:
-        wanted = Target()  # §2.6.3: a sender without a target; what it sends says where to (Artemis)
+        wanted = Target()  # §2.6.3: a sender without a target; its messages name their address (Artemis)
     if not isinstance(wanted, Target):
         raise InvalidArgument(f"target is a {type(wanted).__name__}; give a target or a coordinator")
     granted = Target(

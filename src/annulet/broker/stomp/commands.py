@@ -1,4 +1,4 @@
-"""What the STOMP engine calls: one method for each frame a client may send."""
+"""The handler of the STOMP engine: one method for each frame a client may send."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class StompCommands(ConnectionHandler):
         self.connection.note_opened()
 
     def connection_closed(self, text: str, by_peer: bool) -> None:
-        """The connection ends: nothing it has not committed happens, what it holds goes back."""
+        """The connection ends: uncommitted work is discarded, its deliveries are returned."""
         self.rollback_all()
         self.connection.note_closed(text, by_peer=by_peer)
 
@@ -138,7 +138,7 @@ class StompCommands(ConnectionHandler):
         session.answer(receipt, stored=stored)
 
     def _route(self, frame: Frame, destination: str, opened: OpenTransaction | None) -> bool:
-        """Route a message, or take back what was scheduled. Returns whether the log has to hear of it."""
+        """Route a message, or cancel a scheduled one. Returns whether the log has to hear of it."""
         connection = self.connection
         now = connection.now
         where = self._destination(frame.headers, destination)
@@ -188,7 +188,7 @@ class StompCommands(ConnectionHandler):
         return where
 
     def _make_reply_address(self, headers: dict[str, str]) -> None:
-        """Make the queue of ``reply-to:/temp-queue/n`` and consume from it; what is sent names the queue itself.
+        """Make the queue of ``reply-to:/temp-queue/n`` and consume from it; its messages name the queue itself.
 
         RabbitMQ's convention: replies arrive as messages of the subscription ``/temp-queue/n``, without SUBSCRIBE. A
         client that has subscribed to it (ActiveMQ's) gets them there.
@@ -255,7 +255,7 @@ class StompCommands(ConnectionHandler):
             raise
 
     def unsubscribe(self, frame: Frame, identifier: str, destination: str, receipt: str) -> None:
-        """End a subscription. What it was delivered stays with the connection and may still be acknowledged."""
+        """End a subscription. Its deliveries stay with the connection and may still be acknowledged."""
         session = self.session
         tag = tag_for(identifier, destination)
         known = self._end(tag)
@@ -340,7 +340,7 @@ class StompCommands(ConnectionHandler):
         self.session.answer(receipt, stored=stored)
 
     def abort_transaction(self, transaction: str, receipt: str) -> None:
-        """Drop the sends; what was settled in it is outstanding again."""
+        """Drop the sends; deliveries settled in it are outstanding again."""
         opened = self._find(transaction)
         del self.transactions[transaction]
         opened.core.rollback()

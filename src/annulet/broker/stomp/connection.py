@@ -75,7 +75,7 @@ class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
     # ------------------------------------------------------------------ login
 
     def begin_login(self, login: str | None, passcode: str | None, host: str) -> None:
-        """Judge a login in a task of its own: hashing takes time, and who guesses has to wait."""
+        """Judge a login in a task of its own: hashing takes time, and failed guesses have to wait."""
         if self.refusal:
             self.engine.refuse(self.refusal)
             return
@@ -151,7 +151,7 @@ class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
     def _intervals(self) -> tuple[float, float, float]:
         """Seconds: within which we speak, within which the peer has to, after which it is idle; 0 for never.
 
-        Idle is for those who promised nothing.
+        The idle time-out is for peers that promised no heart-beats.
         """
         receiving = self.engine.receiving_interval / 1000
         idle = 0.0 if receiving else self.broker.configuration.limits.idle_timeout
@@ -186,7 +186,8 @@ class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
         self._start_heartbeat()
 
     def _active(self, *, promised: bool) -> bool:
-        """Say whether there was a sign of life since the last look, from who promised one; else anything either way."""
+        """Return whether there was a sign of life since the last check, from a peer that promised one; else any traffic
+        either way."""
         moved = self.bytes_received + self.bytes_sent - self._heartbeat_bytes  # ours are no sign of theirs
         active = self.engine.received_since_check if promised else moved != self._bytes_checked
         self.engine.received_since_check = False
@@ -210,7 +211,7 @@ class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
         self.engine.close_with_error(text)
 
     def note_closed(self, text: str, *, by_peer: bool) -> None:
-        """The connection is over: what it held goes back, what was its own is deleted."""
+        """The connection is over: its deliveries are returned, its exclusive objects are deleted."""
         code = self.engine.failed or ERROR_LATER
         if self.opened and (not text or self._expected):
             logger.info("connection closed", peer=self.name, reason=text, by_peer=by_peer, protocol=self.protocol_name)

@@ -1,4 +1,4 @@
-"""Subscriptions of one connection: what its consumers hold, and how MESSAGE frames name it."""
+"""Subscriptions of one connection: its consumers' deliveries, and their names in MESSAGE frames."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLIENT_INDIVIDUAL: Final = "client-individual"
 
 
 class StompConsumer(Consumer):
-    """A subscription. ``tag``: what names it on this connection: ``id:...``, or ``destination:...`` of a 1.0 client."""
+    """A subscription. ``tag``: its name on this connection: ``id:...``, or ``destination:...`` of a 1.0 client."""
 
     __slots__ = ("destination", "head", "identifier", "mode", "outstanding")
 

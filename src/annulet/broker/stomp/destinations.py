@@ -66,8 +66,8 @@ class TemporaryQueues:
         """Return the queue of a destination, made when it is first named.
 
         It has a name that any client of the virtual host may send to, is never written down, and goes with the
-        connection. ``then``: to read from it, or to write to it. ``arguments``: what it is declared with; a queue that
-        exists has to have the same.
+        connection. ``then``: to read from it, or to write to it. ``arguments``: the settings of its declaration; an
+        existing queue has to have the same.
 
         Raises :class:`InvalidArgument` for an empty name and wrong arguments, :class:`PreconditionFailed` for other
         arguments than it has, :class:`RemoteProtocolError` for one too many.
@@ -174,7 +174,8 @@ def destination_of(origin: Origin, host: VirtualHost) -> str:
 
 
 def leads_to(destination: str, origin: Origin) -> bool:
-    """Say whether a destination is where a message is from: what its sender wrote, unless it was sent on since."""
+    """Say whether a destination is where a message is from: the sender's text, unless the message was forwarded
+    since."""
     parsed = parse_address_name(destination)
     if parsed.kind == TO_EXCHANGE:
         return parsed.name == origin.exchange and parsed.routing_key in {origin.routing_key, ""}

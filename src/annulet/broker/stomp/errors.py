@@ -1,4 +1,4 @@
-"""What the core and the store refuse, as ERROR frames: STOMP has no other answer, and ends the connection with it."""
+"""Refusals of the core and the store as ERROR frames: STOMP has no other answer, and ends the connection with it."""
 
 from __future__ import annotations
 

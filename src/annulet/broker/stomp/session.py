@@ -45,7 +45,7 @@ class StompSession(SendingSession):
         self.client = connection
         self.engine = connection.engine
         self.version = connection.engine.version
-        self.holders: dict[int, StompConsumer] = {}  # who was delivered what is outstanding
+        self.holders: dict[int, StompConsumer] = {}  # the consumers of outstanding deliveries
         self.stored = False  # something it sent or settled was, or will be, written to the log
         self._prefix = f"{connection.session_id}-"  # of message ids
         self._encoded_prefix = header_line("message-id", self._prefix, self.version)[:-1]
@@ -54,7 +54,7 @@ class StompSession(SendingSession):
             tuple[str, str, bytes], bytes
         ] = {}  # destination lines, by exchange, key and the sender's own
         self._receipts: dict[int, str] = {}  # by answer, in the order they were asked for
-        self._true: set[int] = set()  # of these, what can be answered once everything before is
+        self._true: set[int] = set()  # of these, those that can be answered once all before are
         self._answers = 0
         self._disconnecting = 0  # the answer that ends the connection
 
@@ -64,7 +64,7 @@ class StompSession(SendingSession):
         """Write MESSAGE. Called by queues; stops being writable when the connection has enough to do."""
         message = self._in_own_form(entry)
         if message is None:
-            del self.unacknowledged[tag]  # the client must not settle what it does not get
+            del self.unacknowledged[tag]  # the client must not settle a withheld message
             self.keep_back(consumer, entry)
             return
         self._write(consumer, entry, message, tag)
@@ -113,7 +113,7 @@ class StompSession(SendingSession):
     def _destination_line(self, consumer: StompConsumer, message: Message) -> tuple[bytes, bytes]:
         """Return the destination as a header line, and the message's block without its own.
 
-        What its sender wrote, unless it was sent on to somewhere else. A 1.0 client that gave no id knows its
+        The sender's text, unless the message was forwarded elsewhere. A 1.0 client that gave no id knows its
         subscription by the destination it subscribed to (1.0 "SUBSCRIBE").
         """
         origin = message.origin
@@ -167,7 +167,7 @@ class StompSession(SendingSession):
     def take_named(self, identifier: str, subscription: str) -> tuple[StompConsumer, list[int]]:
         """Return the deliveries that an ACK or NACK is about: in mode ``client`` all of the subscription up to it.
 
-        They are outstanding no more. Raises :class:`RemoteProtocolError` for what is not.
+        They are outstanding no more. Raises :class:`RemoteProtocolError` for others.
         """
         digits = identifier.removeprefix(self._prefix)
         number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS_MAX else 0
@@ -213,7 +213,10 @@ class StompSession(SendingSession):
         return stored
 
     def extend_named(self, identifier: str) -> None:
-        """Let the time of a delivery begin anew. Raises :class:`RemoteProtocolError` for what is not outstanding."""
+        """Let the time of a delivery begin anew.
+
+        Raises :class:`RemoteProtocolError` for a delivery that is not outstanding.
+        """
         digits = identifier.removeprefix(self._prefix)
         number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS_MAX else 0
         if not identifier.startswith(self._prefix) or not self.extend_delivery(number):
@@ -229,7 +232,7 @@ class StompSession(SendingSession):
     # ------------------------------------------------------------------ receipts
 
     def answer(self, receipt: str, *, stored: bool) -> None:
-        """Have a receipt sent once what it is about is done, and after every receipt asked for before.
+        """Send a receipt once its command is done, and after every receipt requested before.
 
         "Receipts": a receipt also says that all frames before were received, so they keep their order.
         """
@@ -263,7 +266,7 @@ class StompSession(SendingSession):
                 self.engine.send_receipt(receipt)
 
     def sends_failed(self, answers: list[int], text: str) -> None:
-        """What these stand for is not durable: the connection ends with the first of them."""
+        """The messages of these are not durable: the connection ends with the first of them."""
         receipt = self._receipts.get(answers[0], "")
         self._receipts.clear()
         self.engine.close_with_error(text, receipt=receipt)

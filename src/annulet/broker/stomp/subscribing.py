@@ -82,7 +82,7 @@ PRIORITY_MAX: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class SubscribeOptions:
-    """What SUBSCRIBE asks for beside destination and acknowledge mode."""
+    """The options of SUBSCRIBE beside destination and acknowledge mode."""
 
     settings: ConsumerSettings
     exclusive: bool
@@ -203,8 +203,8 @@ def declare_if_asked(
 ) -> Queue | None:
     """Declare the queue a destination names when its headers say how; ``None`` when they do not, or it is no queue.
 
-    ``then``: what the command goes on to do with it, to read from it or to write to it. Raises
-    :class:`PreconditionFailed` when there is one that was declared otherwise.
+    ``then``: the command's later use of it, to read from it or to write to it. Raises :class:`PreconditionFailed` when
+    there is one that was declared otherwise.
     """
     name = plain_queue_name(destination) if arguments or auto_delete else None
     bare = name == destination  # else it is spelt as a queue, beside which there may be a topic

@@ -1,4 +1,4 @@
-"""Settings for many addresses at once, by pattern, and what becomes of a queue when everything has been asked.
+"""Settings for many addresses at once, by pattern, and the resolution of a queue's settings from all sources.
 
 The precedence is one for all: declared argument, then policy, then address setting, then default.
 """

@@ -1,4 +1,4 @@
-"""What an address setting may say: Artemis's names, and every setting of a queue with ``default-`` before it.
+"""The names of address settings: Artemis's, and every setting of a queue with the prefix ``default-``.
 
 Values with ``default-`` are copied into a queue when it is created; the others of a queue are live: a change
 reaches the queues that exist.
@@ -154,8 +154,10 @@ KNOWN: Final = sorted(
 
 @dataclass(frozen=True, slots=True)
 class AddressSettings:
-    """What one pattern says, checked: values by field of ``ResolvedSettings`` or ``QueueSettings``. What is not
-    there is left to less specific patterns; an empty text is there and ends the search."""
+    """The checked values of one pattern by field of ``ResolvedSettings`` or ``QueueSettings``.
+
+    Missing ones are left to less specific patterns; an empty text is a value and ends the search.
+    """
 
     values: Mapping[str, Any] = field(default_factory=dict)
 
@@ -186,7 +188,7 @@ def describe_address_settings(settings: AddressSettings) -> Arguments:
     described: Arguments = {}
     for field_name, value in settings.values.items():
         if field_name == "last_value_fallback":
-            continue  # comes with the key
+            continue  # implied by the key
         if field_name == "last_value_key" and not value:
             described[LAST_VALUE_SWITCH] = False
         elif field_name == "ring_trim_now":

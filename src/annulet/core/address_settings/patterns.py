@@ -1,7 +1,7 @@
 """Patterns of addresses: words with wildcards, and which of two patterns is the more specific one.
 
-``*`` stands for exactly one word, ``#`` for any number of words, none included (Artemis's wildcard syntax). Where
-Artemis compares patterns with ``#`` by the length of their text, here their structure decides.
+``*`` matches exactly one word, ``#`` any number of words, including none (Artemis's wildcard syntax). Artemis compares
+patterns with ``#`` by the length of their text; here their structure decides.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ LITERAL: Final = 0
 SINGLE: Final = 1
 END: Final = 2
 ANY: Final = 3
-"""What stands at a place of a pattern, the more specific first. A pattern that ends is narrower than one that goes on
-with ``#``, and wider than one that asks for another word."""
+"""The element at a place of a pattern, the more specific first.
+
+The end of a pattern is more specific than ``#``, and less specific than another word.
+"""
 
 Specificity: TypeAlias = "tuple[int, tuple[int, ...], int, int, tuple[int, ...], str]"
 
@@ -58,8 +60,8 @@ class AddressPattern:
     """One pattern. ``specificity`` sorts patterns, the most specific first; it is a total order.
 
     First come patterns without wildcards, then those with ``*`` alone, then those with ``#``. Within a kind the words
-    before the first ``#`` are compared from the left, a word before a wildcard; then the pattern with more words given,
-    then the one with more words asked for is the more specific.
+    before the first ``#`` are compared from the left, a word before a wildcard; then the pattern with more given words,
+    then the one with more required words is the more specific.
     """
 
     __slots__ = ("kinds", "literal", "specificity", "syntax", "text", "words")
@@ -118,7 +120,7 @@ class AddressPattern:
         )
 
     def _matches_with_any(self, words: list[str]) -> bool:
-        """Match the words between two ``#`` as early as they fit: what follows has the most room then."""
+        """Match the words between two ``#`` as early as possible, which leaves most room for the rest."""
         runs: list[tuple[int, int]] = []
         start = 0
         for place, kind in enumerate((*self.kinds, ANY)):

@@ -52,7 +52,7 @@ class PolicyRepository:
         self._policies: dict[str, Policy] = {}
 
     def set(self, name: str, pattern: str, definition: Arguments, priority: int = 0) -> Policy:
-        """Let a policy hold in place of the one of this name; ``pattern`` matches anywhere in a queue's name.
+        """Set a policy in place of the one of this name; ``pattern`` matches anywhere in a queue's name.
 
         Raises :class:`InvalidArgument` for a wrong name, pattern, priority or definition; nothing is changed then.
         """

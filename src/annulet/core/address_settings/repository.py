@@ -32,12 +32,11 @@ QUEUE_DEFAULTS: Final = QueueSettings()
 
 @dataclass(frozen=True, slots=True)
 class ResolvedSettings:
-    """What holds for one address. Times in milliseconds, sizes in bytes of bodies, -1 is off.
+    """The effective settings of one address. Times in milliseconds, sizes in bytes of bodies, -1 is off.
 
-    The defaults are Artemis's, but for two: nothing limits delivery attempts, and no address is full, until somebody
-    says so. ``queue`` has what was said about queues, by field of ``QueueSettings``; ``origins`` the pattern that each
-    value came from, by field, nothing for defaults. ``limits`` is what the settings of limits make together: every send
-    that is planned asks for it.
+    The defaults are Artemis's, except that delivery attempts and addresses are unlimited unless set. ``queue`` has the
+    values for queues, by field of ``QueueSettings``; ``origins`` the pattern of each value, by field, nothing for
+    defaults. ``limits`` combines the settings of limits, as used by every planned send.
     """
 
     max_size_bytes: int = UNLIMITED
@@ -124,18 +123,18 @@ ADDRESS_FIELDS: Final = tuple(setting.field for setting in ADDRESS_SETTINGS)
 
 class AddressSettingsRepository:
     """All address settings of a virtual host. Each field of an address has the value of the most specific pattern that
-    sets it; see :class:`AddressPattern` for which one that is."""
+    sets it; see :class:`AddressPattern` for the order."""
 
     def __init__(self, syntax: WildcardSyntax = DEFAULT_SYNTAX) -> None:
         self.syntax = syntax
         self.listeners: list[Callable[[AddressPattern], None]] = []
-        """Called with the pattern after each change; ``pattern.matches(address)`` tells who is concerned."""
+        """Called with the pattern after each change; ``pattern.matches(address)`` selects the affected addresses."""
         self._entries: dict[str, tuple[AddressPattern, AddressSettings]] = {}
         self._ordered: list[tuple[AddressPattern, AddressSettings]] = []
         self._resolved: dict[str, ResolvedSettings] = {}
 
     def set(self, pattern: str, settings: AddressSettings | Mapping[str, PropertyValue]) -> None:
-        """Let ``settings`` hold for the pattern, in place of what held before.
+        """Set ``settings`` for the pattern, in place of the former ones.
 
         Raises :class:`InvalidArgument` for a wrong pattern or setting; nothing is changed then.
         """
@@ -145,7 +144,7 @@ class AddressSettingsRepository:
         self._changed(compiled)
 
     def remove(self, pattern: str) -> None:
-        """Forget what holds for the pattern. Raises :class:`NotFound`, with the nearest pattern there is."""
+        """Remove the settings of the pattern. Raises :class:`NotFound`, with the nearest pattern."""
         entry = self._entries.pop(pattern, None)
         if entry is None:
             near = nearest_name(pattern, self._entries)
@@ -154,7 +153,7 @@ class AddressSettingsRepository:
         self._changed(entry[0])
 
     def get(self, pattern: str) -> AddressSettings | None:
-        """Return what was set for exactly this pattern."""
+        """Return the settings of exactly this pattern."""
         entry = self._entries.get(pattern)
         return None if entry is None else entry[1]
 
@@ -167,7 +166,7 @@ class AddressSettingsRepository:
         return [pattern.text for pattern, _ in self._ordered if pattern.matches(address)]
 
     def resolve(self, address: str) -> ResolvedSettings:
-        """Return what holds for an address. Costs one look-up when it was asked since the last change."""
+        """Return the effective settings of an address. One look-up if it was called since the last change."""
         resolved = self._resolved.get(address)
         if resolved is None:
             entries = [] if is_reply_name(address) else self._ordered
@@ -178,9 +177,10 @@ class AddressSettingsRepository:
         return resolved
 
     def resolve_pattern(self, pattern: str) -> ResolvedSettings:
-        """Return what holds for an address that matches this pattern, one of :meth:`patterns`, and no narrower one.
+        """Return the effective settings of an address that matches this pattern, one of :meth:`patterns`, and no
+        narrower one.
 
-        As if the pattern were an address, but that of ``a.#`` the narrower ``a.*`` says nothing. O(patterns).
+        As for an address, except that for ``a.#`` the narrower ``a.*`` does not apply. O(patterns).
         """
         first = self.patterns().index(pattern)
         wider = [entry for entry in self._ordered[first + 1 :] if entry[0].matches(pattern)]
@@ -189,7 +189,7 @@ class AddressSettingsRepository:
     def explain(self, address: str) -> dict[str, tuple[Any, str]]:
         """Return each setting of an address by its canonical name: the value, and its pattern or "default".
 
-        Settings of queues are there when a pattern says something about them.
+        Settings of queues are included if a pattern sets them.
         """
         resolved = self.resolve(address)
         explained = {

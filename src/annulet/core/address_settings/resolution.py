@@ -1,7 +1,7 @@
-"""What a queue is made of once declaration, policy and address settings have been asked, and where each value is from.
+"""Combines declaration, policy and address settings to the settings of a queue, with the origin of each value.
 
-A stronger origin wins. What contradicts it from a weaker one is set aside and said so: an operator's rule for many
-queues must not keep one of them from being declared. A declaration that contradicts itself is refused.
+A stronger origin wins. Contradicting values of a weaker one are set aside and reported: an operator's rule for many
+queues must not prevent the declaration of one of them. A declaration that contradicts itself is refused.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ ADDRESS_SETTING: Final = "address setting"
 IMPLIED: Final = "implied by "
 
 STRENGTHS: Final = (ADDRESS_SETTING, POLICY, ARGUMENT, OPERATOR)
-"""Origins, the weakest first (design §2, precedence); a default is weaker than all. What an operator changed on one
-queue is stronger than what it was declared with."""
+"""Origins, the weakest first (design §2, precedence); a default is weaker than all.
+
+An operator's change of one queue is stronger than its declaration.
+"""
 
 FIELDS: Final = tuple(item.name for item in dataclasses.fields(QueueSettings))
 
@@ -47,8 +49,8 @@ class ResolvedQueue:
     """The settings of one queue with the origin of each, by field of ``QueueSettings``.
 
     An origin is ``argument 'x-ring-size'``, ``policy 'name'``, ``address setting 'pattern'``, ``operator``,
-    ``default``, or ``implied by`` one of them. ``set_aside`` has, by field, what a weaker origin said and why it
-    does not hold. ``without_effect`` are declared arguments that change nothing here.
+    ``default``, or ``implied by`` one of them. ``set_aside`` has, by field, the value of a weaker origin and the
+    reason. ``without_effect`` are declared arguments without effect.
     """
 
     name: str
@@ -73,9 +75,11 @@ class _Merge:
         self.origins[field] = origin
 
     def imply(self, movable: frozenset[str]) -> None:
-        """Add what follows, as far as it is movable. Grouping follows from arguments and policies only: an address
-        setting like Artemis's ``default-group-buckets`` says how groups are handled where there are some, not that
-        there are."""
+        """Add implied values, if they are movable.
+
+        Grouping is implied by arguments and policies only: an address setting like Artemis's ``default-group-buckets``
+        configures groups, but does not switch them on.
+        """
         asked = {
             field: value
             for field, value in self.values.items()
@@ -93,7 +97,7 @@ class _Merge:
             self.put(field, value, IMPLIED + self.origins[strongest])
 
     def settle(self, movable: frozenset[str], *, strict: bool) -> QueueSettings:
-        """Set aside what contradicts something stronger, until the settings are legal.
+        """Set aside values that contradict stronger ones, until the settings are legal.
 
         ``movable`` are the fields that may still change. ``strict`` refuses with :class:`InvalidArgument` when only
         declared arguments or an operator's changes are left to give way; else these give way as well.
@@ -124,13 +128,13 @@ class _Merge:
         candidates = [field for field in present if field in refusal.involved(settings)]
         weakest = min((strength(self.origins[field]) for field in candidates), default=strength(OPERATOR))
         if weakest >= strength(ARGUMENT):
-            # a weaker origin may have said explicitly what is the default as well: "off", "none"
+            # a weaker origin may have set the default explicitly: "off", "none"
             weaker = tuple(field for field in present if strength(self.origins[field]) < strength(ARGUMENT))
             if weaker:
                 return weaker
             if strict:
                 raise InvalidArgument(refusal.text(settings))
-        # what cannot change was legal before, so something that can has brought the contradiction
+        # unchangeable settings were legal before, so a changeable one causes the contradiction
         assert candidates, refusal.identifier
         chosen = tuple(field for field in candidates if strength(self.origins[field]) == weakest)
         yielding = tuple(field for field in chosen if field in refusal.yields)
@@ -155,7 +159,7 @@ def resolve_queue(
     *,
     unknown: str = REFUSE,
 ) -> ResolvedQueue:
-    """Return what a queue that is declared with ``arguments`` on ``address`` becomes.
+    """Return the settings of a queue declared with ``arguments`` on ``address``.
 
     Declared argument wins over policy, policy over address setting, address setting over default. ``unknown``: see
     :func:`~annulet.core.arguments.reading.read_arguments`. Raises :class:`InvalidArgument` for arguments that are wrong
@@ -172,10 +176,10 @@ def resolve_queue(
 def refresh(
     current: ResolvedQueue, repository: AddressSettingsRepository, policies: PolicyRepository | None = None
 ) -> ResolvedQueue:
-    """Return what an existing queue is after a change of address settings or policies.
+    """Return the settings of an existing queue after a change of address settings or policies.
 
     Live settings (:data:`~annulet.core.address_settings.fields.LIVE`) and changeable ones that a policy gives or gave
-    follow the change; what was copied from a ``default-`` setting at creation and what cannot change stays.
+    follow the change; values copied from a ``default-`` setting at creation and unchangeable ones stay.
     """
     reading = read_arguments(current.arguments, current.name, unknown=ACCEPT)
     fresh = _merged(current.name, current.address, reading, repository, policies)
@@ -194,11 +198,11 @@ def refresh(
 
 
 def change_queue(current: ResolvedQueue, changes: Arguments) -> ResolvedQueue:
-    """Return what an existing queue is after an operator changed some of its settings, given as arguments.
+    """Return the settings of an existing queue after an operator's changes, given as arguments.
 
-    Raises :class:`InvalidArgument` for wrong arguments, for settings that cannot change while the queue lives, and for
-    changes that contradict each other or what the queue was declared with; only what policies and address settings say
-    about changeable settings is set aside for a change.
+    Raises :class:`InvalidArgument` for wrong arguments, for settings that cannot change while the queue exists, and for
+    changes that contradict each other or the declaration; only values of policies and address settings for changeable
+    settings are set aside for a change.
     """
     reading = read_arguments(changes, current.name)
     merge = _Merge()

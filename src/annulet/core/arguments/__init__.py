@@ -1,7 +1,7 @@
 """Arguments of queues, consumers and exchanges: the names peers use, read into one canonical form.
 
-Nothing is ignored in silence: a queue argument this broker does not know is refused with the nearest name it knows, a
-value with what is allowed, and a combination that contradicts itself with the way out.
+Nothing is ignored silently: an unknown queue argument is refused with the nearest known name, a value with the allowed
+ones, and a contradictory combination with the remedy.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Combinations of settings that contradict themselves, as data: everything that is not here is legal.
+"""Contradictory combinations of settings, as data: all others are legal.
 
-A combination is refused when one of its settings could never do what it says beside the others. One that is merely
-unusual is not.
+A combination is refused if one of its settings could never have its effect beside the others. Merely unusual ones are
+legal.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from annulet.core.settings import (
 DEFAULTS: Final = QueueSettings()
 
 ARTEMIS_LAST_VALUE_KEY: Final = "_AMQ_LVQ_NAME"
-"""Artemis's key of a last-value queue that names none, and what it looks at when the named property is absent."""
+"""Artemis's key of a last-value queue without a key, and its fallback when the named property is absent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Combination:
     """A contradiction: when ``holds`` is true of the settings they are refused with ``reason``, which has the remedy.
 
-    ``fields`` are the settings involved. ``yields`` are those that give way when none of them was declared with the
-    queue: what an operator wrote for many queues must not keep one of them from being declared.
+    ``fields`` are the settings involved. ``yields`` are those that give way if none of them was declared with the
+    queue: an operator's rule for many queues must not prevent the declaration of one of them.
     """
 
     identifier: str

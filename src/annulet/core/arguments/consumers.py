@@ -29,7 +29,7 @@ REFUSED_CONSUMER_NAMES: Final = {
     "x-stream-offset": "streams are not available; a browser ('x-browse') reads a queue without taking from it",
     "x-multiqueue": "a consumer reads one queue; consume from each, or bind one queue to all sources",
 }
-"""Arguments that would change what the consumer gets and are not available, with what to do instead."""
+"""Unavailable arguments that would change the consumer's messages, with alternatives."""
 
 LATER_CONSUMER: Final = frozenset(
     {"selector", "x-selector", "x-filter-jms-selector", "x-browse", "x-filter-no-consume"}
@@ -89,7 +89,7 @@ def parse_consumer_arguments(arguments: Arguments) -> ConsumerSettings:
     """Read the arguments of a consumer.
 
     Raises :class:`InvalidArgument` for a wrong type, a value out of range, two names of one setting with different
-    values, what is no selector, ``x-auto-close`` of a consumer that does not browse, and what is not available.
+    values, an invalid selector, ``x-auto-close`` of a consumer that does not browse, and unavailable arguments.
     """
     values: Values = {}
     given_as: dict[str, str] = {}

@@ -1,7 +1,7 @@
-"""Names of RabbitMQ, Artemis and Broker-J that mean something else than their value says, each with its translation.
+"""Names of RabbitMQ, Artemis and Broker-J whose values need a translation.
 
-Broker-J ignores several of its own arguments in silence (a capacity without a policy, a group switch that is not 1, an
-alert that looks like a limit). Here each of them does what its name says or is refused with what to write instead.
+Broker-J silently ignores several of its own arguments (a capacity without a policy, a group switch that is not 1, an
+alert that looks like a limit). Here each of them has the effect of its name or is refused with the alternative.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ QPID_POLICIES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """A peer's name: ``read`` checks the value and returns the settings it stands for. ``fields`` are those settings.
+    """A peer's name: ``read`` checks the value and returns the corresponding settings. ``fields`` are those settings.
 
-    ``weak`` are values it brings along where no argument names the setting.
+    ``weak`` are implied values if no argument gives the setting.
     """
 
     name: str
@@ -124,7 +124,7 @@ def _group_key(name: str, value: PropertyValue) -> Values:
     key = BY_FIELD["group_key"].read(name, value)
     if not key:
         raise InvalidArgument(f"argument '{name}' must be the name of a message property, not ''")
-    # Broker-J knows one spelling of the built-in id here and another in messages; any spelling is meant as that
+    # Broker-J has one spelling of the built-in id here and another in messages; both mean the same
     return {"group_key": "" if key.lower() in BUILT_IN_GROUP_KEYS else key}
 
 
@@ -133,7 +133,7 @@ def _shared_group(name: str, value: PropertyValue) -> Values:
 
 
 def _distinct_groups(name: str, value: PropertyValue) -> Values:
-    # Broker-J takes the next power of two
+    # Broker-J uses the next power of two
     return {"group_buckets": 1 << (read_limit(name, value, 1, 2**30, "groups", off=False) - 1).bit_length()}
 
 
@@ -371,4 +371,4 @@ REFUSED_NAMES: Final = {
     "x-max-age": "belongs to streams, which are not available; give 'x-max-ttl'",
     "x-priority": "is an argument of consumers; for priority levels give 'x-priorities' or 'x-max-priority'",
 }
-"""Names that are known but are not accepted, with what to do instead."""
+"""Known names that are not accepted, with alternatives."""

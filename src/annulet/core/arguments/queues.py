@@ -28,7 +28,7 @@ def parse_queue_arguments(arguments: Arguments, name: str = "", *, unknown: str 
 
 
 def read_declaration(arguments: Arguments, name: str = "", *, unknown: str = REFUSE) -> QueueSettings:
-    """Return what arguments say by themselves, to compare two declarations; it need not make sense alone.
+    """Return the values of arguments alone, to compare two declarations; they need not be legal alone.
 
     ``x-overflow`` without a limit is complete where a policy gives the limit. Raises :class:`InvalidArgument` as
     :func:`parse_queue_arguments` does, but for combinations.
@@ -49,7 +49,7 @@ def describe(settings: QueueSettings) -> Arguments:
         if value == getattr(DEFAULTS, setting.field):
             continue
         if setting.field == "last_value_key" and settings.last_value_fallback:
-            # only Artemis's own spelling comes with Artemis's fallback property
+            # only Artemis's own spelling implies Artemis's fallback property
             described[setting.name] = settings.last_value_key
         elif isinstance(value, tuple):
             described[setting.argument] = list(value)

@@ -1,4 +1,4 @@
-"""Reads a mapping of arguments into checked settings, and knows which argument gave which."""
+"""Reads a mapping of arguments into checked settings, with the argument of each."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ KNOWN: Final = sorted(
         *IDLE,
     }
 )
-"""All names there are: what an unknown one is compared with."""
+"""All names, with which an unknown one is compared."""
 
 PREFIXED: Final = frozenset(PREFIX + alias.name for alias in RABBITMQ)
 """Aliases that are known with the prefix as well."""
 
 GROUP_FIELDS: Final = ("group_first_key", "group_rebalance", "default_group")
-"""Settings that only make sense with groups: who gives one without a mode wants the sticky one, as in Artemis."""
+"""Settings that require groups: without a mode they imply the sticky one, as in Artemis."""
 
 
 @dataclass(slots=True)
 class Reading:
-    """What arguments say: checked values by field of ``QueueSettings``, and the argument each came from.
+    """The values of arguments: checked values by field of ``QueueSettings``, and the argument of each.
 
     ``without_effect`` are names that change nothing here and were taken all the same.
     """
@@ -58,7 +58,10 @@ class Reading:
     without_effect: list[str] = field(default_factory=list)
 
     def put(self, name: str, field_name: str, value: Any) -> None:
-        """Add what argument ``name`` says. Raises :class:`InvalidArgument` when another argument said otherwise."""
+        """Add the value of argument ``name``.
+
+        Raises :class:`InvalidArgument` if another argument gave a different one.
+        """
         if field_name in self.values and self.values[field_name] != value:
             raise InvalidArgument(
                 f"arguments '{self.given_as[field_name]}' and '{name}' are the same setting with different values "
@@ -69,11 +72,11 @@ class Reading:
 
 
 def read_arguments(arguments: Arguments, queue_name: str = "", *, unknown: str = REFUSE) -> Reading:
-    """Read arguments of a queue or the definition of a policy; nothing is filled in that no argument says.
+    """Read arguments of a queue or the definition of a policy; without defaults for missing ones.
 
-    ``queue_name`` is needed for ``x-qpid-dlq-enabled``. ``unknown``: what becomes of a name that is none's, see
-    :mod:`annulet.core.arguments.unknown`. Raises :class:`InvalidArgument` for an unknown name, a wrong
-    type, a value out of range, and two names of one setting with different values.
+    ``queue_name`` is needed for ``x-qpid-dlq-enabled``. ``unknown``: treatment of unknown names, see
+    :mod:`annulet.core.arguments.unknown`. Raises :class:`InvalidArgument` for an unknown name, a wrong type, a value
+    out of range, and two names of one setting with different values.
     """
     reading = Reading()
     weak: dict[str, tuple[str, str]] = {}
@@ -88,7 +91,7 @@ def read_arguments(arguments: Arguments, queue_name: str = "", *, unknown: str =
         if setting is not None:
             reading.put(name, setting.field, setting.read(name, value))
             if setting.field == "last_value_key":
-                reading.put(name, "last_value_fallback", "")  # or one that an address setting brings would stay
+                reading.put(name, "last_value_fallback", "")  # or one from an address setting would stay
         elif name not in LAST_VALUE_SWITCHES and name != DEAD_LETTER_SWITCH:
             _check_other(name, value, reading, unknown)
     _apply_last_value_switches(arguments, reading)
@@ -101,7 +104,7 @@ def read_arguments(arguments: Arguments, queue_name: str = "", *, unknown: str =
 
 
 def implied(values: Values) -> Values:
-    """Return what follows from given settings where nobody said otherwise: an overflow policy, a group mode."""
+    """Return values implied by the given settings unless set: an overflow policy, a group mode."""
     more: Values = {}
     limited = any(values.get(name, UNLIMITED) != UNLIMITED for name in ("max_length", "max_bytes"))
     if limited and "overflow" not in values:
@@ -123,7 +126,7 @@ def build(values: Values) -> QueueSettings:
 def refuse_contradiction_within(values: Values) -> None:
     """Refuse values for many queues that contradict each other whatever a queue declares (:class:`InvalidArgument`).
 
-    One that only lacks what a queue may bring is fine: a multiplier without a delay, a threshold without a limit.
+    One that only lacks settings of the queue is legal: a multiplier without a delay, a threshold without a limit.
     """
     settings = build(values)
     for combination in REFUSED:
@@ -193,7 +196,7 @@ def _apply_dead_letter_switch(arguments: Arguments, reading: Reading, queue_name
 
 
 def _refuse_limits_without_policy(arguments: Arguments, reading: Reading) -> None:
-    """Refuse what Broker-J ignores: a limit of its own kind with nothing that says what happens there."""
+    """Refuse arguments that Broker-J ignores: a limit of its own kind without a policy."""
     if "overflow" in reading.values:
         return
     for name in LIMITS_WITHOUT_POLICY:

@@ -1,4 +1,4 @@
-"""Every setting of a queue as data: its names, what it may be, what changing it does to a queue that lives.
+"""Every setting of a queue as data: its names, its permitted values, the effect of a change on an existing queue.
 
 The parser, the description of a queue and the page docs/queue-arguments.md are made from this one table.
 """
@@ -30,13 +30,13 @@ from annulet.core.identifiers import PER_DELIVERY
 from annulet.core.message import PropertyValue
 
 PREFIX: Final = "x-"
-"""What AMQP 0-9-1 arguments begin with; every name is known with it and without."""
+"""The prefix of AMQP 0-9-1 arguments; every name is known with it and without."""
 
 LEVELS_MAX: Final = 256
 """Priority levels: the priority of AMQP 0-9-1 is one octet (§4.2.6.1)."""
 
 WEIGHT_MAX: Final = 1_000_000
-"""Largest share of a priority level; far beyond any ratio that somebody could observe."""
+"""Largest share of a priority level; far beyond any observable ratio."""
 
 MULTIPLIER_LEAST: Final = 0.01
 MULTIPLIER_MOST: Final = 1000.0
@@ -45,7 +45,7 @@ NOT_CHANGEABLE: Final = ""
 
 
 class Kind(Enum):
-    """What a setting's value is."""
+    """The type of a setting's value."""
 
     MESSAGES = "messages"
     BYTES = "bytes"
@@ -414,8 +414,11 @@ BY_NAME: Final = {name: setting for setting in SETTINGS for name in (setting.nam
 """Settings by every plain name, without ``x-``."""
 
 CHANGEABLE: Final = frozenset(setting.field for setting in SETTINGS if setting.changed)
-"""Fields of ``QueueSettings`` that may change while a queue lives. The others decide where a message stands or whom it
-belongs to; changed under way they would leave messages at places no rule explains. Declare another queue and move."""
+"""Fields of ``QueueSettings`` that may change while a queue lives.
+
+The others decide the place or the owner of a message; a change would leave messages at places that no rule explains.
+Declare another queue and move.
+"""
 
 
 def argument_of(field: str) -> str:

@@ -1,7 +1,7 @@
-"""Arguments of a queue that change nothing here: RabbitMQ's and a user's own, and what only looks like one of them.
+"""Arguments of a queue without effect: RabbitMQ's and a user's own, and misspelt ones that look like these.
 
-RabbitMQ takes any name and ignores what it does not know, and clients rely on it. A misspelt setting that is ignored
-loses messages, so a name that is nearly one of a setting is refused wherever it comes from.
+RabbitMQ accepts any name and ignores unknown ones, and clients rely on it. A misspelt setting that is ignored loses
+messages, so a name close to one of a setting is always refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from annulet.core.errors import InvalidArgument
 REFUSE: Final = "refuse"
 WARN: Final = "warn"
 UNKNOWN_ARGUMENTS: Final = (WARN, REFUSE)
-"""What becomes of an argument that changes nothing here: the queue is declared and the broker says so, or refused."""
+"""Treatment of an argument without effect: the queue is declared and the broker logs it, or refuses it."""
 
 ACCEPT: Final = "accept"
 """Near misses are taken as well: for queues that were declared once, perhaps to a version with fewer settings."""
@@ -29,11 +29,12 @@ IDLE: Final = frozenset({"x-internal-purpose", "x-max-in-memory-bytes", "x-max-i
 
 NEAR: Final = 0.8
 """Similarity without ``x-`` from which a name counts as a misspelt one (``difflib``): ``ringsize`` and ``max-lenght``
-are above 0.9, ``max-prio`` is 0.8; what only shares a part, as ``retry-delay`` with ``expiry-delay``, is below."""
+are above 0.9, ``max-prio`` is 0.8; names with only a common part, as ``retry-delay`` and ``expiry-delay``, are
+below."""
 
 
 def _settings() -> dict[str, str]:
-    """Return the names that change something, by themselves without ``x-``."""
+    """Return the names with an effect, by their form without ``x-``."""
     aliases = [alias.name for alias in ALIASES.values() if alias.fields]
     names = [*(PREFIX + name for name in BY_NAME), *aliases, *LAST_VALUE_SWITCHES, DEAD_LETTER_SWITCH]
     return {name.removeprefix(PREFIX).lower(): name for name in reversed(names)}  # of two spellings the first
@@ -45,10 +46,10 @@ SETTINGS_BY_PLAIN_NAME: Final = _settings()
 COMPARED_MAX: Final = 64
 """Arguments of one declaration that change nothing and are compared with the settings' names, 0.4 ms each.
 
-A frame holds thousands: those behind them are taken as they are."""
+A frame can contain thousands: later ones are accepted unchecked."""
 
 REMEMBERED_NAMES: Final = 512
-"""Names of which it is remembered what they are nearly: clients declare their queues again and again."""
+"""Names whose nearest setting is cached, because clients declare their queues repeatedly."""
 
 
 @lru_cache(REMEMBERED_NAMES)
@@ -60,9 +61,9 @@ def near_miss(name: str) -> str:
 
 
 def check_unknown(name: str, known: Iterable[str], unknown: str) -> None:
-    """Refuse a name that is no argument's, or take it, as ``unknown`` says: REFUSE, WARN or ACCEPT.
+    """Refuse or accept an unknown name, depending on ``unknown``: REFUSE, WARN or ACCEPT.
 
-    ``known`` is what a refusal compares the name with. Raises :class:`InvalidArgument`.
+    ``known`` are the names that a refusal compares it with. Raises :class:`InvalidArgument`.
     """
     if unknown == ACCEPT:
         return

@@ -1,7 +1,7 @@
 """Values of arguments: numbers, sizes, switches, choices and names, as AMQP, TOML, JSON and text headers send them.
 
-A number may come as its decimal text and a truth value as 0, 1 or its name, because STOMP headers, AMQP 1.0 properties
-and Qpid's clients send them so. Everything else is refused: a value that is only nearly right was meant otherwise.
+A number may be given as decimal text and a boolean as 0, 1 or its name, because STOMP headers, AMQP 1.0 properties and
+Qpid's clients send these forms. Everything else is refused, because the intention of a nearly correct value is unclear.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ MILLISECONDS_MAX: Final = 10 * 365 * 86_400_000
 and NServiceBus need 2**27 seconds of it."""
 
 COUNT_MAX: Final = 2**63 - 1
-"""Largest count of messages or bytes: what a signed 64-bit integer of AMQP 0-9-1 holds."""
+"""Largest count of messages or bytes: the range of a signed 64-bit integer of AMQP 0-9-1."""
 
 NAME_BYTES_MAX: Final = 255
-"""Largest name in bytes of UTF-8: what a short string of AMQP 0-9-1 holds, so a longer one names nothing."""
+"""Largest name in bytes of UTF-8: the length of a short string of AMQP 0-9-1, so a longer one cannot exist."""
 
 DIGITS_MAX: Final = 20
 """Digits of a number in text: those of the largest count and one more, which is out of range for certain."""
@@ -61,7 +61,7 @@ def read_limit(name: str, value: PropertyValue, least: int, most: int, unit: str
 
 
 def read_size(name: str, value: PropertyValue) -> PropertyValue:
-    """Return bytes for a text like ``10 MiB`` (KiB, MiB, GiB, TiB); any other value as it came."""
+    """Return bytes for a text like ``10 MiB`` (KiB, MiB, GiB, TiB); any other value unchanged."""
     if not isinstance(value, str):
         return value
     match = _SIZE.fullmatch(value.strip())
@@ -87,7 +87,7 @@ def read_factor(name: str, value: PropertyValue, least: float, most: float) -> f
             raise InvalidArgument(f"argument '{name}' must be a number, not {shown(value)}") from error
     else:
         raise InvalidArgument(f"argument '{name}' must be a number, not {shown(value)}")
-    if not least <= number <= most:  # also refuses what is not a number
+    if not least <= number <= most:  # also refuses not-a-number
         raise InvalidArgument(f"argument '{name}' must be {least:g} to {most:g}, not {number:g}")
     return float(number)
 

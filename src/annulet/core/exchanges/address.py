@@ -48,23 +48,23 @@ def parse_routing_types(value: PropertyValue) -> tuple[str, ...]:
 class Address(Exchange):
     """An address of a virtual host. Routing keys of its bindings play no part.
 
-    ``rings`` holds, by routing type, what a retroactive address keeps for queues to come.
+    ``rings`` has, by routing type, the messages a retroactive address keeps for later queues.
     """
 
     type_name = ADDRESS_TYPE
 
     def prepare(self) -> None:
-        """Start without queues; the declare argument ``x-routing-types`` says what they may be."""
+        """Start without queues; the declare argument ``x-routing-types`` gives their allowed types."""
         self.routing_types = parse_routing_types(self.arguments.get(ROUTING_TYPES_ARGUMENT))
-        self.default_routing_type = self.routing_types[-1]  # of queues that name none, where both are there: multicast
+        self.default_routing_type = self.routing_types[-1]  # default of queues if both are allowed: multicast
         self.multicast: dict[BindingKey, Binding] = {}
         self.anycast: dict[Queue, dict[BindingKey, Binding]] = {}
         self.anycast_queues: list[Queue] = []  # the keys above; a message goes to one of them
-        self.turn = 0  # index of the anycast queue that is asked first for the next message
+        self.turn = 0  # index of the first anycast queue for the next message
         self.rings: dict[str, Queue] = {}
         self.auto_created = False
-        self.had_queue = False  # an automatic address goes with its last queue, not before its first
-        self.unused_since = 0  # when its last queue went, milliseconds since 1970; 0 while it has one or never had
+        self.had_queue = False  # an automatic address is deleted with its last queue, not before its first
+        self.unused_since = 0  # removal of its last queue, milliseconds since 1970; 0 while it has one or never had one
 
     def routing_type_of(self, binding: Binding) -> str:
         """Return the routing type of a queue's binding. Raises :class:`InvalidArgument` for one the address lacks."""

@@ -21,7 +21,7 @@ class DirectExchange(Exchange):
         self._by_key.setdefault(binding.routing_key, {})[binding] = None
 
     def unindex(self, binding: Binding) -> None:
-        """Take the binding out; its routing key goes with the last one."""
+        """Remove the binding; its routing key is removed with the last one."""
         bindings = self._by_key[binding.routing_key]
         del bindings[binding]
         if not bindings:

@@ -1,4 +1,4 @@
-"""What all exchanges have in common: a name, properties and bindings."""
+"""The common part of all exchanges: name, properties and bindings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Exchange:
     ) -> None:
         self.name = name
         self.durable = durable
-        self.auto_delete = auto_delete  # goes with its last binding as a source, once it had one
+        self.auto_delete = auto_delete  # deleted with its last binding as a source, once it had one
         self.internal = internal  # reached through other exchanges only
         self.alternate = alternate  # where messages go that match no binding; None = nowhere
         self.arguments: dict[str, PropertyValue] = {} if arguments is None else arguments
@@ -41,13 +41,13 @@ class Exchange:
         """Make the empty index of the subclass. Called once, by the constructor."""
 
     def add(self, binding: Binding) -> None:
-        """Admit a binding that is not there yet. Raises :class:`InvalidArgument` for arguments it cannot match by."""
+        """Add a new binding. Raises :class:`InvalidArgument` for arguments it cannot match by."""
         self.index(binding)
         self.bindings[binding.key] = binding
         self.queue_bindings += binding.queue is not None
 
     def remove(self, binding: Binding) -> None:
-        """Forget a binding that is there."""
+        """Remove an existing binding."""
         del self.bindings[binding.key]
         self.queue_bindings -= binding.queue is not None
         self.unindex(binding)
@@ -61,7 +61,7 @@ class Exchange:
         raise NotImplementedError
 
     def match(self, routing_key: str, headers: dict[str, PropertyValue]) -> list[Binding]:
-        """Return the bindings a message follows. ``headers`` is looked at only when ``uses_headers``."""
+        """Return the bindings a message follows. ``headers`` is used only if ``uses_headers``."""
         raise NotImplementedError
 
     def __repr__(self) -> str:

@@ -8,7 +8,7 @@ from annulet.core.message import PropertyValue
 
 
 class FanoutExchange(Exchange):
-    """Routes to everything that is bound, whatever the routing keys say."""
+    """Routes to all bindings, regardless of routing keys."""
 
     type_name = "fanout"
 

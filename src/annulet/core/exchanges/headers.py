@@ -34,7 +34,7 @@ class HeadersPattern:
             raise InvalidArgument(f"invalid x-match field value {mode!r}; expected one of {', '.join(MATCH_MODES)}")
         assert isinstance(mode, str)
         self.match_all = mode.startswith("all")
-        # what tells the binding something never counts; other x- headers only when the mode says so (RabbitMQ 3.10)
+        # arguments of the binding itself never count; other x- headers only in the x modes (RabbitMQ 3.10)
         self.wanted = [
             (name, value)
             for name, value in arguments.items()
@@ -44,7 +44,7 @@ class HeadersPattern:
     def fits(self, headers: dict[str, PropertyValue]) -> bool:
         """Say whether the headers match. Without conditions ``all`` fits everything and ``any`` nothing."""
         for name, value in self.wanted:
-            # a void value asks for presence only (AMQP 0-9-1 §3.1.3.4)
+            # a void value requires presence only (AMQP 0-9-1 §3.1.3.4)
             hit = name in headers and (value is None or equal_values(value, headers[name]))
             if hit != self.match_all:
                 return hit
@@ -66,10 +66,10 @@ class HeadersExchange(Exchange):
         self._patterns[binding] = HeadersPattern(binding.arguments)
 
     def unindex(self, binding: Binding) -> None:
-        """Forget what was read."""
+        """Drop the parsed arguments."""
         del self._patterns[binding]
 
     def match(self, routing_key: str, headers: dict[str, PropertyValue]) -> list[Binding]:
-        """Return the bindings whose conditions hold."""
+        """Return the bindings whose conditions are met."""
         del routing_key
         return [binding for binding, pattern in self._patterns.items() if pattern.fits(headers)]

@@ -48,7 +48,7 @@ class TopicExchange(Exchange):
         node.bindings[binding] = None
 
     def unindex(self, binding: Binding) -> None:
-        """Take the pattern out and prune what only it needed."""
+        """Remove the pattern and prune nodes that only it needed."""
         node = self._root
         for word in words_of(binding.routing_key):
             node = node.children[word]
@@ -76,7 +76,7 @@ class TopicExchange(Exchange):
 
     @staticmethod
     def _enter(node: TopicNode, places: dict[TopicNode, None]) -> None:
-        """Add a place, and those that follow it without a word because ``#`` may stand for none."""
+        """Add a place, and those reachable without a word because ``#`` may match none."""
         while node not in places:
             places[node] = None
             child = node.children.get(ANY_WORDS)

@@ -1,4 +1,4 @@
-"""What an operation does to one message. How many, in which order and how fast is the operation's business."""
+"""The effects of operations on one message. Number, order and pace are decided by the operation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # why a selected message is passed over; under these names operations count them
 
 IN_DELIVERY: Final = "in delivery"
-"""A consumer or lease holds it: no operation takes it away."""
+"""It is in delivery to a consumer or lease: no operation removes it."""
 
 NOT_THERE: Final = "not in the queue"
 """An id that the queue does not have, or has no more."""
@@ -38,7 +38,7 @@ class Action:
     """One kind of operation on the messages of one queue, its ``arguments`` as the audit trail quotes them."""
 
     pending = True  # it applies to pending messages
-    scheduled = False  # it applies to scheduled messages without being told
+    scheduled = False  # it applies to scheduled messages by default
     keep = False  # messages stay in the queue as they are
 
     def __init__(self, name: str, queue: Queue, arguments: str = "") -> None:
@@ -57,7 +57,7 @@ class Action:
         return ""
 
     def carry_out(self, entry: QueueEntry, now: int) -> int:
-        """Do it. Returns the id of the message that came of it, 0 when none did."""
+        """Carry it out. Returns the id of the resulting message, 0 if none."""
         raise NotImplementedError
 
     def cost(self, entry: QueueEntry) -> int:
@@ -67,7 +67,8 @@ class Action:
 
 
 class Remove(Action):
-    """Take messages out of the queue for one reason, which says where they go: expired ones to the expiry address."""
+    """Remove messages from the queue for one reason, which decides their target: expired ones go to the expiry
+    address."""
 
     def __init__(self, name: str, queue: Queue, reason: RemovalReason, *, scheduled: bool = False) -> None:
         super().__init__(name, queue)
@@ -75,7 +76,7 @@ class Remove(Action):
         self.scheduled = scheduled
 
     def carry_out(self, entry: QueueEntry, now: int) -> int:
-        """Remove it, and settle its record: it does not come back at a restart, from whatever kind of queue."""
+        """Remove it, and settle its record, so that it does not return at a restart, for every kind of queue."""
         self.queue.remove(entry, self.reason, now)
         return 0
 
@@ -86,7 +87,7 @@ class CancelScheduled(Remove):
     pending = False
 
     def obstacle(self, entry: QueueEntry, now: int) -> str:
-        """Pass over what is not scheduled, or has fallen due."""
+        """Skip messages that are not scheduled, or have fallen due."""
         del now
         return "" if entry.state == SCHEDULED else NOT_SCHEDULED
 
@@ -98,7 +99,7 @@ class DeliverNow(Action):
     scheduled = True
 
     def obstacle(self, entry: QueueEntry, now: int) -> str:
-        """Pass over what is not scheduled, or has fallen due by itself."""
+        """Skip messages that are not scheduled, or fell due on time."""
         del now
         return "" if entry.state == SCHEDULED else NOT_SCHEDULED
 
@@ -109,14 +110,14 @@ class DeliverNow(Action):
 
 
 class ChangePriority(Action):
-    """Put pending messages at the tail of another priority. Each gets a new id: it is stored anew."""
+    """Put pending messages at the tail of another priority. Each gets a new id: it is stored again."""
 
     def __init__(self, name: str, queue: Queue, priority: int) -> None:
         super().__init__(name, queue, f"priority {priority}")
         self.priority = priority
 
     def obstacle(self, entry: QueueEntry, now: int) -> str:
-        """Pass over what has the priority already, so that it keeps its place, and what is not pending."""
+        """Skip messages that have the priority already, so that they keep their place, and those not pending."""
         del now
         if entry.state == SCHEDULED:
             return SCHEDULED_ALREADY

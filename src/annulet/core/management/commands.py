@@ -1,8 +1,8 @@
-"""What an operator can do to a queue and its messages: one function for each, checked before anything is touched.
+"""The commands of operators on a queue and its messages: one function for each, checked before any change.
 
-Functions on messages return an :class:`Operation` that has done nothing yet: ask it for a preview, then step it, or
-give it to :class:`~annulet.core.management.tasks.Tasks`. Messages in delivery are never touched. ``user`` is who asks,
-for the audit trail. All raise :class:`PreconditionFailed` for a deleted queue.
+Functions on messages return an :class:`Operation` that has not started: get its preview, then step it, or give it to
+:class:`~annulet.core.management.tasks.Tasks`. Messages in delivery are never changed. ``user`` is recorded in the audit
+trail. All raise :class:`PreconditionFailed` for a deleted queue.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ def delete_messages(host: VirtualHost, queue: Queue, selection: Selection, *, us
 
 
 def purge(host: VirtualHost, queue: Queue, *, user: str, now: int) -> Operation:
-    """Remove everything that is pending or scheduled, with reason *purged*."""
+    """Remove all pending and scheduled messages, with reason *purged*."""
     action = Remove("purge", queue, RemovalReason.PURGED, scheduled=True)
     return _removal(host, action, select(everything=True), user, now)
 
 
 def expire_messages(host: VirtualHost, queue: Queue, selection: Selection, *, user: str, now: int) -> Operation:
-    """End messages' time to live: to the expiry address if the queue has one, else they are gone."""
+    """End messages' time to live: to the expiry address if the queue has one, else they are removed."""
     return _operation(host, Remove("expire", queue, RemovalReason.EXPIRED), selection, user, now)
 
 
@@ -151,7 +151,7 @@ def reset_groups(host: VirtualHost, queue: Queue, *, user: str, now: int, name: 
     return count
 
 
-# ------------------------------------------------------------------ what they share
+# ------------------------------------------------------------------ common parts
 
 
 def _operation(host: VirtualHost, action: Action, selection: Selection, user: str, now: int) -> Operation:

@@ -1,7 +1,7 @@
-"""Walking over a queue that is deeper than memory: what was there at the start, read a slice at a time.
+"""Walking over a queue that is deeper than memory: its messages at the start, read slice by slice.
 
-The scan holds rows, not messages: nothing it looks at comes into the queue's memory, and consumers go on meanwhile.
-What they have taken or settled when the walk comes to it is found out then, see :mod:`annulet.core.reaching`.
+The scan keeps rows, not messages: nothing is loaded into the queue's memory, and consumers continue. Messages taken or
+settled before the walk reaches them are detected then, see :mod:`annulet.core.reaching`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 class DeepView:
-    """What was pending in a deep queue at one moment, and in delivery too if ``delivering`` says so.
+    """The pending messages of a deep queue at one instant, with ``delivering`` also those in delivery.
 
-    Holds rows, and entries only of what cannot be one: without a record, with a time, or out of its place.
+    Keeps rows, and entries only for others: without a record, with a time, or out of place.
     """
 
     def __init__(self, queue: Queue, pages: QueueArea, *, delivering: bool = False) -> None:
@@ -38,19 +38,19 @@ class DeepView:
         there = [entry for entry in shown(queue, queue.order.in_memory()) if entry.state == PENDING]
         if delivering:
             there += queue.delivering
-        # what is not in the log yet is arriving: it would be lost from sight if it became a row
+        # messages not in the log yet are arriving: they would be missed if they became rows
         lasting = [entry for entry in there if not entry.message.durable or entry.message.record]
         self.objects = [entry for entry in lasting if not may_be_noted_as_row(entry)]
         self.rows = view_of(queue, pages, [entry for entry in lasting if may_be_noted_as_row(entry)])
 
     def first_sequence(self) -> int:
-        """Return the lowest sequence of what it shows, 0 when that is nothing."""
+        """Return the lowest sequence of its messages, 0 if empty."""
         first = [entry.sequence for entry in self.objects]
         walk = self.rows.walk(0)
         return min([*first, walk.sequence] if walk.sequence else first, default=0)
 
     def by_place(self, *, scheduled: bool, chosen: frozenset[int] | None) -> DeepScan:
-        """Walk over it in order of dispatch, and then over what is scheduled.
+        """Walk over it in order of dispatch, and then over scheduled messages.
 
         ``chosen``: no others are met than those with these sequences; ``None`` for all.
         """
@@ -88,9 +88,9 @@ class DeepScan(Scan):
         self._released = False
 
     def prepare(self, looks: int) -> bool:
-        """Read the next rows if they are what comes next. Returns whether there is something to look at, or no more.
+        """Read the next rows if they are next. Returns whether there is something to process, or no more.
 
-        Not when it has read: that takes about as long as a look at what it read, and others are to be served between.
+        False after a read: that takes about as long as processing its result, and others are served in between.
         """
         if not super().prepare(looks):
             return False
@@ -100,7 +100,7 @@ class DeepScan(Scan):
         self.waiting = found is None
         if found is None:
             return False
-        # what was changed in delivery has another record now
+        # a message changed in delivery has another record now
         changed = [entry for entry in map(self._reach.find, self._rows.settled) if entry is not None]
         if changed:
             found = sorted([*found, *changed], key=sequence_of)
@@ -112,13 +112,13 @@ class DeepScan(Scan):
 
     @property
     def used_up(self) -> bool:
-        """What follows is a row that has to be read first."""
+        """The next one is a row that has to be read first."""
         if self._read or not self._rows.sequence or self._released:
             return False
         return not self._objects or self._place_of(self._objects[0]) > self._rows.base + self._rows.sequence
 
     def following(self) -> QueueEntry | None:
-        """Return the next entry; ask :meth:`own` what became of it meanwhile."""
+        """Return the next entry; :meth:`own` returns its present state."""
         place_of = self._place_of
         if self._read and (not self._objects or place_of(self._read[0]) < place_of(self._objects[0])):
             return self._read.popleft()
@@ -131,11 +131,11 @@ class DeepScan(Scan):
         return self._reach.own(entry)
 
     def claim(self, entry: QueueEntry) -> None:
-        """Bring it into the queue's memory if it is a row."""
+        """Load it into the queue's memory if it is a row."""
         self._reach.claim(entry)
 
     def release(self) -> None:
-        """End the scan and let go of rows and messages."""
+        """End the scan and release rows and messages."""
         super().release()
         self._released = True
         self._objects.clear()
@@ -144,7 +144,7 @@ class DeepScan(Scan):
 
 
 def scan_of(queue: Queue, *, pending: bool, scheduled: bool, chosen: frozenset[int] | None, reader: str) -> Scan:
-    """Return the scan for a queue of whatever depth. ``reader`` is who needs it.
+    """Return the scan for a queue of any depth. ``reader`` is its user.
 
     Raises :class:`~annulet.core.errors.PreconditionFailed` when it would have to be in memory and is more than fits,
     or when the disk does not give it now.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from annulet.core.virtual_host import VirtualHost
 
 SLICE_MESSAGES: Final = 200
-"""Messages one slice looks at: a few milliseconds."""
+"""Messages one slice examines: a few milliseconds."""
 
 SLICE_BYTES: Final = 4 * 1024 * 1024
 """Body bytes one slice copies; one message always goes."""
@@ -29,12 +29,12 @@ REPORTED_IDS_MAX: Final = 100_000
 """Ids an operation reports, 1.6 MB; the counts stay exact beyond it."""
 
 REFUSED_MILLISECONDS: Final = 10_000
-"""How long the disk may refuse what comes next before an operation stops, as long as a queue waits for its rows."""
+"""How long the disk may refuse the next messages before an operation stops, as long as a queue waits for its rows."""
 
 DISK_REFUSES: Final = "the disk does not give the next messages; check it, and run the operation again for the rest"
 
 SAMPLE_MAX: Final = 20
-"""Messages a preview shows unless told otherwise."""
+"""Default number of messages in a preview."""
 
 RUNNING: Final = "running"
 FINISHED: Final = "finished"
@@ -44,12 +44,12 @@ STOPPED: Final = "stopped"
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an operation is. ``matched`` = ``done`` + what is in ``skipped`` except ids that are not there."""
+    """Progress of an operation. ``matched`` = ``done`` + ``skipped`` without missing ids."""
 
-    state: str  # running, finished, cancelled by somebody, or stopped by what ``reason`` says
+    state: str  # running, finished, cancelled, or stopped because of ``reason``
     reason: str  # why it stopped; empty otherwise
     total: int  # messages in the snapshot it walks over
-    seen: int  # of them, looked at
+    seen: int  # of them, examined
     matched: int  # of these, selected
     done: int
     skipped: dict[str, int]  # selected but passed over, by reason
@@ -59,7 +59,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class MessageFacts:
-    """What a preview shows of one message. Times are milliseconds since 1970, 0 for none; ``size`` is body bytes."""
+    """One message of a preview. Times are milliseconds since 1970, 0 for none; ``size`` is body bytes."""
 
     id: int
     state: str
@@ -74,9 +74,9 @@ class MessageFacts:
 
 
 class Work:
-    """What runs in slices: looks at the messages of a queue that a selection means.
+    """Work in slices: processes the selected messages of a queue.
 
-    ``leading`` of 0 or more: at no more of the pending ones than about so many of the first.
+    ``leading`` of 0 or more: only about this many of the first pending ones.
     """
 
     def __init__(self, action: Action, selection: Selection, leading: int = -1) -> None:
@@ -109,7 +109,7 @@ class Work:
         return self._scan.waiting
 
     def _ready(self, looks: int, now: int) -> bool:
-        """Have the scan prepare a slice. Returns whether there is something to look at; asks again later if not."""
+        """Let the scan prepare a slice. Returns whether there is something to process; retries later if not."""
         scan = self._scan
         ready = scan.prepare(looks)
         self.seen += scan.gone
@@ -125,7 +125,7 @@ class Work:
         return ready
 
     def _give_up(self, now: int) -> None:
-        """End without what the disk does not give."""
+        """End without the messages that the disk refuses to read."""
         raise NotImplementedError
 
     @property
@@ -134,7 +134,7 @@ class Work:
         return self.selection.ids is not None and not self._missing
 
     def _next(self) -> QueueEntry | None:
-        """Return the next entry to look at, ``None`` when there are no more or all ids were met."""
+        """Return the next entry to process, ``None`` if there are no more or all ids were found."""
         if self._all_met:
             return None
         entry = self._scan.following()
@@ -174,7 +174,7 @@ class Work:
         self.skipped[reason] = self.skipped.get(reason, 0) + count
 
     def _account_for_missing(self) -> None:
-        """Say of ids that were not met whether somebody holds them or nobody has them."""
+        """Report for ids that were not found whether they are in delivery or missing."""
         if not self._missing:
             return
         for sequence in [sequence for sequence in self._missing if self.action.queue.delivering.get(sequence)]:
@@ -188,7 +188,7 @@ class Work:
 
 @dataclass(slots=True)
 class PreviewResult:
-    """What an operation would do now. Nothing was touched."""
+    """The expected effect of an operation, without any change."""
 
     count: int = 0  # messages it would change; destinations that fill up on the way are not foreseen
     bytes: int = 0  # their body bytes
@@ -199,7 +199,7 @@ class PreviewResult:
 
 
 class Preview(Work):
-    """Counts what an operation would touch and shows the first few."""
+    """Counts the messages of an operation and shows the first few."""
 
     def __init__(
         self, action: Action, selection: Selection, *, sample_max: int = SAMPLE_MAX, leading: int = -1
@@ -210,7 +210,7 @@ class Preview(Work):
         self._sample_max = sample_max
 
     def step(self, now: int, budget_messages: int = SLICE_MESSAGES) -> bool:
-        """Look at one slice. Returns whether :attr:`result` is complete."""
+        """Process one slice. Returns whether :attr:`result` is complete."""
         if self.ended or not self._ready(budget_messages, now):
             return self.ended
         for _ in range(budget_messages):
@@ -226,7 +226,7 @@ class Preview(Work):
         return self.ended
 
     def cancel(self, now: int) -> None:
-        """Look no further; what was counted so far is in :attr:`result`."""
+        """Stop; the counts so far are in :attr:`result`."""
         del now
         if not self.ended:
             self._end()
@@ -272,7 +272,7 @@ class Operation(Work):
         self.started_at = now
         self.ended_at = 0
         self.ids = array("q")  # of the messages it changed, the first REPORTED_IDS_MAX
-        self.new_ids = array("q")  # of what came of each; 0 for nothing
+        self.new_ids = array("q")  # of the results; 0 for none
 
     @property
     def ended(self) -> bool:
@@ -295,23 +295,23 @@ class Operation(Work):
         )
 
     def preview(self, *, sample_max: int = SAMPLE_MAX) -> Preview:
-        """Return a preview of the same action and selection, on what is in the queue now."""
+        """Return a preview of the same action and selection, for the present messages."""
         return Preview(self.action, self.selection, sample_max=sample_max)
 
     def step(self, now: int, budget_messages: int = SLICE_MESSAGES, budget_bytes: int = SLICE_BYTES) -> bool:
-        """Do one slice: look at so many messages, copy so many body bytes. Returns whether the operation has ended."""
+        """Do one slice, bounded in messages and copied body bytes. Returns whether the operation has ended."""
         if self.ended:
             return True
         if self.action.queue.deleted:
             self._end(STOPPED, now, f"queue '{self.action.queue.name}' was deleted")
             return True
-        self.action.queue.tick(now)  # what has expired is not there any more
+        self.action.queue.tick(now)  # expired messages are not there any more
         if self._ready(budget_messages, now):
             self._do(budget_messages, budget_bytes, now)
         return self.state != RUNNING
 
     def cancel(self, now: int) -> None:
-        """Touch nothing more. What was done stays done."""
+        """Stop. Changes stay."""
         if not self.ended:
             self._end(CANCELLED, now)
 
@@ -319,7 +319,7 @@ class Operation(Work):
         self._end(STOPPED, now, DISK_REFUSES)
 
     def _do(self, looks: int, octets: int, now: int) -> None:
-        """Look at so many entries, or until so many body bytes were copied."""
+        """Process this many entries, or until this many body bytes were copied."""
         copied = 0
         for _ in range(looks):
             enough = self.done == self.selection.limit
@@ -346,7 +346,7 @@ class Operation(Work):
         try:
             refusal = self.action.refusal(entry, now)
             if refusal:
-                self.matched -= 1  # it was looked at and is left for a later operation
+                self.matched -= 1  # it was examined and is left for a later operation
                 self._end(STOPPED, now, refusal)
                 return 0
             size = self.action.cost(entry)
@@ -364,7 +364,7 @@ class Operation(Work):
         return size
 
     def _end(self, state: str, now: int, reason: str = "") -> None:
-        self._scan.release()  # an operation is remembered after its end, what it deleted is not to be
+        self._scan.release()  # an operation is kept after its end, its deleted messages must not be
         self.state = state
         self.reason = reason
         self.ended_at = now
@@ -390,7 +390,7 @@ class Operation(Work):
 
 
 def facts_of(entry: QueueEntry, obstacle: str = "") -> MessageFacts:
-    """Return what people want to know of one message before they touch it."""
+    """Return the data of one message for a preview."""
     message = entry.message
     return MessageFacts(
         id=entry.sequence,

@@ -1,8 +1,8 @@
-"""Walking over a queue in slices: what was there at the start, in order of dispatch, however long that takes.
+"""Walking over a queue in slices: its messages at the start, in order of dispatch, over any time.
 
-A snapshot copies references (a million in some 10 ms, 8 MB); sorting and looking happen in slices. What arrives later
-is not in it, so no operation runs after its own effects. What it refers to becomes no row until it ends, is released
-or forgotten, see :mod:`annulet.core.pins`.
+A snapshot copies references (a million in about 10 ms, 8 MB); sorting and processing are done in slices. Later arrivals
+are not in it, so no operation processes its own results. Its entries do not become rows until it ends, is released or
+dropped, see :mod:`annulet.core.pins`.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     from annulet.core.schedule import Appointment
 
 SORTED_PER_LOOK: Final = 8
-"""Entries sorted in the time of one that is looked at."""
+"""Entries sorted in the time of processing one."""
 
 
 class Scan:
     """The entries of a queue at one moment: the pending ones in order of dispatch, then the scheduled ones by time.
 
-    ``leading`` of 0 or more asks for no more of the pending ones than so many of the first, as far as the rest is on
-    disk only; ``whole`` says whether all are there. Call :meth:`prepare` until it says that the scan is ready, then
-    :meth:`following` until it returns ``None``.
+    ``leading`` of 0 or more limits it to this many of the first pending ones, if the rest is on disk only; ``whole``
+    tells whether all are included. Call :meth:`prepare` until it returns that the scan is ready, then :meth:`following`
+    until it returns ``None``.
     """
 
     def __init__(self, queue: Queue, *, pending: bool, scheduled: bool, leading: int = -1) -> None:
-        self.waiting = False  # the disk has not given what comes next; see DeepScan
+        self.waiting = False  # the disk refused to read the next ones; see DeepScan
         self.damaged: list[int] = []  # sequences of those whose records are damaged: they are not met
         self.gone = 0  # passed over without being met, as they had left the queue
         self._entries: list[QueueEntry] = []
         if pending:
             self._entries = shown(queue, queue.order.snapshot() if leading < 0 else queue.order.leading(leading))
-        # what its sender scheduled is never a row, not when it has fallen due either
+        # messages scheduled by their sender are never rows, even after falling due
         upto = queue.next_sequence - 1 if scheduled and queue.schedule.came_back else 0
         if pending:
             first = [entry.sequence for entry in self._entries] if leading >= 0 else [queue.next_sequence - 1]
@@ -48,7 +48,7 @@ class Scan:
         self._pin = Pin(queue, upto) if upto else None
         self._appointments = shown_appointments(queue) if scheduled else []
         self.whole = not pending or leading < 0
-        if not self.whole:  # what is removed already may be among those found
+        if not self.whole:  # removed ones may be among those found
             self.whole = sum([entry.state == PENDING for entry in self._entries]) == pending_count(queue)
         self._listed = len(self._entries) + len(self._appointments)
         self.size = self._listed  # entries in the snapshot
@@ -58,7 +58,7 @@ class Scan:
         self._walk: Iterator[QueueEntry] | None = None
 
     def prepare(self, looks: int) -> bool:
-        """Sort as much as takes the time of about ``looks`` looks. Returns whether all is sorted."""
+        """Sort for about the time of processing ``looks`` entries. Returns whether all is sorted."""
         if self._walk is not None:
             return True
         room = max(1, looks) * SORTED_PER_LOOK
@@ -76,7 +76,7 @@ class Scan:
         return True
 
     def following(self) -> QueueEntry | None:
-        """Return the next entry, whatever became of it meanwhile; ``None`` after the last."""
+        """Return the next entry in any state; ``None`` after the last."""
         assert self._walk is not None, "prepare the scan first"
         return next(self._walk, None)
 
@@ -93,7 +93,7 @@ class Scan:
         """Make sure that an entry that :meth:`own` returned just now can be changed and removed."""
 
     def release(self) -> None:
-        """End the scan and let go of the messages; :attr:`size` stays."""
+        """End the scan and release the messages; :attr:`size` stays."""
         self._entries, self._sorted_entries = [], []
         self._appointments, self._sorted_appointments = [], []
         self._walk = iter(())
@@ -101,7 +101,7 @@ class Scan:
 
 
 def _in_order(entries: list[list[QueueEntry]], appointments: list[list[Appointment]]) -> Iterator[QueueEntry]:
-    """Walk over sorted lists. No method: who refers to itself is not forgotten at once."""
+    """Walk over sorted lists. Not a method: a reference cycle would delay its release."""
     yield from merge(*entries)
     for appointment in merge(*appointments):
         yield appointment.entry

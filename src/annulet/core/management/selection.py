@@ -1,4 +1,4 @@
-"""Which messages of a queue an operator means: by id, by selector or all, at most so many."""
+"""Selection of a queue's messages by an operator: by id, by selector or all, with a limit."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from annulet.core.message import PropertyValue
 
 IDS_MAX: Final = 100_000
-"""Ids one selection may name, about 6 MB; whoever has more means a selector."""
+"""Ids one selection may name, about 6 MB; use a selector for more."""
 
 SHOWN_IDS: Final = 20
 """Ids the audit trail quotes of a selection."""
 
 
 class Selection:
-    """What an operation applies to. Make one with :func:`select`.
+    """The messages of an operation. Create one with :func:`select`.
 
     Exactly one of ``ids`` and ``selector`` is set, or neither: then it is all messages.
     """
@@ -35,12 +35,12 @@ class Selection:
         self.ids = ids
         self.selector = selector
         self.limit = limit  # messages the operation may change; -1 = no limit
-        self.scheduled = scheduled  # scheduled ones too; ids name them without being told
-        # the selector asks for what changes from delivery to delivery
+        self.scheduled = scheduled  # scheduled ones too; ids name them in any case
+        # the selector uses names that change from delivery to delivery
         self.per_delivery = selector is not None and not PER_DELIVERY.isdisjoint(selector.identifiers)
 
     def matches(self, entry: QueueEntry) -> bool:
-        """Say whether an entry is meant. Passes on what the view raises for malformed content."""
+        """Return whether an entry is selected. Passes on the view's exceptions for malformed content."""
         if self.ids is not None:
             return entry.sequence in self.ids
         if self.selector is not None:
@@ -113,7 +113,7 @@ def _compiled(text: str) -> Selector | None:
 def entry_lookup(entry: QueueEntry) -> Callable[[str], PropertyValue]:
     """Return a function from identifier to value for one entry.
 
-    Unlike a consumer's selector an operator's is evaluated once, now, so it may ask for what changes from delivery to
+    Unlike a consumer's selector an operator's is evaluated once, now, so it may use names that change from delivery to
     delivery: ``JMSXDeliveryCount`` (of the next delivery, from 1), ``amqp.delivery_count`` (those before it),
     ``JMSRedelivered`` and ``amqp.redelivered``.
     """

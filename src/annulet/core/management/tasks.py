@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     Task: TypeAlias = Operation | Preview
 
 RUNNING_MAX: Final = 100
-"""Tasks under way at a time. Each holds a reference to every message that was in its queue, or a row of it."""
+"""Running tasks. Each has a reference to every message that was in its queue, or a row of it."""
 
 ENDED_MAX: Final = 100
 """Tasks remembered after their end; the oldest is forgotten."""
@@ -65,7 +65,7 @@ class Tasks:
         return self.unknown(number) if task is None else task
 
     def unknown(self, number: int) -> NoReturn:
-        """Raise :class:`NotFound` for a task that is not there, or that the asker does not see."""
+        """Raise :class:`NotFound` for a task that does not exist, or that the user may not see."""
         raise NotFound(f"no operation {number}; the last one is {self._last}, and {self._ended_max} are remembered")
 
     def cancel(self, number: int, now: int) -> Task:
@@ -77,7 +77,7 @@ class Tasks:
         return task
 
     def cancel_all(self, now: int) -> None:
-        """End everything, so that it is in the audit trail how far it came: the broker is about to stop."""
+        """End everything, so that its progress is in the audit trail: the broker is about to stop."""
         for number in list(self._running):
             self.cancel(number, now)
 

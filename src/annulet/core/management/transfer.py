@@ -1,8 +1,8 @@
 """Messages into other queues: move, copy, and the way back of dead letters (Artemis §9, §15; Broker-J's management).
 
-A copy is made and stored before its source is settled, both in one log transaction where both are stored, so a crash
-leaves it in one place. Limits of the destination hold as for a publisher; who would refuse, hold back or drop at once
-is asked before the message leaves its queue.
+A copy is created and stored before its source is settled, both in one log transaction if both are stored, so a crash
+leaves it in one place. Limits of the destination apply as for a publisher; refusals, blocks and drops are checked
+before the message leaves its queue.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def refusal_of(host: VirtualHost, destination: Queue, message: Message) -> str:
 
 
 def accepted_at(message: Message, now: int) -> int:
-    """Return when a copy counts as accepted: now, so that times to live of its new queue begin anew.
+    """Return the time of acceptance of a copy: now, so that times to live of its new queue start again.
 
     A message that was sent with a delay keeps its time: its delay counts from it, after a restart too.
     """
@@ -80,7 +80,7 @@ def accepted_at(message: Message, now: int) -> int:
 def put(host: VirtualHost, destination: Queue, message: Message, now: int) -> int:
     """Put a message into a queue that does not refuse it, as a publisher would. Returns its id there.
 
-    When it cannot be stored it is taken out again, unless a consumer has it already: its source stays.
+    If it cannot be stored it is removed again, unless a consumer has it already: its source stays.
     """
     sequence = destination.next_sequence
     try:
@@ -92,7 +92,7 @@ def put(host: VirtualHost, destination: Queue, message: Message, now: int) -> in
 
 
 def take_back(destination: Queue, sequence: int, now: int) -> None:
-    """Take a copy out again that :func:`put` put there, unless a consumer has it already."""
+    """Remove a copy added by :func:`put`, unless a consumer has it already."""
     waiting = [*destination.order.in_memory(), *(item.entry for item in destination.schedule.snapshot())]
     for entry in waiting:
         if entry.sequence == sequence:
@@ -117,7 +117,7 @@ class Transfer(Action):
         self.keep = keep  # a copy; the source stays
 
     def obstacle(self, entry: QueueEntry, now: int) -> str:
-        """Pass over what the destination can never hold."""
+        """Skip messages that the destination can never accept."""
         del now
         return misfit_of(self.host, self.destination, entry.message)
 
@@ -144,7 +144,7 @@ class Transfer(Action):
     def send(self, entry: QueueEntry, message: Message, destination: Queue, now: int) -> int:
         """Put ``message`` into ``destination``, and the entry it was made of out of its queue unless it is kept.
 
-        In memory the entry goes last: where the log has no room for the commit it stays, and the copy goes.
+        In memory the entry is removed last: if the log has no room for the commit it stays, and the copy is removed.
         """
         if self.keep:
             return put(self.host, destination, message, now)
@@ -176,9 +176,9 @@ class Transfer(Action):
 class Retry(Transfer):
     """Send dead letters back to the queue they first died in; others stay (Artemis §9).
 
-    The queue is that of ``_AMQ_ORIG_QUEUE``, else that of the oldest death in ``x-death``. The copy goes with the
-    exchange and routing key it had there and without Artemis's properties of its death, so that a later death names
-    its own queue; its trail of deaths stays. A full original queue keeps back its own messages and no others.
+    The queue is that of ``_AMQ_ORIG_QUEUE``, else that of the oldest death in ``x-death``. The copy has its original
+    exchange and routing key, without Artemis's properties of its death, so that a later death names its own queue; its
+    trail of deaths stays. A full original queue stops only its own messages.
     """
 
     def __init__(self, name: str, host: VirtualHost, queue: Queue) -> None:
@@ -187,7 +187,7 @@ class Retry(Transfer):
         self._origins: dict[tuple[Origin, str, str], Origin] = {}
 
     def obstacle(self, entry: QueueEntry, now: int) -> str:
-        """Pass over what has no way back."""
+        """Skip messages without an original queue."""
         del now
         message = entry.message
         name = original_queue(message, message.origin.view.deaths(message))
@@ -204,7 +204,7 @@ class Retry(Transfer):
         return ORIGINAL_REFUSES if refusal_of(self.host, original, message) else ""
 
     def refusal(self, entry: QueueEntry, now: int) -> str:
-        """Never stop: each message has a destination of its own."""
+        """Never stop: each message has its own destination."""
         del entry, now
         return ""
 

@@ -1,4 +1,4 @@
-"""Removing all messages of a queue that is deeper than memory: at once, without looking at any."""
+"""Removing all messages of a queue that is deeper than memory: at once, without examining any."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class WholePreview(Preview):
-    """Says what is there, and shows the first few messages."""
+    """Reports the figures of the queue, and shows the first few messages."""
 
     def __init__(self, action: Remove, selection: Selection, *, sample_max: int) -> None:
         super().__init__(action, selection, sample_max=sample_max, leading=sample_max)
 
     def step(self, now: int, budget_messages: int = SLICE_MESSAGES) -> bool:
-        """Look at the sample; the figures are the queue's own."""
+        """Read the sample; the figures are the queue's own."""
         if not super().step(now, budget_messages):
             return False
         result, queue = self.result, self.action.queue
@@ -30,7 +30,7 @@ class WholePreview(Preview):
 
 
 class WholeRemoval(Operation):
-    """Empties a queue in one step; it reports how many messages went, and no ids."""
+    """Empties a queue in one step; it reports the number of removed messages, and no ids."""
 
     def __init__(self, host: VirtualHost, action: Remove, selection: Selection, *, user: str, now: int) -> None:
         super().__init__(host, action, selection, user=user, now=now, leading=0)
@@ -39,11 +39,11 @@ class WholeRemoval(Operation):
 
     @property
     def total(self) -> int:
-        """How many messages there were at the start, or, when it was later, when they went."""
+        """Number of messages at the start, or, if later, at their removal."""
         return self._there
 
     def preview(self, *, sample_max: int = SAMPLE_MAX) -> Preview:
-        """Return a preview of the same action, on what is in the queue now."""
+        """Return a preview of the same action, for the present messages."""
         return WholePreview(self._removal, self.selection, sample_max=sample_max)
 
     def _do(self, looks: int, octets: int, now: int) -> None:
