@@ -12,10 +12,10 @@ from typing import Final
 
 from annulet import testing
 from annulet.broker.event_log import EVENT_QUEUE
-from annulet.core.consumer import Consumer, CreditWindow
-from annulet.core.entry import QueueEntry
-from annulet.core.message import ContentView, Message, Origin
-from annulet.core.session import Session
+from annulet.core.message.message import ContentView, Message, Origin
+from annulet.core.model.consumer import Consumer, CreditWindow
+from annulet.core.model.entry import QueueEntry
+from annulet.core.sessions.session import Session
 
 MESSAGES: Final = 50_000
 A_TURN: Final = 100

@@ -20,11 +20,11 @@ import click
 from annulet import testing
 from annulet.broker.broker import Broker
 from annulet.broker.clock import system_clock
-from annulet.core.consumer import Consumer, CreditWindow
-from annulet.core.entry import QueueEntry
-from annulet.core.message import Message, Origin
-from annulet.core.queue import Queue
-from annulet.core.session import Session, end_together
+from annulet.core.message.message import Message, Origin
+from annulet.core.model.consumer import Consumer, CreditWindow
+from annulet.core.model.entry import QueueEntry
+from annulet.core.queue.queue import Queue
+from annulet.core.sessions.session import Session, end_together
 from annulet.wire.amqp091.properties import VIEW
 
 HEADER: Final = b"\x10\x00\x02"

@@ -88,7 +88,7 @@ def test_a_new_process_loads_what_the_environment_asks_for(pure: str) -> None:
     """The real build, in a real process: every hot module comes from the same place, and that place is right."""
     script = (
         "import importlib\nfrom annulet import _build\n"
-        "for name in _build.manifest() or ['annulet.core.message']:\n"
+        "for name in _build.manifest() or ['annulet.core.message.message']:\n"
         "    print(_build.compiled(), importlib.import_module(name).__file__.endswith(_build.SUFFIX))\n"
     )
     environment = {**os.environ, "ANNULET_PURE": pure, "PYTHONPATH": str(Path(_build.__file__).parents[1])}

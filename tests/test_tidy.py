@@ -44,16 +44,15 @@ TOP_LEVEL = {
 
 WITHOUT_OWN_TEST: dict[str, str] = {
     "__init__.py": "its only statement is exercised by tests/test_build.py in processes of their own",
-    "core/message.py": "plain records; every core and wire test builds them",
-    "core/content.py": "a plain record; every converter's tests build it",
-    "core/effects.py": "an interface; its implementations are tested",
+    "core/message/message.py": "plain records; every core and wire test builds them",
+    "core/message/neutral_content.py": "a plain record; every converter's tests build it",
+    "core/model/effects.py": "an interface; its implementations are tested",
     "wire/amqp10/handler.py": "an interface; the engine's tests implement it",
 }
 """Source modules without a test module of their own, each with the reason."""
 
 LARGE_FOLDERS: dict[str, int] = {
-    "admin": 33, "broker": 73, "bulk": 31, "core": 117, "residency": 29, "store": 56, "wire/amqp091": 26,
-    "wire/amqp10": 35,
+    "admin": 33, "broker": 73, "bulk": 31, "residency": 29, "store": 56, "wire/amqp091": 26, "wire/amqp10": 35,
 }  # fmt: skip
 """Folders with more modules than allowed, each with their count. A new module goes elsewhere; the counts only fall."""
 

@@ -14,8 +14,8 @@ from annulet.broker.authentication import HASHER
 from annulet.broker.broker import Broker
 from annulet.broker.configuration import PermissionDeclaration, UserDeclaration
 from annulet.broker.limits import Limits
-from annulet.core.message import ContentView, Message, Origin
-from annulet.core.queue import Queue
+from annulet.core.message.message import ContentView, Message, Origin
+from annulet.core.queue.queue import Queue
 from annulet.testing import VirtualClock, broker
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.audit import AuditEntry
+from annulet.core.model.audit_trail import AuditEntry
 from tests.admin.conftest import REMOTE, Site
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from annulet.admin.host_figures import HOST_COUNTERS, HOST_GAUGES, host_figures
 from annulet.broker.blocked import BlockedTarget
-from annulet.core.errors import LimitExceeded
-from annulet.core.message import Message, Origin
+from annulet.core.base.errors import LimitExceeded
+from annulet.core.message.message import Message, Origin
 from annulet.wire.amqp091.properties import VIEW
 from tests.admin.conftest import Site
 

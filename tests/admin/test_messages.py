@@ -8,10 +8,10 @@ import base64
 import pytest
 
 from annulet.admin.messages import LOOKS_MAX, SLICE, Sample
-from annulet.core.content import BODY_TEXT, MessageContent
 from annulet.core.management import select
-from annulet.core.message import ContentView, Message, Origin, PropertyValue
-from annulet.core.pins import pinned_upto
+from annulet.core.message.message import ContentView, Message, Origin, PropertyValue
+from annulet.core.message.neutral_content import BODY_TEXT, MessageContent
+from annulet.core.model.entry_holds import pinned_upto
 from annulet.wire.amqp10.conversion import from_content
 from annulet.wire.amqp10.view import VIEW as AMQP_1_0
 from tests.admin.conftest import ORIGIN, Site

@@ -8,8 +8,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from annulet.admin import metrics
 from annulet.broker.history import HistoryRecorder
-from annulet.core.audit import AuditEntry
-from annulet.core.message import Message, Origin
+from annulet.core.message.message import Message, Origin
+from annulet.core.model.audit_trail import AuditEntry
 from annulet.residency.residence import residence_of
 from annulet.store.history import History
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties

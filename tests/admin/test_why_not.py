@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from annulet.core.consumer import Consumer
-from annulet.core.queue import Queue
-from annulet.core.session import Session
-from annulet.core.settings import ConsumerSettings
+from annulet.core.base.settings import ConsumerSettings
+from annulet.core.model.consumer import Consumer
+from annulet.core.queue.queue import Queue
+from annulet.core.sessions.session import Session
 from tests.admin.conftest import Site
 
 PATH = "/api/v1/queues/%2F/shop/why-not"

@@ -8,8 +8,8 @@ from pathlib import Path
 from pamqp import commands
 
 from annulet.broker.broker import Broker
-from annulet.core.message import Message, Origin
-from annulet.core.queue import Queue
+from annulet.core.message.message import Message, Origin
+from annulet.core.queue.queue import Queue
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 from tests.broker.amqp091.peer import Peer
 

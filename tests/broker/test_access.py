@@ -10,9 +10,9 @@ import pytest
 import annulet
 from annulet.broker.access import GENERATED, READ, WRITE, Access, end_address, end_queue, generated_name, targets_of
 from annulet.broker.broker import Broker
-from annulet.core.arguments import parse_queue_arguments
-from annulet.core.errors import AccessRefused, CoreError, InvalidArgument, NotFound, ResourceLocked
-from annulet.core.settings import BROWSE_FOLLOW, ConsumerSettings
+from annulet.core.base.errors import AccessRefused, CoreError, InvalidArgument, NotFound, ResourceLocked
+from annulet.core.base.settings import BROWSE_FOLLOW, ConsumerSettings
+from annulet.core.configuration.arguments import parse_queue_arguments
 from tests.broker.amqp10.peer import permit, queue_of
 
 SOURCE = Path(annulet.__file__).parent

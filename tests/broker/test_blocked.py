@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 from annulet.broker.blocked import BlockedTarget, BlockedTargets
-from annulet.core.effects import Effects
-from annulet.core.queue import Queue
-from annulet.core.routing import Route
-from annulet.core.settings import QueueSettings
+from annulet.core.base.settings import QueueSettings
+from annulet.core.model.effects import Effects
+from annulet.core.queue.queue import Queue
+from annulet.core.routing.routes import Route
 
 
 class Publisher:

@@ -4,8 +4,8 @@ import pytest
 
 from annulet.broker.blocked import BlockedTarget
 from annulet.broker.broker import Broker
-from annulet.core.consumer import Consumer
-from annulet.core.errors import ResourceLocked
+from annulet.core.base.errors import ResourceLocked
+from annulet.core.model.consumer import Consumer
 from tests.broker.amqp10.peer import queue_of
 from tests.broker.echo import EchoSession, connected
 from tests.broker.test_sending import session_on

@@ -9,7 +9,7 @@ import pytest
 from annulet import testing
 from annulet.broker.configuration import BrokerConfiguration, Endpoint, StartError, load
 from annulet.broker.static_definitions import StaticDefinitions
-from annulet.core.exchanges.address import Address
+from annulet.core.routing.exchanges.address import Address
 
 TEXT = """
 [[address_settings]]

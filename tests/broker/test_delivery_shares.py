@@ -13,9 +13,9 @@ from annulet.broker.delivery_shares import (
     TURN_SECONDS,
     DeliveryShares,
 )
-from annulet.core.consumer import Consumer
-from annulet.core.session import Session
-from annulet.core.settings import BROWSE_FOLLOW, BROWSE_OFF, ConsumerSettings
+from annulet.core.base.settings import BROWSE_FOLLOW, BROWSE_OFF, ConsumerSettings
+from annulet.core.model.consumer import Consumer
+from annulet.core.sessions.session import Session
 from tests.broker.amqp091.peer import Peer, publish, turns
 from tests.broker.echo import EchoSession, connected
 from tests.core.helpers import RecordingSession, queue_of

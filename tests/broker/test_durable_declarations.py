@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from annulet.broker.durable_declarations import DurableDeclarations
-from annulet.core.automatic import SubscriptionMark
-from annulet.core.effects import Effects
-from annulet.core.errors import PreconditionFailed
-from annulet.core.virtual_host import VirtualHost
+from annulet.core.base.errors import PreconditionFailed
+from annulet.core.host.auto_created import SubscriptionMark
+from annulet.core.host.virtual_host import VirtualHost
+from annulet.core.model.effects import Effects
 from annulet.store.catalogue import Catalogue
 from annulet.store.definitions import SubscriptionRecord
 from annulet.store.errors import CatalogueError

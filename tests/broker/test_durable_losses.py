@@ -12,9 +12,9 @@ import pytest
 
 from annulet.broker.broker import Broker
 from annulet.broker.sliced_work import SlicedWorker
-from annulet.core.dead_letters import FORWARDED_AT_ONCE
-from annulet.core.expiry import expire_later
-from annulet.core.message import Message, Origin
+from annulet.core.host.dead_letters import FORWARDED_AT_ONCE
+from annulet.core.message.message import Message, Origin
+from annulet.core.policies.expiry import expire_later
 from annulet.store.data_format import HISTORY_FILE
 from annulet.store.errors import DiskFullError, StoreError
 from annulet.store.history import History

@@ -13,13 +13,13 @@ from annulet.broker.commit import CommitPipeline
 from annulet.broker.effects import ARGUMENTS_TOLD_MAX, DISCARD_LEAST, DurableLosses, HostEffects
 from annulet.broker.history import HistoryRecorder
 from annulet.broker.pager import Pager
-from annulet.core.audit import AuditEntry
-from annulet.core.bodies import BodySource, QueueBodies
-from annulet.core.entry import QueueEntry
-from annulet.core.held_messages import HeldKind, HeldMessage
-from annulet.core.message import ContentView, Message, Origin
-from annulet.core.queue import Queue
-from annulet.core.virtual_host import VirtualHost
+from annulet.core.deliveries.bodies import BodySource, QueueBodies
+from annulet.core.deliveries.compact_messages import HeldKind, HeldMessage
+from annulet.core.host.virtual_host import VirtualHost
+from annulet.core.message.message import ContentView, Message, Origin
+from annulet.core.model.audit_trail import AuditEntry
+from annulet.core.model.entry import QueueEntry
+from annulet.core.queue.queue import Queue
 from annulet.residency.noting import FLOOR_BYTES, ArrivalNotes
 from annulet.store.catalogue import Catalogue
 from annulet.store.count_notes import COUNT_MOST

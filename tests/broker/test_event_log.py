@@ -16,11 +16,11 @@ from annulet.broker.broker import Broker
 from annulet.broker.configuration import EVENT_QUEUE_BYTES_LEAST
 from annulet.broker.event_log import EVENT_QUEUE, REPRIORITISED
 from annulet.broker.ledger_queue import LEDGER_QUEUE
-from annulet.core.message import ContentView, Message, Origin
-from annulet.core.queue import Queue
-from annulet.core.reasons import RemovalReason
-from annulet.core.reply_queues import new_reply_name
-from annulet.core.sliced import AT_ONCE_MAX
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.base.reply_names import new_reply_name
+from annulet.core.base.sliced_work import AT_ONCE_MAX
+from annulet.core.message.message import ContentView, Message, Origin
+from annulet.core.queue.queue import Queue
 from annulet.store.errors import CatalogueError
 from tests.core.helpers import RecordingSession
 

@@ -8,9 +8,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from annulet.broker.fed_queue import FedQueue
-from annulet.core.errors import CoreError, PreconditionFailed
-from annulet.core.queue import Queue
-from annulet.core.virtual_host import VirtualHost
+from annulet.core.base.errors import CoreError, PreconditionFailed
+from annulet.core.host.virtual_host import VirtualHost
+from annulet.core.queue.queue import Queue
 from annulet.store.errors import CatalogueError
 from tests.core.helpers import NOW, RecordingEffects
 

@@ -8,10 +8,10 @@ import pytest
 
 from annulet.broker import history as module
 from annulet.broker.history import COUNTERS_MILLISECONDS, CounterRounds, HistoryRecorder
-from annulet.core.effects import Effects
-from annulet.core.message import ContentView, Message, Origin
-from annulet.core.queue import Queue
-from annulet.core.virtual_host import VirtualHost
+from annulet.core.host.virtual_host import VirtualHost
+from annulet.core.message.message import ContentView, Message, Origin
+from annulet.core.model.effects import Effects
+from annulet.core.queue.queue import Queue
 from annulet.store.history import History
 from annulet.store.history_batch import EntryState
 

@@ -14,10 +14,10 @@ from annulet.broker.leased import (
     expect_leased,
     unpack_positions,
 )
-from annulet.core.effects import Effects
-from annulet.core.message import ContentView, Message, Origin
-from annulet.core.queue import Queue
-from annulet.core.settings import QueueSettings
+from annulet.core.base.settings import QueueSettings
+from annulet.core.message.message import ContentView, Message, Origin
+from annulet.core.model.effects import Effects
+from annulet.core.queue.queue import Queue
 from annulet.store.catalogue import Catalogue
 from annulet.store.definitions import LeaseRange, LeaseRecord
 

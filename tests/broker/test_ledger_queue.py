@@ -12,10 +12,10 @@ from annulet import testing
 from annulet.broker import ledger_queue as module
 from annulet.broker.broker import Broker
 from annulet.broker.ledger_queue import LEDGER_QUEUE
-from annulet.core.errors import PreconditionFailed
-from annulet.core.ledger import LEDGER_RECORDS_MAX
-from annulet.core.message import ContentView, Message, Origin
-from annulet.core.queue import Queue
+from annulet.core.base.errors import PreconditionFailed
+from annulet.core.message.message import ContentView, Message, Origin
+from annulet.core.model.loss_ledger import LEDGER_RECORDS_MAX
+from annulet.core.queue.queue import Queue
 from tests.broker.amqp091.peer import Peer, publish
 
 QUEUE, BASIC = commands.Queue, commands.Basic

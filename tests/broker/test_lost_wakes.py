@@ -12,8 +12,8 @@ from annulet.broker import lost_wakes
 from annulet.broker import pager as pager_module
 from annulet.broker.lost_wakes import QUEUE_COST, LostWakes, on_disk
 from annulet.broker.pager import CHUNK
-from annulet.core.message import Message, Origin
-from annulet.core.queue import Queue
+from annulet.core.message.message import Message, Origin
+from annulet.core.queue.queue import Queue
 from annulet.store.files import OsFile
 from annulet.wire.amqp091.properties import VIEW
 from tests.broker.amqp091.peer import turns

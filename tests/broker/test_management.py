@@ -9,11 +9,11 @@ import pytest
 
 from annulet.broker.broker import Broker
 from annulet.broker.management import ManagementOperations
-from annulet.core.errors import NotFound, PreconditionFailed
+from annulet.core.base.errors import NotFound, PreconditionFailed
 from annulet.core.management import Operation, change_priority, purge, select
 from annulet.core.management.operation import CANCELLED, FINISHED, SLICE_MESSAGES
-from annulet.core.pins import pinned_upto
-from annulet.core.queue import Queue
+from annulet.core.model.entry_holds import pinned_upto
+from annulet.core.queue.queue import Queue
 from annulet.testing import broker
 from annulet.testing.clock import VirtualClock
 from tests.broker.restarts import queue_of, send_with_id

@@ -10,8 +10,8 @@ import pytest
 from annulet.broker.broker import Broker
 from annulet.broker.operator_settings import describe_pattern, describe_policy
 from annulet.broker.static_definitions import PolicyDefinition, StaticDefinitions
-from annulet.core.errors import InvalidArgument, NotFound
-from annulet.core.queue import Queue
+from annulet.core.base.errors import InvalidArgument, NotFound
+from annulet.core.queue.queue import Queue
 from annulet.store.catalogue import OPERATOR_ADDRESS_SETTINGS, OPERATOR_POLICY, OPERATOR_QUEUE
 from annulet.store.errors import CatalogueError
 from annulet.testing import broker

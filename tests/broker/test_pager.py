@@ -14,15 +14,15 @@ from annulet import testing
 from annulet.broker import pager as pager_module
 from annulet.broker.broker import Broker
 from annulet.broker.pager import CHUNK, DEEP_LATE, SLICE, Pager
-from annulet.core.errors import PreconditionFailed
-from annulet.core.management.scan import Scan
-from annulet.core.matching import FOUND_MESSAGES
-from annulet.core.paged_order import KEEP_MESSAGES, TargetList
-from annulet.core.paging import ENTRY_BYTES
-from annulet.core.queue import Queue
-from annulet.core.reasons import RemovalReason
-from annulet.core.settings import QueueSettings
-from annulet.core.sliced import SLICE_MESSAGES
+from annulet.core.base.errors import PreconditionFailed
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.base.settings import QueueSettings
+from annulet.core.base.sliced_work import SLICE_MESSAGES
+from annulet.core.paging.paged_fifo import KEEP_MESSAGES, TargetList
+from annulet.core.paging.queue_area import ENTRY_BYTES
+from annulet.core.policies.matchers import FOUND_MESSAGES
+from annulet.core.queue.queue import Queue
+from annulet.core.queue.queue_scan import Scan
 from annulet.residency.budget import MIB
 from annulet.testing.clock import VirtualClock
 from tests.broker.amqp091.peer import Peer, bodies, persistent, turns

@@ -12,9 +12,9 @@ from pamqp import commands
 from annulet import testing
 from annulet.broker import pager as pager_module
 from annulet.broker.broker import Broker
-from annulet.core.held_deliveries import BLOCK_TAGS
-from annulet.core.paged_order import KEEP_MESSAGES
-from annulet.core.queue import Queue
+from annulet.core.deliveries.delivery_table import BLOCK_TAGS
+from annulet.core.paging.paged_fifo import KEEP_MESSAGES
+from annulet.core.queue.queue import Queue
 from annulet.residency.account_audit import RECOUNTED_WAITING_MAX
 from annulet.residency.bodies import StoredBodies
 from annulet.residency.budget import BODY_BYTES, MIB, drift_of

@@ -8,10 +8,10 @@ import pytest
 
 from annulet.broker import pager as pager_module
 from annulet.broker.pager import Pager
-from annulet.core.bodies import bring_back
-from annulet.core.paged_order import KEEP_MESSAGES, TargetList
-from annulet.core.pins import Pin
-from annulet.core.returning import return_many
+from annulet.core.deliveries.bodies import bring_back
+from annulet.core.model.entry_holds import Pin
+from annulet.core.paging.paged_fifo import KEEP_MESSAGES, TargetList
+from annulet.core.queue.returning import return_many
 from annulet.residency.budget import MIB
 from tests.residency.acceptance.deep import Deep, deep_broker
 

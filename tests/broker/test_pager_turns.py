@@ -8,7 +8,7 @@ import pytest
 from pamqp import commands
 
 from annulet.broker import pager as pager_module
-from annulet.core.queue import Queue
+from annulet.core.queue.queue import Queue
 from annulet.residency import account_audit
 from annulet.residency.bodies import StoredBodies
 from annulet.residency.budget import Recount

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from annulet.broker.payloads import payload_of
-from annulet.core.content import BODY_DATA, BODY_MAP, BODY_TEXT, MessageContent
-from annulet.core.message import Message, Origin
-from annulet.core.typed_values import Byte
+from annulet.core.base.typed_values import Byte
+from annulet.core.message.message import Message, Origin
+from annulet.core.message.neutral_content import BODY_DATA, BODY_MAP, BODY_TEXT, MessageContent
 from annulet.wire.amqp091.properties import VIEW as AMQP_0_9_1
 from annulet.wire.amqp10.conversion import from_content
 from annulet.wire.amqp10.view import VIEW as AMQP_1_0

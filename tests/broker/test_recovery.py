@@ -18,7 +18,7 @@ from annulet.broker.broker import CATALOGUE_FILE
 from annulet.broker.configuration import load
 from annulet.broker.pager import CHUNK
 from annulet.broker.recovery import REDELIVERED_UPTO, SPILL_LIMIT_MOST, open_spill
-from annulet.core.reasons import RemovalReason
+from annulet.core.base.removal_reasons import RemovalReason
 from annulet.store.catalogue import Catalogue
 from annulet.store.errors import CatalogueError, LogFailedError
 from annulet.store.rebuilding import rebuild

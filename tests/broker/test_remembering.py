@@ -12,9 +12,9 @@ from pamqp import commands
 from annulet import testing
 from annulet.broker.configuration import load
 from annulet.broker.history import COUNTERS_MILLISECONDS
-from annulet.core.audit import AuditEntry
-from annulet.core.message import Message, Origin
-from annulet.core.reasons import RemovalReason
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.message.message import Message, Origin
+from annulet.core.model.audit_trail import AuditEntry
 from annulet.store.errors import HistoryError
 from annulet.store.history import History
 from annulet.store.history_batch import EntryState, HistoryBatch

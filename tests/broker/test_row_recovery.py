@@ -14,10 +14,10 @@ from annulet import testing
 from annulet.broker.broker import CATALOGUE_FILE, Broker
 from annulet.broker.recovery import MessageRestorer
 from annulet.broker.row_recovery import ROWS_PER_READ
-from annulet.core.paged_order import KEEP_MESSAGES
-from annulet.core.queue import Queue
-from annulet.core.reasons import RemovalReason
-from annulet.core.redelivered_ranges import redelivered_ranges
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.paging.paged_fifo import KEEP_MESSAGES
+from annulet.core.paging.redelivered_ranges import redelivered_ranges
+from annulet.core.queue.queue import Queue
 from annulet.residency.budget import MIB
 from annulet.store.catalogue import Catalogue
 from annulet.store.definitions import LeaseRange, LeaseRecord

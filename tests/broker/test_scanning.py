@@ -15,7 +15,7 @@ from annulet.broker.scanning import (
     TURN_SECONDS,
     Scanning,
 )
-from annulet.core.match_classes import LOOK_MESSAGES
+from annulet.core.searching.selector_walk import LOOK_MESSAGES
 
 
 class Reader:

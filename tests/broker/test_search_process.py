@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from annulet.broker import search_process
 from annulet.broker.search_process import SearchProcess
-from annulet.core.message import Message
+from annulet.core.message.message import Message
 from annulet.store.log import MessageLog
 from annulet.store.records import ORDINAL_BITS
 from annulet.store.search import Search

@@ -11,9 +11,9 @@ from annulet.broker.sending import (
     DiskFull,
     SendingSession,
 )
-from annulet.core.errors import AccessRefused, LimitExceeded, NotFound, ResourceLocked
-from annulet.core.message import Message
-from annulet.core.transaction import Transaction
+from annulet.core.base.errors import AccessRefused, LimitExceeded, NotFound, ResourceLocked
+from annulet.core.host.transaction import Transaction
+from annulet.core.message.message import Message
 from annulet.store.errors import StoreError
 from annulet.wire.amqp10.message import split_incoming
 from annulet.wire.amqp10.view import VIEW

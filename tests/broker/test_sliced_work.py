@@ -7,7 +7,7 @@ import asyncio
 from structlog.testing import capture_logs
 
 from annulet.broker.sliced_work import SlicedWorker
-from annulet.core.sliced import SlicedWork
+from annulet.core.base.sliced_work import SlicedWork
 from annulet.store.memory import MemoryLog
 
 

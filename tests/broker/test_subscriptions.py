@@ -9,10 +9,10 @@ from annulet import testing
 from annulet.broker.broker import Broker
 from annulet.broker.durable_declarations import DurableDeclarations
 from annulet.broker.subscriptions import Subscription, end_subscription, find_subscription, subscribe
-from annulet.core.automatic import SubscriptionMark
-from annulet.core.consumer import Consumer
-from annulet.core.errors import AccessRefused, InvalidArgument, PreconditionFailed, ResourceLocked
-from annulet.core.queue import Queue
+from annulet.core.base.errors import AccessRefused, InvalidArgument, PreconditionFailed, ResourceLocked
+from annulet.core.host.auto_created import SubscriptionMark
+from annulet.core.model.consumer import Consumer
+from annulet.core.queue.queue import Queue
 from tests.broker.amqp10.peer import message, permit, queue_of
 from tests.broker.conftest import leave
 from tests.broker.test_sending import Session, session_on

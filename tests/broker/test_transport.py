@@ -21,8 +21,8 @@ from annulet.broker.transport import (
     WRITE_BYTES,
     bound_transport,
 )
-from annulet.core.consumer import Consumer
-from annulet.core.settings import BROWSE_FOLLOW, BROWSE_OFF, ConsumerSettings
+from annulet.core.base.settings import BROWSE_FOLLOW, BROWSE_OFF, ConsumerSettings
+from annulet.core.model.consumer import Consumer
 from tests.broker.amqp091.peer import turns
 from tests.broker.conftest import leave
 from tests.broker.echo import EchoSession, connected

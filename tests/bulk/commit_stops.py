@@ -15,7 +15,7 @@ from annulet.bulk import publisher
 from annulet.bulk.encoding import WriteDefaults
 from annulet.bulk.publisher import CommitRequest
 from annulet.bulk.stages import StageKey
-from annulet.core.queue import Queue
+from annulet.core.queue.queue import Queue
 from tests.bulk.helpers import Bench, stage_name
 
 

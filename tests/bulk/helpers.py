@@ -19,8 +19,8 @@ from annulet.broker.configuration import LOOPBACK, BrokerConfiguration, Endpoint
 from annulet.bulk.client import BulkClient
 from annulet.bulk.server import BulkService
 from annulet.bulk.url import parse_url
-from annulet.core.message import Message, Origin
-from annulet.core.queue import Queue
+from annulet.core.message.message import Message, Origin
+from annulet.core.queue.queue import Queue
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 
 T = TypeVar("T")

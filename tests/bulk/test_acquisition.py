@@ -11,7 +11,7 @@ from annulet.bulk import acquisition
 from annulet.bulk.acquisition import Room, acquire, stop_choosing
 from annulet.bulk.errors import UnavailableError
 from annulet.bulk.lease import HeldMessage, Lease
-from annulet.core.invariants import check_invariants
+from annulet.core.queue.invariants import check_invariants
 from tests.bulk.helpers import Bench, bench
 from tests.bulk.test_leases import numbered
 

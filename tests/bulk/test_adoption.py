@@ -14,9 +14,9 @@ from annulet.bulk.adoption import (
 )
 from annulet.bulk.errors import InvalidRequestError, LeaseGoneError, LeaseInUseError
 from annulet.bulk.lease import Lease
-from annulet.core.effects import Effects
-from annulet.core.queue import Queue
-from annulet.core.settings import QueueSettings
+from annulet.core.base.settings import QueueSettings
+from annulet.core.model.effects import Effects
+from annulet.core.queue.queue import Queue
 
 
 def lease(owner: str = "", last: int = 5) -> Lease:

@@ -24,7 +24,7 @@ from annulet.residency import walk as walk_module
 from tests.bulk.helpers import away, bench
 from tests.core.helpers import NOW
 from tests.core.management.bench import run
-from tests.core.management.test_deep_scan import Site, deep_site
+from tests.core.queue.test_deep_queue_scan import Site, deep_site
 from tests.residency.doubles import bodies_of
 
 COUNT = 40

@@ -17,7 +17,7 @@ from annulet.bulk.encoding import (
     encode_rows,
 )
 from annulet.bulk.errors import InvalidRequestError, OverLimitError
-from annulet.core.arguments.values import MILLISECONDS_MAX
+from annulet.core.configuration.arguments.values import MILLISECONDS_MAX
 from annulet.wire.amqp091.properties import VIEW, decode_properties
 
 HERE = WriteDefaults(address="q")

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from annulet.broker.leased import DELIVERY_COUNT_MAX, SEQUENCE_MASK, unpack_positions
 from annulet.bulk.lease import Lease, hold, pack_positions, unpack
-from annulet.core.effects import Effects
-from annulet.core.entry import DELIVERING, QueueEntry
-from annulet.core.message import Message, Origin
-from annulet.core.queue import Queue
-from annulet.core.settings import QueueSettings
+from annulet.core.base.settings import QueueSettings
+from annulet.core.message.message import Message, Origin
+from annulet.core.model.effects import Effects
+from annulet.core.model.entry import DELIVERING, QueueEntry
+from annulet.core.queue.queue import Queue
 from annulet.wire.amqp091.properties import VIEW
 
 

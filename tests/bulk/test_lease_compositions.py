@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from annulet.bulk.errors import RefusedError
-from annulet.core.invariants import check_invariants
+from annulet.core.queue.invariants import check_invariants
 from tests.bulk.helpers import bench, crash_image
 from tests.bulk.test_leases import numbered, opened, read
 

@@ -24,8 +24,8 @@ from annulet.bulk.errors import (
 )
 from annulet.bulk.leases import GENERATED_LEASE_IDLE_MAX, LeaseManager
 from annulet.bulk.schema import Row
-from annulet.core.invariants import check_invariants
-from annulet.core.reasons import RemovalReason
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.queue.invariants import check_invariants
 from annulet.store.errors import CatalogueError
 from tests.bulk.helpers import Bench, bench, crash_image
 

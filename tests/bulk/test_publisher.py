@@ -18,8 +18,8 @@ from annulet.bulk.encoding import WriteDefaults
 from annulet.bulk.errors import NotFoundError, PermissionDeniedError, RefusedError, UnavailableError
 from annulet.bulk.publisher import CommitRequest
 from annulet.bulk.stages import StageKey
-from annulet.core.invariants import check_invariants
-from annulet.core.queue import Queue
+from annulet.core.queue.invariants import check_invariants
+from annulet.core.queue.queue import Queue
 from annulet.store.errors import CatalogueError, DiskFullError
 from tests.bulk.helpers import Bench, bench, crash_image
 

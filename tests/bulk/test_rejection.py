@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from annulet.bulk.errors import InvalidRequestError
-from annulet.core.reasons import RemovalReason
+from annulet.core.base.removal_reasons import RemovalReason
 from tests.bulk.helpers import bench, crash_image
 from tests.bulk.test_leases import numbered, opened, read
 

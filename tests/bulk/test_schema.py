@@ -19,7 +19,7 @@ from annulet.bulk.schema import (
     schema_of,
     select_columns,
 )
-from annulet.core.message import Message, Origin
+from annulet.core.message.message import Message, Origin
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 
 

@@ -9,7 +9,7 @@ import pytest
 from annulet.bulk.errors import InvalidRequestError
 from annulet.bulk.schema import Row
 from annulet.bulk.shares import SHARES_MAX, check_shares, rows_of_share
-from annulet.core.message import Message, Origin
+from annulet.core.message.message import Message, Origin
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 from annulet.wire.amqp10.message import split_incoming
 from annulet.wire.amqp10.sections import APPLICATION_PROPERTIES, DATA, encode_section

@@ -7,11 +7,11 @@ import pytest
 from annulet.bulk import snapshots
 from annulet.bulk.errors import NotFoundError
 from annulet.bulk.snapshots import SNAPSHOT_IDLE_MAX, SnapshotStore
-from annulet.core.effects import Effects
-from annulet.core.errors import CoreError
-from annulet.core.message import ContentView, Message, Origin, PropertyValue
-from annulet.core.queue import Queue
-from annulet.core.settings import QueueSettings
+from annulet.core.base.errors import CoreError
+from annulet.core.base.settings import QueueSettings
+from annulet.core.message.message import ContentView, Message, Origin, PropertyValue
+from annulet.core.model.effects import Effects
+from annulet.core.queue.queue import Queue
 from annulet.wire.amqp091.properties import VIEW
 from tests.residency.doubles import Disk, bodies_of, durable_queue, filled
 

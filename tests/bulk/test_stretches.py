@@ -11,8 +11,8 @@ from annulet.bulk.stretches import Stretch, read_stretch
 from annulet.core.management.selection import select
 from annulet.residency import pages, walk
 from tests.core.helpers import NOW
-from tests.core.test_browsing import deep_queue
-from tests.core.test_paged_levels import ALL, Levels
+from tests.core.paging.test_paged_priorities import ALL, Levels
+from tests.core.reading.test_browse_order import deep_queue
 
 EVERYTHING = select(everything=True)
 

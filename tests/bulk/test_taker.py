@@ -8,10 +8,10 @@ import pytest
 
 from annulet.bulk.errors import RefusedError
 from annulet.bulk.taker import SelectorTaker, check_selectable
-from annulet.core.entry import DELIVERING
-from annulet.core.errors import CoreError
-from annulet.core.invariants import check_invariants
-from annulet.core.queue import Queue
+from annulet.core.base.errors import CoreError
+from annulet.core.model.entry import DELIVERING
+from annulet.core.queue.invariants import check_invariants
+from annulet.core.queue.queue import Queue
 from tests.core.deep_doubles import Deep
 from tests.core.helpers import NOW, RecordingSession, queue_of
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from annulet.core.deep_lanes import DeepLanes
-from annulet.core.hidden import HiddenBatch
-from annulet.core.invariants import check_parts
-from annulet.core.message import Message, Origin, PropertyValue
-from annulet.core.paged_levels import PagedLevels, paged_order_of
-from annulet.core.paged_order import TargetList
-from annulet.core.queue import Queue
+from annulet.core.message.message import Message, Origin, PropertyValue
+from annulet.core.paging.paged_fifo import TargetList
+from annulet.core.paging.paged_priorities import PagedLevels, paged_order_of
+from annulet.core.policies.staged_batches import HiddenBatch
+from annulet.core.queue.invariants import check_parts
+from annulet.core.queue.queue import Queue
+from annulet.core.searching.deep_lanes import DeepLanes
 from tests.core.helpers import NOW, RecordingSession, TableView, make_message
 from tests.residency.doubles import Disk, durable_queue, pages_of
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from annulet.core.entry import PENDING
-from annulet.core.grouped_lanes import GroupedLanes
-from annulet.core.groups import Group
-from annulet.core.message import Message, Origin, PropertyValue
-from annulet.core.paged_levels import paged_order_of
-from annulet.core.queue import Queue
+from annulet.core.message.message import Message, Origin, PropertyValue
+from annulet.core.model.entry import PENDING
+from annulet.core.paging.paged_priorities import paged_order_of
+from annulet.core.policies.message_groups import Group
+from annulet.core.queue.queue import Queue
+from annulet.core.searching.grouped_lanes import GroupedLanes
 from tests.core.deep_doubles import ALL, CountingView, Deep
 from tests.residency.doubles import durable_queue, pages_of
 

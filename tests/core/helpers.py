@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from annulet.core.consumer import Consumer, CreditWindow
-from annulet.core.effects import Effects
-from annulet.core.entry import QueueEntry
-from annulet.core.held_messages import HeldKind, HeldMessage
-from annulet.core.message import DEFAULT_PRIORITY, ContentView, Message, Origin, PropertyValue, StandardProperties
-from annulet.core.queue import Queue
-from annulet.core.reasons import RemovalReason
-from annulet.core.session import Session
-from annulet.core.settings import UNLIMITED, ConsumerSettings, QueueSettings
-from annulet.core.sliced import SlicedWork
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.base.settings import UNLIMITED, ConsumerSettings, QueueSettings
+from annulet.core.base.sliced_work import SlicedWork
+from annulet.core.deliveries.compact_messages import HeldKind, HeldMessage
+from annulet.core.message.message import (
+    DEFAULT_PRIORITY,
+    ContentView,
+    Message,
+    Origin,
+    PropertyValue,
+    StandardProperties,
+)
+from annulet.core.model.consumer import Consumer, CreditWindow
+from annulet.core.model.effects import Effects
+from annulet.core.model.entry import QueueEntry
+from annulet.core.queue.queue import Queue
+from annulet.core.sessions.session import Session
 
 NOW = 1_000_000
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from annulet.core.errors import LimitExceeded
-from annulet.core.message import Message, Origin, PropertyValue
-from annulet.core.queue import Queue
-from annulet.core.virtual_host import VirtualHost
+from annulet.core.base.errors import LimitExceeded
+from annulet.core.host.virtual_host import VirtualHost
+from annulet.core.message.message import Message, Origin, PropertyValue
+from annulet.core.queue.queue import Queue
 from tests.core.helpers import NOW, RecordingEffects, TableView
 
 

@@ -6,8 +6,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from annulet.core.entry import QueueEntry
-from annulet.core.invariants import check_invariants
+from annulet.core.model.entry import QueueEntry
+from annulet.core.queue.invariants import check_invariants
 from tests.core.helpers import NOW, RecordingSession, SlicingEffects, queue_of
 
 

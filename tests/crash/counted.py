@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from annulet.core.counters import QueueStatistics
-from annulet.core.reasons import RemovalReason
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.queue.statistics import QueueStatistics
 
 ADDED = "added"
 ACKNOWLEDGED = RemovalReason.ACKNOWLEDGED.value

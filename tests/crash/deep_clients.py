@@ -10,11 +10,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from annulet.core.consumer import Consumer, CreditWindow
-from annulet.core.entry import QueueEntry
-from annulet.core.queue import Queue
-from annulet.core.session import Session
-from annulet.core.settings import ConsumerSettings
+from annulet.core.base.settings import ConsumerSettings
+from annulet.core.model.consumer import Consumer, CreditWindow
+from annulet.core.model.entry import QueueEntry
+from annulet.core.queue.queue import Queue
+from annulet.core.sessions.session import Session
 from annulet.residency.budget import MIB
 from annulet.testing.clock import START, VirtualClock
 from tests.bulk.helpers import Bench

@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 from annulet.admin.queues import unaccounted
-from annulet.core.invariants import check_invariants
-from annulet.core.reasons import RemovalReason
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.queue.invariants import check_invariants
 from annulet.residency import search_ahead
 from annulet.residency.budget import drift_of
 from tests.bulk.helpers import Bench

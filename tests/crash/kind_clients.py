@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
-from annulet.core.consumer import Consumer, CreditWindow
-from annulet.core.entry import QueueEntry
-from annulet.core.queue import Queue
-from annulet.core.session import Session
+from annulet.core.model.consumer import Consumer, CreditWindow
+from annulet.core.model.entry import QueueEntry
+from annulet.core.queue.queue import Queue
+from annulet.core.sessions.session import Session
 from tests.bulk.helpers import Bench
 from tests.crash.deep_clients import BURST, LEVELS, DeepClients
 from tests.crash.mortal_broker import HOUR, QUEUES, Order, number_of

@@ -10,9 +10,9 @@ from collections import Counter
 from typing import Any
 
 from annulet.admin.queues import describe_queue, unaccounted
-from annulet.core.invariants import check_invariants
-from annulet.core.queue import Queue
-from annulet.core.reasons import RemovalReason
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.queue.invariants import check_invariants
+from annulet.core.queue.queue import Queue
 from annulet.residency.budget import drift_of
 from tests.bulk.helpers import Bench
 from tests.crash.counted import ACKNOWLEDGED, ADDED, REJECTED

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
-from annulet.core.dead_letters import ORIGINAL_QUEUE
+from annulet.core.host.dead_letters import ORIGINAL_QUEUE
 from annulet.core.management import (
     Operation,
     Selection,
@@ -23,7 +23,7 @@ from annulet.core.management import (
     send_to_dead_letters,
 )
 from annulet.core.management.operation import FINISHED
-from annulet.core.queue import Queue
+from annulet.core.queue.queue import Queue
 from annulet.store.errors import StoreError
 from tests.crash.deep_clients import COPIES, LIFE, NUMBER_MILLISECONDS, PARTS, DeepClients
 from tests.crash.mortal_broker import KEYS, QUEUES, Clients, number_of

@@ -32,8 +32,8 @@ from annulet.bulk.encoding import WriteDefaults
 from annulet.bulk.errors import BulkError
 from annulet.bulk.publisher import CommitRequest
 from annulet.bulk.stages import StageKey, StageStore
-from annulet.core.errors import CoreError
-from annulet.core.message import Message, Origin
+from annulet.core.base.errors import CoreError
+from annulet.core.message.message import Message, Origin
 from annulet.store import maintenance
 from annulet.store.backup import BackupCopy, Staging
 from annulet.store.catalogue import Catalogue

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from annulet.broker.durable_declarations import DurableDeclarations
-from annulet.core.message import Message, Origin
+from annulet.core.message.message import Message, Origin
 from annulet.store.errors import DiskFullError
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 from tests.bulk.helpers import Bench

@@ -10,8 +10,8 @@ import copy
 from typing import Any
 
 from annulet.admin.queues import unaccounted
-from annulet.core.invariants import check_invariants
-from annulet.core.reasons import RemovalReason
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.queue.invariants import check_invariants
 from tests.bulk.helpers import Bench
 from tests.crash.counted import ACKNOWLEDGED, ADDED, REPLACED_KEY, REPLACED_RING, AllCounted
 from tests.crash.mortal_broker import KEYS, QUEUES, commit_stage, lease_request, number_of

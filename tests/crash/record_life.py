@@ -16,10 +16,10 @@ import pytest
 
 from annulet.broker import recovery
 from annulet.broker.durable_declarations import DurableDeclarations
-from annulet.core.message import Message, Origin
-from annulet.core.queue import Queue
-from annulet.core.reasons import RemovalReason
-from annulet.core.sliced import AT_ONCE_MAX
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.base.sliced_work import AT_ONCE_MAX
+from annulet.core.message.message import Message, Origin
+from annulet.core.queue.queue import Queue
 from annulet.store.checkpoint import BALLAST_FILE
 from annulet.store.data_format import LOG_DIRECTORY
 from annulet.store.files import UNFINISHED_SUFFIX

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from annulet.core.invariants import check_invariants
+from annulet.core.queue.invariants import check_invariants
 from tests.bulk.commit_stops import committing, staged
 from tests.bulk.helpers import bench
 from tests.crash.dying_commit import BEFORE_DURABLE, BETWEEN_TURNS, COMMITTED

@@ -11,7 +11,7 @@ import pytest
 
 from annulet import testing
 from annulet.admin.health import warnings
-from annulet.core.invariants import check_invariants
+from annulet.core.queue.invariants import check_invariants
 from annulet.store.inspection import NOTE, inspect
 from annulet.store.segment import segment_name
 from tests.store.data_directories import COUNT, body_of, fill

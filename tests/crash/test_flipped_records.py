@@ -18,8 +18,8 @@ import pytest
 
 from annulet.admin.health import warnings
 from annulet.admin.queues import unaccounted
-from annulet.core.invariants import check_invariants
-from annulet.core.reasons import RemovalReason
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.queue.invariants import check_invariants
 from annulet.store.data_format import LOG_DIRECTORY, QUARANTINE_DIRECTORY
 from annulet.store.inspection import Inspection, inspect
 from annulet.store.quarantine import REASON_READ, REASON_RECOVERY

@@ -13,7 +13,7 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from annulet.core.paged_order import KEEP_MESSAGES
+from annulet.core.paging.paged_fifo import KEEP_MESSAGES
 from tests.broker_process import BrokerProcess
 from tests.clients.support import Scene, deliveries, depth, wait_until
 from tests.crash.test_kill import kill_under_load

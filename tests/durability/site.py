@@ -12,9 +12,9 @@ import aio_pika
 
 import annulet.testing
 from annulet.broker.static_definitions import StaticDefinitions
-from annulet.core.invariants import check_invariants
-from annulet.core.message import PropertyValue
-from annulet.core.queue import Queue
+from annulet.core.message.message import PropertyValue
+from annulet.core.queue.invariants import check_invariants
+from annulet.core.queue.queue import Queue
 
 
 class Site:

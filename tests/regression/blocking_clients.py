@@ -14,7 +14,7 @@ import struct
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from annulet.core.message import PropertyValue
+from annulet.core.message.message import PropertyValue
 from annulet.wire.amqp091.constants import PROTOCOL_HEADER
 from annulet.wire.amqp091.methods import Method, decode_method, encode_method
 from annulet.wire.amqp10.composite import decode_composite

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from annulet.core.message import PropertyValue
-from annulet.core.typed_values import Described, Symbol
+from annulet.core.base.typed_values import Described, Symbol
+from annulet.core.message.message import PropertyValue
 from annulet.wire.amqp091.constants import PROTOCOL_HEADER
 from annulet.wire.amqp10.frames import FRAME_SASL, SASL_HEADER, encode_frame
 from annulet.wire.amqp10.outcomes import Accepted, Declare, Declared, Discharge, TransactionalState

@@ -10,7 +10,7 @@ from pamqp import commands, header
 
 from annulet import testing
 from annulet.broker.broker import Broker
-from annulet.core.arguments import Arguments
+from annulet.core.configuration.arguments import Arguments
 from annulet.testing.clock import VirtualClock
 from tests.broker.amqp091.peer import Peer, bodies, publish
 from tests.broker.amqp10.peer import ACCEPTED, message

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from annulet.core.settings import BROWSE_FOLLOW
+from annulet.core.base.settings import BROWSE_FOLLOW
 from tests.core.helpers import NOW, RecordingSession, make_message, queue_of
 
 KINDS: list[dict[str, Any]] = [

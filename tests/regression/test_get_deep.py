@@ -10,7 +10,7 @@ import pytest
 from pamqp import commands, frame
 from pamqp.body import ContentBody
 
-from annulet.core.grouped_lanes import GroupedLanes
+from annulet.core.searching.grouped_lanes import GroupedLanes
 from tests.broker.amqp091.peer import Peer, publish
 from tests.residency.acceptance.deep import Deep, deep_broker, number_of
 

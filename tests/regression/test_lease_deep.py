@@ -16,8 +16,8 @@ from pamqp import commands
 from annulet.bulk import acquisition
 from annulet.bulk.adoption import LeaseRequest
 from annulet.bulk.leases import LeaseManager
-from annulet.core.grouped_lanes import GroupedLanes
-from annulet.core.invariants import check_invariants
+from annulet.core.queue.invariants import check_invariants
+from annulet.core.searching.grouped_lanes import GroupedLanes
 from tests.broker.amqp091.peer import Peer
 from tests.residency.acceptance.deep import Deep, deep_broker, number_of
 

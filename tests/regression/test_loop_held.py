@@ -22,7 +22,7 @@ from annulet.broker.broker import Broker
 from annulet.broker.configuration import LOOPBACK, Endpoint
 from annulet.broker.durable_declarations import DurableDeclarations
 from annulet.broker.input_shares import INPUT_SECONDS_MAX
-from annulet.core.dropped_edges import SLICE_EDGES, SLICE_QUEUES
+from annulet.core.routing.dropped_edges import SLICE_EDGES, SLICE_QUEUES
 from annulet.store.definition_groups import DefinitionGroup
 from annulet.testing.clock import VirtualClock
 from annulet.wire.amqp10.frames import AMQP_HEADER, FRAME_AMQP, FRAME_SASL, SASL_HEADER, encode_frame

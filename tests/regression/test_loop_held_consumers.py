@@ -12,8 +12,8 @@ from pamqp import body, commands, frame, header
 
 from annulet import testing
 from annulet.broker.broker import Broker
-from annulet.core.paged_order import LOOK_ENTRIES
-from annulet.core.takers import STEP_CONSUMERS
+from annulet.core.paging.paged_fifo import LOOK_ENTRIES
+from annulet.core.policies.takers import STEP_CONSUMERS
 from annulet.testing.clock import VirtualClock
 from tests.broker.amqp091.peer import Peer, turns
 from tests.broker.conftest import leave

@@ -11,7 +11,7 @@ from pamqp import commands
 from annulet import testing
 from annulet.admin.queues import SLICE_NAMES, sorted_names
 from annulet.broker.broker import Broker
-from annulet.core.arguments.unknown import COMPARED_MAX, near_miss
+from annulet.core.configuration.arguments.unknown import COMPARED_MAX, near_miss
 from annulet.testing.clock import VirtualClock
 from tests.broker.amqp091.peer import Peer
 from tests.broker.conftest import leave

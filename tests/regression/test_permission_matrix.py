@@ -16,7 +16,7 @@ from annulet.broker.broker import Broker
 from annulet.broker.configuration import PermissionDeclaration, UserDeclaration
 from annulet.bulk.adoption import LeaseRequest
 from annulet.bulk.server import BulkService
-from annulet.core.message import Message, Origin
+from annulet.core.message.message import Message, Origin
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 from tests.broker.amqp091.peer import turns
 from tests.broker.amqp10.peer import queue_of

@@ -8,8 +8,8 @@ import pytest
 
 from annulet import testing
 from annulet.broker.broker import Broker
-from annulet.core.errors import PreconditionFailed
-from annulet.core.queue import Queue
+from annulet.core.base.errors import PreconditionFailed
+from annulet.core.queue.queue import Queue
 from annulet.testing.clock import VirtualClock
 from tests.broker.amqp10.peer import queue_of
 from tests.broker.stomp.peer import Peer

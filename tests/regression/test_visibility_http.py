@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from annulet.core.reply_queues import REPLY_PREFIX, REPLY_QUEUE, new_reply_name
+from annulet.core.base.reply_names import REPLY_PREFIX, REPLY_QUEUE, new_reply_name
 from tests.admin.conftest import REMOTE, Site, site
 
 __all__ = ["site"]

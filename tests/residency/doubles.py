@@ -7,12 +7,12 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from annulet.core.entry import QueueEntry
-from annulet.core.message import Message, Origin
-from annulet.core.paged_levels import paged_order_of
-from annulet.core.paged_order import TargetList
-from annulet.core.paging import RowView
-from annulet.core.queue import Queue
+from annulet.core.message.message import Message, Origin
+from annulet.core.model.entry import QueueEntry
+from annulet.core.paging.paged_fifo import TargetList
+from annulet.core.paging.paged_priorities import paged_order_of
+from annulet.core.paging.queue_area import RowView
+from annulet.core.queue.queue import Queue
 from annulet.residency.bodies import StoredBodies
 from annulet.residency.body_store import BodyStore
 from annulet.residency.chosen_rows import ChosenRows

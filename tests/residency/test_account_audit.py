@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from annulet.core.held_deliveries import BLOCK_TAGS
-from annulet.core.held_folding import HeldFolding
-from annulet.core.queue import Queue
-from annulet.core.sliced import AT_ONCE_MAX
+from annulet.core.base.sliced_work import AT_ONCE_MAX
+from annulet.core.deliveries.compaction import HeldFolding
+from annulet.core.deliveries.delivery_table import BLOCK_TAGS
+from annulet.core.queue.queue import Queue
 from annulet.residency import account_audit
 from annulet.residency.account_audit import AccountAudit
 from annulet.residency.bodies import StoredBodies

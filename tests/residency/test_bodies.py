@@ -7,10 +7,10 @@ import threading
 
 import pytest
 
-from annulet.core.entry import DELIVERING
-from annulet.core.errors import ContentUnavailable
-from annulet.core.fairness import Fairness
-from annulet.core.reasons import RemovalReason
+from annulet.core.base.errors import ContentUnavailable
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.model.entry import DELIVERING
+from annulet.core.policies.fair_keys import Fairness
 from annulet.residency import body_store
 from annulet.residency.bodies import SAMPLE
 from annulet.residency.body_store import BodyStore

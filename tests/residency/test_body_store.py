@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.bodies import CLAIMED_BYTES
-from annulet.core.errors import ContentUnavailable
-from annulet.core.queue import Queue
+from annulet.core.base.errors import ContentUnavailable
+from annulet.core.deliveries.bodies import CLAIMED_BYTES
+from annulet.core.queue.queue import Queue
 from annulet.residency import body_store
 from annulet.residency.body_store import BodyStore, key_of
 from annulet.residency.figures import PagingFigures

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from annulet.core.fairness import Fairness
-from annulet.core.paged_levels import paged_order_of
-from annulet.core.paging import ENTRY_BYTES
+from annulet.core.paging.paged_priorities import paged_order_of
+from annulet.core.paging.queue_area import ENTRY_BYTES
+from annulet.core.policies.fair_keys import Fairness
 from annulet.residency.budget import (
     BODY_BYTES,
     MIB,

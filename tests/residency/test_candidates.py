@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from annulet.core.bodies import CLAIMED_BYTES, BodySource, claim
-from annulet.core.entry import QueueEntry
-from annulet.core.held_deliveries import BLOCK_TAGS
-from annulet.core.reasons import RemovalReason
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.deliveries.bodies import CLAIMED_BYTES, BodySource, claim
+from annulet.core.deliveries.delivery_table import BLOCK_TAGS
+from annulet.core.model.entry import QueueEntry
 from annulet.residency.budget import MIB
 from annulet.residency.candidates import (
     CLAIMED_BLOCKS_LEAST,

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from annulet.core.entry import QueueEntry
-from annulet.core.expiry_times import NEVER
-from annulet.core.settings import QueueSettings
+from annulet.core.base.expiry_times import NEVER
+from annulet.core.base.settings import QueueSettings
+from annulet.core.model.entry import QueueEntry
 from annulet.residency.chosen_rows import ChosenRows
 from annulet.residency.page import PAGE_ITEMS_MAX
 from annulet.residency.pages import LOAD_BYTES

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from annulet.core.entry import REMOVED, QueueEntry
-from annulet.core.queue import Queue
+from annulet.core.model.entry import REMOVED, QueueEntry
+from annulet.core.queue.queue import Queue
 from annulet.residency.group_column import CODES_MAX, NAMES_CHARACTERS_MAX, PASSED_TIMES, TEXTS_MAX, GroupColumn
 from annulet.residency.page import PAGE_ITEMS_MAX
 from annulet.residency.pages import LOAD_BYTES, LOAD_MESSAGES, StoredQueueArea

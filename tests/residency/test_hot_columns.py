@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from annulet.core.entry import QueueEntry
-from annulet.core.hot_properties import Term, terms_of
-from annulet.core.queue import Queue
+from annulet.core.message.hot_properties import Term, terms_of
+from annulet.core.model.entry import QueueEntry
+from annulet.core.queue.queue import Queue
 from annulet.residency import hot_columns
 from annulet.residency.hot_columns import KINDS_MAX, SEARCHES_MAX, SINGLY_MAX, HotColumns
 from annulet.residency.page import PAGE_ITEMS_MAX, Page

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from annulet.core.entry import QueueEntry
-from annulet.core.paged_levels import paged_order_of
-from annulet.core.settings import BROWSE_SNAPSHOT
+from annulet.core.base.settings import BROWSE_SNAPSHOT
+from annulet.core.model.entry import QueueEntry
+from annulet.core.paging.paged_priorities import paged_order_of
 from annulet.residency.figures import PagingFigures
 from annulet.residency.load_ahead import AHEAD_LOADS, PREFETCH_LOADS
 from annulet.residency.page import PAGE_ITEMS_MAX

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from annulet.core.message import Origin
+from annulet.core.message.message import Origin
 from annulet.residency.loader import (
     entries_of,
     fitting,

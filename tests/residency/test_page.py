@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annulet.core.entry import REMOVED, QueueEntry
-from annulet.core.message import Message, Origin
-from annulet.core.paging import ROW_COUNT_MOST
+from annulet.core.message.message import Message, Origin
+from annulet.core.model.entry import REMOVED, QueueEntry
+from annulet.core.paging.queue_area import ROW_COUNT_MOST
 from annulet.residency.page import ORIGINS_MAX, PAGE_ITEMS_MAX, Page
 from tests.core.helpers import TableView, make_queue
 from tests.residency.doubles import Disk, durable_queue, stored_entries

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from annulet.core.entry import QueueEntry
+from annulet.core.model.entry import QueueEntry
 from annulet.residency.page import PAGE_ITEMS_MAX, Page
 from annulet.residency.rows import Rows
 from tests.residency.doubles import Disk, durable_queue, stored_entries

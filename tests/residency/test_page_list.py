@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from annulet.core.entry import QueueEntry
-from annulet.core.queue import Queue
+from annulet.core.model.entry import QueueEntry
+from annulet.core.queue.queue import Queue
 from annulet.residency.figures import PagingFigures
 from annulet.residency.page import ORIGINS_MAX, PAGE_ITEMS_MAX
 from annulet.residency.page_list import PageList

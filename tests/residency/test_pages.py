@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from annulet.core.entry import REMOVED
+from annulet.core.model.entry import REMOVED
 from annulet.residency.load_ahead import PREFETCH_LOADS
 from annulet.residency.page import PAGE_ITEMS_MAX
 from annulet.residency.pages import LOAD_BYTES, LOAD_MESSAGES

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from annulet.core.paged_levels import paged_order_of
-from annulet.core.paged_order import KEEP_MESSAGES
+from annulet.core.paging.paged_fifo import KEEP_MESSAGES
+from annulet.core.paging.paged_priorities import paged_order_of
 from annulet.residency.budget import body_bytes, drift_of
 from annulet.residency.residence import Residence, residence_of
 from tests.core.helpers import NOW, RecordingSession, make_message

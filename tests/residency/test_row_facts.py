@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annulet.core.expiry_times import NEVER, time_of
-from annulet.core.settings import QueueSettings
+from annulet.core.base.expiry_times import NEVER, time_of
+from annulet.core.base.settings import QueueSettings
 from annulet.residency.page import Page
 from annulet.residency.row_facts import NO_LIFE, Bounds, Column, RowFacts
 from tests.residency.doubles import Disk, durable_queue, stored_entries

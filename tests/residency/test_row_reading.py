@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from annulet.core.entry import REMOVED
+from annulet.core.model.entry import REMOVED
 from annulet.residency.figures import PagingFigures
 from annulet.residency.page import Page
 from annulet.residency.row_reading import ATTEMPTS_MAX, RowReading

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.address_accounts import AddressAccounts
-from annulet.core.address_limits import AddressLimits
-from annulet.core.message import Origin
+from annulet.core.configuration.address_limits import AddressLimits
+from annulet.core.host.address_accounts import AddressAccounts
+from annulet.core.message.message import Origin
 from annulet.residency.page import ORIGINS_MAX, Page
 from annulet.residency.row_tally import PageTally, page_leaves, tally
 from tests.core.helpers import TableView

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from annulet.core.expiry_times import NEVER
-from annulet.core.settings import QueueSettings
+from annulet.core.base.expiry_times import NEVER
+from annulet.core.base.settings import QueueSettings
 from annulet.residency import page as page_module
 from annulet.residency import page_list as page_list_module
 from annulet.residency import pages as pages_module
@@ -15,7 +15,7 @@ from annulet.residency import row_times
 from annulet.residency.pages import LOAD_MESSAGES, StoredQueueArea
 from annulet.residency.row_times import COMPACTION_MINIMUM
 from tests.core.helpers import NOW
-from tests.core.test_costs import Calls
+from tests.core.queue.test_costs import Calls
 from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
 
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from annulet.core.entry import QueueEntry
-from annulet.core.message import ContentView, Message, Origin
-from annulet.core.queue import Queue
+from annulet.core.message.message import ContentView, Message, Origin
+from annulet.core.model.entry import QueueEntry
+from annulet.core.queue.queue import Queue
 from annulet.residency import search_ahead
 from annulet.residency.figures import PagingFigures
 from annulet.residency.page import PAGE_ITEMS_MAX, Page

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from annulet.core.front_bounds import FrontBounds
-from annulet.core.paging import ENTRY_BYTES
-from annulet.core.queue import Queue
+from annulet.core.paging.front_limits import FrontBounds
+from annulet.core.paging.queue_area import ENTRY_BYTES
+from annulet.core.queue.queue import Queue
 from annulet.residency.budget import MIB, BodyBudget, cost_of, waiting_in
 from annulet.residency.noting import FLOOR_BYTES, FLOOR_MESSAGES, ArrivalNotes
 from annulet.residency.small_queues import FLOOR_LEAST, IN_VAIN, LOOKED_AT, SIZES, Round, SmallQueues, step_of

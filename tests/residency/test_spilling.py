@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from annulet.core.entry import DELIVERING, QueueEntry
-from annulet.core.queue import Queue
-from annulet.core.reasons import RemovalReason
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.model.entry import DELIVERING, QueueEntry
+from annulet.core.queue.queue import Queue
 from annulet.residency.bodies import StoredBodies
 from annulet.residency.budget import BodyBudget, drift_of
 from annulet.residency.row_reading import ATTEMPTS_MAX

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from annulet.core.message import Message, Origin
-from annulet.core.queue import Queue
+from annulet.core.message.message import Message, Origin
+from annulet.core.queue.queue import Queue
 from annulet.testing import in_process
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 

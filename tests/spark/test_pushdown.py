@@ -28,10 +28,10 @@ from pyspark.sql.datasource import (
 
 from annulet.bulk.schema import Row, record_batches
 from annulet.bulk.snapshots import Bounds, SnapshotStore
-from annulet.core.effects import Effects
-from annulet.core.message import Message, Origin
-from annulet.core.queue import Queue
-from annulet.core.settings import QueueSettings
+from annulet.core.base.settings import QueueSettings
+from annulet.core.message.message import Message, Origin
+from annulet.core.model.effects import Effects
+from annulet.core.queue.queue import Queue
 from annulet.selector.parser import LENGTH_MAX
 from annulet.spark.options import ReadOptions
 from annulet.spark.pushdown import Pushed, push

@@ -8,7 +8,7 @@ from pathlib import Path
 from annulet import testing
 from annulet.broker.broker import Broker
 from annulet.broker.durable_declarations import DurableDeclarations
-from annulet.core.message import Message, Origin
+from annulet.core.message.message import Message, Origin
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 
 BODY = bytes(range(250)) * 4

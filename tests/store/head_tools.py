@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from functools import partial
 
-from annulet.core.message import Message
+from annulet.core.message.message import Message
 from annulet.store.head_blocks import heads_number, heads_path
 from annulet.store.head_reading import HeadBlocks
 from annulet.store.log import MessageLog

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from annulet.core.ledger import LossRecord
-from annulet.core.reasons import RemovalReason
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.model.loss_ledger import LossRecord
 
 
 def loss(sequence: int, **values: Any) -> LossRecord:

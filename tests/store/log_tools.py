@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from annulet.core.message import ContentView, Message, Origin
+from annulet.core.message.message import ContentView, Message, Origin
 from annulet.store.index_filling import GIVES_PRIORITY, HAS_DUPLICATE_ID, SETS_TIME
 from annulet.store.interface import Log, RecoveredMessage, RecoveredRows
 from annulet.store.log import MessageLog

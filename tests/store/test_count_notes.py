@@ -7,9 +7,9 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annulet.core.bodies import BodySource
-from annulet.core.entry import QueueEntry
-from annulet.core.held_messages import ATTEMPTS_MOST, HeldKind, HeldMessage
+from annulet.core.deliveries.bodies import BodySource
+from annulet.core.deliveries.compact_messages import ATTEMPTS_MOST, HeldKind, HeldMessage
+from annulet.core.model.entry import QueueEntry
 from annulet.store.count_notes import BLOCK_SEQUENCES, COUNT_MOST, CountNotes, KnownCounts, counts_after, counts_in
 from tests.core.helpers import make_message, make_queue
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annulet.core.message import Message
+from annulet.core.message.message import Message
 from annulet.store.decoding import (
     FIXED_BYTES,
     decode_rows,

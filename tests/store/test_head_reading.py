@@ -8,7 +8,7 @@ from array import array
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annulet.core.message import Message
+from annulet.core.message.message import Message
 from annulet.store.head_blocks import BLOCK_BYTES_MAX, BLOCK_HEADER, block_bounds, encode_block
 from annulet.store.head_reading import HeadBlocks
 from annulet.store.records import ORDINAL_BITS

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from annulet.core.message import Message
+from annulet.core.message.message import Message
 from annulet.store.errors import LogFailedError
 from annulet.store.head_blocks import BLOCK_BYTES, BLOCK_BYTES_MAX, BLOCK_HEADER, RUN_BYTES_MAX, block_bounds
 from annulet.store.head_writing import PENDING_BYTES_MAX, PENDING_LEAST, HeadWriter, PendingHeads

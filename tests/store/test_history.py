@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from annulet.core.audit import AuditEntry
-from annulet.core.settings import QueueSettings
+from annulet.core.base.settings import QueueSettings
+from annulet.core.model.audit_trail import AuditEntry
 from annulet.store import history as module
 from annulet.store.errors import HistoryError
 from annulet.store.history import WRITE_ERRORS, History

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.audit import AuditEntry
-from annulet.core.ledger import LEDGER_RECORDS_MAX
+from annulet.core.model.audit_trail import AuditEntry
+from annulet.core.model.loss_ledger import LEDGER_RECORDS_MAX
 from annulet.store.history_batch import EntryState, HistoryBatch
 from tests.store.history_tools import loss
 

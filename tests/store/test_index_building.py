@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from annulet.core.message import Message, Origin
+from annulet.core.message.message import Message, Origin
 from annulet.store import index_building
 from annulet.store.index_building import IndexTask
 from annulet.store.interface import NO_PRIORITY

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from annulet.core.message import Message, Origin
+from annulet.core.message.message import Message, Origin
 from annulet.store.index_filling import DENSE_PIECES, DENSE_RECORDS, LOOKS, PAUSE_SECONDS, Filling, OriginNumbers
 from annulet.store.interface import NO_PRIORITY
 from annulet.store.records import encode_message, encode_origin

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from annulet.core.message import Message, Origin
+from annulet.core.message.message import Message, Origin
 from annulet.store.errors import StoreError
 from annulet.store.interface import NO_PRIORITY, RecoveredRows, RecoveryProgress
 from annulet.store.log import MessageLog

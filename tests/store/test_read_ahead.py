@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from annulet.core.message import Origin
+from annulet.core.message.message import Origin
 from annulet.store.log import MessageLog
 from annulet.store.read_ahead import (
     AHEAD_BYTES_MAX,

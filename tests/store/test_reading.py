@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.message import Origin
+from annulet.core.message.message import Origin
 from annulet.store import reading
 from annulet.store.log import MessageLog
 from annulet.store.memory import MemoryLog

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annulet.core.message import Message, Origin
+from annulet.core.message.message import Message, Origin
 from annulet.store import records
 from annulet.store.errors import StoreError
 from annulet.store.records import Commit, decode_commit, decode_seal, encode_commit, encode_seal, seal_size

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from annulet.core.message import Message
+from annulet.core.message.message import Message
 from annulet.store.log import MessageLog
 from annulet.store.memory import MemoryLog
 from annulet.store.records import ORDINAL_BITS

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from annulet.core.message import Message
+from annulet.core.message.message import Message
 from annulet.store.records import encode_control, encode_message, encode_origin
 from annulet.store.search import STRETCH_RECORDS_MAX, Stretch
 from annulet.store.search_process import (

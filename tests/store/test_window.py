@@ -4,7 +4,7 @@ from pathlib import Path
 
 from librt.strings import BytesWriter
 
-from annulet.core.message import Origin
+from annulet.core.message.message import Origin
 from annulet.store.records import message_size
 from annulet.store.segment import Segment
 from annulet.store.window import (

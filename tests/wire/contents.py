@@ -6,18 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from annulet.core.content import (
-    BODY_DATA,
-    BODY_LIST,
-    BODY_MAP,
-    BODY_SEQUENCE,
-    BODY_TEXT,
-    BODY_VALUE,
-    MessageContent,
-)
-from annulet.core.content_differences import same_value
-from annulet.core.death_records import DeathRecord
-from annulet.core.typed_values import (
+from annulet.core.base.death_trail import DeathRecord
+from annulet.core.base.typed_values import (
     Array,
     Byte,
     Character,
@@ -36,6 +26,16 @@ from annulet.core.typed_values import (
     UnsignedLong,
     UnsignedShort,
     Uuid,
+)
+from annulet.core.message.content_differences import same_value
+from annulet.core.message.neutral_content import (
+    BODY_DATA,
+    BODY_LIST,
+    BODY_MAP,
+    BODY_SEQUENCE,
+    BODY_TEXT,
+    BODY_VALUE,
+    MessageContent,
 )
 
 text = st.text(st.characters(codec="utf-8"), max_size=12)

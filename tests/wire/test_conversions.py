@@ -10,19 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annulet.core.content import (
-    BODY_DATA,
-    BODY_LIST,
-    BODY_MAP,
-    BODY_SEQUENCE,
-    BODY_TEXT,
-    BODY_VALUE,
-    MessageContent,
-)
-from annulet.core.content_differences import same_value
-from annulet.core.death_records import DeathRecord
-from annulet.core.message import ContentView, Message, Origin
-from annulet.core.typed_values import (
+from annulet.core.base.death_trail import DeathRecord
+from annulet.core.base.typed_values import (
     Byte,
     Decimal64,
     Float32,
@@ -35,6 +24,17 @@ from annulet.core.typed_values import (
     UnsignedLong,
     UnsignedShort,
     Uuid,
+)
+from annulet.core.message.content_differences import same_value
+from annulet.core.message.message import ContentView, Message, Origin
+from annulet.core.message.neutral_content import (
+    BODY_DATA,
+    BODY_LIST,
+    BODY_MAP,
+    BODY_SEQUENCE,
+    BODY_TEXT,
+    BODY_VALUE,
+    MessageContent,
 )
 from annulet.wire.amqp091 import conversion as amqp091
 from annulet.wire.amqp091.properties import VIEW as AMQP_0_9_1

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from annulet.broker.authentication import User
     from annulet.broker.broker import Broker
-    from annulet.core.virtual_host import VirtualHost
+    from annulet.core.host.virtual_host import VirtualHost
 
 API_TAGS: Final = frozenset({"administrator", "monitoring", "management"})
 ALL_HOSTS_TAGS: Final = frozenset({"administrator", "monitoring"})

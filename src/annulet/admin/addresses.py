@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from annulet.core.address_accounts import AddressAccount
+    from annulet.core.host.address_accounts import AddressAccount
 
 
 async def list_addresses(request: Request) -> Response:

@@ -28,7 +28,7 @@ from annulet.admin.responses import (
     answer_refusal,
     answer_resource_error,
 )
-from annulet.core.errors import CoreError
+from annulet.core.base.errors import CoreError
 from annulet.store.errors import CatalogueError
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ import msgspec
 from annulet.admin.access import broker_of, chosen_hosts, require_user
 from annulet.admin.parameters import INTEGER_MAX, PAGE_PARAMETERS, read_integer, read_page, read_parameters
 from annulet.admin.responses import json_response
-from annulet.core.audit import AuditEntry
+from annulet.core.model.audit_trail import AuditEntry
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
     from annulet.broker.authentication import User
-    from annulet.core.virtual_host import VirtualHost
+    from annulet.core.host.virtual_host import VirtualHost
 
 ARGUMENTS_MAX: Final = 1000
 """Characters of arguments that an entry quotes."""

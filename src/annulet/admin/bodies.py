@@ -14,7 +14,7 @@ from annulet.admin.access import broker_of
 from annulet.admin.responses import ResourceError
 from annulet.broker.configuration import nearest_name
 from annulet.broker.unfinished import LIMIT_UNFINISHED
-from annulet.core.arguments.values import shown
+from annulet.core.configuration.arguments.values import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from annulet.broker.broker import Broker
-    from annulet.core.arguments import Arguments
-    from annulet.core.message import PropertyValue
+    from annulet.core.configuration.arguments import Arguments
+    from annulet.core.message.message import PropertyValue
 
 BODY_BYTES_MAX: Final = 4 * 1024 * 1024
 """Largest body that may contain a list of integers: enough for the 100,000 ids one selection may name."""

@@ -49,11 +49,11 @@ from annulet.bulk.message_meter import (
     STREAMS_MAX,
     UNFINISHED_MESSAGES,
 )
-from annulet.core.audit import AUDIT_ENTRIES_MAX
-from annulet.core.duplicates import ID_CACHE_SIZE
-from annulet.core.groups import ASSIGNMENTS_MAX
-from annulet.core.ledger import LEDGER_RECORDS_MAX
-from annulet.core.matching import RETIRED_MAX
+from annulet.core.host.duplicate_ids import ID_CACHE_SIZE
+from annulet.core.model.audit_trail import AUDIT_ENTRIES_MAX
+from annulet.core.model.loss_ledger import LEDGER_RECORDS_MAX
+from annulet.core.policies.matchers import RETIRED_MAX
+from annulet.core.policies.message_groups import ASSIGNMENTS_MAX
 from annulet.residency.account_audit import RECOUNTED_DELIVERIES, RECOUNTED_RETURNED_MAX, RECOUNTED_WAITING_MAX
 from annulet.residency.group_column import CODES_MAX, NAMES_CHARACTERS_MAX, TEXTS_MAX
 from annulet.residency.search_ahead import ROWS_LEAST

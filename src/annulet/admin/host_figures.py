@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from annulet.broker.blocked import BlockedTargets
-    from annulet.core.virtual_host import VirtualHost
+    from annulet.core.host.virtual_host import VirtualHost
 
 HOST_GAUGES: Final = (
     ("queues_blocked", "Queues that hold their publishers back (overflow=block)"),

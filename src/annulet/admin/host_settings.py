@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from annulet.broker.authentication import User
-    from annulet.core.virtual_host import VirtualHost
+    from annulet.core.host.virtual_host import VirtualHost
 
 METHODS: Final = ("GET", "PUT", "DELETE")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from prometheus_client.core import GaugeMetricFamily
 
 from annulet.admin.rendering import in_parts
-from annulet.core.counters import lag_of
+from annulet.core.queue.statistics import lag_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

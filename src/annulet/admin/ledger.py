@@ -12,9 +12,9 @@ from annulet.admin.parameters import INTEGER_MAX, PAGE_PARAMETERS, read_integer,
 from annulet.admin.responses import ResourceError, json_response
 from annulet.broker.configuration import nearest_name
 from annulet.broker.ledger_queue import describe_loss
-from annulet.core.ledger import count_losses
-from annulet.core.reasons import LOSSES, RemovalReason
-from annulet.core.reply_queues import REPLY_QUEUE
+from annulet.core.base.removal_reasons import LOSSES, RemovalReason
+from annulet.core.base.reply_names import REPLY_QUEUE
+from annulet.core.model.loss_ledger import count_losses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from annulet.broker.access import Access
-    from annulet.core.ledger import LossRecord
-    from annulet.core.virtual_host import VirtualHost
+    from annulet.core.host.virtual_host import VirtualHost
+    from annulet.core.model.loss_ledger import LossRecord
 
 
 FILTERS: Final = ("vhost", "queue", "reason", "key", "publisher", "since", "until")

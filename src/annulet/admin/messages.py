@@ -13,19 +13,19 @@ from annulet.admin.responses import ResourceError, json_response
 from annulet.broker.configuration import nearest_name
 from annulet.broker.management import REFUSED_PAUSE_SECONDS
 from annulet.broker.payloads import payload_of
-from annulet.core.entry import DELIVERING, PENDING, SCHEDULED, STATE_NAMES
-from annulet.core.errors import ContentUnavailable
-from annulet.core.held_messages import entry_in
+from annulet.core.base.errors import ContentUnavailable
+from annulet.core.deliveries.compact_messages import entry_in
 from annulet.core.management import select
-from annulet.core.management.deep_scan import scan_of
+from annulet.core.model.entry import DELIVERING, PENDING, SCHEDULED, STATE_NAMES
+from annulet.core.queue.deep_queue_scan import scan_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from annulet.core.entry import QueueEntry
     from annulet.core.management import Selection
-    from annulet.core.queue import Queue
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.queue.queue import Queue
 
 LIMIT: Final = 50
 """Messages of an answer when the request does not say."""

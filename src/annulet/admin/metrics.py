@@ -39,7 +39,7 @@ from annulet.broker.event_log import EVENT_QUEUE
 from annulet.broker.ledger_queue import LEDGER_QUEUE
 from annulet.broker.loop_watch import STALL_BOUNDS
 from annulet.broker.views import CONVERSIONS
-from annulet.core.reply_queues import is_reply_name
+from annulet.core.base.reply_names import is_reply_name
 from annulet.residency.residence import Residence, residence_of
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from annulet.broker.broker import Broker
-    from annulet.core.counters import QueueStatistics
-    from annulet.core.virtual_host import VirtualHost
+    from annulet.core.host.virtual_host import VirtualHost
+    from annulet.core.queue.statistics import QueueStatistics
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 

@@ -12,7 +12,7 @@ from annulet.admin.parameters import PAGE_PARAMETERS, path_segments, read_page, 
 from annulet.admin.queues import chosen_queue, queue_to_configure
 from annulet.admin.responses import ResourceError, json_response
 from annulet.broker.configuration import nearest_name
-from annulet.core.errors import NotFound
+from annulet.core.base.errors import NotFound
 from annulet.core.management import (
     Operation,
     cancel_scheduled,
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
     from annulet.broker.access import Access
     from annulet.broker.authentication import User
-    from annulet.core.queue import Queue
-    from annulet.core.virtual_host import VirtualHost
+    from annulet.core.host.virtual_host import VirtualHost
+    from annulet.core.queue.queue import Queue
 
 FIELDS: Final = {
     "operation": TEXT,

@@ -11,11 +11,11 @@ from annulet.admin.audit import audit
 from annulet.admin.bodies import OBJECT, arguments_of, read_fields, required
 from annulet.admin.parameters import PAGE_PARAMETERS, path_segments, read_page, read_parameters
 from annulet.admin.responses import ResourceError, json_response
-from annulet.core.arguments import describe
-from annulet.core.counters import QueueStatistics, lag_of
-from annulet.core.reasons import LOSSES
-from annulet.core.reply_queues import is_reply_name
-from annulet.core.settings import QueueSettings
+from annulet.core.base.removal_reasons import LOSSES
+from annulet.core.base.reply_names import is_reply_name
+from annulet.core.base.settings import QueueSettings
+from annulet.core.configuration.arguments import describe
+from annulet.core.queue.statistics import QueueStatistics, lag_of
 from annulet.residency.residence import residence_of
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from annulet.broker.authentication import User
-    from annulet.core.queue import Queue
-    from annulet.core.virtual_host import VirtualHost
+    from annulet.core.host.virtual_host import VirtualHost
+    from annulet.core.queue.queue import Queue
 
 PATH_DEPTH: Final = 5
 """api, v1, queues, virtual host, name."""
@@ -119,7 +119,8 @@ async def change_queue(request: Request) -> Response:
 def queue_to_read(request: Request, user: User) -> tuple[VirtualHost, Queue]:
     """As :func:`chosen_queue`, of a queue whose messages the user may read, which an exclusive queue's owner alone may.
 
-    Raises :class:`~annulet.core.errors.AccessRefused` (403), :class:`~annulet.core.errors.ResourceLocked` (409).
+    Raises :class:`~annulet.core.base.errors.AccessRefused` (403), :class:`~annulet.core.base.errors.ResourceLocked`
+    (409).
     """
     host, queue = chosen_queue(request, user)
     return host, access_of(request, user, host).queue_to_read(queue.name)

@@ -8,7 +8,7 @@ import msgspec
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from annulet.core.errors import AccessRefused, InvalidArgument, NotFound
+from annulet.core.base.errors import AccessRefused, InvalidArgument, NotFound
 from annulet.store.errors import CatalogueError
 
 if TYPE_CHECKING:

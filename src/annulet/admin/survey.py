@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
-    from annulet.core.counters import QueueStatistics
-    from annulet.core.virtual_host import VirtualHost
+    from annulet.core.host.virtual_host import VirtualHost
+    from annulet.core.queue.statistics import QueueStatistics
 
 SLICE: Final = 250
 """Queues processed before other tasks get a turn: about 2 ms."""

@@ -10,14 +10,14 @@ from annulet.admin.parameters import PAGE_PARAMETERS, read_page, read_parameters
 from annulet.admin.queues import queue_to_read
 from annulet.admin.responses import ResourceError, json_response
 from annulet.broker.configuration import nearest_name
-from annulet.core.why_not import why_not
+from annulet.core.management.why_not import why_not
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from annulet.core.consumer import Consumer
-    from annulet.core.why_not import WhyNot
+    from annulet.core.management.why_not import WhyNot
+    from annulet.core.model.consumer import Consumer
 
 
 async def explain_consumers(request: Request) -> Response:

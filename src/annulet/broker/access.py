@@ -14,26 +14,26 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.broker.authentication import DEFAULT_EXCHANGE_IN_PERMISSIONS
 from annulet.broker.durable_declarations import DurableDeclarations
-from annulet.core.addresses import TO_EXCHANGE, TO_QUEUE, names_management, parse_address_name
-from annulet.core.arguments import parse_queue_arguments, read_declaration
-from annulet.core.arguments.exchanges import parse_alternate_exchange
-from annulet.core.errors import AccessRefused, CoreError, NotFound, ResourceLocked
-from annulet.core.exchanges import Address
-from annulet.core.exchanges.address import MULTICAST
-from annulet.core.nodes import NodeReference
-from annulet.core.reply_queues import is_reply_name, new_reply_name
+from annulet.core.base.errors import AccessRefused, CoreError, NotFound, ResourceLocked
+from annulet.core.base.reply_names import is_reply_name, new_reply_name
+from annulet.core.configuration.arguments import parse_queue_arguments, read_declaration
+from annulet.core.configuration.arguments.exchanges import parse_alternate_exchange
+from annulet.core.host.nodes import NodeReference
+from annulet.core.routing.address_names import TO_EXCHANGE, TO_QUEUE, names_management, parse_address_name
+from annulet.core.routing.exchanges import Address
+from annulet.core.routing.exchanges.address import MULTICAST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from annulet.broker.authentication import Authenticator, PermissionKind
-    from annulet.core.addresses import AddressName
-    from annulet.core.arguments import Arguments
-    from annulet.core.automatic import SubscriptionMark
-    from annulet.core.exchanges import Exchange
-    from annulet.core.queue import Queue
-    from annulet.core.settings import ConsumerSettings, QueueSettings
-    from annulet.core.virtual_host import VirtualHost
+    from annulet.core.base.settings import ConsumerSettings, QueueSettings
+    from annulet.core.configuration.arguments import Arguments
+    from annulet.core.host.auto_created import SubscriptionMark
+    from annulet.core.host.virtual_host import VirtualHost
+    from annulet.core.queue.queue import Queue
+    from annulet.core.routing.address_names import AddressName
+    from annulet.core.routing.exchanges import Exchange
     from annulet.store.catalogue import Catalogue
 
 GENERATED: Final = "amq.gen-"
@@ -80,8 +80,8 @@ class Access:
     either. ``records``: declarations of commands are remembered until :meth:`keep`, for :meth:`take_back`; every
     command that may declare something ends with one of the two then.
 
-    Methods raise :class:`~annulet.core.errors.AccessRefused` before they look at what exists, so that a user without
-    permission does not learn what there is; then what the core and the catalogue raise.
+    Methods raise :class:`~annulet.core.base.errors.AccessRefused` before they look at what exists, so that a user
+    without permission does not learn what there is; then what the core and the catalogue raise.
     """
 
     def __init__(
@@ -359,7 +359,7 @@ class Access:
         """Require what a subscription takes that is not there yet, before anything is changed for it.
 
         To read the exchange or address; where the client names the subscription, to configure that name; and its
-        queue's targets. Raises :class:`~annulet.core.errors.InvalidArgument` for wrong arguments as well.
+        queue's targets. Raises :class:`~annulet.core.base.errors.InvalidArgument` for wrong arguments as well.
         """
         self.require(READ, exchange)
         if named:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from annulet.core.queue import Queue
-    from annulet.core.routing import Route
+    from annulet.core.queue.queue import Queue
+    from annulet.core.routing.routes import Route
 
 
 class HeldPublisher(Protocol):

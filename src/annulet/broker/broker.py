@@ -57,9 +57,9 @@ from annulet.broker.tls_listeners import TlsListeners
 from annulet.broker.unfinished import UnfinishedWork, unfinished_limit
 from annulet.broker.upkeep import LogUpkeep
 from annulet.broker.wake import WakeTimer
-from annulet.core.arguments.values import refuse_line_breaks
-from annulet.core.audit import AuditTrail
-from annulet.core.virtual_host import VirtualHost
+from annulet.core.configuration.arguments.values import refuse_line_breaks
+from annulet.core.host.virtual_host import VirtualHost
+from annulet.core.model.audit_trail import AuditTrail
 from annulet.store.backup import remove_staging
 from annulet.store.catalogue import Catalogue
 from annulet.store.catalogue_mark import open_catalogue, refuse_new_catalogue, start_mark
@@ -76,8 +76,8 @@ if TYPE_CHECKING:
     from annulet.broker.configuration import BrokerConfiguration
     from annulet.broker.leased import LeaseFigures, StageFigures
     from annulet.broker.transport import AnyConnection
-    from annulet.core.message import PropertyValue
-    from annulet.core.queue import Queue
+    from annulet.core.message.message import PropertyValue
+    from annulet.core.queue.queue import Queue
     from annulet.store.interface import Log
 
 logger = structlog.get_logger(__name__)
@@ -412,7 +412,7 @@ class Broker:
         return host
 
     def create_host(self, name: str) -> VirtualHost:
-        """Create a durable virtual host. Raises :class:`~annulet.core.errors.InvalidArgument` for a line break."""
+        """Create a durable virtual host. Raises :class:`~annulet.core.base.errors.InvalidArgument` for a line break."""
         refuse_line_breaks("virtual host", name)
         self.catalogue.add_virtual_host(name)
         host = self.add_host(name)

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
-from annulet.core.delivery_deadlines import DeliveryDeadlines
-from annulet.core.entry import DELIVERING
-from annulet.core.errors import TransactionRefused
-from annulet.core.reasons import RemovalReason
-from annulet.core.session import Session
+from annulet.core.base.errors import TransactionRefused
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.model.entry import DELIVERING
+from annulet.core.sessions.delivery_deadlines import DeliveryDeadlines
+from annulet.core.sessions.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from annulet.broker.blocked import BlockedTarget
     from annulet.broker.transport import AnyConnection
-    from annulet.core.consumer import Consumer
-    from annulet.core.delivery_deadlines import Overdue
-    from annulet.core.entry import QueueEntry
-    from annulet.core.transaction import Transaction
+    from annulet.core.host.transaction import Transaction
+    from annulet.core.model.consumer import Consumer
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.sessions.delivery_deadlines import Overdue
 
 LIMIT_TRANSACTION: Final = "max_transaction_operations"
 """Name of the bound in ``engine.limit_hits``."""
@@ -48,7 +48,7 @@ def give_up(entry: QueueEntry, consumer: Consumer | None, now: int) -> bool:
 class ClientSession(Session):
     """A session of a :class:`~annulet.broker.transport.ClientConnection`.
 
-    A subclass implements ``deliver`` (see :class:`~annulet.core.session.Session`) and the hooks at the end.
+    A subclass implements ``deliver`` (see :class:`~annulet.core.sessions.session.Session`) and the hooks at the end.
     """
 
     def __init__(self, name: str, connection: AnyConnection) -> None:
@@ -68,7 +68,7 @@ class ClientSession(Session):
     def attach(self, consumer: Consumer, now: int) -> None:
         """Register a consumer and start it, whatever way its protocol found the queue.
 
-        Raises :class:`~annulet.core.errors.ResourceLocked` for the exclusive queue of another connection.
+        Raises :class:`~annulet.core.base.errors.ResourceLocked` for the exclusive queue of another connection.
         """
         self.host.check_owner(consumer.queue, self.connection)
         super().attach(consumer, now)

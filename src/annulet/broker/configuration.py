@@ -39,9 +39,9 @@ from annulet.broker.static_definitions import (
     StaticDefinitions,
 )
 from annulet.broker.tls_settings import TLS_LISTENERS, TlsSection, TlsSettings, TlsSettingsError, settings_of
-from annulet.core.arguments.values import MILLISECONDS_MAX, refuse_line_breaks
-from annulet.core.errors import InvalidArgument
-from annulet.core.uri_texts import why_no_path
+from annulet.core.base.errors import InvalidArgument
+from annulet.core.base.uri_texts import why_no_path
+from annulet.core.configuration.arguments.values import MILLISECONDS_MAX, refuse_line_breaks
 from annulet.residency.budget import BODY_BUDGET_BYTES, BODY_BUDGET_LEAST
 
 __all__ = [

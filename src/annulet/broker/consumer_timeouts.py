@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from annulet.core.delivery_deadlines import DeliveryDeadlines, shortest_timeout
+from annulet.core.sessions.delivery_deadlines import DeliveryDeadlines, shortest_timeout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

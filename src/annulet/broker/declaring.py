@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from annulet.broker.configuration import StartError
 from annulet.broker.durable_declarations import DurableDeclarations
 from annulet.broker.static_definitions import DefinitionError, address_arguments, arguments_of, place
-from annulet.core.errors import CoreError
-from annulet.core.exchanges.address import ADDRESS_TYPE
+from annulet.core.base.errors import CoreError
+from annulet.core.routing.exchanges.address import ADDRESS_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         QueueDefinition,
         StaticDefinitions,
     )
-    from annulet.core.virtual_host import VirtualHost
+    from annulet.core.host.virtual_host import VirtualHost
     from annulet.store.catalogue import Catalogue
 
 

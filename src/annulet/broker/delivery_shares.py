@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from annulet.core.session import Session
+    from annulet.core.sessions.session import Session
 
 TURN_DELIVERIES: Final = 1024
 """Deliveries of one turn of the loop, those of all connections together: 5 to 9 ms. The rest of a backlog has to wait

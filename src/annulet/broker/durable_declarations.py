@@ -11,11 +11,11 @@ from annulet.store.definitions import SubscriptionRecord
 from annulet.store.errors import CatalogueError
 
 if TYPE_CHECKING:
-    from annulet.core.arguments import Arguments
-    from annulet.core.automatic import SubscriptionMark
-    from annulet.core.exchanges import Exchange
-    from annulet.core.queue import Queue
-    from annulet.core.virtual_host import VirtualHost
+    from annulet.core.configuration.arguments import Arguments
+    from annulet.core.host.auto_created import SubscriptionMark
+    from annulet.core.host.virtual_host import VirtualHost
+    from annulet.core.queue.queue import Queue
+    from annulet.core.routing.exchanges import Exchange
     from annulet.store.catalogue import Catalogue
 
 QUEUE: Final = "queue"

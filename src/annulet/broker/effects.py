@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from annulet.broker.blocked import BlockedTargets
-from annulet.core.audit import AuditTrail
-from annulet.core.effects import DUPLICATES_MAX, Effects
-from annulet.core.hidden import hidden_records
-from annulet.core.ledger import LossListener, LossRecord
+from annulet.core.model.audit_trail import AuditTrail
+from annulet.core.model.effects import DUPLICATES_MAX, Effects
+from annulet.core.model.loss_ledger import LossListener, LossRecord
+from annulet.core.policies.staged_batches import hidden_records
 from annulet.store.count_notes import only_counted
 from annulet.store.errors import CatalogueError, StoreError
 from annulet.store.history_batch import EntryState, HistoryBatch
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from annulet.broker.pager import Pager
     from annulet.broker.sliced_work import SlicedWorker
     from annulet.broker.wake import WakeTimer
-    from annulet.core.audit import AuditEntry
-    from annulet.core.bindings import Binding
-    from annulet.core.consumer import Consumer
-    from annulet.core.emptying import Gone
-    from annulet.core.entry import QueueEntry
-    from annulet.core.events import QueueEvents
-    from annulet.core.exchanges.address import Address
-    from annulet.core.held_messages import HeldMessage
-    from annulet.core.message import Message
-    from annulet.core.queue import Queue
-    from annulet.core.reasons import RemovalReason
-    from annulet.core.sliced import SlicedWork
-    from annulet.core.virtual_host import VirtualHost
+    from annulet.core.base.removal_reasons import RemovalReason
+    from annulet.core.base.sliced_work import SlicedWork
+    from annulet.core.deliveries.compact_messages import HeldMessage
+    from annulet.core.host.virtual_host import VirtualHost
+    from annulet.core.message.message import Message
+    from annulet.core.model.audit_trail import AuditEntry
+    from annulet.core.model.consumer import Consumer
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.model.events import QueueEvents
+    from annulet.core.queue.purging import Gone
+    from annulet.core.queue.queue import Queue
+    from annulet.core.routing.bindings import Binding
+    from annulet.core.routing.exchanges.address import Address
     from annulet.residency.noting import ArrivalNotes
     from annulet.store.catalogue import Catalogue
     from annulet.store.interface import Log

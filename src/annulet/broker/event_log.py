@@ -16,12 +16,12 @@ from annulet.broker.configuration import EVENT_QUEUE_BYTES
 from annulet.broker.durable_declarations import DurableDeclarations
 from annulet.broker.fed_queue import FedQueue
 from annulet.broker.ledger_queue import LEDGER_QUEUE
-from annulet.core.address_settings.patterns import AddressPattern
-from annulet.core.events import QueueEvents
-from annulet.core.forwarding import Forwarder
-from annulet.core.ledger import LossLedger
-from annulet.core.message import Message, Origin
-from annulet.core.reply_queues import is_reply_name
+from annulet.core.base.reply_names import is_reply_name
+from annulet.core.configuration.address_settings.patterns import AddressPattern
+from annulet.core.message.message import Message, Origin
+from annulet.core.model.events import QueueEvents
+from annulet.core.model.forwarder import Forwarder
+from annulet.core.model.loss_ledger import LossLedger
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from annulet.broker.clock import Clock
-    from annulet.core.consumer import Consumer
-    from annulet.core.entry import QueueEntry
-    from annulet.core.queue import Queue
-    from annulet.core.reasons import RemovalReason
-    from annulet.core.virtual_host import VirtualHost
+    from annulet.core.base.removal_reasons import RemovalReason
+    from annulet.core.host.virtual_host import VirtualHost
+    from annulet.core.model.consumer import Consumer
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.queue.queue import Queue
     from annulet.store.catalogue import Catalogue
 
 EVENT_QUEUE: Final = "amq.events"

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from annulet.core.errors import CoreError
+from annulet.core.base.errors import CoreError
 from annulet.store.errors import CatalogueError
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable
 
-    from annulet.core.queue import Queue
+    from annulet.core.queue.queue import Queue
 
 logger = structlog.get_logger(__name__)
 

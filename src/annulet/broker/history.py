@@ -20,8 +20,8 @@ from annulet.store.history_batch import HistoryBatch
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from annulet.core.queue import Queue
-    from annulet.core.virtual_host import VirtualHost
+    from annulet.core.host.virtual_host import VirtualHost
+    from annulet.core.queue.queue import Queue
     from annulet.store.history import History
 
 logger = structlog.get_logger(__name__)

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from annulet.core.queue import Queue
+    from annulet.core.queue.queue import Queue
 
 T = TypeVar("T")
 

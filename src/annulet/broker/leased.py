@@ -9,7 +9,7 @@ from array import array
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from annulet.core.queue import Queue
+    from annulet.core.queue.queue import Queue
     from annulet.store.catalogue import Catalogue
 
 SEQUENCE_BITS: Final = 46

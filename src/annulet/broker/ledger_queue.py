@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from annulet.broker.fed_queue import FedQueue
-from annulet.core.ledger import LEDGER_RECORDS_MAX, LossLedger, LossListener
-from annulet.core.message import Message, Origin
+from annulet.core.message.message import Message, Origin
+from annulet.core.model.loss_ledger import LEDGER_RECORDS_MAX, LossLedger, LossListener
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections import Counter
 
     from annulet.broker.clock import Clock
-    from annulet.core.ledger import LossRecord
-    from annulet.core.queue import Queue
-    from annulet.core.virtual_host import VirtualHost
+    from annulet.core.host.virtual_host import VirtualHost
+    from annulet.core.model.loss_ledger import LossRecord
+    from annulet.core.queue.queue import Queue
 
 LEDGER_QUEUE: Final = "amq.ledger"
 """A reserved name: no client can have declared it for something else."""

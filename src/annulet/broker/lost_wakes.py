@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from annulet.core.deep_lanes import DeepLanes
+from annulet.core.searching.deep_lanes import DeepLanes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from annulet.core.queue import Queue
+    from annulet.core.queue.queue import Queue
     from annulet.residency.figures import PagingFigures
 
 logger = structlog.get_logger(__name__)

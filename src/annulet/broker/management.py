@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from annulet.core.errors import PreconditionFailed
+from annulet.core.base.errors import PreconditionFailed
 from annulet.core.management import Operation, Tasks
 
 if TYPE_CHECKING:

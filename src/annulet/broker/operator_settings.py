@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Final, cast
 import structlog
 
 from annulet.broker.static_definitions import DEFAULT_HOST, MATCH, VIRTUAL_HOST
-from annulet.core.address_limits import NO_POLICY
-from annulet.core.address_settings import describe_address_settings
-from annulet.core.arguments.reading import read_arguments
-from annulet.core.errors import CoreError
+from annulet.core.base.errors import CoreError
+from annulet.core.configuration.address_limits import NO_POLICY
+from annulet.core.configuration.address_settings import describe_address_settings
+from annulet.core.configuration.arguments.reading import read_arguments
 from annulet.store.catalogue import OPERATOR_ADDRESS_SETTINGS, OPERATOR_POLICY, OPERATOR_QUEUE
 
 if TYPE_CHECKING:
     from annulet.broker.static_definitions import StaticDefinitions
-    from annulet.core.address_settings import Policy
-    from annulet.core.arguments import Arguments
-    from annulet.core.queue import Queue
-    from annulet.core.virtual_host import VirtualHost
+    from annulet.core.configuration.address_settings import Policy
+    from annulet.core.configuration.arguments import Arguments
+    from annulet.core.host.virtual_host import VirtualHost
+    from annulet.core.queue.queue import Queue
     from annulet.store.catalogue import Catalogue
 
 logger = structlog.get_logger(__name__)

@@ -23,14 +23,14 @@ from annulet.broker.search_process import SearchProcess
 from annulet.broker.spill_pace import SpillPace
 from annulet.broker.spill_thread import SpillThread
 from annulet.broker.stall_warnings import StallWarnings
-from annulet.core.deep_lanes import DeepLanes
-from annulet.core.front_bounds import bound_front
-from annulet.core.held_deliveries import BLOCK_TAGS
-from annulet.core.held_folding import HELD_BLOCKS_LEAST, HeldFolding
-from annulet.core.paged_levels import PagedLevels, paged_order_of
-from annulet.core.paged_order import KEEP_MESSAGES, TargetList
-from annulet.core.paged_sorted import PagedSorted
-from annulet.core.paging import pageable
+from annulet.core.deliveries.compaction import HELD_BLOCKS_LEAST, HeldFolding
+from annulet.core.deliveries.delivery_table import BLOCK_TAGS
+from annulet.core.paging.front_limits import bound_front
+from annulet.core.paging.paged_fifo import KEEP_MESSAGES, TargetList
+from annulet.core.paging.paged_priorities import PagedLevels, paged_order_of
+from annulet.core.paging.paged_sorted import PagedSorted
+from annulet.core.paging.queue_area import pageable
+from annulet.core.searching.deep_lanes import DeepLanes
 from annulet.residency.account_audit import AccountAudit
 from annulet.residency.bodies import GROWTH_LEAST, StoredBodies
 from annulet.residency.body_store import BodyStore
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterable
 
-    from annulet.core.entry import QueueEntry
-    from annulet.core.queue import Queue
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.queue.queue import Queue
     from annulet.store.interface import Log
     from annulet.store.spill import SpillStore
 

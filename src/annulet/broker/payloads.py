@@ -9,7 +9,7 @@ from annulet.wire.amqp10.message import FORM_DATA
 from annulet.wire.amqp10.view import VIEW as AMQP_1_0
 
 if TYPE_CHECKING:
-    from annulet.core.message import Message
+    from annulet.core.message.message import Message
 
 _OCTETS: Final = bytes((FORM_DATA,))
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from annulet.core.queue import Queue
+    from annulet.core.queue.queue import Queue
 
 
 class ReadWakes:

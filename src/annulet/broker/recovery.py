@@ -15,12 +15,12 @@ from annulet.broker.leased import expect_leased
 from annulet.broker.recovery_progress import ProgressLines
 from annulet.broker.row_recovery import Remembered, RowRestorer
 from annulet.broker.views import VIEWS, may_ask_for
-from annulet.core.automatic import SubscriptionMark
-from annulet.core.dead_letters import ORIGINAL_ADDRESS
-from annulet.core.exchanges import Address
-from annulet.core.message import Message, Origin, logged_message
-from annulet.core.redelivered_ranges import RedeliveredRanges, redelivered_ranges
-from annulet.core.routing import address_of_key
+from annulet.core.host.auto_created import SubscriptionMark
+from annulet.core.host.dead_letters import ORIGINAL_ADDRESS
+from annulet.core.message.message import Message, Origin, logged_message
+from annulet.core.paging.redelivered_ranges import RedeliveredRanges, redelivered_ranges
+from annulet.core.routing.exchanges import Address
+from annulet.core.routing.routes import address_of_key
 from annulet.store.count_notes import KnownCounts
 from annulet.store.data_format import LOG_DIRECTORY, SPILL_DIRECTORY
 from annulet.store.history_batch import EntryState
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     from annulet.broker.broker import Broker
     from annulet.broker.pager import Pager
-    from annulet.core.queue import Queue
-    from annulet.core.virtual_host import VirtualHost
+    from annulet.core.host.virtual_host import VirtualHost
+    from annulet.core.queue.queue import Queue
     from annulet.store.interface import Log, RecoveredMessage, RecoveryProgress
 
 logger = structlog.get_logger(__name__)

@@ -10,13 +10,13 @@ from bisect import bisect_left, bisect_right
 from itertools import compress
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from annulet.core.grouped_lanes import GroupedLanes
-from annulet.core.levelled_order import LevelledOrder
-from annulet.core.message import DEFAULT_PRIORITY
-from annulet.core.order import FifoOrder
-from annulet.core.paged_levels import PagedLevels
-from annulet.core.paging import pageable
-from annulet.core.restoring import front_room, restore_rows
+from annulet.core.message.message import DEFAULT_PRIORITY
+from annulet.core.ordering.order import FifoOrder
+from annulet.core.ordering.priority_order import LevelledOrder
+from annulet.core.paging.paged_priorities import PagedLevels
+from annulet.core.paging.queue_area import pageable
+from annulet.core.queue.restoring import front_room, restore_rows
+from annulet.core.searching.grouped_lanes import GroupedLanes
 from annulet.store.columns import grows, is_uniform, is_zero
 from annulet.store.interface import NO_PRIORITY, RecoveredMessage
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from annulet.broker.pager import Pager
-    from annulet.core.message import Origin
-    from annulet.core.queue import Queue
-    from annulet.core.redelivered_ranges import RedeliveredRanges
+    from annulet.core.message.message import Origin
+    from annulet.core.paging.redelivered_ranges import RedeliveredRanges
+    from annulet.core.queue.queue import Queue
     from annulet.store.count_notes import KnownCounts
     from annulet.store.interface import Log, RecoveredRows
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from annulet.core.match_classes import LOOK_MESSAGES
+from annulet.core.searching.selector_walk import LOOK_MESSAGES
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from annulet.core.queue import Queue
+    from annulet.core.queue.queue import Queue
 
 logger = structlog.get_logger(__name__)
 

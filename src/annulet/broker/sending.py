@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import mypyc_attr
 
 from annulet.broker.client_session import ClientSession
-from annulet.core.errors import CoreError
-from annulet.core.exchanges import Address
-from annulet.core.message import ContentView, Message, Origin
+from annulet.core.base.errors import CoreError
+from annulet.core.message.message import ContentView, Message, Origin
+from annulet.core.routing.exchanges import Address
 from annulet.store.errors import StoreError
 
 if TYPE_CHECKING:
     from annulet.broker.transport import AnyConnection
-    from annulet.core.nodes import NodeReference
-    from annulet.core.routing import Route
-    from annulet.core.transaction import Transaction
+    from annulet.core.host.nodes import NodeReference
+    from annulet.core.host.transaction import Transaction
+    from annulet.core.routing.routes import Route
 
 DESTINATIONS_MAX: Final = 1024
 """Destinations a session remembers: enough for a busy producer, about 300 KB at the bound; then it starts afresh."""
@@ -56,8 +56,8 @@ class Destination:
 class SendingSession(ClientSession):
     """The common part of sessions of AMQP 1.0 and STOMP.
 
-    A subclass implements ``deliver`` (see :class:`~annulet.core.session.Session`) and the hooks at the end. ``answer``
-    numbers are the subclass's own: it gets them back when what they stand for is durable, or is not.
+    A subclass implements ``deliver`` (see :class:`~annulet.core.sessions.session.Session`) and the hooks at the end.
+    ``answer`` numbers are the subclass's own: it gets them back when what they stand for is durable, or is not.
     """
 
     def __init__(self, name: str, connection: AnyConnection, view: ContentView) -> None:
@@ -117,8 +117,8 @@ class SendingSession(ClientSession):
     ) -> int:
         """Route a message, or collect it in a transaction. Returns to how many queues it went; 1 for a collected one.
 
-        Raises :class:`DiskFull`, and :class:`~annulet.core.errors.LimitExceeded` when a full queue or address refuses:
-        nothing has it then.
+        Raises :class:`DiskFull`, and :class:`~annulet.core.base.errors.LimitExceeded` when a full queue or address
+        refuses: nothing has it then.
         """
         connection = self.connection
         now = connection.now
@@ -155,8 +155,8 @@ class SendingSession(ClientSession):
         """Carry out a transaction; its stored messages are durable with the open window, see
         :meth:`answer_when_durable`.
 
-        Raises :class:`DiskFull`, and :class:`~annulet.core.errors.CoreError` when a send is refused: then nothing was
-        done, and its deliveries are unsettled again.
+        Raises :class:`DiskFull`, and :class:`~annulet.core.base.errors.CoreError` when a send is refused: then nothing
+        was done, and its deliveries are unsettled again.
         """
         connection = self.connection
         self.bound_transaction(transaction)

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from annulet.core.address_settings.patterns import AddressPattern
-from annulet.core.errors import InvalidArgument
+from annulet.core.base.errors import InvalidArgument
+from annulet.core.configuration.address_settings.patterns import AddressPattern
 
 LOOPBACK: Final = "127.0.0.1"
 

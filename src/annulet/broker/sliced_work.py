@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from annulet.broker.clock import Clock
-    from annulet.core.sliced import SlicedWork
+    from annulet.core.base.sliced_work import SlicedWork
     from annulet.store.interface import Log
 
 logger = structlog.get_logger(__name__)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from annulet.core.session import Session
+    from annulet.core.sessions.session import Session
 
 SPILL_BEHIND_BYTES: Final = 16 << 20
 """Bytes over the body budget from which on publishers wait for a write under way: the input of the 30 to 40 ms that a

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 if TYPE_CHECKING:
-    from annulet.core.queue import Queue
+    from annulet.core.queue.queue import Queue
 
 logger = structlog.get_logger(__name__)
 

@@ -1,8 +1,8 @@
 """Queues, exchanges, bindings, addresses, diverts, address settings and policies in the configuration file.
 
 The file's shape and its checks; :mod:`annulet.broker.declaring` puts them into a broker. Each table belongs to a
-virtual host, ``/`` unless it says otherwise. Arguments have the names of :mod:`annulet.core.arguments`, with or without
-``x-``.
+virtual host, ``/`` unless it says otherwise. Arguments have the names of :mod:`annulet.core.configuration.arguments`,
+with or without ``x-``.
 """
 
 from __future__ import annotations
@@ -12,19 +12,24 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
-from annulet.core.address_settings import AddressPattern, AddressSettings, PolicyRepository, parse_address_settings
-from annulet.core.arguments import parse_alternate_exchange, parse_queue_arguments
-from annulet.core.arguments.values import NAME_BYTES_MAX, refuse_line_breaks
-from annulet.core.diverts import STRIP, Divert
-from annulet.core.errors import InvalidArgument
-from annulet.core.exchanges import EXCHANGE_TYPES
-from annulet.core.exchanges.address import ROUTING_TYPES_ARGUMENT, parse_routing_types
+from annulet.core.base.errors import InvalidArgument
+from annulet.core.configuration.address_settings import (
+    AddressPattern,
+    AddressSettings,
+    PolicyRepository,
+    parse_address_settings,
+)
+from annulet.core.configuration.arguments import parse_alternate_exchange, parse_queue_arguments
+from annulet.core.configuration.arguments.values import NAME_BYTES_MAX, refuse_line_breaks
+from annulet.core.routing.diverts import STRIP, Divert
+from annulet.core.routing.exchanges import EXCHANGE_TYPES
+from annulet.core.routing.exchanges.address import ROUTING_TYPES_ARGUMENT, parse_routing_types
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from annulet.core.arguments import Arguments
-    from annulet.core.message import PropertyValue
+    from annulet.core.configuration.arguments import Arguments
+    from annulet.core.message.message import PropertyValue
 
 DEFAULT_HOST: Final = "/"
 

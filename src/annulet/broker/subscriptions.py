@@ -3,9 +3,9 @@
 AMQP 0-9-1 clients declare and bind such queues themselves. AMQP 1.0 and STOMP clients name an address and say how long
 they want to be subscribed; the broker makes the queue (Artemis §16, Broker-J §13.2).
 
-A queue made so carries a mark with its client and its user (:class:`~annulet.core.automatic.SubscriptionMark`), which
-is written down with the queue. Only a queue with the mark is found by the name of a subscription alone, is replaced, or
-is ended with its subscription. An ordinary queue of the same name never is.
+A queue made so carries a mark with its client and its user (:class:`~annulet.core.host.auto_created.SubscriptionMark`),
+which is written down with the queue. Only a queue with the mark is found by the name of a subscription alone, is
+replaced, or is ended with its subscription. An ordinary queue of the same name never is.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ import msgspec
 import structlog
 
 from annulet.broker.access import end_queue, generated_name
-from annulet.core.audit import AuditEntry
-from annulet.core.automatic import SubscriptionMark
-from annulet.core.bindings import ROUTING_TYPE
-from annulet.core.errors import AccessRefused, InvalidArgument, PreconditionFailed, ResourceLocked
-from annulet.core.exchanges import Address
-from annulet.core.exchanges.address import MULTICAST
+from annulet.core.base.errors import AccessRefused, InvalidArgument, PreconditionFailed, ResourceLocked
+from annulet.core.host.auto_created import SubscriptionMark
+from annulet.core.model.audit_trail import AuditEntry
+from annulet.core.routing.bindings import ROUTING_TYPE
+from annulet.core.routing.exchanges import Address
+from annulet.core.routing.exchanges.address import MULTICAST
 
 if TYPE_CHECKING:
     from annulet.broker.sending import SendingSession
-    from annulet.core.arguments import Arguments
-    from annulet.core.exchanges import Exchange
-    from annulet.core.nodes import NodeReference
-    from annulet.core.queue import Queue
+    from annulet.core.configuration.arguments import Arguments
+    from annulet.core.host.nodes import NodeReference
+    from annulet.core.queue.queue import Queue
+    from annulet.core.routing.exchanges import Exchange
 
 logger = structlog.get_logger(__name__)
 

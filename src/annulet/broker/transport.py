@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from annulet.broker.broker import Broker
     from annulet.broker.client_session import ClientSession
-    from annulet.core.virtual_host import VirtualHost
+    from annulet.core.host.virtual_host import VirtualHost
 
 logger = structlog.get_logger(__name__)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from annulet.core.message import ContentView, Message, Origin
+from annulet.core.message.message import ContentView, Message, Origin
 from annulet.store.index_filling import GIVES_PRIORITY, HAS_DUPLICATE_ID, SETS_TIME
 from annulet.wire.amqp091 import conversion as amqp091
 from annulet.wire.amqp091.properties import VIEW as AMQP_0_9_1
@@ -21,7 +21,7 @@ from annulet.wire.stomp.view import VIEW as STOMP
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from annulet.core.content import MessageContent
+    from annulet.core.message.neutral_content import MessageContent
 
 logger = structlog.get_logger(__name__)
 

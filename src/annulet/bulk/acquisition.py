@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final
 from annulet.bulk.errors import InvalidRequestError, UnavailableError
 from annulet.bulk.lease import HeldMessage, Lease, hold
 from annulet.bulk.taker import SelectorTaker, check_selectable
-from annulet.core.bodies import exchange
-from annulet.core.errors import CoreError
-from annulet.core.pull_waits import PullWaiter
-from annulet.core.retroactive import copy_of
+from annulet.core.base.errors import CoreError
+from annulet.core.deliveries.bodies import exchange
+from annulet.core.host.retroactive import copy_of
+from annulet.core.queue.pull_waits import PullWaiter
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
-    from annulet.core.entry import QueueEntry
+    from annulet.core.model.entry import QueueEntry
 
 SLICE: Final = 2000
 """Messages acquired or settled before other work gets a turn: about 10 ms."""

@@ -9,7 +9,7 @@ from annulet.bulk.errors import InvalidRequestError, LeaseGoneError, LeaseInUseE
 from annulet.bulk.lease import Lease
 
 if TYPE_CHECKING:
-    from annulet.core.queue import Queue
+    from annulet.core.queue.queue import Queue
 
 LEASE_NAME_MAX: Final = 255
 """Characters of a lease's name: AMQP's limit for names."""

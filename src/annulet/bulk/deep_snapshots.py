@@ -14,16 +14,16 @@ import structlog
 from annulet.broker.management import REFUSED_PAUSE_SECONDS
 from annulet.bulk.errors import UnavailableError
 from annulet.bulk.schema import Row
-from annulet.core.bodies import DAMAGED, REFUSED
-from annulet.core.management.deep_scan import DeepView
+from annulet.core.deliveries.bodies import DAMAGED, REFUSED
+from annulet.core.host.retroactive import copy_of
 from annulet.core.management.operation import REFUSED_MILLISECONDS
-from annulet.core.retroactive import copy_of
+from annulet.core.queue.deep_queue_scan import DeepView
 
 if TYPE_CHECKING:
-    from annulet.core.entry import QueueEntry
-    from annulet.core.message import Message
-    from annulet.core.paging import QueueArea
-    from annulet.core.queue import Queue
+    from annulet.core.message.message import Message
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.paging.queue_area import QueueArea
+    from annulet.core.queue.queue import Queue
 
 logger = structlog.get_logger(__name__)
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from annulet.bulk.errors import InvalidRequestError, OverLimitError
 from annulet.bulk.schema import READ_ONLY_COLUMNS, WRITE_COLUMNS, property_value
-from annulet.core.arguments.values import MILLISECONDS_MAX
-from annulet.core.message import DEFAULT_PRIORITY, Message, Origin, PropertyValue
+from annulet.core.configuration.arguments.values import MILLISECONDS_MAX
+from annulet.core.message.message import DEFAULT_PRIORITY, Message, Origin, PropertyValue
 from annulet.wire.amqp091.constants import DEFAULT_FRAME_MAX, FRAME_OVERHEAD
 from annulet.wire.amqp091.errors import ChannelError, LocalProtocolError
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties

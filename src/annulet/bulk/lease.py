@@ -28,15 +28,15 @@ from annulet.broker.leased import (
 )
 from annulet.bulk.gaps import Gaps
 from annulet.bulk.schema import Row
-from annulet.core.counters import lag_of
-from annulet.core.entry import DELIVERING
-from annulet.core.hidden import pending_count
+from annulet.core.model.entry import DELIVERING
+from annulet.core.policies.staged_batches import pending_count
+from annulet.core.queue.statistics import lag_of
 from annulet.store.definitions import LeaseRecord
 
 if TYPE_CHECKING:
     from annulet.bulk.taker import SelectorTaker
-    from annulet.core.entry import QueueEntry
-    from annulet.core.queue import Queue
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.queue.queue import Queue
 
 
 class HeldMessage:

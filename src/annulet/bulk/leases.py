@@ -36,13 +36,13 @@ from annulet.bulk.errors import (
 )
 from annulet.bulk.lease import HeldMessage, Lease, pack_positions, unpack
 from annulet.bulk.rejection import mark_rejected
-from annulet.core.errors import CoreError
+from annulet.core.base.errors import CoreError
 from annulet.store.definitions import LeaseRange
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
     from annulet.bulk.schema import Row
-    from annulet.core.queue import Queue
+    from annulet.core.queue.queue import Queue
 
 logger = structlog.get_logger(__name__)
 

@@ -20,18 +20,18 @@ from annulet.bulk.commit_room import CommitRoom, commit_bytes
 from annulet.bulk.encoding import Destination, PendingMessage, WriteDefaults, encode_rows
 from annulet.bulk.errors import NotFoundError, PermissionDeniedError, RefusedError, UnavailableError
 from annulet.bulk.stages import StageKey, StageStore
-from annulet.core.errors import CoreError, LimitExceeded
-from annulet.core.hidden import HiddenBatch, take_back
-from annulet.core.message import Origin
-from annulet.core.planning import Claims
+from annulet.core.base.errors import CoreError, LimitExceeded
+from annulet.core.host.send_plan import Claims
+from annulet.core.message.message import Origin
+from annulet.core.policies.staged_batches import HiddenBatch, take_back
 from annulet.wire.amqp091.properties import VIEW
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
     from annulet.broker.clock import Clock
-    from annulet.core.message import Message
-    from annulet.core.routing import Route
-    from annulet.core.virtual_host import VirtualHost
+    from annulet.core.host.virtual_host import VirtualHost
+    from annulet.core.message.message import Message
+    from annulet.core.routing.routes import Route
 
 logger = structlog.get_logger(__name__)
 

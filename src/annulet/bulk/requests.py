@@ -16,9 +16,9 @@ from annulet.bulk.sequences import SequenceStore
 from annulet.bulk.shares import check_shares, rows_of_share
 from annulet.bulk.snapshots import Bounds, SnapshotStore
 from annulet.bulk.waiting import first_answer
-from annulet.core.counters import lag_of
-from annulet.core.errors import CoreError
-from annulet.core.hidden import pending_count
+from annulet.core.base.errors import CoreError
+from annulet.core.policies.staged_batches import pending_count
+from annulet.core.queue.statistics import lag_of
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker

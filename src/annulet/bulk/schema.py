@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import pyarrow as pa
 
 from annulet.bulk.errors import InvalidRequestError
-from annulet.core.message import PropertyValue, StandardProperties
+from annulet.core.message.message import PropertyValue, StandardProperties
 
 if TYPE_CHECKING:
-    from annulet.core.message import Message
+    from annulet.core.message.message import Message
 
 BATCH_ROWS_MAX: Final = 5000
 """Rows of one Arrow batch: 1000 to 5000 amortise the cost per batch (spark-notes §7)."""

@@ -29,14 +29,14 @@ import structlog
 from annulet.bulk import protocol
 from annulet.bulk.errors import InvalidRequestError, LeaseGoneError, RefusedError, UnavailableError
 from annulet.bulk.stretches import Stretch, read_stretch
-from annulet.core.bodies import pin, unpin
-from annulet.core.errors import ContentUnavailable, CoreError
+from annulet.core.base.errors import ContentUnavailable, CoreError
+from annulet.core.deliveries.bodies import pin, unpin
 from annulet.core.management.selection import Selection, select
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
     from annulet.bulk.schema import Row
-    from annulet.core.queue import Queue
+    from annulet.core.queue.queue import Queue
 
 logger = structlog.get_logger(__name__)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from annulet.bulk.errors import InvalidRequestError
-from annulet.core.groups import given_name
+from annulet.core.policies.message_groups import given_name
 
 if TYPE_CHECKING:
     from annulet.bulk.schema import Row

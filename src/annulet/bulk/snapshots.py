@@ -17,12 +17,12 @@ from annulet.bulk.deep_snapshots import QueueView, ViewRead
 from annulet.bulk.errors import NotFoundError
 from annulet.bulk.protocol import BATCH_MAX
 from annulet.bulk.schema import Row
-from annulet.core.bodies import pin, unpin
+from annulet.core.deliveries.bodies import pin, unpin
 from annulet.core.management.selection import Selection, select
 
 if TYPE_CHECKING:
-    from annulet.core.entry import QueueEntry
-    from annulet.core.queue import Queue
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.queue.queue import Queue
 
 logger = structlog.get_logger(__name__)
 

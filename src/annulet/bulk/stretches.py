@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from annulet.bulk.schema import Row
-from annulet.core.entry import REMOVED
-from annulet.core.held_messages import entry_in
-from annulet.core.row_views import MergedWalk
+from annulet.core.deliveries.compact_messages import entry_in
+from annulet.core.model.entry import REMOVED
+from annulet.core.paging.row_views import MergedWalk
 
 if TYPE_CHECKING:
-    from annulet.core.entry import QueueEntry
-    from annulet.core.held_messages import Slot
+    from annulet.core.deliveries.compact_messages import Slot
     from annulet.core.management.selection import Selection
-    from annulet.core.queue import Queue
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.queue.queue import Queue
 
 logger = structlog.get_logger(__name__)
 

@@ -1,7 +1,7 @@
 """Taking messages by selector: a consumer of the queue that has credit only while its lease takes messages.
 
 So a stream with a selector finds its messages like every consumer with one, also in a deep backlog, which is searched
-in turns (see :mod:`annulet.core.match_classes`), each message once.
+in turns (see :mod:`annulet.core.searching.selector_walk`), each message once.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from annulet.bulk.errors import RefusedError
-from annulet.core.consumer import Consumer, CreditWindow
-from annulet.core.dispatch import live_max_of
-from annulet.core.match_classes import is_looking
-from annulet.core.session import Session
-from annulet.core.settings import GROUP_OFF, ConsumerSettings
+from annulet.core.base.settings import GROUP_OFF, ConsumerSettings
+from annulet.core.model.consumer import Consumer, CreditWindow
+from annulet.core.policies.consumer_turns import live_max_of
+from annulet.core.searching.selector_walk import is_looking
+from annulet.core.sessions.session import Session
 
 if TYPE_CHECKING:
-    from annulet.core.entry import QueueEntry
-    from annulet.core.queue import Queue
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.queue.queue import Queue
 
 
 class _Inbox(Session):

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from annulet.bulk.errors import InvalidRequestError
-from annulet.core.hidden import pending_count
+from annulet.core.policies.staged_batches import pending_count
 
 if TYPE_CHECKING:
-    from annulet.core.queue import Queue
+    from annulet.core.queue.queue import Queue
 
 T = TypeVar("T")
 

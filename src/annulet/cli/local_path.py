@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from annulet.core.uri_texts import why_no_path
+from annulet.core.base.uri_texts import why_no_path
 
 
 class LocalPath(click.Path):

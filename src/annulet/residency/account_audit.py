@@ -10,7 +10,7 @@ from annulet.residency.budget import Recount
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from annulet.core.queue import Queue
+    from annulet.core.queue.queue import Queue
     from annulet.residency.candidates import BodyCandidates
 
 logger = logging.getLogger(__name__)

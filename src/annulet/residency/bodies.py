@@ -11,10 +11,10 @@ import logging
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.bodies import DAMAGED, FOUND, REFUSED, bring_back, send_away
-from annulet.core.entry import DELIVERING, PENDING, REMOVED
-from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES
-from annulet.core.paging import ENTRY_BYTES, pageable
+from annulet.core.deliveries.bodies import DAMAGED, FOUND, REFUSED, bring_back, send_away
+from annulet.core.model.entry import DELIVERING, PENDING, REMOVED
+from annulet.core.paging.paged_fifo import KEEP_BYTES, KEEP_MESSAGES
+from annulet.core.paging.queue_area import ENTRY_BYTES, pageable
 from annulet.residency.candidates import BodyCandidates, may_leave, position_of
 from annulet.residency.load_ahead import PREFETCH_LOADS
 from annulet.residency.pages import LOAD_BYTES, LOAD_MESSAGES
@@ -24,11 +24,11 @@ from annulet.residency.spilling import BODY_BYTES_LEAST
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from annulet.core.entry import QueueEntry
-    from annulet.core.front_bounds import FrontBounds
-    from annulet.core.message import Message
-    from annulet.core.order import Order
-    from annulet.core.queue import Queue
+    from annulet.core.message.message import Message
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.ordering.order import Order
+    from annulet.core.paging.front_limits import FrontBounds
+    from annulet.core.queue.queue import Queue
     from annulet.residency.body_store import BodyStore
     from annulet.residency.candidates import Position
 

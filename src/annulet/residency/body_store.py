@@ -5,14 +5,14 @@ from __future__ import annotations
 from threading import get_ident
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.bodies import CLAIMED_BYTES, BodySource
-from annulet.core.errors import ContentUnavailable
+from annulet.core.base.errors import ContentUnavailable
+from annulet.core.deliveries.bodies import CLAIMED_BYTES, BodySource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from annulet.core.message import Message
-    from annulet.core.queue import Queue
+    from annulet.core.message.message import Message
+    from annulet.core.queue.queue import Queue
     from annulet.residency.figures import PagingFigures
     from annulet.residency.loader import MessageReader
     from annulet.residency.spilling import Spilling

@@ -11,19 +11,19 @@ from heapq import nlargest
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.entry import DELIVERING, REMOVED
-from annulet.core.front_bounds import FrontBounds
-from annulet.core.held_messages import HeldMessage
-from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES
-from annulet.core.paging import ENTRY_BYTES, pageable
+from annulet.core.deliveries.compact_messages import HeldMessage
+from annulet.core.model.entry import DELIVERING, REMOVED
+from annulet.core.paging.front_limits import FrontBounds
+from annulet.core.paging.paged_fifo import KEEP_BYTES, KEEP_MESSAGES
+from annulet.core.paging.queue_area import ENTRY_BYTES, pageable
 from annulet.residency.noting import FLOOR_BYTES, messages_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from collections.abc import Set as AbstractSet
 
-    from annulet.core.held_messages import Slot
-    from annulet.core.queue import Queue
+    from annulet.core.deliveries.compact_messages import Slot
+    from annulet.core.queue.queue import Queue
 
 MIB: Final = 1 << 20
 

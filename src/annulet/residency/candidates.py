@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mypy_extensions import mypyc_attr
 
-from annulet.core.bodies import CLAIMED_BYTES, QueueBodies, send_away
-from annulet.core.entry import DELIVERING, PENDING, REMOVED, QueueEntry, Rank
-from annulet.core.held_deliveries import BLOCK_BITS, BLOCK_TAGS
-from annulet.core.paging import may_be_row
+from annulet.core.deliveries.bodies import CLAIMED_BYTES, QueueBodies, send_away
+from annulet.core.deliveries.delivery_table import BLOCK_BITS, BLOCK_TAGS
+from annulet.core.model.entry import DELIVERING, PENDING, REMOVED, QueueEntry, Rank
+from annulet.core.paging.queue_area import may_be_row
 from annulet.residency.budget import body_bytes
 from annulet.residency.spilling import CHUNK_BODIES, CHUNK_BYTES
 
 if TYPE_CHECKING:
-    from annulet.core.bodies import BodySource
-    from annulet.core.message import Message
-    from annulet.core.queue import Queue
+    from annulet.core.deliveries.bodies import BodySource
+    from annulet.core.message.message import Message
+    from annulet.core.queue.queue import Queue
 
 Position: TypeAlias = "tuple[Rank, int]"
 """The position of an entry in its order: rank (empty on FIFO queues), then place."""
@@ -100,7 +100,7 @@ class BodyCandidates(QueueBodies):
             self.add(entry)
 
     def claimed(self, entry: QueueEntry) -> None:
-        """See :func:`annulet.core.bodies.claim`."""
+        """See :func:`annulet.core.deliveries.bodies.claim`."""
         number = entry.sequence >> BLOCK_BITS
         if number != self.claimed_block:
             self._note_block(number)

@@ -1,7 +1,7 @@
 """The rows of a sorted queue: entries that page or return may be anywhere among them.
 
 By sequence, as all rows: so a view, a purge or an expiry finds them as those of any other queue. Which of them is next
-is the business of the queue's order (:mod:`annulet.core.paged_sorted`), which names them.
+is the business of the queue's order (:mod:`annulet.core.paging.paged_sorted`), which names them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
-from annulet.core.entry import sequence_of
+from annulet.core.model.entry import sequence_of
 from annulet.residency.load_ahead import last_sequence_of
 from annulet.residency.page import Page
 from annulet.residency.pages import LOAD_BYTES, StoredQueueArea
@@ -17,7 +17,7 @@ from annulet.residency.row_reading import note_load
 from annulet.residency.rows import Rows
 
 if TYPE_CHECKING:
-    from annulet.core.entry import QueueEntry
+    from annulet.core.model.entry import QueueEntry
 
 
 class ChosenRows(StoredQueueArea):

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.entry import PENDING
+from annulet.core.model.entry import PENDING
 from annulet.residency.page import PAGE_ITEMS_MAX
 from annulet.residency.row_columns import RowColumns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from annulet.core.entry import QueueEntry
-    from annulet.core.groups import GroupTable
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.policies.message_groups import GroupTable
     from annulet.residency.rows import Rows
 
 BY_GROUP: Final = ("",)

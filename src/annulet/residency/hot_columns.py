@@ -11,8 +11,8 @@ from itertools import pairwise
 from sys import byteorder
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.grouped_lanes import GroupedLanes
-from annulet.core.hot_properties import CODE_BYTES, UNKNOWN, codes_of
+from annulet.core.message.hot_properties import CODE_BYTES, UNKNOWN, codes_of
+from annulet.core.searching.grouped_lanes import GroupedLanes
 from annulet.residency.group_column import BY_GROUP, PASSED_TIMES, TEXTS_MAX, GroupColumn
 from annulet.residency.page import PAGE_ITEMS_MAX
 from annulet.residency.row_columns import RowColumns
@@ -21,9 +21,9 @@ from annulet.residency.rows import Rows
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from annulet.core.entry import QueueEntry
-    from annulet.core.hot_properties import Term
-    from annulet.core.queue import Queue
+    from annulet.core.message.hot_properties import Term
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.queue.queue import Queue
     from annulet.residency.page import Page
 
 SEARCHES_MAX: Final = 64

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from annulet.core.entry import QueueEntry
-from annulet.core.message import Message, Origin, logged_message
+from annulet.core.message.message import Message, Origin, logged_message
+from annulet.core.model.entry import QueueEntry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from annulet.core.queue import Queue
+    from annulet.core.queue.queue import Queue
     from annulet.residency.rows import Rows
 
 

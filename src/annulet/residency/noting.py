@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.paging import ENTRY_BYTES, may_be_row
+from annulet.core.paging.queue_area import ENTRY_BYTES, may_be_row
 
 if TYPE_CHECKING:
-    from annulet.core.entry import QueueEntry
-    from annulet.core.queue import Queue
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.queue.queue import Queue
 
 FLOOR_BYTES: Final = 1 << 20
 """A queue below this never has to page: its next messages stay in memory whatever other queues use."""

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from annulet.core.entry import REMOVED, QueueEntry
-from annulet.core.expiry_times import NEVER
-from annulet.core.message import Origin
-from annulet.core.paging import ROW_COUNT_MOST
+from annulet.core.base.expiry_times import NEVER
+from annulet.core.message.message import Origin
+from annulet.core.model.entry import REMOVED, QueueEntry
+from annulet.core.paging.queue_area import ROW_COUNT_MOST
 from annulet.residency.row_facts import RowFacts
 from annulet.residency.rows import Rows
 from annulet.residency.runs import (

@@ -6,9 +6,9 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from typing import TYPE_CHECKING
 
-from annulet.core.entry import sequence_of
-from annulet.core.expiry_times import NEVER
-from annulet.core.row_expiry import some_expire
+from annulet.core.base.expiry_times import NEVER
+from annulet.core.model.entry import sequence_of
+from annulet.core.policies.row_expiry import some_expire
 from annulet.residency.hot_columns import HotRows
 from annulet.residency.load_ahead import last_sequence_of
 from annulet.residency.page import PAGE_ITEMS_MAX, Page
@@ -19,9 +19,9 @@ from annulet.residency.runs import total_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from annulet.core.entry import QueueEntry
-    from annulet.core.message import Origin
-    from annulet.core.queue import Queue
+    from annulet.core.message.message import Origin
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.queue.queue import Queue
     from annulet.residency.figures import PagingFigures
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.entry import sequence_of
-from annulet.core.expiry_times import NEVER
-from annulet.core.paging import Ended, QueueArea
+from annulet.core.base.expiry_times import NEVER
+from annulet.core.model.entry import sequence_of
+from annulet.core.paging.queue_area import Ended, QueueArea
 from annulet.residency.load_ahead import PREFETCH_LOADS, LoadAhead
 from annulet.residency.loader import fitting, unread_entries_of
 from annulet.residency.page import PAGE_ITEMS_MAX
@@ -23,11 +23,11 @@ from annulet.residency.walk import PageView
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from annulet.core.entry import QueueEntry
-    from annulet.core.hot_properties import Term
-    from annulet.core.message import Origin
-    from annulet.core.paging import RowView
-    from annulet.core.queue import Queue
+    from annulet.core.message.hot_properties import Term
+    from annulet.core.message.message import Origin
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.paging.queue_area import RowView
+    from annulet.core.queue.queue import Queue
     from annulet.residency.figures import PagingFigures
     from annulet.residency.loader import MessageReader
     from annulet.residency.page import Page

@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from annulet.core.front_bounds import FrontBounds
+from annulet.core.paging.front_limits import FrontBounds
 from annulet.residency.budget import body_bytes
 
 if TYPE_CHECKING:
-    from annulet.core.queue import Queue
+    from annulet.core.queue.queue import Queue
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ from itertools import repeat
 from operator import le
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.expiry_times import NEVER, time_of
+from annulet.core.base.expiry_times import NEVER, time_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from annulet.core.settings import QueueSettings
+    from annulet.core.base.settings import QueueSettings
     from annulet.residency.page import Page
 
 NO_LIFE: Final = -1 << 62

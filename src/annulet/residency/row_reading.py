@@ -6,7 +6,7 @@ import errno
 import logging
 from typing import TYPE_CHECKING, Final, cast
 
-from annulet.core.entry import PENDING
+from annulet.core.model.entry import PENDING
 from annulet.residency.loader import entries_of, fitting, plain_entries_of, read_singly, run_entries_of, with_needles
 from annulet.residency.page import PAGE_ITEMS_MAX
 from annulet.residency.runs import COUNT_SHIFT
@@ -14,9 +14,9 @@ from annulet.residency.runs import COUNT_SHIFT
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from annulet.core.entry import QueueEntry
-    from annulet.core.message import Origin
-    from annulet.core.queue import Queue
+    from annulet.core.message.message import Origin
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.queue.queue import Queue
     from annulet.residency.figures import PagingFigures
     from annulet.residency.loader import MessageReader
     from annulet.residency.page import Page

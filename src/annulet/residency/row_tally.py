@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from annulet.core.paging import QueueArea
+from annulet.core.paging.queue_area import QueueArea
 from annulet.residency.page import ORIGINS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from annulet.core.message import Origin
-    from annulet.core.queue import Queue
+    from annulet.core.message.message import Origin
+    from annulet.core.queue.queue import Queue
     from annulet.residency.page import Page
 
 
 def tally(pages: Iterable[Page], name_of: Callable[[Origin], str], below: int) -> dict[str, tuple[int, int]]:
     """Return how many rows with a sequence below this one are left, and how many body bytes, by name of their origin.
 
-    See :meth:`annulet.core.paging.QueueArea.tally`.
+    See :meth:`annulet.core.paging.queue_area.QueueArea.tally`.
     """
     found: dict[str, tuple[int, int]] = {}
     names: dict[Origin, str] = {}

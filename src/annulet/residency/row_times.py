@@ -9,13 +9,13 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.expiry_times import NEVER
+from annulet.core.base.expiry_times import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from annulet.core.queue import Queue
-    from annulet.core.settings import QueueSettings
+    from annulet.core.base.settings import QueueSettings
+    from annulet.core.queue.queue import Queue
     from annulet.residency.page import Page
 
 COMPACTION_MINIMUM: Final = 64

@@ -6,8 +6,8 @@ from bisect import bisect_left, bisect_right
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-from annulet.core.entry import BEHIND_ALL
-from annulet.core.paging import RowWalk
+from annulet.core.model.entry import BEHIND_ALL
+from annulet.core.paging.queue_area import RowWalk
 from annulet.residency.loader import entries_of, plain_entries_of
 from annulet.residency.page import Page
 from annulet.residency.rows import Rows
@@ -15,9 +15,9 @@ from annulet.residency.rows import Rows
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from annulet.core.entry import QueueEntry
-    from annulet.core.message import Origin
-    from annulet.core.queue import Queue
+    from annulet.core.message.message import Origin
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.queue.queue import Queue
     from annulet.residency.loader import MessageReader
 
 Stretch: TypeAlias = tuple[Page, int, int]

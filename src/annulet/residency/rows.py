@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from annulet.core.entry import QueueEntry
-    from annulet.core.message import Origin
+    from annulet.core.message.message import Origin
+    from annulet.core.model.entry import QueueEntry
 
 
 class Rows:

@@ -16,7 +16,7 @@ from mypy_extensions import i64
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from annulet.core.entry import QueueEntry
+    from annulet.core.model.entry import QueueEntry
 
 NARROW_MAX: Final = 0xFFFFFFFF
 """Largest difference that fits a column of 32 bits."""

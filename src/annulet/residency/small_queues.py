@@ -17,7 +17,7 @@ from annulet.residency.noting import FLOOR_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from annulet.core.queue import Queue
+    from annulet.core.queue.queue import Queue
     from annulet.residency.budget import BodyBudget
     from annulet.residency.noting import ArrivalNotes
 

@@ -1,10 +1,10 @@
 """Spilling: bodies that are not in the log leave memory into files that a restart empties.
 
 They are transient messages, and all messages in queues that end with the broker. Orders and policies are not affected:
-an entry is *away* like any other (:mod:`annulet.core.bodies`), except that its message names a place in the spill
-store. A body is written before it leaves, outside the event loop; refused bodies stay in memory, and their publishers
-are blocked: at once when the store is full, by the memory alarm when the disk refuses. No body is discarded for lack of
-space.
+an entry is *away* like any other (:mod:`annulet.core.deliveries.bodies`), except that its message names a place in the
+spill store. A body is written before it leaves, outside the event loop; refused bodies stay in memory, and their
+publishers are blocked: at once when the store is full, by the memory alarm when the disk refuses. No body is discarded
+for lack of space.
 
 A message keeps its place when its body is loaded, so that it need not be written a second time.
 """
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from annulet.core.entry import QueueEntry
-    from annulet.core.message import BodyPlace, Message
+    from annulet.core.message.message import BodyPlace, Message
+    from annulet.core.model.entry import QueueEntry
     from annulet.residency.figures import PagingFigures
 
 logger = logging.getLogger(__name__)

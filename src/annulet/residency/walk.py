@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.paging import RowView, RowWalk
+from annulet.core.paging.queue_area import RowView, RowWalk
 from annulet.residency.page import PAGE_ITEMS_MAX, Page
 from annulet.residency.row_walk import PageWalk, rows_of, rows_with
 
 if TYPE_CHECKING:
-    from annulet.core.entry import QueueEntry
-    from annulet.core.queue import Queue
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.queue.queue import Queue
     from annulet.residency.loader import MessageReader
     from annulet.residency.row_walk import Stretch
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from annulet.core.queue import Queue
+    from annulet.core.queue.queue import Queue
 
 
 def due_times(queue: Queue, until: float) -> Iterator[int]:

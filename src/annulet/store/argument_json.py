@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Final, cast
 
 if TYPE_CHECKING:
-    from annulet.core.message import PropertyValue
+    from annulet.core.message.message import PropertyValue
 
 BYTES_TAG: Final = "$bytes"
 """The only key of an object that represents octets, in base64."""

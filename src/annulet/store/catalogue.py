@@ -37,7 +37,7 @@ from annulet.store.marks import Mark
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from annulet.core.message import PropertyValue
+    from annulet.core.message.message import PropertyValue
     from annulet.store.marks import MarkFile
 
     Arguments = dict[str, PropertyValue]

@@ -13,8 +13,8 @@ from mypy_extensions import i64
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from annulet.core.entry import QueueEntry
-    from annulet.core.held_messages import HeldMessage
+    from annulet.core.deliveries.compact_messages import HeldMessage
+    from annulet.core.model.entry import QueueEntry
 
 BLOCK_BITS: Final = 9
 """A block has the counts of 512 sequences: two thousand rows of the table for a million returned messages."""

@@ -11,7 +11,7 @@ from isal.isal_zlib import crc32
 from librt.strings import read_i64_le
 from mypy_extensions import i64
 
-from annulet.core.message import Message, Origin, logged_message
+from annulet.core.message.message import Message, Origin, logged_message
 from annulet.store.records import HEADER, MAGIC, MESSAGE_FIXED, ORDINAL_MASK, PREFIX, TARGET, TYPE_MESSAGE
 
 PREFIX_BYTES: Final = PREFIX.size

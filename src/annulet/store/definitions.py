@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from annulet.core.message import PropertyValue
+    from annulet.core.message.message import PropertyValue
 
 
 @dataclass(frozen=True, slots=True)

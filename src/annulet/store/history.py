@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
-from annulet.core.audit import AUDIT_ENTRIES_MAX, AuditEntry
-from annulet.core.ledger import LEDGER_RECORDS_MAX, LossRecord
-from annulet.core.reasons import RemovalReason
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.model.audit_trail import AUDIT_ENTRIES_MAX, AuditEntry
+from annulet.core.model.loss_ledger import LEDGER_RECORDS_MAX, LossRecord
 from annulet.store.count_notes import BLOCK_SEQUENCES, KnownCounts, counts_after
 from annulet.store.database import READ_ERRORS, DatabaseKind, open_database, unreadable
 from annulet.store.database_copy import copy_database

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from annulet.core.audit import AUDIT_ENTRIES_MAX
-from annulet.core.ledger import LEDGER_RECORDS_MAX
+from annulet.core.model.audit_trail import AUDIT_ENTRIES_MAX
+from annulet.core.model.loss_ledger import LEDGER_RECORDS_MAX
 from annulet.store.count_notes import CountNotes
 
 if TYPE_CHECKING:
-    from annulet.core.audit import AuditEntry
-    from annulet.core.ledger import LossRecord
+    from annulet.core.model.audit_trail import AuditEntry
+    from annulet.core.model.loss_ledger import LossRecord
 
 EntryKey: TypeAlias = "tuple[int, int]"
 """Queue id and sequence."""

@@ -23,7 +23,7 @@ from librt.strings import (
 )
 from mypy_extensions import i16, i32, i64
 
-from annulet.core.message import DEFAULT_PRIORITY
+from annulet.core.message.message import DEFAULT_PRIORITY
 from annulet.store.columns import little_endian, short_numbers
 from annulet.store.decoding import FIXED_BYTES, HEADER_BYTES, TARGET_BYTES, UNTARGETED_BYTES, stands_at
 from annulet.store.files import File

@@ -14,7 +14,7 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from annulet.core.message import Message, Origin
+from annulet.core.message.message import Message, Origin
 from annulet.store.checkpoint import BALLAST_FILE, OPEN_MARKER
 from annulet.store.data_format import MARK_FILE
 from annulet.store.definitions import QueueName

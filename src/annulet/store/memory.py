@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from annulet.core.message import Message
+from annulet.core.message.message import Message
 from annulet.store.definitions import KnownQueues
 from annulet.store.errors import StoreError
 from annulet.store.interface import Batch, Log, LogStatistics, MaintenanceTask, RecoveredMessage, RecoveryReport

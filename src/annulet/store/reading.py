@@ -13,7 +13,7 @@ from typing import Final
 
 from isal.isal_zlib import crc32
 
-from annulet.core.message import Message, Origin, logged_message
+from annulet.core.message.message import Message, Origin, logged_message
 from annulet.store.decoding import decode_rows, decode_run, first_doubtful, grow_by_one, stand_in_order
 from annulet.store.files import File, FileSystem
 from annulet.store.head_reading import HeadFiles

@@ -22,7 +22,7 @@ from isal.isal_zlib import crc32
 from librt.strings import BytesWriter, write_i32_le, write_i64_le
 from mypy_extensions import i32, i64
 
-from annulet.core.message import Message, Origin
+from annulet.core.message.message import Message, Origin
 from annulet.store.errors import StoreError
 
 MAGIC: Final = int.from_bytes(b"ANR1", "little")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from annulet.core.message import BodyPlace
+    from annulet.core.message.message import BodyPlace
 
 logger = logging.getLogger(__name__)
 

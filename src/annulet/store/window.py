@@ -14,7 +14,7 @@ from typing import Final
 
 from librt.strings import BytesWriter
 
-from annulet.core.message import Message, Origin
+from annulet.core.message.message import Message, Origin
 from annulet.store.files import File
 from annulet.store.head_blocks import RUN_BYTES_MAX
 from annulet.store.interface import Batch

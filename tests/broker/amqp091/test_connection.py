@@ -19,8 +19,8 @@ from annulet.broker.transport import (
     HEARTBEAT_MISSES_MAX,
     OUTPUT_BYTES_MAX,
 )
-from annulet.core.ledger import LossListener, LossRecord
-from annulet.core.sliced import AT_ONCE_MAX
+from annulet.core.base.sliced_work import AT_ONCE_MAX
+from annulet.core.model.loss_ledger import LossListener, LossRecord
 from annulet.wire.amqp091.engine import HELD_OUTPUT_BYTES
 from tests.broker.amqp091.peer import PROTOCOL_HEADER, Peer, bodies, persistent, publish, turns
 from tests.broker.restarts import publish_all, queue_of

@@ -8,7 +8,7 @@ from pamqp import commands
 from annulet.broker.amqp091.declarations import translate, translated
 from annulet.broker.amqp091.topology import Topology
 from annulet.broker.broker import Broker
-from annulet.core import errors
+from annulet.core.base import errors
 from annulet.store.errors import CatalogueError
 from annulet.wire.amqp091.errors import ChannelError
 from tests.broker.amqp091.peer import Peer

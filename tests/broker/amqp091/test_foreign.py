@@ -10,8 +10,8 @@ from pamqp import commands, header
 from annulet.broker import views
 from annulet.broker.amqp091.foreign import in_own_form, shortened
 from annulet.broker.broker import Broker
-from annulet.core.content import BODY_TEXT, MessageContent
-from annulet.core.message import Message, Origin
+from annulet.core.message.message import Message, Origin
+from annulet.core.message.neutral_content import BODY_TEXT, MessageContent
 from annulet.wire.amqp091.properties import VIEW as AMQP_0_9_1
 from annulet.wire.amqp10.conversion import from_content
 from annulet.wire.amqp10.view import VIEW as AMQP_1_0

@@ -11,7 +11,7 @@ import pytest
 from pamqp import commands, frame
 
 from annulet.broker.broker import Broker
-from annulet.core.grouped_lanes import GroupedLanes
+from annulet.core.searching.grouped_lanes import GroupedLanes
 from tests.broker.amqp091.peer import Peer, bodies, publish, turns
 from tests.residency.acceptance.deep import deep_broker
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, TypeVar
 from annulet.broker.amqp10.connection import Amqp10Connection
 from annulet.broker.broker import Broker
 from annulet.broker.durable_declarations import DurableDeclarations
-from annulet.core.message import PropertyValue
-from annulet.core.queue import Queue
+from annulet.core.message.message import PropertyValue
+from annulet.core.queue.queue import Queue
 from annulet.wire.amqp10 import sections
 from annulet.wire.amqp10.frames import AMQP_HEADER, FRAME_AMQP, FRAME_SASL, SASL_HEADER, encode_frame, next_frame
 from annulet.wire.amqp10.link_frames import Disposition, Flow, Transfer

@@ -6,7 +6,7 @@ import pytest
 
 from annulet.broker.amqp10.coordinator import COORDINATOR_CREDIT, TRANSACTIONS_MAX, Coordinator, read_command
 from annulet.broker.broker import Broker
-from annulet.core.reasons import RemovalReason
+from annulet.core.base.removal_reasons import RemovalReason
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10.errors import DecodeError
 from annulet.wire.amqp10.link_frames import Disposition, Flow

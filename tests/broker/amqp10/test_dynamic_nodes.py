@@ -6,7 +6,7 @@ import pytest
 
 from annulet.broker.amqp10.dynamic_nodes import plain
 from annulet.broker.broker import Broker
-from annulet.core.typed_values import Described, Float32, Symbol, UnsignedInt, UnsignedLong
+from annulet.core.base.typed_values import Described, Float32, Symbol, UnsignedInt, UnsignedLong
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10.performatives import Source, Target
 from annulet.wire.amqp10.terminus import (

@@ -4,8 +4,8 @@ import pytest
 
 from annulet.broker.amqp10.errors import condition_for, detach_for, error_for
 from annulet.broker.sending import DiskFull
-from annulet.core import errors as core_errors
-from annulet.core.errors import CoreError
+from annulet.core.base import errors as core_errors
+from annulet.core.base.errors import CoreError
 from annulet.store.errors import StoreError
 from annulet.wire.amqp10 import conditions
 

@@ -12,8 +12,8 @@ from annulet.broker.amqp10.filters import (
     TOPIC_BINDING,
     read_filters,
 )
-from annulet.core.errors import InvalidArgument
-from annulet.core.typed_values import Described, Symbol, UnsignedLong
+from annulet.core.base.errors import InvalidArgument
+from annulet.core.base.typed_values import Described, Symbol, UnsignedLong
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10.errors import LinkFault
 

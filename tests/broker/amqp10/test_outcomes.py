@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from annulet.broker.broker import Broker
-from annulet.core.reasons import RemovalReason
+from annulet.core.base.removal_reasons import RemovalReason
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10.link_frames import Disposition
 from annulet.wire.amqp10.names import REJECTED_CONDITION, REJECTED_DESCRIPTION

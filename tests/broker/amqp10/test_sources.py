@@ -7,7 +7,7 @@ import pytest
 from annulet.broker.amqp10.filters import NO_LOCAL, SELECTOR
 from annulet.broker.amqp10.sources import OUTCOMES
 from annulet.broker.broker import Broker
-from annulet.core.typed_values import Described, Symbol
+from annulet.core.base.typed_values import Described, Symbol
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10.outcomes import Modified, Released
 from annulet.wire.amqp10.performatives import Detach, Source

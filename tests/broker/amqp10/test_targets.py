@@ -8,7 +8,7 @@ from annulet import testing
 from annulet.broker.amqp10.targets import LINK_CREDIT, REJECT_UNROUTABLE
 from annulet.broker.broker import Broker
 from annulet.broker.limits import Limits
-from annulet.core.typed_values import UnsignedLong
+from annulet.core.base.typed_values import UnsignedLong
 from annulet.testing.clock import VirtualClock
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10.link_frames import Disposition, Flow

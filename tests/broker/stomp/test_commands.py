@@ -4,7 +4,7 @@ import pytest
 
 from annulet.broker.broker import Broker
 from annulet.broker.stomp import commands
-from annulet.core.reasons import RemovalReason
+from annulet.core.base.removal_reasons import RemovalReason
 from annulet.testing.clock import VirtualClock
 from tests.broker.stomp.peer import Peer
 

@@ -4,8 +4,8 @@ import pytest
 
 from annulet.broker.broker import Broker
 from annulet.broker.stomp.consumers import AUTO, CLIENT, CLIENT_INDIVIDUAL, StompConsumer, tag_for
-from annulet.core.consumer import CreditWindow
-from annulet.core.settings import ConsumerSettings
+from annulet.core.base.settings import ConsumerSettings
+from annulet.core.model.consumer import CreditWindow
 from annulet.wire.stomp.states import ACKNOWLEDGE_MODES
 from tests.broker.stomp.peer import Peer
 

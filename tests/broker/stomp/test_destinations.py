@@ -5,7 +5,7 @@ import pytest
 from annulet.broker.broker import Broker
 from annulet.broker.stomp import destinations
 from annulet.broker.stomp.destinations import destination_of, leads_to, plain_queue_name, queue_arguments
-from annulet.core.message import Origin
+from annulet.core.message.message import Origin
 from annulet.wire.stomp.view import VIEW
 from tests.broker.stomp.peer import Peer
 

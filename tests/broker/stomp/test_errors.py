@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from annulet.broker.stomp.errors import translate, translated
-from annulet.core.errors import NotFound
+from annulet.core.base.errors import NotFound
 from annulet.store.errors import StoreError
 from annulet.wire.stomp.errors import RemoteProtocolError
 

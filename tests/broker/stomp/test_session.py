@@ -5,8 +5,8 @@ import pytest
 from annulet.broker.broker import Broker
 from annulet.broker.stomp import session
 from annulet.broker.views import ConversionError
-from annulet.core.message import Message, Origin
-from annulet.core.sliced import AT_ONCE_MAX
+from annulet.core.base.sliced_work import AT_ONCE_MAX
+from annulet.core.message.message import Message, Origin
 from annulet.wire.amqp091.properties import VIEW as AMQP091_VIEW
 from annulet.wire.amqp091.properties import BasicProperties, encode_properties
 from tests.broker.stomp.peer import Peer

@@ -4,8 +4,8 @@ import pytest
 
 from annulet.broker.broker import Broker
 from annulet.broker.stomp.subscribing import names_durable, read_options
-from annulet.core.errors import InvalidArgument
-from annulet.core.settings import BROWSE_FOLLOW, BROWSE_SNAPSHOT
+from annulet.core.base.errors import InvalidArgument
+from annulet.core.base.settings import BROWSE_FOLLOW, BROWSE_SNAPSHOT
 from annulet.wire.stomp.errors import RemoteProtocolError
 from tests.broker.stomp.peer import Peer
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from annulet.core.audit import AuditEntry
-from annulet.core.entry import QueueEntry
+from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.management import Operation, Preview
-from annulet.core.message import Message, Origin, PropertyValue
-from annulet.core.queue import Queue
-from annulet.core.virtual_host import VirtualHost
+from annulet.core.message.message import Message, Origin, PropertyValue
+from annulet.core.model.audit_trail import AuditEntry
+from annulet.core.model.entry import QueueEntry
+from annulet.core.queue.queue import Queue
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 from tests.core.helpers import NOW, RecordingEffects, make_message
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.invariants import check_invariants
+from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.management import (
     cancel_scheduled,
     change_priority,
@@ -15,7 +15,7 @@ from annulet.core.management import (
     select,
     send_to_dead_letters,
 )
-from annulet.core.reasons import RemovalReason
+from annulet.core.queue.invariants import check_invariants
 from tests.core.helpers import NOW, RecordingSession, pending, removed
 from tests.core.management.bench import Bench, bodies, letter, run
 

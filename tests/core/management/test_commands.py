@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.errors import InvalidArgument, NotFound, PreconditionFailed, ResourceLocked
+from annulet.core.base.errors import InvalidArgument, NotFound, PreconditionFailed, ResourceLocked
 from annulet.core.management import (
     change_priority,
     copy_messages,

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annulet.core.invariants import check_invariants
+from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.management import copy_messages, delete_messages, move_messages, purge, select
 from annulet.core.management.actions import IN_DELIVERY, NOT_THERE, UNREADABLE
 from annulet.core.management.operation import CANCELLED, FINISHED, RUNNING, SLICE_MESSAGES, STOPPED
-from annulet.core.message import Message, PropertyValue
-from annulet.core.reasons import RemovalReason
+from annulet.core.message.message import Message, PropertyValue
+from annulet.core.queue.invariants import check_invariants
 from tests.core.helpers import NOW, RecordingSession, TableView, make_message
 from tests.core.management.bench import Bench, bodies, run
 

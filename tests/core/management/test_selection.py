@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.errors import InvalidArgument
+from annulet.core.base.errors import InvalidArgument
 from annulet.core.management.selection import IDS_MAX, select
 from tests.core.helpers import NOW, RecordingSession, make_message, queue_of
 

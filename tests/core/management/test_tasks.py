@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.errors import NotFound, PreconditionFailed
+from annulet.core.base.errors import NotFound, PreconditionFailed
 from annulet.core.management import Tasks, purge
 from annulet.core.management.operation import CANCELLED, FINISHED, SLICE_MESSAGES
 from tests.core.helpers import NOW

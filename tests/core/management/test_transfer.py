@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.invariants import check_invariants
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.base.settings import QueueSettings
 from annulet.core.management import copy_messages, delete_messages, move_messages, retry_messages, select
 from annulet.core.management.operation import FINISHED, STOPPED
 from annulet.core.management.transfer import original_queue
-from annulet.core.paged_levels import paged_order_of
-from annulet.core.reasons import RemovalReason
-from annulet.core.settings import QueueSettings
+from annulet.core.paging.paged_priorities import paged_order_of
+from annulet.core.queue.invariants import check_invariants
 from tests.core.helpers import NOW, RecordingSession, removed
 from tests.core.management.bench import Bench, bodies, letter, run
 from tests.residency.doubles import Disk, pages_of, stored_entries

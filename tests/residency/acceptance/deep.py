@@ -20,11 +20,11 @@ from pamqp.body import ContentBody
 
 from annulet import testing
 from annulet.broker.broker import Broker
-from annulet.core.entry import PENDING
-from annulet.core.message import DEFAULT_PRIORITY, Message, Origin
-from annulet.core.paged_order import TargetList
-from annulet.core.paging import ENTRY_BYTES
-from annulet.core.queue import Queue
+from annulet.core.message.message import DEFAULT_PRIORITY, Message, Origin
+from annulet.core.model.entry import PENDING
+from annulet.core.paging.paged_fifo import TargetList
+from annulet.core.paging.queue_area import ENTRY_BYTES
+from annulet.core.queue.queue import Queue
 from annulet.residency.budget import MIB, body_bytes, drift_of
 from annulet.residency.figures import PagingFigures
 from annulet.residency.pages import LOAD_BYTES

@@ -14,9 +14,9 @@ from pamqp.body import ContentBody
 from pamqp.header import ContentHeader
 
 from annulet.broker.pager import FOLDED_LEAST
-from annulet.core.entry import PENDING
-from annulet.core.paged_order import KEEP_MESSAGES, TargetList
-from annulet.core.queue import Queue
+from annulet.core.model.entry import PENDING
+from annulet.core.paging.paged_fifo import KEEP_MESSAGES, TargetList
+from annulet.core.queue.queue import Queue
 from tests.broker.amqp091.peer import turns
 from tests.broker.amqp10 import peer as amqp10
 from tests.broker.stomp import peer as stomp

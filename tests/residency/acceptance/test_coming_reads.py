@@ -12,10 +12,10 @@ from pamqp import commands
 from pamqp.body import ContentBody
 
 from annulet.broker.amqp10.sources import SourceLink
-from annulet.core.deep_lanes import DeepLanes
-from annulet.core.message import Message, Origin
-from annulet.core.queue import Queue
-from annulet.core.reasons import RemovalReason
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.message.message import Message, Origin
+from annulet.core.queue.queue import Queue
+from annulet.core.searching.deep_lanes import DeepLanes
 from annulet.store.files import OsFile
 from annulet.wire.amqp091.properties import VIEW
 from tests.broker.amqp091.peer import Peer, turns

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from annulet.core.paged_order import KEEP_MESSAGES
-from annulet.core.sliced import AT_ONCE_MAX
+from annulet.core.base.sliced_work import AT_ONCE_MAX
+from annulet.core.paging.paged_fifo import KEEP_MESSAGES
 from annulet.residency.budget import FLOOR_BYTES, MIB
 from annulet.residency.page import PAGE_ITEMS_MAX
 from annulet.residency.residence import residence_of

@@ -12,7 +12,7 @@ from types import FrameType
 import pytest
 
 from annulet.broker.pager import DEEP_SHARES
-from annulet.core.paged_order import KEEP_MESSAGES
+from annulet.core.paging.paged_fifo import KEEP_MESSAGES
 from annulet.residency.budget import MIB
 from annulet.residency.pages import LOAD_MESSAGES
 from annulet.store.files import OsFile

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.paged_order import KEEP_MESSAGES, TargetList
+from annulet.core.paging.paged_fifo import KEEP_MESSAGES, TargetList
 from tests.broker.amqp091.peer import turns
 from tests.residency.acceptance.deep import Deep
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from annulet.broker.pager import CHUNK
-from annulet.core.paged_order import KEEP_MESSAGES
-from annulet.core.paging import ENTRY_BYTES
+from annulet.core.paging.paged_fifo import KEEP_MESSAGES
+from annulet.core.paging.queue_area import ENTRY_BYTES
 from annulet.residency.budget import MIB
 from annulet.residency.page import PAGE_ITEMS_MAX
 from annulet.residency.pages import LOAD_MESSAGES

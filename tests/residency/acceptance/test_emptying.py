@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from annulet.core.paged_order import KEEP_MESSAGES
+from annulet.core.paging.paged_fifo import KEEP_MESSAGES
 from annulet.residency.page import PAGE_ITEMS_MAX
 from tests.broker.amqp091.peer import Peer, turns
 from tests.residency.acceptance.deep import QUEUE, Deep, deep_broker

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from annulet.core.paged_order import KEEP_MESSAGES
+from annulet.core.paging.paged_fifo import KEEP_MESSAGES
 from annulet.residency.page import PAGE_ITEMS_MAX
 from annulet.store.files import OsFile
 from annulet.store.log import MessageLog

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from annulet.core.paged_order import KEEP_MESSAGES
+from annulet.core.paging.paged_fifo import KEEP_MESSAGES
 from tests.residency.acceptance.deep import Consumer, Deep, deep_broker
 
 COUNT = 2 * KEEP_MESSAGES

@@ -18,12 +18,12 @@ from typing import Any
 
 import pytest
 
-from annulet.core.entry import PENDING
-from annulet.core.front_bounds import FrontBounds
-from annulet.core.paged_levels import PagedLevels
-from annulet.core.paged_order import KEEP_BYTES, KEEP_MESSAGES, TargetList
-from annulet.core.paged_sorted import PagedSorted
-from annulet.core.queue import Queue
+from annulet.core.model.entry import PENDING
+from annulet.core.paging.front_limits import FrontBounds
+from annulet.core.paging.paged_fifo import KEEP_BYTES, KEEP_MESSAGES, TargetList
+from annulet.core.paging.paged_priorities import PagedLevels
+from annulet.core.paging.paged_sorted import PagedSorted
+from annulet.core.queue.queue import Queue
 from annulet.residency.budget import MIB, cost_of
 from annulet.residency.pages import LOAD_BYTES, LOAD_MESSAGES
 from annulet.residency.residence import residence_of

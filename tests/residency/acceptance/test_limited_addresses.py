@@ -7,7 +7,7 @@ from unittest import mock
 
 import pytest
 
-from annulet.core.reasons import RemovalReason
+from annulet.core.base.removal_reasons import RemovalReason
 from annulet.store.files import OsFile
 from tests.residency.acceptance.deep import SIZE, Deep, deep_broker, refuse
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from annulet.core.front_bounds import FrontBounds
-from annulet.core.paged_order import TargetList
+from annulet.core.paging.front_limits import FrontBounds
+from annulet.core.paging.paged_fifo import TargetList
 from annulet.residency.budget import MIB, body_bytes, cost_of
 from annulet.residency.noting import FLOOR_BYTES
 from annulet.residency.small_queues import FLOOR_LEAST

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from annulet.core.paged_order import KEEP_MESSAGES
+from annulet.core.paging.paged_fifo import KEEP_MESSAGES
 from tests.residency.acceptance.deep import PATIENCE, Consumer, Deep, deep_broker
 
 COUNT = 3000

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from annulet.broker import recovery
-from annulet.core.entry import QueueEntry
+from annulet.core.model.entry import QueueEntry
 from annulet.residency.budget import MIB
 from annulet.store.files import OsFile
 from annulet.store.spill import SpillStore

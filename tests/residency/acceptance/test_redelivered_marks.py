@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import structlog
 
-from annulet.core import redelivered_ranges as module
-from annulet.core.paged_order import KEEP_MESSAGES
+from annulet.core.paging import redelivered_ranges as module
+from annulet.core.paging.paged_fifo import KEEP_MESSAGES
 from tests.residency.acceptance.deep import Deep, deep_broker
 
 COUNT = 2600

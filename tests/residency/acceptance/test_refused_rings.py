@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unittest import mock
 
-from annulet.core.reasons import RemovalReason
+from annulet.core.base.removal_reasons import RemovalReason
 from annulet.store.files import OsFile
 from tests.residency.acceptance.deep import Deep, refuse, until
 

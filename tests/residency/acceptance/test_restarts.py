@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from annulet.broker import recovery
-from annulet.core.paged_order import KEEP_MESSAGES
+from annulet.core.paging.paged_fifo import KEEP_MESSAGES
 from annulet.residency.budget import MIB
 from annulet.residency.page import PAGE_ITEMS_MAX
 from annulet.store.log import MessageLog

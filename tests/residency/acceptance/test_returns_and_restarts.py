@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from annulet.core.entry import QueueEntry
-from annulet.core.paged_levels import PagedLevels
-from annulet.core.paged_order import TargetList
-from annulet.core.queue import Queue
+from annulet.core.model.entry import QueueEntry
+from annulet.core.paging.paged_fifo import TargetList
+from annulet.core.paging.paged_priorities import PagedLevels
+from annulet.core.queue.queue import Queue
 from tests.residency.acceptance.deep import Deep, deep_broker
 
 COUNT = 300

@@ -12,7 +12,7 @@ from pamqp import commands
 
 from annulet import testing
 from annulet.broker.broker import Broker
-from annulet.core.paged_order import KEEP_BYTES
+from annulet.core.paging.paged_fifo import KEEP_BYTES
 from annulet.residency.budget import MIB
 from annulet.store.files import OsFile
 from annulet.store.spill import SpillStore

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from annulet.core.consumer import Consumer
-from annulet.core.entry import QueueEntry
-from annulet.core.invariants import check_invariants
-from annulet.core.message import DEFAULT_PRIORITY, Message, Origin, PropertyValue
-from annulet.core.queue import Queue
-from annulet.core.transaction import Transaction
-from annulet.core.virtual_host import VirtualHost
+from annulet.core.host.transaction import Transaction
+from annulet.core.host.virtual_host import VirtualHost
+from annulet.core.message.message import DEFAULT_PRIORITY, Message, Origin, PropertyValue
+from annulet.core.model.consumer import Consumer
+from annulet.core.model.entry import QueueEntry
+from annulet.core.queue.invariants import check_invariants
+from annulet.core.queue.queue import Queue
 from annulet.testing import VirtualClock
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, decode_properties, encode_properties
 from annulet.wire.amqp091.publish_headers import read_publish_headers

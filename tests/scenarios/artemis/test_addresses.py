@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.settings import UNLIMITED
+from annulet.core.base.settings import UNLIMITED
 from tests.scenarios.artemis.scene import Client, Scene, numbers
 
 

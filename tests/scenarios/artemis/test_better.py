@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from annulet.core.errors import InvalidArgument, LimitExceeded
-from annulet.core.reasons import RemovalReason
-from annulet.core.settings import UNLIMITED
-from annulet.core.transaction import Transaction
+from annulet.core.base.errors import InvalidArgument, LimitExceeded
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.base.settings import UNLIMITED
+from annulet.core.host.transaction import Transaction
 from tests.scenarios.artemis.scene import SECOND, Client, Scene, numbers
 
 

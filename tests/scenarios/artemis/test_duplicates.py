@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.errors import TransactionRefused
-from annulet.core.transaction import Transaction
+from annulet.core.base.errors import TransactionRefused
+from annulet.core.host.transaction import Transaction
 from tests.scenarios.artemis.scene import Client, Scene
 
 

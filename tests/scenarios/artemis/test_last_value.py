@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.reasons import RemovalReason
-from annulet.core.transaction import Transaction
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.host.transaction import Transaction
 from tests.scenarios.artemis.scene import Client, Scene
 
 

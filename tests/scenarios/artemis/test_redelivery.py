@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.reasons import RemovalReason
-from annulet.core.settings import UNLIMITED
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.base.settings import UNLIMITED
 from tests.scenarios.artemis.scene import Client, Scene, headers_of, numbers
 
 

@@ -12,7 +12,7 @@ import aio_pika
 import pytest
 from pamqp.commands import Basic, Tx
 
-from annulet.core.settings import QueueSettings
+from annulet.core.base.settings import QueueSettings
 from tests.durability.site import Site, bodies, declare, persistent, publish, queue_of
 
 KILLED = [pytest.param(False, id="stopped"), pytest.param(True, id="killed")]

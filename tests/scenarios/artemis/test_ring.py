@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from annulet.core.settings import UNLIMITED
-from annulet.core.transaction import Transaction
+from annulet.core.base.settings import UNLIMITED
+from annulet.core.host.transaction import Transaction
 from tests.scenarios.artemis.scene import Client, Scene
 
 

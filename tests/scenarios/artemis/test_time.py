@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.filters import Verdicts, compile_filter
-from annulet.core.reasons import RemovalReason
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.message.filters import Verdicts, compile_filter
 from tests.scenarios.artemis.scene import SECOND, Client, Scene, headers_of, numbers
 
 FAR_FUTURE = 1_000_000_000

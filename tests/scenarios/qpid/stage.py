@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from annulet.core.base.settings import QueueSettings
 from annulet.core.management import Operation
-from annulet.core.message import PropertyValue
-from annulet.core.queue import Queue
-from annulet.core.settings import QueueSettings
+from annulet.core.message.message import PropertyValue
+from annulet.core.queue.queue import Queue
 from tests.scenarios.artemis.scene import SECOND, Client, Scene, headers_of, numbers
 
 __all__ = ["SECOND", "Client", "Stage", "bodies_of", "headers_of", "numbers", "run"]

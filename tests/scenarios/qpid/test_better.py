@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.arguments import parse_queue_arguments
-from annulet.core.errors import InvalidArgument, LimitExceeded, PreconditionFailed
-from annulet.core.invariants import check_invariants
-from annulet.core.reasons import RemovalReason
+from annulet.core.base.errors import InvalidArgument, LimitExceeded, PreconditionFailed
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.configuration.arguments import parse_queue_arguments
+from annulet.core.queue.invariants import check_invariants
 from tests.core.helpers import removed
 from tests.scenarios.qpid.stage import SECOND, Client, Stage, numbers
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.arguments import parse_consumer_arguments
-from annulet.core.errors import InvalidArgument
+from annulet.core.base.errors import InvalidArgument
+from annulet.core.configuration.arguments import parse_consumer_arguments
 from tests.scenarios.qpid.stage import Client, Stage, numbers
 
 

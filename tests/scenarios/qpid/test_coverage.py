@@ -30,7 +30,7 @@ DIFFERENT_ROWS = {
 }  # fmt: skip
 
 PROVEN_ELSEWHERE = {
-    "Q9": ("tests/core/test_dead_letter_scenarios.py", "test_a_target_that_refuses_publishers_takes_dead_letters"),
+    "Q9": ("tests/core/host/test_dead_letter_scenarios.py", "test_a_target_that_refuses_publishers_takes_dead_letters"),
     "Q17": ("tests/scenarios/qpid/test_time.py", "test_row_068_a_new_limit_holds_for_what_is_there"),
     "Q18": ("tests/scenarios/qpid/test_entries.py", "test_row_006_nobody_takes_a_delivery_from_its_consumer"),
 }

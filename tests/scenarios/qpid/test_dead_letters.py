@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.errors import InvalidArgument
-from annulet.core.reasons import RemovalReason
+from annulet.core.base.errors import InvalidArgument
+from annulet.core.base.removal_reasons import RemovalReason
 from tests.core.helpers import removed
 from tests.scenarios.qpid.stage import Client, Stage, numbers
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.errors import AccessRefused
-from annulet.core.invariants import check_invariants
+from annulet.core.base.errors import AccessRefused
 from annulet.core.management import purge
+from annulet.core.queue.invariants import check_invariants
 from tests.scenarios.qpid.stage import Client, Stage, bodies_of, run
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.virtual_host import VirtualHost
+from annulet.core.host.virtual_host import VirtualHost
 from tests.core.helpers import NOW, RecordingEffects, make_message
 
 FILTER = "x-filter-jms-selector"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.reasons import RemovalReason
+from annulet.core.base.removal_reasons import RemovalReason
 from tests.core.helpers import removed
 from tests.scenarios.qpid.stage import Client, Stage, bodies_of, numbers
 

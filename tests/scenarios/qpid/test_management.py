@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.errors import InvalidArgument
+from annulet.core.base.errors import InvalidArgument
 from annulet.core.management import copy_messages, delete_messages, move_messages, select
 from tests.scenarios.qpid.stage import Client, Stage, numbers, run
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import pytest
 
-from annulet.core.errors import LimitExceeded, TransactionRefused
-from annulet.core.reasons import RemovalReason
-from annulet.core.transaction import Transaction
+from annulet.core.base.errors import LimitExceeded, TransactionRefused
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.host.transaction import Transaction
 from tests.core.helpers import removed
 from tests.scenarios.qpid.stage import Client, Stage, numbers
 

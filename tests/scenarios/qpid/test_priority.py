@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from annulet.core.host.transaction import Transaction
 from annulet.core.management import change_priority, select
-from annulet.core.transaction import Transaction
 from tests.scenarios.qpid.stage import Client, Stage, run
 
 

@@ -13,8 +13,8 @@ from pamqp import commands
 
 from annulet import testing
 from annulet.broker.broker import Broker
-from annulet.core.arguments.unknown import REFUSE
-from annulet.core.transaction import Transaction
+from annulet.core.configuration.arguments.unknown import REFUSE
+from annulet.core.host.transaction import Transaction
 from tests.broker.amqp091.peer import Peer, publish, settlements
 from tests.broker.conftest import leave
 from tests.scenarios.qpid.stage import Client, Stage

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from annulet.core.errors import InvalidArgument
-from annulet.core.settings import UNLIMITED
+from annulet.core.base.errors import InvalidArgument
+from annulet.core.base.settings import UNLIMITED
 from tests.scenarios.qpid.stage import SECOND, Client, Stage
 
 DAY = 24 * 3600 * SECOND

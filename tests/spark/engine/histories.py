@@ -8,23 +8,23 @@ from typing import Any
 
 import msgspec
 
-from annulet.core.arguments.consumers import parse_consumer_arguments
-from annulet.core.arguments.queues import describe
-from annulet.core.consumer import Consumer, CreditWindow, LinkCredit
-from annulet.core.effects import Effects
-from annulet.core.entry import QueueEntry
-from annulet.core.errors import CoreError
-from annulet.core.forwarding import Forwarder
-from annulet.core.ledger import LossRecord
+from annulet.core.base.errors import CoreError
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.configuration.arguments.consumers import parse_consumer_arguments
+from annulet.core.configuration.arguments.queues import describe
+from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.management import expire_messages, select
-from annulet.core.queue import Queue
-from annulet.core.reasons import RemovalReason
-from annulet.core.session import Session, UnknownDeliveryTag
-from annulet.core.virtual_host import VirtualHost
+from annulet.core.model.consumer import Consumer, CreditWindow, LinkCredit
+from annulet.core.model.effects import Effects
+from annulet.core.model.entry import QueueEntry
+from annulet.core.model.forwarder import Forwarder
+from annulet.core.model.loss_ledger import LossRecord
+from annulet.core.queue.queue import Queue
+from annulet.core.sessions.session import Session, UnknownDeliveryTag
 from annulet.spark.engine.commands import LINK, Command, CommandRefused, parse_command
 from annulet.spark.engine.content import connection_of, header_of, message_of
-from tests.core.model.compositions import Composition
-from tests.core.model.policies import (
+from tests.core.model_suite.compositions import Composition
+from tests.core.model_suite.policies import (
     BROWSERS,
     COLOUR,
     FAIR_KEY,

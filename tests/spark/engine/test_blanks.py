@@ -9,12 +9,16 @@ from annulet.spark.engine.blanks import BLANKS, blank_of
 from annulet.spark.engine.commands import parse_command
 from annulet.spark.engine.image import write_image
 from annulet.spark.engine.replica import Replica
-from tests.core.model.compositions import compositions
-from tests.core.model.policies import LOCAL, SELECTORS
+from tests.core.model_suite.compositions import compositions
+from tests.core.model_suite.policies import LOCAL, SELECTORS
 from tests.spark.engine.histories import history
 
 PROJECT = Path(__file__).resolve().parents[3] / "pyproject.toml"
-OPEN = {"annulet.core.forwarding:Forwarder", "annulet.core.effects:Effects", "annulet.core.ledger:LossListener"}
+OPEN = {
+    "annulet.core.model.forwarder:Forwarder",
+    "annulet.core.model.effects:Effects",
+    "annulet.core.model.loss_ledger:LossListener",
+}
 """Compiled classes that interpreted ones may extend: objects of these are made without ``__init__``."""
 
 
@@ -31,7 +35,7 @@ def test_every_compiled_class_that_images_name_has_a_blank() -> None:
             replica.existing().matchers.lanes_max = 2  # so that some wait behind lanes, as of very many do
             if one[1] % 20 == 0:
                 named |= {name for name, *_ in write_image(replica).classes}
-    assert {"annulet.core.deep_lanes:DeepLanes", "annulet.core.paged_levels:PagedLevels"} <= named
+    assert {"annulet.core.searching.deep_lanes:DeepLanes", "annulet.core.paging.paged_priorities:PagedLevels"} <= named
     compiled = set(tomllib.loads(PROJECT.read_text())["tool"]["annulet"]["compiled"])
     assert {name for name in named if name.partition(":")[0] in compiled} - OPEN <= set(BLANKS)
     assert len(named & set(BLANKS)) > 25

@@ -15,7 +15,7 @@ import pyspark
 import pytest
 
 from annulet.spark.java import ensure_java
-from tests.core.model.compositions import compositions
+from tests.core.model_suite.compositions import compositions
 from tests.spark.engine import cluster_driver
 from tests.spark.engine.histories import Given, history
 from tests.spark.engine.test_streaming import Input, expected, told_by_files

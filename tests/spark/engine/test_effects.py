@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from annulet.core.reasons import RemovalReason
+from annulet.core.base.removal_reasons import RemovalReason
 from annulet.spark.engine.commands import Command
 from annulet.spark.engine.content import message_of
 from annulet.spark.engine.effects import FORWARD, LOSS, EngineEffects, EngineForwarder, EngineLosses, Output

@@ -21,7 +21,7 @@ from annulet.spark.engine.effects import OUTCOME, Effect
 from annulet.spark.engine.shard import close_shard, open_shard
 from annulet.spark.engine.streaming import EFFECT_COLUMNS
 from tests.broker_process import BrokerProcess
-from tests.core.model.compositions import compositions
+from tests.core.model_suite.compositions import compositions
 from tests.spark.engine import queue_driver
 from tests.spark.engine.doubles import MemoryState
 from tests.spark.engine.histories import Given, history

@@ -12,19 +12,19 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from annulet.core.effects import Effects
-from annulet.core.entry import QueueEntry
-from annulet.core.reasons import RemovalReason
-from annulet.core.routing import Route
-from annulet.core.session import Session
-from annulet.core.transaction import Return, Send, Transaction
-from annulet.core.virtual_host import VirtualHost
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.host.transaction import Return, Send, Transaction
+from annulet.core.host.virtual_host import VirtualHost
+from annulet.core.model.effects import Effects
+from annulet.core.model.entry import QueueEntry
+from annulet.core.routing.routes import Route
+from annulet.core.sessions.session import Session
 from annulet.spark.engine.blanks import BLANKS
 from annulet.spark.engine.image import Image, ImageError, pack_rows, read_image, unpack_rows, write_image
 from tests.core.helpers import make_message, pending, queue_of
-from tests.core.model.compositions import Composition, compositions
-from tests.core.model.programs import LONGEST, SHORTEST, Interpreter
-from tests.core.model.runner import CONNECTIONS, Runner
+from tests.core.model_suite.compositions import Composition, compositions
+from tests.core.model_suite.programs import LONGEST, SHORTEST, Interpreter
+from tests.core.model_suite.runner import CONNECTIONS, Runner
 
 PROGRAMS, EVERY = 2, 6
 """Programs of one composition in so many, some seconds each; the others have their turn in test_replica's soak."""
@@ -102,10 +102,10 @@ def test_what_is_of_another_package_is_in_no_image() -> None:
 
 
 def test_an_image_of_another_version_is_refused() -> None:
-    with pytest.raises(ImageError, match=r"names annulet\.core\.queue:Former, which this version does not have"):
-        read_image(Image([["annulet.core.queue:Former"]], [(0, [])]))
+    with pytest.raises(ImageError, match=r"names annulet\.core\.queue\.queue:Former, which this version does not have"):
+        read_image(Image([["annulet.core.queue.queue:Former"]], [(0, [])]))
     with pytest.raises(ImageError, match=r"CreditWindow has no field 'former' for 1 in this version"):
-        read_image(Image([["annulet.core.consumer:CreditWindow", "former"]], [(0, [1])]))
+        read_image(Image([["annulet.core.model.consumer:CreditWindow", "former"]], [(0, [1])]))
     with pytest.raises(ImageError, match="a part of it is missing"):
         read_image(Image([], []))
 

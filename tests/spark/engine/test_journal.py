@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from annulet.spark.engine import journal
+from annulet.spark.engine.errors import EngineStateError
 from annulet.spark.engine.image import Image, unpack_rows
 from annulet.spark.engine.journal import (
     IMAGE,
@@ -101,3 +102,10 @@ def test_the_commands_of_the_latest_batches_stay_whole_and_say_what_their_batch_
             assert getattr(read, name) == {queue: value for queue, value in getattr(kept, name).items() if value != 0}
     assert len(state.blobs[JOURNAL]) < 20
     assert len(state.blobs[IMAGE]) == 1
+
+
+def test_state_with_former_names_of_modules_is_refused_with_the_way_out() -> None:
+    head = Head(1)
+    head.format = 2  # before the modules of the core were in rooms; images name modules
+    with pytest.raises(EngineStateError, match=r"\(format 2\), this is .*\(format 3\); .* take its portable state"):
+        Head.parse(head.text())

@@ -11,7 +11,7 @@ from annulet.spark.engine.effects import DELIVERY, Effect
 from annulet.spark.engine.errors import EngineStateError
 from annulet.spark.engine.journal import IMAGE, JOURNAL, Head
 from annulet.spark.engine.portable import FrozenState, pieces_of, put_pieces
-from tests.core.model.compositions import compositions
+from tests.core.model_suite.compositions import compositions
 from tests.spark.engine.doubles import MemoryState
 from tests.spark.engine.histories import given, history
 from tests.spark.engine.test_shard import batch, uncut

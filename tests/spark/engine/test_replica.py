@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from annulet.core.entry import sequence_of
-from annulet.core.queue import Queue
+from annulet.core.model.entry import sequence_of
+from annulet.core.queue.queue import Queue
 from annulet.spark.engine.commands import parse_command
 from annulet.spark.engine.effects import DELIVERY, DONE, DUPLICATE, FILTERED, FORWARD, LOSS, OUTCOME, Effect
 from annulet.spark.engine.image import pack_rows, read_image, unpack_rows, write_image
 from annulet.spark.engine.replica import Replica
-from tests.core.model.compositions import compositions
+from tests.core.model_suite.compositions import compositions
 from tests.spark.engine.histories import Direct, history
 
 EVERY = 9

@@ -11,7 +11,7 @@ from annulet.spark.engine import engine
 from annulet.spark.engine.effects import OUTCOME
 from annulet.spark.engine.portable import Piece, put_pieces
 from annulet.spark.engine.rescaling import checkpoint_state, initial_state
-from tests.core.model.compositions import compositions
+from tests.core.model_suite.compositions import compositions
 from tests.spark.engine.doubles import MemoryState
 from tests.spark.engine.histories import given, history
 from tests.spark.engine.test_shard import batch

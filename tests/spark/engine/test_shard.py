@@ -14,7 +14,7 @@ from annulet.spark.engine.errors import EngineStateError
 from annulet.spark.engine.journal import BATCHES_FOLLOWED, IMAGE, JOURNAL, Head
 from annulet.spark.engine.replica import Replica
 from annulet.spark.engine.shard import Shard, close_shard, open_shard
-from tests.core.model.compositions import compositions
+from tests.core.model_suite.compositions import compositions
 from tests.spark.engine.doubles import MemoryState
 from tests.spark.engine.histories import Given, given, history
 

@@ -21,7 +21,7 @@ from annulet.spark.engine.effects import Effect
 from annulet.spark.engine.journal import KINDS
 from annulet.spark.engine.portable import FrozenState, Piece, pieces_of
 from annulet.spark.engine.streaming import EFFECT_COLUMNS, TIMES, EngineProcessor
-from tests.core.model.compositions import compositions
+from tests.core.model_suite.compositions import compositions
 from tests.spark.engine.doubles import MemoryState
 from tests.spark.engine.histories import Given, history
 from tests.spark.engine.test_shard import batch, uncut

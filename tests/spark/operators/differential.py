@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from annulet.core.duplicates import DuplicateCache
-from annulet.core.effects import Effects
-from annulet.core.message import DEFAULT_PRIORITY, ContentView, Message, Origin, PropertyValue
-from annulet.core.queue import Queue
-from annulet.core.settings import OVERFLOW_NONE, OVERFLOW_REJECT, OVERFLOW_RING, QueueSettings
+from annulet.core.base.settings import OVERFLOW_NONE, OVERFLOW_REJECT, OVERFLOW_RING, QueueSettings
+from annulet.core.host.duplicate_ids import DuplicateCache
+from annulet.core.message.message import DEFAULT_PRIORITY, ContentView, Message, Origin, PropertyValue
+from annulet.core.model.effects import Effects
+from annulet.core.queue.queue import Queue
 from annulet.spark.operators import Columns, Operator
 
 START = 1_700_000_000_000

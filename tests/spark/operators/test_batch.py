@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from annulet.core.settings import EVICTION_RULES, LEAST_RECENT_KEY
+from annulet.core.base.settings import EVICTION_RULES, LEAST_RECENT_KEY
 from annulet.spark.operators import (
     Operator,
     OperatorError,

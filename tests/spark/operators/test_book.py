@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from annulet.core.settings import EVICTION_RULES, LEAST_RECENT_KEY
+from annulet.core.base.settings import EVICTION_RULES, LEAST_RECENT_KEY
 from annulet.spark.operators import (
     Operator,
     combine,

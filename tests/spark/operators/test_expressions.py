@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from annulet.core.groups import GroupTable
-from annulet.core.message import Message, Origin
-from annulet.core.settings import GROUP_SHARED, QueueSettings
+from annulet.core.base.settings import GROUP_SHARED, QueueSettings
+from annulet.core.message.message import Message, Origin
+from annulet.core.policies.message_groups import GroupTable
 from annulet.spark.operators import assign_groups
 from tests.spark.operators.differential import COLUMNS, SentView, table_of, traffic
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from annulet.core.settings import QueueSettings
+from annulet.core.base.settings import QueueSettings
 from annulet.testing.oracle.queue import DROP, REQUEUE, QueueOracle
 from annulet.testing.oracle.records import OracleConsumer, OracleMessage, OracleSession
 

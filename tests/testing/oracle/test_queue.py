@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.settings import BROWSE_FOLLOW, QueueSettings
+from annulet.core.base.settings import BROWSE_FOLLOW, QueueSettings
 from annulet.testing.oracle.records import DELIVERING, GONE, SCHEDULED, OracleMessage, OracleSession
 from tests.testing.oracle.helpers import NOW, consumer, drop, oracle, publish, received, requeue, waiting
 

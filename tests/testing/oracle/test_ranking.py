@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.settings import QueueSettings
+from annulet.core.base.settings import QueueSettings
 from annulet.testing.oracle.ranking import expiry_of, key_of, level_of, share_of, sort_rank, victim
 from annulet.testing.oracle.records import OracleMessage
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annulet.core.content_differences import same_value
-from annulet.core.typed_values import (
+from annulet.core.base.typed_values import (
     Byte,
     Character,
     Decimal64,
@@ -23,6 +22,7 @@ from annulet.core.typed_values import (
     UnsignedShort,
     Uuid,
 )
+from annulet.core.message.content_differences import same_value
 from annulet.wire.amqp091.amqp010 import DEPTH_MAX, decode_list, decode_map, encode_list, encode_map
 from annulet.wire.amqp091.errors import LocalProtocolError
 from annulet.wire.amqp091.type_tags import lower, restore

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pamqp import decode
 
-from annulet.core.death_records import DeathRecord
+from annulet.core.base.death_trail import DeathRecord
 from annulet.wire.amqp091.annotations import annotate, decode_deaths, encode_deaths, replace_reply_to
 from annulet.wire.amqp091.errors import LocalProtocolError, RemoteProtocolError
 from annulet.wire.amqp091.properties import BasicProperties, decode_properties, encode_properties

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from annulet.core.content import BODY_DATA, BODY_LIST, BODY_MAP, BODY_SEQUENCE, BODY_TEXT, BODY_VALUE
-from annulet.core.content_differences import same_value
-from annulet.core.typed_values import Array, Byte, MapPairs, Symbol, UnsignedLong, Uuid
+from annulet.core.base.typed_values import Array, Byte, MapPairs, Symbol, UnsignedLong, Uuid
+from annulet.core.message.content_differences import same_value
+from annulet.core.message.neutral_content import BODY_DATA, BODY_LIST, BODY_MAP, BODY_SEQUENCE, BODY_TEXT, BODY_VALUE
 from annulet.wire.amqp091.bodies import character_set, natural_body, read_body, write_body
 from tests.wire.contents import body
 

@@ -6,11 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annulet.core.content import BODY_DATA, BODY_MAP, BODY_TEXT, BODY_VALUE, MessageContent
-from annulet.core.content_differences import same_value
-from annulet.core.death_records import DeathRecord, with_death
-from annulet.core.message import Message, Origin
-from annulet.core.typed_values import Byte, Int, Short, Symbol, TimestampMilliseconds, UnsignedInt, UnsignedLong, Uuid
+from annulet.core.base.death_trail import DeathRecord, with_death
+from annulet.core.base.typed_values import (
+    Byte,
+    Int,
+    Short,
+    Symbol,
+    TimestampMilliseconds,
+    UnsignedInt,
+    UnsignedLong,
+    Uuid,
+)
+from annulet.core.message.content_differences import same_value
+from annulet.core.message.message import Message, Origin
+from annulet.core.message.neutral_content import BODY_DATA, BODY_MAP, BODY_TEXT, BODY_VALUE, MessageContent
 from annulet.wire.amqp091.conversion import (
     CLUSTER_ID,
     GROUP_ID,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annulet.core.content_differences import same_value
-from annulet.core.typed_values import Byte, Character, Float32, Int, Short, Symbol, UnsignedByte
+from annulet.core.base.typed_values import Byte, Character, Float32, Int, Short, Symbol, UnsignedByte
+from annulet.core.message.content_differences import same_value
 from annulet.wire.amqp091.jms_bodies import decode_jms_map, decode_jms_stream, encode_jms_map, encode_jms_stream
 from tests.wire.contents import value
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pamqp import commands
 
-from annulet.core.death_records import GIVEN, DeathRecord
-from annulet.core.message import Message, Origin
+from annulet.core.base.death_trail import GIVEN, DeathRecord
+from annulet.core.message.message import Message, Origin
 from annulet.wire.amqp091.errors import LocalProtocolError, RemoteProtocolError
 from annulet.wire.amqp091.properties import (
     VIEW,

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from annulet.core.content_differences import same_value
-from annulet.core.typed_values import (
+from annulet.core.base.typed_values import (
     Array,
     Character,
     Decimal32,
@@ -18,6 +17,7 @@ from annulet.core.typed_values import (
     UnsignedLong,
     Uuid,
 )
+from annulet.core.message.content_differences import same_value
 from annulet.wire.amqp091.type_tags import DEPTH_MAX, lower, restore
 from annulet.wire.amqp091.typed_tables import encode_typed_array, read_typed_array
 from tests.wire.contents import value

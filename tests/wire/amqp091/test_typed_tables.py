@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pamqp import encode as oracle
 
-from annulet.core.content_differences import same_value
-from annulet.core.typed_values import (
+from annulet.core.base.typed_values import (
     Byte,
     Decimal64,
     Float32,
@@ -21,6 +20,7 @@ from annulet.core.typed_values import (
     UnsignedLong,
     UnsignedShort,
 )
+from annulet.core.message.content_differences import same_value
 from annulet.wire.amqp091.errors import LocalProtocolError, RemoteProtocolError
 from annulet.wire.amqp091.typed_tables import (
     SECONDS_MAX,

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from annulet.core.typed_values import (
+from annulet.core.base.typed_values import (
     INTEGER_RANGES,
     Array,
     Character,

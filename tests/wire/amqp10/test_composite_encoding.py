@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from annulet._build import compiled
-from annulet.core.typed_values import Symbol, UnsignedLong
+from annulet.core.base.typed_values import Symbol, UnsignedLong
 from annulet.wire.amqp10.composite import Composite, decode_composite
 from annulet.wire.amqp10.composite_encoding import encode_composite, encode_symbol_map
 from annulet.wire.amqp10.errors import DecodeError, LocalProtocolError

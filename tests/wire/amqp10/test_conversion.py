@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annulet.core.content import (
+from annulet.core.base.typed_values import Array, Byte, MapPairs, Symbol, UnsignedInt, UnsignedLong, Uuid
+from annulet.core.message.content_differences import same_value
+from annulet.core.message.message import Message, Origin
+from annulet.core.message.neutral_content import (
     BODY_DATA,
     BODY_LIST,
     BODY_MAP,
@@ -15,9 +18,6 @@ from annulet.core.content import (
     BODY_VALUE,
     MessageContent,
 )
-from annulet.core.content_differences import same_value
-from annulet.core.message import Message, Origin
-from annulet.core.typed_values import Array, Byte, MapPairs, Symbol, UnsignedInt, UnsignedLong, Uuid
 from annulet.wire.amqp10.conversion import address_of, carried, from_content, kind_of, text_keys, to_content
 from annulet.wire.amqp10.message import encode_delivery, find_section, split_incoming
 from annulet.wire.amqp10.names import APP_ID, DATA_SECTIONS, JMS_TYPE, RECORD

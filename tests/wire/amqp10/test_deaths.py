@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from annulet.core.death_records import DeathRecord
-from annulet.core.typed_values import TimestampMilliseconds
+from annulet.core.base.death_trail import DeathRecord
+from annulet.core.base.typed_values import TimestampMilliseconds
 from annulet.wire.amqp10.deaths import decode_deaths, encode_deaths
 from tests.wire.contents import as_tuple
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from annulet.core.typed_values import (
+from annulet.core.base.typed_values import (
     INTEGER_RANGES,
     Array,
     Character,

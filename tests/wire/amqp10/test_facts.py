@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from annulet.core.errors import InvalidArgument
-from annulet.core.typed_values import TimestampMilliseconds
+from annulet.core.base.errors import InvalidArgument
+from annulet.core.base.typed_values import TimestampMilliseconds
 from annulet.wire.amqp10.facts import IDENTIFIER_OCTETS_MAX, TIME_MAX, Facts
 from annulet.wire.amqp10.message import FORM_DATA, read_facts, split_incoming
 from annulet.wire.amqp10.sections import APPLICATION_PROPERTIES, DATA, MESSAGE_ANNOTATIONS, encode_section

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from annulet.core.typed_values import Symbol
+from annulet.core.base.typed_values import Symbol
 from annulet.wire.amqp10.errors import DecodeError
 from annulet.wire.amqp10.fields import (
     read_binary,

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from annulet.core.errors import InvalidArgument
-from annulet.core.message import Message, Origin
-from annulet.core.typed_values import Symbol, UnsignedLong
+from annulet.core.base.errors import InvalidArgument
+from annulet.core.base.typed_values import Symbol, UnsignedLong
+from annulet.core.message.message import Message, Origin
 from annulet.wire.amqp10 import message as module
 from annulet.wire.amqp10.conversion import from_content
 from annulet.wire.amqp10.errors import DecodeError

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from annulet.core import dead_letters
+from annulet.core.host import dead_letters
 from annulet.wire.amqp10.names import ANNOTATION_PREFIX, ANNOTATIONS, HEADERS, REJECTED_CONDITION, REJECTED_DESCRIPTION
 
 

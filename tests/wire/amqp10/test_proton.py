@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annulet.core.typed_values import (
+from annulet.core.base.typed_values import (
     Array,
     Byte,
     Character,

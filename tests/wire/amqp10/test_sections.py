@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annulet.core.typed_values import MapPairs, Symbol, TimestampMilliseconds, UnsignedLong, Uuid
+from annulet.core.base.typed_values import MapPairs, Symbol, TimestampMilliseconds, UnsignedLong, Uuid
 from annulet.wire.amqp10.composite import decode_composite
 from annulet.wire.amqp10.errors import DecodeError, LocalProtocolError
 from annulet.wire.amqp10.outcomes import Declare

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.typed_values import Described, Symbol, UnsignedLong
+from annulet.core.base.typed_values import Described, Symbol, UnsignedLong
 from annulet.wire.amqp10.composite import Composite, decode_composite
 from annulet.wire.amqp10.composite_encoding import encode_composite
 from annulet.wire.amqp10.errors import DecodeError

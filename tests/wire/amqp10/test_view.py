@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from annulet.core.death_records import DeathRecord, with_death
-from annulet.core.identifiers import lookup_for
-from annulet.core.message import Message, Origin, PropertyValue
-from annulet.core.typed_values import Symbol, UnsignedInt, UnsignedLong, Uuid
+from annulet.core.base.death_trail import DeathRecord, with_death
+from annulet.core.base.typed_values import Symbol, UnsignedInt, UnsignedLong, Uuid
+from annulet.core.message.message import Message, Origin, PropertyValue
+from annulet.core.message.selector_names import lookup_for
 from annulet.wire.amqp10.facts import SCHEDULE_NAMES
 from annulet.wire.amqp10.message import split_incoming, with_given_deaths
 from annulet.wire.amqp10.sections import (

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annulet.core.content import BODY_DATA, BODY_LIST, BODY_MAP, BODY_TEXT, MessageContent
-from annulet.core.message import ContentView, Message, Origin
-from annulet.core.typed_values import UnsignedLong, Uuid
+from annulet.core.base.typed_values import UnsignedLong, Uuid
+from annulet.core.message.message import ContentView, Message, Origin
+from annulet.core.message.neutral_content import BODY_DATA, BODY_LIST, BODY_MAP, BODY_TEXT, MessageContent
 from annulet.wire.amqp091.conversion import from_content as to_amqp_0_9_1
 from annulet.wire.amqp091.properties import VIEW as AMQP_0_9_1
 from annulet.wire.amqp10.conversion import from_content as to_amqp_1_0

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.death_records import RECORDS_MAX, DeathRecord
-from annulet.core.message import Message, Origin
+from annulet.core.base.death_trail import RECORDS_MAX, DeathRecord
+from annulet.core.message.message import Message, Origin
 from annulet.wire.amqp091 import conversion as amqp091
 from annulet.wire.amqp10 import conversion as amqp10
 from annulet.wire.stomp.conversion import to_content

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.message import Message, Origin
+from annulet.core.message.message import Message, Origin
 from annulet.wire.stomp.errors import RemoteProtocolError
 from annulet.wire.stomp.frames import FrameReader
 from annulet.wire.stomp.send_headers import read_send

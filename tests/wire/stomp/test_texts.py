@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from annulet.core.typed_values import Array, Described, Float32, MapPairs, Symbol, TimestampMilliseconds, Uuid
+from annulet.core.base.typed_values import Array, Described, Float32, MapPairs, Symbol, TimestampMilliseconds, Uuid
 from annulet.wire.stomp.texts import json_of, text_of
 from tests.wire.contents import value as any_value
 

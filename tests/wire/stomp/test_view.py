@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.death_records import GIVEN, DeathRecord
-from annulet.core.message import Message, Origin
+from annulet.core.base.death_trail import GIVEN, DeathRecord
+from annulet.core.message.message import Message, Origin
 from annulet.wire.stomp.header_block import decode_block, encode_block
 from annulet.wire.stomp.view import VIEW
 

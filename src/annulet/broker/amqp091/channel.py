@@ -13,12 +13,12 @@ import structlog
 
 from annulet.broker.amqp091.foreign import in_own_form
 from annulet.broker.amqp091.publishing import PublishingSession, destination_of
-from annulet.core.consumer import Consumer, CreditWindow
-from annulet.core.entry import DELIVERING
-from annulet.core.errors import CoreError, TransactionRefused
-from annulet.core.session import UnknownDeliveryTag
-from annulet.core.settings import UNLIMITED, ConsumerSettings
-from annulet.core.transaction import Transaction
+from annulet.core.base.errors import CoreError, TransactionRefused
+from annulet.core.base.settings import UNLIMITED, ConsumerSettings
+from annulet.core.host.transaction import Transaction
+from annulet.core.model.consumer import Consumer, CreditWindow
+from annulet.core.model.entry import DELIVERING
+from annulet.core.sessions.session import UnknownDeliveryTag
 from annulet.store.errors import StoreError
 from annulet.wire.amqp091 import constants
 from annulet.wire.amqp091.errors import ChannelError, RemoteProtocolError
@@ -29,10 +29,10 @@ from annulet.wire.amqp091.values import Long, encode_short_string
 if TYPE_CHECKING:
     from annulet.broker.amqp091.connection import AmqpConnection
     from annulet.broker.amqp091.getting import WaitingGet
-    from annulet.core.delivery_deadlines import Overdue
-    from annulet.core.entry import QueueEntry
-    from annulet.core.message import Message, PropertyValue
-    from annulet.core.queue import Queue
+    from annulet.core.message.message import Message, PropertyValue
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.queue.queue import Queue
+    from annulet.core.sessions.delivery_deadlines import Overdue
 
 logger = structlog.get_logger(__name__)
 

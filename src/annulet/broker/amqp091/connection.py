@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from annulet.broker.broker import Broker
-    from annulet.core.virtual_host import VirtualHost
+    from annulet.core.host.virtual_host import VirtualHost
 
 logger = structlog.get_logger(__name__)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from annulet.core import errors as core_errors
+from annulet.core.base import errors as core_errors
 from annulet.store.errors import StoreError
 from annulet.wire.amqp091 import constants
 from annulet.wire.amqp091.errors import ChannelError
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from annulet.broker.amqp091.channel import Channel
     from annulet.broker.amqp091.topology import Topology
-    from annulet.core.message import PropertyValue
+    from annulet.core.message.message import PropertyValue
 
 REPLY_CODES: Final[dict[type[Exception], int]] = {
     core_errors.NotFound: constants.NOT_FOUND,

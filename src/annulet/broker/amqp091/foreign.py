@@ -12,7 +12,7 @@ from annulet.wire.amqp091.output import encode_destination
 from annulet.wire.amqp091.properties import VIEW
 
 if TYPE_CHECKING:
-    from annulet.core.message import Message
+    from annulet.core.message.message import Message
 
 ELLIPSIS: Final = b"..."
 

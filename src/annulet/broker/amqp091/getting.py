@@ -1,7 +1,8 @@
 """``basic.get`` of AMQP 0-9-1: one message, or the word that there is none.
 
-The answer waits where a deep grouped queue is still being looked through (:mod:`annulet.core.pull_waits`). Further
-gets of the channel wait behind it, so answers come in the order of the questions; other methods are served meanwhile.
+The answer waits where a deep grouped queue is still being looked through (:mod:`annulet.core.queue.pull_waits`).
+Further gets of the channel wait behind it, so answers come in the order of the questions; other methods are served
+meanwhile.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from annulet.broker.amqp091.declarations import translated
 from annulet.broker.amqp091.foreign import in_own_form
 from annulet.broker.amqp091.publishing import destination_of
 from annulet.broker.client_session import give_up
-from annulet.core.hidden import pending_count
-from annulet.core.pull_waits import PullWaiter
+from annulet.core.policies.staged_batches import pending_count
+from annulet.core.queue.pull_waits import PullWaiter
 from annulet.wire.amqp091 import constants
 from annulet.wire.amqp091.errors import ChannelError
 
 if TYPE_CHECKING:
     from annulet.broker.amqp091.channel import Channel
-    from annulet.core.queue import Queue
+    from annulet.core.queue.queue import Queue
 
 GET_CLASS_AND_METHOD: Final = (60, 70)
 """Numbers of basic.get, for the error that ends its channel."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from annulet.broker.amqp091.channel import Channel
 from annulet.broker.amqp091.declarations import DeclaringHandler, translate
 from annulet.broker.amqp091.topology import Topology
-from annulet.core import errors as core_errors
-from annulet.core.session import end_together
+from annulet.core.base import errors as core_errors
+from annulet.core.sessions.session import end_together
 from annulet.store.errors import StoreError
 from annulet.wire.amqp091 import constants
 from annulet.wire.amqp091.errors import ConnectionFault
@@ -16,7 +16,7 @@ from annulet.wire.amqp091.handler import PENDING
 
 if TYPE_CHECKING:
     from annulet.broker.amqp091.connection import AmqpConnection
-    from annulet.core.message import PropertyValue
+    from annulet.core.message.message import PropertyValue
 
 
 class AmqpHandler(DeclaringHandler):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from annulet.broker.amqp091.connection import AmqpConnection
-    from annulet.core.message import PropertyValue
+    from annulet.core.message.message import PropertyValue
 
 logger = structlog.get_logger(__name__)
 

@@ -10,12 +10,12 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from annulet.broker.client_session import ClientSession
-from annulet.core.arguments.values import MILLISECONDS_MAX
-from annulet.core.cancelling import cancel_scheduled
-from annulet.core.death_records import GIVEN
-from annulet.core.message import DEFAULT_PRIORITY, Message, Origin
-from annulet.core.reply_queues import REPLY_QUEUE
-from annulet.core.settings import UNLIMITED
+from annulet.core.base.death_trail import GIVEN
+from annulet.core.base.reply_names import REPLY_QUEUE
+from annulet.core.base.settings import UNLIMITED
+from annulet.core.configuration.arguments.values import MILLISECONDS_MAX
+from annulet.core.host.schedule_cancelling import cancel_scheduled
+from annulet.core.message.message import DEFAULT_PRIORITY, Message, Origin
 from annulet.wire.amqp091 import constants
 from annulet.wire.amqp091.annotations import annotate, replace_reply_to
 from annulet.wire.amqp091.errors import ChannelError, ConnectionFault
@@ -27,9 +27,9 @@ from annulet.wire.amqp091.publish_headers import NOTHING, PublishHeaders, read_p
 if TYPE_CHECKING:
     from annulet.broker.amqp091.connection import AmqpConnection
     from annulet.broker.blocked import BlockedTarget
-    from annulet.core.queue import Queue
-    from annulet.core.routing import Route
-    from annulet.core.transaction import Transaction
+    from annulet.core.host.transaction import Transaction
+    from annulet.core.queue.queue import Queue
+    from annulet.core.routing.routes import Route
 
 DESTINATIONS_MAX: Final = 1024
 """Destinations a channel remembers: enough for a busy producer, about 300 KB at the bound; then it starts afresh."""

@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Final
 from annulet.broker.access import generated_name
 from annulet.broker.amqp091 import getting
 from annulet.broker.amqp091.channel import amqp_consumer
-from annulet.core.arguments import parse_consumer_arguments
-from annulet.core.errors import InvalidArgument, NotFound
-from annulet.core.exchanges import EXCHANGE_TYPES
-from annulet.core.hidden import pending_count
-from annulet.core.reply_queues import REPLY_QUEUE, is_reply_name
-from annulet.core.settings import ConsumerSettings
+from annulet.core.base.errors import InvalidArgument, NotFound
+from annulet.core.base.reply_names import REPLY_QUEUE, is_reply_name
+from annulet.core.base.settings import ConsumerSettings
+from annulet.core.configuration.arguments import parse_consumer_arguments
+from annulet.core.policies.staged_batches import pending_count
+from annulet.core.routing.exchanges import EXCHANGE_TYPES
 from annulet.wire.amqp091 import constants
 from annulet.wire.amqp091.errors import ChannelError, ConnectionFault
 
 if TYPE_CHECKING:
     from annulet.broker.amqp091.channel import Channel
     from annulet.broker.amqp091.connection import AmqpConnection
-    from annulet.core.message import PropertyValue
-    from annulet.core.queue import Queue
-    from annulet.core.virtual_host import VirtualHost
+    from annulet.core.host.virtual_host import VirtualHost
+    from annulet.core.message.message import PropertyValue
+    from annulet.core.queue.queue import Queue
 
 Arguments = dict[str, "PropertyValue"]
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.broker.amqp10.errors import condition_for
 from annulet.broker.amqp10.outcomes import revise_for_rejection
-from annulet.core.errors import CoreError
-from annulet.core.transaction import Transaction
+from annulet.core.base.errors import CoreError
+from annulet.core.host.transaction import Transaction
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10 import terminus as standard
 from annulet.wire.amqp10.composite import decode_composite
@@ -27,7 +27,7 @@ from annulet.wire.amqp10.sections import VALUE, split_message
 
 if TYPE_CHECKING:
     from annulet.broker.amqp10.session import Amqp10Session
-    from annulet.core.entry import QueueEntry
+    from annulet.core.model.entry import QueueEntry
     from annulet.wire.amqp10.link import IncomingDelivery, Link
 
 CAPABILITIES: Final = ("amqp:local-transactions", "amqp:multi-txns-per-ssn")

@@ -10,17 +10,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from annulet.broker.access import READ, WRITE, end_address, end_queue, generated_name
-from annulet.core.errors import InvalidArgument
-from annulet.core.typed_values import Described
+from annulet.core.base.errors import InvalidArgument
+from annulet.core.base.typed_values import Described
 from annulet.wire.amqp10 import terminus
 
 if TYPE_CHECKING:
     from annulet.broker.amqp10.connection import Amqp10Connection
     from annulet.broker.amqp10.session import Amqp10Session
     from annulet.broker.broker import Broker
-    from annulet.core.arguments import Arguments
-    from annulet.core.queue import Queue
-    from annulet.core.virtual_host import VirtualHost
+    from annulet.core.configuration.arguments import Arguments
+    from annulet.core.host.virtual_host import VirtualHost
+    from annulet.core.queue.queue import Queue
     from annulet.wire.amqp10.link import Link
     from annulet.wire.amqp10.terminus import Source, Target
 

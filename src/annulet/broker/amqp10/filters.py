@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from annulet.core.errors import InvalidArgument
-from annulet.core.typed_values import Described
+from annulet.core.base.errors import InvalidArgument
+from annulet.core.base.typed_values import Described
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10.errors import LinkFault
 

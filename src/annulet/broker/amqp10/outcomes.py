@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from annulet.core.entry import DeliveryCopy
-from annulet.core.errors import ContentUnavailable
-from annulet.core.revision import revise_delivering
+from annulet.core.base.errors import ContentUnavailable
+from annulet.core.model.entry import DeliveryCopy
+from annulet.core.queue.live_changes import revise_delivering
 from annulet.wire.amqp10.names import REJECTED_CONDITION, REJECTED_DESCRIPTION
 from annulet.wire.amqp10.outcomes import (
     Accepted,
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from annulet.broker.amqp10.session import Amqp10Session
-    from annulet.core.consumer import Consumer
-    from annulet.core.entry import QueueEntry
+    from annulet.core.model.consumer import Consumer
+    from annulet.core.model.entry import QueueEntry
 
 logger = structlog.get_logger(__name__)
 

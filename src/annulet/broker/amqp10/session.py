@@ -11,8 +11,8 @@ from annulet.broker.amqp10.outcomes import Outcomes
 from annulet.broker.amqp10.sources import SourceLink, attach_source
 from annulet.broker.amqp10.targets import TargetLink, attach_target
 from annulet.broker.sending import SendingSession
-from annulet.core.entry import DELIVERING
-from annulet.core.session import end_together
+from annulet.core.model.entry import DELIVERING
+from annulet.core.sessions.session import end_together
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10 import terminus as standard
 from annulet.wire.amqp10.outcomes import Accepted, Error, Rejected
@@ -21,11 +21,11 @@ from annulet.wire.amqp10.view import VIEW
 if TYPE_CHECKING:
     from annulet.broker.amqp10.connection import Amqp10Connection
     from annulet.broker.blocked import BlockedTarget
-    from annulet.core.consumer import Consumer
-    from annulet.core.delivery_deadlines import Overdue
-    from annulet.core.entry import QueueEntry
-    from annulet.core.held_messages import Slot
-    from annulet.core.queue import Queue
+    from annulet.core.deliveries.compact_messages import Slot
+    from annulet.core.model.consumer import Consumer
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.queue.queue import Queue
+    from annulet.core.sessions.delivery_deadlines import Overdue
     from annulet.wire.amqp10.link import IncomingDelivery, Link
     from annulet.wire.amqp10.performatives import Attach
     from annulet.wire.amqp10.session import EngineSession

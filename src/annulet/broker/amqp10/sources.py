@@ -13,13 +13,13 @@ from annulet.broker.amqp10.filters import SourceFilters, read_filters
 from annulet.broker.amqp10.outcomes import DEFAULT_OUTCOME
 from annulet.broker.subscriptions import Subscription, end_subscription, find_subscription, subscribe
 from annulet.broker.views import ConversionError, converted
-from annulet.core.arguments.values import MILLISECONDS_MAX, read_limit
-from annulet.core.bodies import FOUND
-from annulet.core.consumer import Consumer, LinkCredit
-from annulet.core.errors import InvalidArgument, NotFound
-from annulet.core.exchanges import Address
-from annulet.core.exchanges.address import ANYCAST, MULTICAST
-from annulet.core.settings import BROWSE_FOLLOW, UNLIMITED, ConsumerSettings
+from annulet.core.base.errors import InvalidArgument, NotFound
+from annulet.core.base.settings import BROWSE_FOLLOW, UNLIMITED, ConsumerSettings
+from annulet.core.configuration.arguments.values import MILLISECONDS_MAX, read_limit
+from annulet.core.deliveries.bodies import FOUND
+from annulet.core.model.consumer import Consumer, LinkCredit
+from annulet.core.routing.exchanges import Address
+from annulet.core.routing.exchanges.address import ANYCAST, MULTICAST
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10 import terminus as standard
 from annulet.wire.amqp10.errors import DecodeError, LocalProtocolError
@@ -31,9 +31,9 @@ from annulet.wire.amqp10.view import VIEW
 
 if TYPE_CHECKING:
     from annulet.broker.amqp10.session import Amqp10Session
-    from annulet.core.entry import QueueEntry
-    from annulet.core.nodes import NodeReference
-    from annulet.core.queue import Queue
+    from annulet.core.host.nodes import NodeReference
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.queue.queue import Queue
     from annulet.wire.amqp10.link import Link
 
 logger = structlog.get_logger(__name__)

@@ -9,9 +9,9 @@ import structlog
 from annulet.broker.amqp10.dynamic_nodes import owner_of
 from annulet.broker.amqp10.errors import error_for
 from annulet.broker.amqp10.sources import routing_type_of
-from annulet.core.cancelling import cancel_scheduled
-from annulet.core.errors import AccessRefused, CoreError, InvalidArgument, LimitExceeded, NotFound
-from annulet.core.message import DEFAULT_PRIORITY, Message
+from annulet.core.base.errors import AccessRefused, CoreError, InvalidArgument, LimitExceeded, NotFound
+from annulet.core.host.schedule_cancelling import cancel_scheduled
+from annulet.core.message.message import DEFAULT_PRIORITY, Message
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10.errors import DecodeError, SessionFault
 from annulet.wire.amqp10.message import IncomingMessage, split_incoming, with_given_deaths

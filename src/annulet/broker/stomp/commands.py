@@ -23,12 +23,12 @@ from annulet.broker.stomp.subscribing import (
     names_durable,
     start_subscription,
 )
-from annulet.core.cancelling import cancel_scheduled
-from annulet.core.consumer import CreditWindow
-from annulet.core.errors import CoreError, LimitExceeded
-from annulet.core.message import DEFAULT_PRIORITY, Message
-from annulet.core.settings import ConsumerSettings
-from annulet.core.transaction import Transaction
+from annulet.core.base.errors import CoreError, LimitExceeded
+from annulet.core.base.settings import ConsumerSettings
+from annulet.core.host.schedule_cancelling import cancel_scheduled
+from annulet.core.host.transaction import Transaction
+from annulet.core.message.message import DEFAULT_PRIORITY, Message
+from annulet.core.model.consumer import CreditWindow
 from annulet.store.errors import StoreError
 from annulet.wire.stomp.engine import header_line
 from annulet.wire.stomp.errors import RemoteProtocolError

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.consumer import Consumer, CreditWindow
+from annulet.core.model.consumer import Consumer, CreditWindow
 
 if TYPE_CHECKING:
     from annulet.broker.stomp.session import StompSession
-    from annulet.core.queue import Queue
-    from annulet.core.settings import ConsumerSettings
+    from annulet.core.base.settings import ConsumerSettings
+    from annulet.core.queue.queue import Queue
 
 AUTO: Final = "auto"
 CLIENT: Final = "client"

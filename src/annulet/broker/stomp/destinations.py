@@ -1,8 +1,9 @@
 """Names of destinations, as STOMP clients of RabbitMQ, ActiveMQ and Artemis write them, and temporary queues.
 
 ``/queue/q``, ``/topic/t``, ``/exchange/e/key``, ``/amq/queue/q``, ``queue://q``, ``topic://t``, ``address::queue`` and
-bare names are the core's (``core/addresses.py``). Here are the two that belong to a connection: ``/temp-queue/n``, a
-queue of its own that goes with it, and ``/reply-queue/n``, which is what RabbitMQ calls such a queue for all others.
+bare names are the core's (``core/routing/address_names.py``). Here are the two that belong to a connection:
+``/temp-queue/n``, a queue of its own that goes with it, and ``/reply-queue/n``, which is what RabbitMQ calls such a
+queue for all others.
 """
 
 from __future__ import annotations
@@ -11,21 +12,21 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from annulet.broker.access import READ, end_queue, generated_name
-from annulet.core.addresses import QUALIFIER, TO_EXCHANGE, parse_address_name
-from annulet.core.arguments.reading import KNOWN
-from annulet.core.arguments.table import BY_NAME, PREFIX
-from annulet.core.errors import InvalidArgument
-from annulet.core.exchanges import Address
-from annulet.core.exchanges.address import MULTICAST
+from annulet.core.base.errors import InvalidArgument
+from annulet.core.configuration.arguments.reading import KNOWN
+from annulet.core.configuration.arguments.table import BY_NAME, PREFIX
+from annulet.core.routing.address_names import QUALIFIER, TO_EXCHANGE, parse_address_name
+from annulet.core.routing.exchanges import Address
+from annulet.core.routing.exchanges.address import MULTICAST
 from annulet.wire.stomp.errors import RemoteProtocolError
 
 if TYPE_CHECKING:
     from annulet.broker.authentication import PermissionKind
     from annulet.broker.stomp.connection import StompConnection
-    from annulet.core.arguments import Arguments
-    from annulet.core.message import Origin
-    from annulet.core.queue import Queue
-    from annulet.core.virtual_host import VirtualHost
+    from annulet.core.configuration.arguments import Arguments
+    from annulet.core.host.virtual_host import VirtualHost
+    from annulet.core.message.message import Origin
+    from annulet.core.queue.queue import Queue
 
 TEMPORARY_QUEUE: Final = "/temp-queue/"
 TEMPORARY_TOPIC: Final = "/temp-topic/"

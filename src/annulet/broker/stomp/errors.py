@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from annulet.core.errors import CoreError
+from annulet.core.base.errors import CoreError
 from annulet.store.errors import StoreError
 from annulet.wire.stomp.errors import RemoteProtocolError
 

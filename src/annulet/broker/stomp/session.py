@@ -18,11 +18,11 @@ from annulet.wire.stomp.view import VIEW
 
 if TYPE_CHECKING:
     from annulet.broker.stomp.connection import StompConnection
-    from annulet.core.consumer import Consumer
-    from annulet.core.delivery_deadlines import Overdue
-    from annulet.core.entry import QueueEntry
-    from annulet.core.message import Message
-    from annulet.core.transaction import Transaction
+    from annulet.core.host.transaction import Transaction
+    from annulet.core.message.message import Message
+    from annulet.core.model.consumer import Consumer
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.sessions.delivery_deadlines import Overdue
 
 DELIVERY_COUNT: Final = "x-delivery-count"
 """Header of a message that was delivered before: how often (RabbitMQ's quorum queues)."""

@@ -20,20 +20,20 @@ from annulet.broker.stomp.destinations import (
     refuse_temporary_topic,
 )
 from annulet.broker.subscriptions import Subscription, end_subscription, find_subscription, subscribe
-from annulet.core.arguments import parse_consumer_arguments
-from annulet.core.consumer import CreditWindow
-from annulet.core.errors import InvalidArgument, NotFound, PreconditionFailed
-from annulet.core.exchanges import Address
-from annulet.core.exchanges.address import ANYCAST, MULTICAST
-from annulet.core.settings import BROWSE_OFF, BROWSE_SNAPSHOT, UNLIMITED, ConsumerSettings
+from annulet.core.base.errors import InvalidArgument, NotFound, PreconditionFailed
+from annulet.core.base.settings import BROWSE_OFF, BROWSE_SNAPSHOT, UNLIMITED, ConsumerSettings
+from annulet.core.configuration.arguments import parse_consumer_arguments
+from annulet.core.model.consumer import CreditWindow
+from annulet.core.routing.exchanges import Address
+from annulet.core.routing.exchanges.address import ANYCAST, MULTICAST
 from annulet.wire.stomp.send_headers import read_number, read_switch
 
 if TYPE_CHECKING:
     from annulet.broker.authentication import PermissionKind
     from annulet.broker.stomp.session import StompSession
-    from annulet.core.arguments import Arguments
-    from annulet.core.nodes import NodeReference
-    from annulet.core.queue import Queue
+    from annulet.core.configuration.arguments import Arguments
+    from annulet.core.host.nodes import NodeReference
+    from annulet.core.queue.queue import Queue
 
 SUBSCRIPTION_NAMES: Final = ("durable-subscription-name", "activemq.subscriptionName", "x-queue-name")
 """Artemis, ActiveMQ, RabbitMQ: the name of a durable subscription. With ``durable:true`` alone it is SUBSCRIBE's id."""

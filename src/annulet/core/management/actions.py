@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.entry import SCHEDULED
+from annulet.core.model.entry import SCHEDULED
 
 if TYPE_CHECKING:
-    from annulet.core.entry import QueueEntry
-    from annulet.core.queue import Queue
-    from annulet.core.reasons import RemovalReason
+    from annulet.core.base.removal_reasons import RemovalReason
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.queue.queue import Queue
 
 # why a selected message is passed over; under these names operations count them
 

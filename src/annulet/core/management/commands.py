@@ -9,22 +9,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.audit import AuditEntry
-from annulet.core.errors import InvalidArgument, NotFound, PreconditionFailed
+from annulet.core.base.errors import InvalidArgument, NotFound, PreconditionFailed
+from annulet.core.base.nearest import nearest_name
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.base.settings import UNLIMITED
 from annulet.core.management.actions import CancelScheduled, ChangePriority, DeliverNow, Remove
 from annulet.core.management.operation import Operation
 from annulet.core.management.selection import select
 from annulet.core.management.transfer import Retry, Transfer
-from annulet.core.management.whole import WholeRemoval
-from annulet.core.nearest import nearest_name
-from annulet.core.reasons import RemovalReason
-from annulet.core.settings import UNLIMITED
+from annulet.core.management.whole_queue import WholeRemoval
+from annulet.core.model.audit_trail import AuditEntry
 
 if TYPE_CHECKING:
+    from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.management.actions import Action
     from annulet.core.management.selection import Selection
-    from annulet.core.queue import Queue
-    from annulet.core.virtual_host import VirtualHost
+    from annulet.core.queue.queue import Queue
 
 PRIORITY_MAX: Final = 255
 """One octet in every protocol and in the log."""

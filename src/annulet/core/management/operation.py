@@ -6,18 +6,18 @@ from array import array
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.audit import AuditEntry
-from annulet.core.entry import DELIVERING, SCHEDULED, STATE_NAMES
+from annulet.core.base.settings import UNLIMITED
 from annulet.core.management.actions import DAMAGED, IN_DELIVERY, NOT_THERE, SCHEDULED_ALREADY, UNREADABLE
-from annulet.core.management.deep_scan import scan_of
-from annulet.core.management.scan import Scan
-from annulet.core.settings import UNLIMITED
+from annulet.core.model.audit_trail import AuditEntry
+from annulet.core.model.entry import DELIVERING, SCHEDULED, STATE_NAMES
+from annulet.core.queue.deep_queue_scan import scan_of
+from annulet.core.queue.queue_scan import Scan
 
 if TYPE_CHECKING:
-    from annulet.core.entry import QueueEntry
+    from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.management.actions import Action
     from annulet.core.management.selection import Selection
-    from annulet.core.virtual_host import VirtualHost
+    from annulet.core.model.entry import QueueEntry
 
 SLICE_MESSAGES: Final = 200
 """Messages one slice examines: a few milliseconds."""

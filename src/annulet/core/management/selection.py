@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.errors import InvalidArgument
-from annulet.core.identifiers import PER_DELIVERY, MessageLookup
-from annulet.core.settings import UNLIMITED
+from annulet.core.base.errors import InvalidArgument
+from annulet.core.base.settings import UNLIMITED
+from annulet.core.message.selector_names import PER_DELIVERY, MessageLookup
 from annulet.selector.errors import SelectorError
 from annulet.selector.selector import Selector, compile_selector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from annulet.core.entry import QueueEntry
-    from annulet.core.message import PropertyValue
+    from annulet.core.message.message import PropertyValue
+    from annulet.core.model.entry import QueueEntry
 
 IDS_MAX: Final = 100_000
 """Ids one selection may name, about 6 MB; use a selector for more."""

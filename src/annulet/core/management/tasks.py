@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
-from annulet.core.errors import NotFound, PreconditionFailed
+from annulet.core.base.errors import NotFound, PreconditionFailed
 
 if TYPE_CHECKING:
     from annulet.core.management.operation import Operation, Preview

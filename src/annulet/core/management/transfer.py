@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from annulet.core.dead_letters import ACTUAL_EXPIRY, ORIGINAL_ADDRESS, ORIGINAL_MESSAGE_ID, ORIGINAL_QUEUE
-from annulet.core.death_records import DeathRecord
-from annulet.core.identifiers import lookup_for
+from annulet.core.base.death_trail import DeathRecord
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.host.dead_letters import ACTUAL_EXPIRY, ORIGINAL_ADDRESS, ORIGINAL_MESSAGE_ID, ORIGINAL_QUEUE
+from annulet.core.host.send_plan import Claims
 from annulet.core.management.actions import (
     FILTERED,
     NO_ORIGINAL,
@@ -21,15 +22,14 @@ from annulet.core.management.actions import (
     TOO_LARGE,
     Action,
 )
-from annulet.core.message import Message, Origin
-from annulet.core.planning import Claims
-from annulet.core.reasons import RemovalReason
-from annulet.core.routing import Route
+from annulet.core.message.message import Message, Origin
+from annulet.core.message.selector_names import lookup_for
+from annulet.core.routing.routes import Route
 
 if TYPE_CHECKING:
-    from annulet.core.entry import QueueEntry
-    from annulet.core.queue import Queue
-    from annulet.core.virtual_host import VirtualHost
+    from annulet.core.host.virtual_host import VirtualHost
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.queue.queue import Queue
 
 
 def misfit_of(host: VirtualHost, destination: Queue, message: Message) -> str:

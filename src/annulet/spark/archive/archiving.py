@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.uri_texts import why_no_path
+from annulet.core.base.uri_texts import why_no_path
 from annulet.spark.archive.log import ArchiveError
 from annulet.spark.archive.maintenance import DAY_SECONDS, Upkeep, maintain, remove_orphans
 from annulet.spark.archive.table import Table

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow.parquet
 
-from annulet.core.uri_texts import why_no_path
+from annulet.core.base.uri_texts import why_no_path
 from annulet.spark.archive.log import ArchiveError, Entry, FileEntry, Log, State, sync_folder
 
 if TYPE_CHECKING:

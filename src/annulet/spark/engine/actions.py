@@ -7,19 +7,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from annulet.core.address_settings import AddressSettingsRepository, ResolvedQueue, change_queue, resolve_queue
-from annulet.core.arguments.consumers import parse_consumer_arguments
-from annulet.core.consumer import Consumer, CreditWindow, LinkCredit
-from annulet.core.duplicates import ID_CACHE_SIZE, DuplicateCache
-from annulet.core.effects import Effects
-from annulet.core.filters import compile_filter
-from annulet.core.identifiers import lookup_for
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.base.settings import UNLIMITED
+from annulet.core.configuration.address_settings import (
+    AddressSettingsRepository,
+    ResolvedQueue,
+    change_queue,
+    resolve_queue,
+)
+from annulet.core.configuration.arguments.consumers import parse_consumer_arguments
+from annulet.core.host.duplicate_ids import ID_CACHE_SIZE, DuplicateCache
+from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.management import expire_messages, select
 from annulet.core.management.operation import STOPPED
-from annulet.core.queue import Queue
-from annulet.core.reasons import RemovalReason
-from annulet.core.settings import UNLIMITED
-from annulet.core.virtual_host import VirtualHost
+from annulet.core.message.filters import compile_filter
+from annulet.core.message.selector_names import lookup_for
+from annulet.core.model.consumer import Consumer, CreditWindow, LinkCredit
+from annulet.core.model.effects import Effects
+from annulet.core.queue.queue import Queue
 from annulet.spark.engine.commands import LINK, Command, CommandRefused
 from annulet.spark.engine.content import message_of
 from annulet.spark.engine.effects import (
@@ -33,7 +38,7 @@ from annulet.spark.engine.effects import (
 )
 
 if TYPE_CHECKING:
-    from annulet.core.entry import QueueEntry
+    from annulet.core.model.entry import QueueEntry
     from annulet.spark.engine.replica import Replica
 
 UNAVAILABLE: Final = {"expires": "a queue of the engine goes when a 'delete' command says so; leave it out"}

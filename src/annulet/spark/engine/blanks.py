@@ -10,45 +10,52 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from annulet.core.consumer import Consumer, CreditWindow, LinkCredit
-from annulet.core.copies import Copies
-from annulet.core.deep_lanes import DeepLanes
-from annulet.core.demands import Demand, Demands
-from annulet.core.dispatch import CompetingDispatch
-from annulet.core.duplicates import DuplicateCache
-from annulet.core.effects import Effects
-from annulet.core.entry import DeliveryCopy, QueueEntry
-from annulet.core.entry_set import EntrySet
-from annulet.core.eviction import EvictionIndex, KeyEvictionIndex
-from annulet.core.expiry import ExpiryBlock, ExpiryIndex
-from annulet.core.fairness import FairKey, Fairness
-from annulet.core.gate import Gate
-from annulet.core.grouped_lanes import GroupedLanes
-from annulet.core.groups import Group, GroupTable
-from annulet.core.held_deliveries import DeliveryBlock, HeldDeliveries
-from annulet.core.held_messages import HeldKind, HeldMessage
-from annulet.core.hidden import Batches, HiddenBatch, Stretch
-from annulet.core.lane import Lane, Shelf
-from annulet.core.lanes import Lanes
-from annulet.core.ledger import LossLedger, LossRecord
-from annulet.core.levelled_order import LevelledOrder
-from annulet.core.limits import Limits
-from annulet.core.matching import MatchClass, Matchers
-from annulet.core.message import ContentView, Message, Origin
-from annulet.core.order import FifoOrder, RankedOrder
-from annulet.core.paged_levels import PagedLevels
-from annulet.core.paged_order import TargetList
-from annulet.core.parked import Holding, ParkedSequences
-from annulet.core.parked_sweep import ParkedSweep
-from annulet.core.queue import Queue
-from annulet.core.ranks import AgeingRanker, FifoRanker, PriorityLevels, SortedRanker, StrictRanker, WeightedRanker
-from annulet.core.reasons import RemovalReason
-from annulet.core.retention import KeyRecord, KeyTable
-from annulet.core.returned import Returned
-from annulet.core.schedule import Appointment, ScheduleIndex
-from annulet.core.session import Session
-from annulet.core.settings import QueueSettings
-from annulet.core.unpaged import NoArea
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.base.settings import QueueSettings
+from annulet.core.deliveries.compact_messages import HeldKind, HeldMessage
+from annulet.core.deliveries.delivery_table import DeliveryBlock, HeldDeliveries
+from annulet.core.deliveries.entry_set import EntrySet
+from annulet.core.host.duplicate_ids import DuplicateCache
+from annulet.core.message.message import ContentView, Message, Origin
+from annulet.core.model.consumer import Consumer, CreditWindow, LinkCredit
+from annulet.core.model.effects import Effects
+from annulet.core.model.entry import DeliveryCopy, QueueEntry
+from annulet.core.model.loss_ledger import LossLedger, LossRecord
+from annulet.core.ordering.lane import Lane, Shelf
+from annulet.core.ordering.order import FifoOrder, RankedOrder
+from annulet.core.ordering.priority_order import LevelledOrder
+from annulet.core.ordering.ranks import (
+    AgeingRanker,
+    FifoRanker,
+    PriorityLevels,
+    SortedRanker,
+    StrictRanker,
+    WeightedRanker,
+)
+from annulet.core.ordering.returned_entries import Returned
+from annulet.core.paging.paged_fifo import TargetList
+from annulet.core.paging.paged_priorities import PagedLevels
+from annulet.core.policies.consumer_turns import CompetingDispatch
+from annulet.core.policies.demanded_values import Demand, Demands
+from annulet.core.policies.dispatch_gate import Gate
+from annulet.core.policies.eviction import EvictionIndex, KeyEvictionIndex
+from annulet.core.policies.expiry import ExpiryBlock, ExpiryIndex
+from annulet.core.policies.fair_keys import FairKey, Fairness
+from annulet.core.policies.lanes import Lanes
+from annulet.core.policies.last_per_key import KeyRecord, KeyTable
+from annulet.core.policies.matchers import MatchClass, Matchers
+from annulet.core.policies.message_groups import Group, GroupTable
+from annulet.core.policies.parked_groups import Holding, ParkedSequences
+from annulet.core.policies.queue_limits import Limits
+from annulet.core.policies.schedule import Appointment, ScheduleIndex
+from annulet.core.policies.staged_batches import Batches, HiddenBatch, Stretch
+from annulet.core.queue.queue import Queue
+from annulet.core.reading.copies import Copies
+from annulet.core.searching.deep_lanes import DeepLanes
+from annulet.core.searching.grouped_lanes import GroupedLanes
+from annulet.core.searching.parked_sweep import ParkedSweep
+from annulet.core.searching.unpaged_stock import NoArea
+from annulet.core.sessions.session import Session
 
 _SETTINGS: Final = QueueSettings()
 _ORIGIN: Final = Origin("", "", "", ContentView(""))

@@ -8,7 +8,14 @@ from typing import Any, Final
 
 import msgspec
 
-from annulet.core.message import DEFAULT_PRIORITY, ContentView, Message, Origin, PropertyValue, StandardProperties
+from annulet.core.message.message import (
+    DEFAULT_PRIORITY,
+    ContentView,
+    Message,
+    Origin,
+    PropertyValue,
+    StandardProperties,
+)
 from annulet.spark.engine.commands import Command, CommandRefused
 
 HEADERS_CACHED: Final = 4096

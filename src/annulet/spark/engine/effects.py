@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from annulet.core.effects import Effects
-from annulet.core.forwarding import Forwarder
-from annulet.core.forwarding_targets import targets_for
-from annulet.core.ledger import LossListener, LossRecord
-from annulet.core.session import Session
+from annulet.core.model.effects import Effects
+from annulet.core.model.forwarder import Forwarder
+from annulet.core.model.forwarding_targets import targets_for
+from annulet.core.model.loss_ledger import LossListener, LossRecord
+from annulet.core.sessions.session import Session
 from annulet.spark.engine.content import connection_of, header_of
 
 if TYPE_CHECKING:
-    from annulet.core.consumer import Consumer
-    from annulet.core.entry import QueueEntry
-    from annulet.core.queue import Queue
-    from annulet.core.reasons import RemovalReason
+    from annulet.core.base.removal_reasons import RemovalReason
+    from annulet.core.model.consumer import Consumer
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.queue.queue import Queue
 
 DELIVERY: Final = "delivery"
 OUTCOME: Final = "outcome"

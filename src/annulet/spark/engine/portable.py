@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from annulet.core.arguments.queues import describe
-from annulet.core.entry import DELIVERING, QueueEntry, sequence_of
-from annulet.core.queue import Queue
+from annulet.core.configuration.arguments.queues import describe
+from annulet.core.model.entry import DELIVERING, QueueEntry, sequence_of
+from annulet.core.queue.queue import Queue
 from annulet.spark.engine.content import header_of
 from annulet.spark.engine.journal import (
     IMAGE,

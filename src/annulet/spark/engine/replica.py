@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from annulet.core.errors import CoreError
-from annulet.core.ledger import LossLedger
-from annulet.core.session import UnknownDeliveryTag
+from annulet.core.base.errors import CoreError
+from annulet.core.model.loss_ledger import LossLedger
+from annulet.core.sessions.session import UnknownDeliveryTag
 from annulet.spark.due_times import due_times
 from annulet.spark.engine.actions import ACTIONS
 from annulet.spark.engine.commands import Command, CommandRefused
 from annulet.spark.engine.effects import DONE, OUTCOME, REFUSED, Effect, EngineLosses, EngineSession, Output
 
 if TYPE_CHECKING:
-    from annulet.core.address_settings import ResolvedQueue
-    from annulet.core.duplicates import DuplicateCache
-    from annulet.core.queue import Queue
+    from annulet.core.configuration.address_settings import ResolvedQueue
+    from annulet.core.host.duplicate_ids import DuplicateCache
+    from annulet.core.queue.queue import Queue
     from annulet.selector.selector import Selector
 
 LEDGER_MAX: Final = 1 << 30

@@ -10,8 +10,8 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Any, Final
 
-from annulet.core.duplicates import ID_CACHE_SIZE
-from annulet.core.settings import EVICTION_RULES, LEAST_IMPORTANT, OVERFLOW_BLOCK, OVERFLOW_NONE, OVERFLOW_PAGE
+from annulet.core.base.settings import EVICTION_RULES, LEAST_IMPORTANT, OVERFLOW_BLOCK, OVERFLOW_NONE, OVERFLOW_PAGE
+from annulet.core.host.duplicate_ids import ID_CACHE_SIZE
 from annulet.spark.operators.columns import Columns
 from annulet.spark.operators.operator import Operator, merge
 from annulet.spark.operators.rules import ARRIVAL, CLOCKS, LEVELS_MAX, SHARDS, SHARDS_MAX, OperatorError, Rules

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - the field's name for it
 
-from annulet.core.eviction import NEVER
-from annulet.core.settings import LARGEST, NEWEST, SOONEST_TO_EXPIRE
+from annulet.core.base.settings import LARGEST, NEWEST, SOONEST_TO_EXPIRE
+from annulet.core.policies.eviction import NEVER
 from annulet.spark.operators.columns import CHANGE, PREFIX, REASON, REPLACED_BY, Columns
 from annulet.spark.operators.expressions import (
     ACCEPTED,
@@ -99,7 +99,9 @@ def _first(
 
 
 def _importance(rules: Rules) -> list[Column]:
-    """Return the order whose last rows are evicted first; the older of equals is evicted first (``core.eviction``)."""
+    """Return the order whose last rows are evicted first; the older of equals is evicted first
+    (``core.policies.eviction``).
+    """
     newest = F.col(SEQUENCE).desc()
     if rules.evict == NEWEST:
         return [F.col(SEQUENCE).asc()]

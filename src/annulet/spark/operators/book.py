@@ -1,7 +1,7 @@
 """The contents of one queue without consumers under some rules, arrival by arrival, as in the broker's core.
 
-The order of steps is :mod:`annulet.core.arrival`'s. A book reports the fate of each message and keeps the state that
-later messages may depend on; messages that can no longer change are dropped.
+The order of steps is :mod:`annulet.core.queue.arrival`'s. A book reports the fate of each message and keeps the state
+that later messages may depend on; messages that can no longer change are dropped.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final
 
-from annulet.core.eviction import COMPACTION_MINIMUM, NEVER
-from annulet.core.reasons import RemovalReason
-from annulet.core.settings import LARGEST, LEAST_IMPORTANT, LEAST_RECENT_KEY, NEWEST, SOONEST_TO_EXPIRE
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.base.settings import LARGEST, LEAST_IMPORTANT, LEAST_RECENT_KEY, NEWEST, SOONEST_TO_EXPIRE
+from annulet.core.policies.eviction import COMPACTION_MINIMUM, NEVER
 from annulet.spark.operators.rules import OperatorError, Rules
 
 ENTRY: Final = 0
@@ -104,7 +104,7 @@ class Changes:
 
 
 class KeyRecord:
-    """The last numbers of one key, ascending, as long as one of them lives (``core.retention``)."""
+    """The last numbers of one key, ascending, as long as one of them lives (``core.policies.last_per_key``)."""
 
     __slots__ = ("latest", "live", "recent")
 
@@ -282,7 +282,7 @@ class Book:
 
     def _importance(self, item: Item) -> int:
         """Return the value compared by the eviction rule; the smallest is evicted first, equal ones by age
-        (``core.eviction``)."""
+        (``core.policies.eviction``)."""
         evict = self._rules.evict
         if evict == LEAST_IMPORTANT:
             return item.level

@@ -6,7 +6,7 @@ import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.settings import LARGEST
+from annulet.core.base.settings import LARGEST
 from annulet.spark.operators.rules import ARRIVAL, OperatorError, Rules
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's name for it
 
-from annulet.core.settings import LARGEST
+from annulet.core.base.settings import LARGEST
 from annulet.spark.operators.columns import BUCKET, GROUP, PREFIX, RANK, Columns
 from annulet.spark.operators.rules import Rules
 
@@ -108,7 +108,7 @@ def _accepted(rules: Rules, columns: Columns) -> Column:
 
 
 def _expires(rules: Rules, columns: Columns) -> Column:
-    """Return when a message expires, 0 for never: ``core.expiry.expires_at`` without tombstones."""
+    """Return when a message expires, 0 for never: ``core.policies.expiry.expires_at`` without tombstones."""
     at = F.coalesce(F.unix_millis(named(columns.expires_at)), F.lit(0).cast("bigint"))
     accepted = _accepted(rules, columns)
     if rules.min_ttl >= 0:

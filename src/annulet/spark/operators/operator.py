@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from annulet.core.settings import LEAST_RECENT_KEY
+from annulet.core.base.settings import LEAST_RECENT_KEY
 from annulet.spark.operators.columns import CHANGE, REASON, REPLACED_BY, Columns, check, order_columns
 from annulet.spark.operators.rules import OperatorError, Rules
 

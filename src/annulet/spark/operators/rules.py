@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from annulet.core.duplicates import ID_CACHE_SIZE
-from annulet.core.ranks import CENTRED_LEVELS
-from annulet.core.settings import LEAST_IMPORTANT, LEAST_RECENT_KEY, OLDEST, SOONEST_TO_EXPIRE, UNLIMITED
+from annulet.core.base.settings import LEAST_IMPORTANT, LEAST_RECENT_KEY, OLDEST, SOONEST_TO_EXPIRE, UNLIMITED
+from annulet.core.host.duplicate_ids import ID_CACHE_SIZE
+from annulet.core.ordering.ranks import CENTRED_LEVELS
 
 ARRIVAL: Final = "arrival"
 WALL: Final = "wall"

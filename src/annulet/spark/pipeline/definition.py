@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
-from annulet.core.uri_texts import why_no_path
+from annulet.core.base.uri_texts import why_no_path
 from annulet.spark.options import BYTES_PER_TRIGGER, MESSAGES_PER_TRIGGER, PARTITIONS
 from annulet.spark.pipeline.errors import PipelineFileError
 from annulet.spark.pipeline.toml_lines import line_of, lines_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import pyarrow as pa  # at run time: Spark reads the annotations of functions it runs in tasks
 
-from annulet.core.message import DEFAULT_PRIORITY
+from annulet.core.message.message import DEFAULT_PRIORITY
 from annulet.spark.what_if.settings import Condition, Setting, WhatIfError
 from annulet.spark.what_if.simulation import Result, simulate
 from annulet.spark.what_if.traffic import Arrival

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from annulet.core.arguments.queues import parse_queue_arguments
-from annulet.core.errors import CoreError
+from annulet.core.base.errors import CoreError
+from annulet.core.configuration.arguments.queues import parse_queue_arguments
 
 Value = int | float | bool | str
 

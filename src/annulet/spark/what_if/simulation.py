@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from annulet.core.consumer import Consumer, CreditWindow
-from annulet.core.effects import Effects
-from annulet.core.errors import LimitExceeded
-from annulet.core.reasons import LOSSES, RemovalReason
-from annulet.core.session import Session
-from annulet.core.virtual_host import VirtualHost
+from annulet.core.base.errors import LimitExceeded
+from annulet.core.base.removal_reasons import LOSSES, RemovalReason
+from annulet.core.host.virtual_host import VirtualHost
+from annulet.core.model.consumer import Consumer, CreditWindow
+from annulet.core.model.effects import Effects
+from annulet.core.sessions.session import Session
 from annulet.spark.due_times import due_times
 from annulet.spark.what_if.settings import Setting
 from annulet.spark.what_if.traffic import Arrival, message_of
 
 if TYPE_CHECKING:
-    from annulet.core.entry import QueueEntry
-    from annulet.core.queue import Queue
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.queue.queue import Queue
 
 DEPTH_POINTS: Final = 200
 """Points of the depth over time; each is the deepest moment of its part of the recording."""

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cache
 
-from annulet.core.message import DEFAULT_PRIORITY, ContentView, Message, Origin, PropertyValue, StandardProperties
+from annulet.core.message.message import (
+    DEFAULT_PRIORITY,
+    ContentView,
+    Message,
+    Origin,
+    PropertyValue,
+    StandardProperties,
+)
 
 
 @dataclass(frozen=True, slots=True)

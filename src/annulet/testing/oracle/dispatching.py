@@ -6,8 +6,8 @@ from __future__ import annotations
 import sys
 from zlib import crc32
 
-from annulet.core.message import PropertyValue
-from annulet.core.settings import BROWSE_FOLLOW, GROUP_SHARED, GROUP_STICKY, QueueSettings
+from annulet.core.base.settings import BROWSE_FOLLOW, GROUP_SHARED, GROUP_STICKY, QueueSettings
+from annulet.core.message.message import PropertyValue
 from annulet.testing.oracle.records import GONE, OracleConsumer, OracleDelivery, OracleMessage, OracleSession
 
 DEFAULT_GROUP = "qpid.no-group"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from annulet.core.message import DEFAULT_PRIORITY
-from annulet.core.settings import (
+from annulet.core.base.settings import (
     COUNT_ALL,
     KEEP_PLACE,
     OVERFLOW_BLOCK,
@@ -13,6 +12,7 @@ from annulet.core.settings import (
     WEIGHTED,
     QueueSettings,
 )
+from annulet.core.message.message import DEFAULT_PRIORITY
 from annulet.testing.oracle.ranking import (
     PRIORITY,
     fixed_rank,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from annulet.core.message import DEFAULT_PRIORITY, PropertyValue
-from annulet.core.settings import (
+from annulet.core.base.settings import (
     AGEING,
     LARGEST,
     LEAST_IMPORTANT,
@@ -17,6 +16,7 @@ from annulet.core.settings import (
     WEIGHTED,
     QueueSettings,
 )
+from annulet.core.message.message import DEFAULT_PRIORITY, PropertyValue
 
 if TYPE_CHECKING:
     from annulet.testing.oracle.records import OracleMessage, Rank

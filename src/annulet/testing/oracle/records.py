@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final, TypeAlias
 
-from annulet.core.message import PropertyValue
-from annulet.core.settings import BROWSE_OFF, UNLIMITED
+from annulet.core.base.settings import BROWSE_OFF, UNLIMITED
+from annulet.core.message.message import PropertyValue
 
 ARRIVING: Final = "arriving"
 PENDING: Final = "pending"

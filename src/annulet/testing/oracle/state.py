@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from math import ceil, inf
 
-from annulet.core.settings import COUNT_ALL, DEFAULT_RESUME_PERCENT, OVERFLOW_REJECT, QueueSettings
+from annulet.core.base.settings import COUNT_ALL, DEFAULT_RESUME_PERCENT, OVERFLOW_REJECT, QueueSettings
 from annulet.testing.oracle.dispatching import OracleDispatching
 from annulet.testing.oracle.ranking import expiry_of, key_of
 from annulet.testing.oracle.records import DELIVERING, PENDING, SCHEDULED, OracleMessage

@@ -30,8 +30,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
-from annulet.core.message import PropertyValue
-from annulet.core.typed_values import (
+from annulet.core.base.typed_values import (
     Byte,
     Character,
     Decimal64,
@@ -45,6 +44,7 @@ from annulet.core.typed_values import (
     UnsignedShort,
     Uuid,
 )
+from annulet.core.message.message import PropertyValue
 from annulet.wire.amqp091.errors import LocalProtocolError
 from annulet.wire.amqp091.typed_tables import DECIMAL_BIAS, DECIMAL_COEFFICIENT_BITS, decimal_field
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from annulet.core.death_records import DeathRecord
-from annulet.core.message import PropertyValue
+from annulet.core.base.death_trail import DeathRecord
+from annulet.core.message.message import PropertyValue
 from annulet.wire.amqp091.property_reader import FLAG_EXPIRATION, FLAG_HEADERS, FLAG_REPLY_TO, PropertyReader
 from annulet.wire.amqp091.values import (
     Long,

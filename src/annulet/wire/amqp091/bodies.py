@@ -20,17 +20,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from annulet.core.content import (
-    BODY_DATA,
-    BODY_LIST,
-    BODY_MAP,
-    BODY_SEQUENCE,
-    BODY_TEXT,
-    BODY_VALUE,
-)
-from annulet.core.identifier_texts import uuid_of, uuid_text
-from annulet.core.message import PropertyValue
-from annulet.core.typed_values import (
+from annulet.core.base.typed_values import (
     Byte,
     Character,
     Decimal32,
@@ -47,6 +37,16 @@ from annulet.core.typed_values import (
     UnsignedLong,
     UnsignedShort,
     Uuid,
+)
+from annulet.core.message.message import PropertyValue
+from annulet.core.message.message_id_texts import uuid_of, uuid_text
+from annulet.core.message.neutral_content import (
+    BODY_DATA,
+    BODY_LIST,
+    BODY_MAP,
+    BODY_SEQUENCE,
+    BODY_TEXT,
+    BODY_VALUE,
 )
 from annulet.wire.amqp091.amqp010 import decode_list, decode_map, encode_list, encode_map
 from annulet.wire.amqp091.jms_bodies import (

@@ -6,7 +6,7 @@ Anything that properties and headers cannot express is recorded in one header, :
 ``types``        types of headers that AMQP 0-9-1 has not (:mod:`.type_tags`), by name
 ``body``         kind of the body, where octets and content type do not say it
 ``body-types``   how its octets are read (:mod:`.bodies`)
-``fields``, ...  :mod:`annulet.core.content_differences`; what is in them is lowered, too
+``fields``, ...  :mod:`annulet.core.message.content_differences`; what is in them is lowered, too
 ``record-types`` the tags of those
 ================ =====================================================================================================
 """
@@ -17,16 +17,16 @@ import re
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-from annulet.core.addresses import TO_EXCHANGE, parse_address_name
-from annulet.core.arguments.values import MILLISECONDS_MAX
-from annulet.core.content import BODY_DATA, BODY_TEXT, MessageContent
-from annulet.core.content_differences import apply_differences, differences, same_value
-from annulet.core.death_records import DeathRecord
-from annulet.core.exchanges.address import MULTICAST
-from annulet.core.identifier_texts import identifier_of, identifier_text
-from annulet.core.message import Message, PropertyValue
-from annulet.core.settings import UNLIMITED
-from annulet.core.typed_values import Int, TimestampMilliseconds, UnsignedLong
+from annulet.core.base.death_trail import DeathRecord
+from annulet.core.base.settings import UNLIMITED
+from annulet.core.base.typed_values import Int, TimestampMilliseconds, UnsignedLong
+from annulet.core.configuration.arguments.values import MILLISECONDS_MAX
+from annulet.core.message.content_differences import apply_differences, differences, same_value
+from annulet.core.message.message import Message, PropertyValue
+from annulet.core.message.message_id_texts import identifier_of, identifier_text
+from annulet.core.message.neutral_content import BODY_DATA, BODY_TEXT, MessageContent
+from annulet.core.routing.address_names import TO_EXCHANGE, parse_address_name
+from annulet.core.routing.exchanges.address import MULTICAST
 from annulet.wire.amqp091.annotations import DEATHS, decode_deaths, encode_deaths
 from annulet.wire.amqp091.bodies import AMQP_LIST, AMQP_MAP, CONTAINER_TYPES, natural_body, read_body, write_body
 from annulet.wire.amqp091.constants import DELIVERY_MODE_PERSISTENT

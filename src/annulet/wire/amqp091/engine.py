@@ -14,7 +14,7 @@ from typing import Final
 from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from annulet.core.message import PropertyValue
+from annulet.core.message.message import PropertyValue
 from annulet.wire.amqp091.channels import ChannelLifecycle
 from annulet.wire.amqp091.constants import (
     CLASS_CONNECTION,

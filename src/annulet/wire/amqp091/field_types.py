@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from annulet.core.message import PropertyValue
+from annulet.core.message.message import PropertyValue
 from annulet.wire.amqp091.errors import RemoteProtocolError
 from annulet.wire.amqp091.property_reader import FLAG_HEADERS, PropertyReader
 from annulet.wire.amqp091.values import (

@@ -7,7 +7,7 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from annulet.core.message import PropertyValue
+from annulet.core.message.message import PropertyValue
 
 PENDING: Final = "\0pending"
 """Returned for the name of a user that is not known yet; names have no NUL."""

@@ -21,8 +21,8 @@ from __future__ import annotations
 import struct
 from typing import Any, Final
 
-from annulet.core.message import PropertyValue
-from annulet.core.typed_values import Byte, Character, Float32, Int, Short, Symbol
+from annulet.core.base.typed_values import Byte, Character, Float32, Int, Short, Symbol
+from annulet.core.message.message import PropertyValue
 
 JMS_MAP: Final = "jms/map-message"
 JMS_STREAM: Final = "jms/stream-message"

@@ -14,7 +14,7 @@ from typing import Final
 from librt.strings import read_i16_be, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from annulet.core.message import PropertyValue
+from annulet.core.message.message import PropertyValue
 from annulet.wire.amqp091.constants import COMMAND_INVALID, NOT_IMPLEMENTED, SYNTAX_ERROR
 from annulet.wire.amqp091.errors import LocalProtocolError, RemoteProtocolError
 from annulet.wire.amqp091.values import (

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from annulet.core.content import MessageContent
-from annulet.core.death_records import GIVEN, DeathRecord
-from annulet.core.message import ContentView, Message, PropertyValue, StandardProperties
+from annulet.core.base.death_trail import GIVEN, DeathRecord
+from annulet.core.message.message import ContentView, Message, PropertyValue, StandardProperties
+from annulet.core.message.neutral_content import MessageContent
 from annulet.wire.amqp091.annotations import DEATHS, FIRST_DEATH, annotate, decode_deaths, encode_deaths
 from annulet.wire.amqp091.constants import SYNTAX_ERROR
 from annulet.wire.amqp091.errors import LocalProtocolError, RemoteProtocolError

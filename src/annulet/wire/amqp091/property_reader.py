@@ -10,7 +10,7 @@ from typing import Final
 from librt.strings import read_i64_be
 from mypy_extensions import i64
 
-from annulet.core.message import PropertyValue
+from annulet.core.message.message import PropertyValue
 from annulet.wire.amqp091.constants import SYNTAX_ERROR
 from annulet.wire.amqp091.errors import RemoteProtocolError
 from annulet.wire.amqp091.values import read_readable_table, read_short_string, read_table

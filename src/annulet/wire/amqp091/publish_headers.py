@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from annulet.core.message import PropertyValue
+from annulet.core.message.message import PropertyValue
 from annulet.wire.amqp091.constants import MAX_SHORT_STRING_BYTES, PRECONDITION_FAILED
 from annulet.wire.amqp091.errors import ChannelError
 from annulet.wire.amqp091.property_reader import FLAG_HEADERS, PropertyReader

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from annulet.core.message import PropertyValue
+from annulet.core.message.message import PropertyValue
 from annulet.wire.amqp091.constants import (
     FRAME_BODY,
     FRAME_HEADER,

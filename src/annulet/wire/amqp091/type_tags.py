@@ -29,9 +29,7 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
-from annulet.core.identifier_texts import uuid_of, uuid_text
-from annulet.core.message import PropertyValue
-from annulet.core.typed_values import (
+from annulet.core.base.typed_values import (
     Array,
     Character,
     Decimal32,
@@ -44,6 +42,8 @@ from annulet.core.typed_values import (
     UnsignedLong,
     Uuid,
 )
+from annulet.core.message.message import PropertyValue
+from annulet.core.message.message_id_texts import uuid_of, uuid_text
 from annulet.wire.amqp091.amqp010 import TEXT_OCTETS_MAX
 from annulet.wire.amqp091.typed_tables import SECONDS_MAX, decimal_field, fits_name
 

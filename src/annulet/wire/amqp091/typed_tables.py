@@ -22,8 +22,7 @@ from typing import Any, Final
 from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from annulet.core.message import PropertyValue
-from annulet.core.typed_values import (
+from annulet.core.base.typed_values import (
     Byte,
     Decimal64,
     Float32,
@@ -35,6 +34,7 @@ from annulet.core.typed_values import (
     UnsignedLong,
     UnsignedShort,
 )
+from annulet.core.message.message import PropertyValue
 from annulet.wire.amqp091.constants import MAX_SHORT_STRING_BYTES
 from annulet.wire.amqp091.errors import LocalProtocolError, RemoteProtocolError
 from annulet.wire.amqp091.values import (

@@ -22,7 +22,7 @@ from librt.strings import (
 )
 from mypy_extensions import i32, i64, mypyc_attr
 
-from annulet.core.message import PropertyValue
+from annulet.core.message.message import PropertyValue
 from annulet.wire.amqp091.constants import MAX_SHORT_STRING_BYTES, MAX_TABLE_DEPTH, SYNTAX_ERROR
 from annulet.wire.amqp091.errors import LocalProtocolError, RemoteProtocolError
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mypy_extensions import i64, mypyc_attr
 
-from annulet.core.typed_values import Symbol, UnsignedLong, Uuid
+from annulet.core.base.typed_values import Symbol, UnsignedLong, Uuid
 from annulet.wire.amqp10.errors import DecodeError
 from annulet.wire.amqp10.fields import (
     read_binary,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from annulet.core.typed_values import (
+from annulet.core.base.typed_values import (
     TimestampMilliseconds,
     UnsignedByte,
     UnsignedInt,

@@ -9,7 +9,11 @@ from __future__ import annotations
 from typing import Any, Final
 from urllib.parse import quote
 
-from annulet.core.content import (
+from annulet.core.base.settings import UNLIMITED
+from annulet.core.base.typed_values import Byte, MapPairs, UnsignedLong, Uuid
+from annulet.core.message.content_differences import apply_differences, differences, same_value
+from annulet.core.message.message import Message, PropertyValue
+from annulet.core.message.neutral_content import (
     BODY_DATA,
     BODY_LIST,
     BODY_MAP,
@@ -18,10 +22,6 @@ from annulet.core.content import (
     BODY_VALUE,
     MessageContent,
 )
-from annulet.core.content_differences import apply_differences, differences, same_value
-from annulet.core.message import Message, PropertyValue
-from annulet.core.settings import UNLIMITED
-from annulet.core.typed_values import Byte, MapPairs, UnsignedLong, Uuid
 from annulet.wire.amqp10.deaths import decode_deaths, encode_deaths
 from annulet.wire.amqp10.encoding import encode_value
 from annulet.wire.amqp10.errors import DecodeError, LocalProtocolError

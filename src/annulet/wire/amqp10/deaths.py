@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from annulet.core.death_records import DeathRecord
-from annulet.core.typed_values import TimestampMilliseconds
+from annulet.core.base.death_trail import DeathRecord
+from annulet.core.base.typed_values import TimestampMilliseconds
 
 _NUMBER_MAX: Final = 2**62
 

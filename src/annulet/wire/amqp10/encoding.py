@@ -7,7 +7,7 @@ from typing import Any, Final
 from librt.strings import BytesWriter, write_f32_be, write_f64_be, write_i32_be
 from mypy_extensions import i32
 
-from annulet.core.typed_values import (
+from annulet.core.base.typed_values import (
     Array,
     Byte,
     Character,
@@ -152,7 +152,7 @@ def _encode(value: Any, depth: int) -> bytes:  # noqa: C901, PLR0911, PLR0912 - 
     if isinstance(value, str):
         return encode_string(str(value))
     raise LocalProtocolError(
-        f"a value is of type {kind.__name__}, which AMQP 1.0 cannot carry; use one of annulet.core.typed_values"
+        f"a value is of type {kind.__name__}, which AMQP 1.0 cannot carry; use one of annulet.core.base.typed_values"
     )
 
 

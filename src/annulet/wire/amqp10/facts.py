@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from annulet.core.errors import InvalidArgument
+from annulet.core.base.errors import InvalidArgument
 
 TIME_MAX: Final = 2**53
 """Milliseconds: the largest time and delay. The log has 64 bits for a time, and a float counts in ones up to here."""

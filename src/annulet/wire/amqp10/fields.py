@@ -11,7 +11,7 @@ from typing import Any
 from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from annulet.core.typed_values import Array, Symbol
+from annulet.core.base.typed_values import Array, Symbol
 from annulet.wire.amqp10.errors import DecodeError
 from annulet.wire.amqp10.values import (
     decode_symbol_text,

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from mypy_extensions import i64
 
-from annulet.core.errors import InvalidArgument
-from annulet.core.message import Message
+from annulet.core.base.errors import InvalidArgument
+from annulet.core.message.message import Message
 from annulet.wire.amqp10.encoding import encode_symbol, encode_value
 from annulet.wire.amqp10.errors import DecodeError
 from annulet.wire.amqp10.facts import NAMES, SCHEDULE_NAMES, Facts, note, refused

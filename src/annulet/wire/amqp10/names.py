@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from annulet.core.death_records import GIVEN
+from annulet.core.base.death_trail import GIVEN
 
 ANNOTATION_PREFIX: Final = "x-opt-"
 """Prefix of the names of message annotations (§3.2.10), reserved for them."""
@@ -18,7 +18,9 @@ LAST_DEATH: Final = "x-opt-last-death-"
 GIVEN_DEATHS: Final = "x-opt-deaths-given"
 
 RECORD: Final = "x-opt-annulet-content"
-"""A map that records properties of a message that AMQP 1.0 cannot express: :mod:`annulet.core.content_differences`."""
+"""A map that records properties of a message that AMQP 1.0 cannot express:
+:mod:`annulet.core.message.content_differences`.
+"""
 
 APP_ID: Final = "x-opt-app-id"
 """AMQP 0-9-1's app-id, for which AMQP 1.0 has no property."""

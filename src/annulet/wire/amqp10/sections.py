@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mypy_extensions import i64
 
-from annulet.core.typed_values import MapPairs, Symbol, UnsignedLong
+from annulet.core.base.typed_values import MapPairs, Symbol, UnsignedLong
 from annulet.wire.amqp10.composite import (
     BINARY,
     BOOLEAN,

@@ -51,7 +51,8 @@ class Source(Composite):
     """The source of a link's messages (§3.5.3).
 
     ``timeout`` is in seconds. ``filter`` maps names to described values
-    (:class:`~annulet.core.typed_values.Described`). ``dynamic_node_properties`` and ``filter`` keep the values' types.
+    (:class:`~annulet.core.base.typed_values.Described`). ``dynamic_node_properties`` and ``filter`` keep the values'
+    types.
     """
 
     __slots__ = (

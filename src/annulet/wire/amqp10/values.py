@@ -1,7 +1,7 @@
 """Values of the AMQP 1.0 type system (ISO 19464, OASIS AMQP 1.0 part 1 §1.6): decoding and skipping.
 
 Encoding is in :mod:`annulet.wire.amqp10.encoding` and can be imported from here as well. The Python type of each AMQP
-type: :mod:`annulet.core.typed_values`; in addition, ``long`` is ``int``, ``double`` is ``float``, ``string`` is
+type: :mod:`annulet.core.base.typed_values`; in addition, ``long`` is ``int``, ``double`` is ``float``, ``string`` is
 ``str``, ``binary`` is ``bytes``, ``list`` is ``list``, ``map`` with text keys is ``dict``, ``null`` is ``None``.
 
 For any octets the time is linear in their number and the memory at most some dozens of octets for each.
@@ -14,7 +14,7 @@ from typing import Any, Final
 from librt.strings import read_f32_be, read_f64_be, read_i16_be, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from annulet.core.typed_values import (
+from annulet.core.base.typed_values import (
     Array,
     Byte,
     Character,

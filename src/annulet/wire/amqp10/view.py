@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from annulet.core.content import MessageContent
-from annulet.core.death_records import DeathRecord
-from annulet.core.identifier_texts import identifier_text
-from annulet.core.message import ContentView, Message, PropertyValue, StandardProperties
+from annulet.core.base.death_trail import DeathRecord
+from annulet.core.message.message import ContentView, Message, PropertyValue, StandardProperties
+from annulet.core.message.message_id_texts import identifier_text
+from annulet.core.message.neutral_content import MessageContent
 from annulet.wire.amqp10.conversion import text_keys, to_content
 from annulet.wire.amqp10.deaths import decode_deaths, encode_deaths
 from annulet.wire.amqp10.errors import DecodeError
@@ -46,7 +46,9 @@ class Amqp10View(ContentView):
         super().__init__("amqp-1.0")
 
     def properties(self, message: Message) -> StandardProperties:
-        """Decode the standard properties; ids that are no strings as :mod:`annulet.core.identifier_texts` has them."""
+        """Decode the standard properties; ids that are no strings as :mod:`annulet.core.message.message_id_texts` has
+        them.
+        """
         header = message.header
         malformed = ""
         application: dict[str, PropertyValue] = {}

@@ -10,7 +10,11 @@ import json
 import math
 from typing import Any, Final
 
-from annulet.core.content import (
+from annulet.core.base.settings import UNLIMITED
+from annulet.core.base.typed_values import MapPairs, UnsignedLong
+from annulet.core.message.message import Message, PropertyValue
+from annulet.core.message.message_id_texts import identifier_of, identifier_text
+from annulet.core.message.neutral_content import (
     BODY_DATA,
     BODY_KINDS,
     BODY_LIST,
@@ -20,10 +24,6 @@ from annulet.core.content import (
     BODY_VALUE,
     MessageContent,
 )
-from annulet.core.identifier_texts import identifier_of, identifier_text
-from annulet.core.message import Message, PropertyValue
-from annulet.core.settings import UNLIMITED
-from annulet.core.typed_values import MapPairs, UnsignedLong
 from annulet.wire.stomp import names
 from annulet.wire.stomp.deaths import decode_deaths, encode_deaths
 from annulet.wire.stomp.header_block import decode_block, encode_block

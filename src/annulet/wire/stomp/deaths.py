@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from annulet.core.death_records import RECORDS_MAX, DeathRecord
+from annulet.core.base.death_trail import RECORDS_MAX, DeathRecord
 from annulet.wire.stomp.names import DEATHS, FIRST_DEATH, LAST_DEATH
 from annulet.wire.stomp.texts import json_of
 

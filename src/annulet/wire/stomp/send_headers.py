@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from annulet.core.death_records import GIVEN
+from annulet.core.base.death_trail import GIVEN
 from annulet.wire.stomp import names
 from annulet.wire.stomp.errors import RemoteProtocolError
 from annulet.wire.stomp.header_block import encode_block

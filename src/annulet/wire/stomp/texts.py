@@ -17,8 +17,8 @@ import json
 import math
 from typing import Any
 
-from annulet.core.identifier_texts import uuid_text
-from annulet.core.typed_values import Described, MapPairs, Uuid
+from annulet.core.base.typed_values import Described, MapPairs, Uuid
+from annulet.core.message.message_id_texts import uuid_text
 
 
 def text_of(value: Any) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from annulet.core.content import MessageContent
-from annulet.core.death_records import GIVEN, DeathRecord
-from annulet.core.message import ContentView, Message, PropertyValue, StandardProperties
+from annulet.core.base.death_trail import GIVEN, DeathRecord
+from annulet.core.message.message import ContentView, Message, PropertyValue, StandardProperties
+from annulet.core.message.neutral_content import MessageContent
 from annulet.wire.stomp import names
 from annulet.wire.stomp.conversion import to_content
 from annulet.wire.stomp.deaths import decode_deaths, encode_deaths

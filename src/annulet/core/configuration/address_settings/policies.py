@@ -1,0 +1,115 @@
+"""Policies: settings for the queues whose names match a regular expression, as operators of RabbitMQ know them.
+
+One policy applies to a queue: the one with the highest priority, and of several the first by name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from annulet.core.base.errors import InvalidArgument, NotFound
+from annulet.core.configuration.arguments.reading import read_arguments, refuse_contradiction_within
+from annulet.core.configuration.arguments.table import PREFIX
+from annulet.core.configuration.arguments.unknown import IDLE
+from annulet.core.configuration.arguments.values import NAME_BYTES_MAX, Arguments, read_name, shown
+
+PATTERN_LENGTH_MAX: Final = 1024
+"""Characters of a policy's regular expression; names have 255 bytes, so a longer one is a mistake."""
+
+PLACEMENT: Final = frozenset(
+    {
+        "ha-mode",
+        "ha-params",
+        "ha-promote-on-failure",
+        "ha-promote-on-shutdown",
+        "ha-sync-batch-size",
+        "ha-sync-mode",
+    }
+)
+"""Where a RabbitMQ cluster mirrors a queue: accepted without effect, since there is one place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """One policy, checked. ``values`` are its settings by field of ``QueueSettings``; ``definition`` is as written."""
+
+    name: str
+    pattern: re.Pattern[str]
+    definition: Arguments
+    priority: int
+    values: Mapping[str, Any]
+
+
+class PolicyRepository:
+    """All policies of a virtual host."""
+
+    def __init__(self) -> None:
+        self.listeners: list[Callable[[Policy], None]] = []
+        """Called after each change with the policy that was set or removed."""
+        self._policies: dict[str, Policy] = {}
+
+    def set(self, name: str, pattern: str, definition: Arguments, priority: int = 0) -> Policy:
+        """Set a policy in place of the one of this name; ``pattern`` matches anywhere in a queue's name.
+
+        Raises :class:`InvalidArgument` for a wrong name, pattern, priority or definition; nothing is changed then.
+        """
+        read_name("name", name, "a policy", empty=False)
+        if isinstance(priority, bool) or not isinstance(priority, int):
+            raise InvalidArgument(f"policy '{name}': 'priority' must be an integer, not {shown(priority)}")
+        try:
+            values = _read(definition)
+        except InvalidArgument as error:
+            raise InvalidArgument(f"policy '{name}': {error}") from error
+        policy = Policy(name, _compile(name, pattern), dict(definition), priority, values)
+        before = self._policies.get(name)
+        self._policies[name] = policy
+        if before is not None:
+            self._changed(before)  # or queues that matched only the former would keep it
+        self._changed(policy)
+        return policy
+
+    def remove(self, name: str) -> None:
+        """Forget a policy. Raises :class:`NotFound`."""
+        policy = self._policies.pop(name, None)
+        if policy is None:
+            raise NotFound(f"no policy '{name}'; there are {', '.join(sorted(self._policies)) or 'none'}")
+        self._changed(policy)
+
+    def all(self) -> list[Policy]:
+        """Return all policies, the one that wins first."""
+        return sorted(self._policies.values(), key=lambda policy: (-policy.priority, policy.name))
+
+    def match(self, queue_name: str) -> Policy | None:
+        """Return the policy that applies to a queue, ``None`` when there is none."""
+        for policy in self.all():
+            if policy.pattern.search(queue_name):
+                return policy
+        return None
+
+    def _changed(self, policy: Policy) -> None:
+        for listener in self.listeners:
+            listener(policy)
+
+
+def _read(definition: Arguments) -> Mapping[str, Any]:
+    effective = {key: value for key, value in definition.items() if key not in PLACEMENT and PREFIX + key not in IDLE}
+    values = read_arguments(effective).values
+    refuse_contradiction_within(values)
+    return values
+
+
+def _compile(name: str, pattern: str) -> re.Pattern[str]:
+    if len(pattern) > PATTERN_LENGTH_MAX:
+        raise InvalidArgument(
+            f"policy '{name}': 'pattern' must be a regular expression of at most {PATTERN_LENGTH_MAX} characters for "
+            f"names of at most {NAME_BYTES_MAX} bytes, not {shown(pattern)}"
+        )
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise InvalidArgument(
+            f"policy '{name}': 'pattern' {shown(pattern)} is no regular expression: {error}"
+        ) from error

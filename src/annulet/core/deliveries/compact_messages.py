@@ -1,0 +1,243 @@
+"""Messages in delivery in compact form with a quarter of the memory: shared fields, and those in the log, are left out.
+
+A consumer may have a million messages. As a queue entry and a message each takes 272 bytes, without its body. One of a
+plain queue that is stored, and whose body left memory, is compacted to 64: its individual fields, and a reference to
+the :class:`HeldKind` of all similar messages of the same consumer. It replaces its entry in the tables of queue and
+session; the entry is created again, without the disk, when it is needed (:func:`entry_of`). Messages that return in
+compact form stay so until they are next, or become rows (:mod:`annulet.core.ordering.returned_entries`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
+
+from mypy_extensions import i32, mypyc_attr
+
+from annulet.core.message.message import DEFAULT_PRIORITY, Message
+from annulet.core.model.entry import DELIVERING, REMOVED, QueueEntry
+
+if TYPE_CHECKING:
+    from annulet.core.deliveries.bodies import BodySource
+    from annulet.core.message.message import Origin
+    from annulet.core.model.consumer import Consumer
+    from annulet.core.queue.queue import Queue
+
+NUMBER_MOST: Final = (1 << 31) - 1
+"""Bytes of the largest compact message, and milliseconds between the arrivals of two of one kind: 32 bits."""
+
+ATTEMPTS_MOST: Final = 100
+"""Largest number of returned deliveries of a compact message; the history has no byte for more."""
+
+
+class HeldKind:
+    """The shared fields of compact messages.
+
+    Without ``consumer`` they were returned and are pending, or ``removed``.
+    """
+
+    __slots__ = (
+        "accepted_at",
+        "consumer",
+        "delivery_count",
+        "leaving",
+        "leaving_bytes",
+        "origin",
+        "priority",
+        "queue",
+        "redelivered",
+        "removed",
+        "returned",
+        "source",
+    )
+
+    def __init__(self, queue: Queue, origin: Origin, source: BodySource | None) -> None:
+        self.queue = queue
+        self.origin = origin
+        self.source = source
+        self.consumer: Consumer | None = None
+        self.redelivered = False
+        self.removed = False  # with their queue
+        self.delivery_count = 0
+        self.priority = DEFAULT_PRIORITY
+        self.accepted_at = 0  # of the first; the others have the difference
+        self.returned: HeldKind | None = None  # the kind after a return
+        self.leaving = 0  # how many leave delivery in this turn and are not counted out yet
+        self.leaving_bytes = 0  # their body bytes
+
+    def fits(self, entry: QueueEntry) -> bool:
+        """Say whether an entry that may be folded is of this kind."""
+        message = entry.message
+        return (
+            entry.consumer is self.consumer
+            and entry.queue is self.queue
+            and message.origin is self.origin
+            and message.source is self.source
+            and message.priority == self.priority
+            and entry.delivery_count == self.delivery_count
+            and entry.redelivered is self.redelivered
+            and 0 <= message.accepted_at - self.accepted_at <= NUMBER_MOST
+        )
+
+    def when_returned(self, *, counted: bool) -> HeldKind:
+        """Return the kind after a return, ``counted`` as one delivery more."""
+        count = self.delivery_count + int(counted)
+        kind = self.returned
+        if kind is None or kind.delivery_count != count:
+            kind = self.returned = HeldKind(self.queue, self.origin, self.source)
+            kind.redelivered = True
+            kind.delivery_count = count
+            kind.priority = self.priority
+            kind.accepted_at = self.accepted_at
+        return kind
+
+
+def kind_of(entry: QueueEntry) -> HeldKind:
+    """Return a new kind, of an entry that may be folded and those like it."""
+    message = entry.message
+    kind = HeldKind(entry.queue, message.origin, message.source)
+    kind.consumer = entry.consumer
+    kind.redelivered = entry.redelivered
+    kind.delivery_count = entry.delivery_count
+    kind.priority = message.priority
+    kind.accepted_at = message.accepted_at
+    return kind
+
+
+@mypyc_attr(acyclic=True)
+class HeldMessage:
+    """A folded message. ``link``: its kind, or its entry if that has been made since.
+
+    The garbage collector does not track it, which saves 16 bytes: it leaves the tables of queue and session before
+    these are dropped. Only a broker dropped without a stop, inside a process, would leak the queue.
+    """
+
+    __slots__ = ("age", "header", "link", "record", "sequence", "size")
+
+    def __init__(self, kind: HeldKind, entry: QueueEntry) -> None:
+        message = entry.message
+        self.link: HeldKind | QueueEntry = kind
+        self.sequence = entry.sequence
+        self.record = message.record
+        self.header = message.header
+        self.size: i32 = message.size
+        self.age: i32 = message.accepted_at - kind.accepted_at  # milliseconds
+
+
+Slot: TypeAlias = "QueueEntry | HeldMessage"
+"""An element of the tables of deliveries."""
+
+
+def may_be_folded(entry: QueueEntry) -> bool:
+    """Return whether a compact message and the log have everything of an entry, apart from other references to it."""
+    message, queue = entry.message, entry.queue
+    return (
+        entry.away
+        and entry.state == DELIVERING
+        and entry.consumer is not None
+        and queue.lanes is None
+        and queue.keys is None
+        and queue.accounts is None
+        and queue.copies is None
+        and not queue.ages
+        and not queue.deleted
+        and entry.rank is None
+        and entry.key is None
+        and entry.lane is None
+        and not entry.indexed
+        and entry.evaluated == 0 == entry.blocked
+        and entry.place == entry.sequence
+        and entry.delivery_count <= ATTEMPTS_MOST
+        and message.record > 0
+        and message.durable
+        and message.absent
+        and message.away == 1
+        and message.spill is None
+        and message.expires_at == 0 == message.deliver_at
+        and message.size <= NUMBER_MOST
+    )
+
+
+def entry_of(held: HeldMessage) -> QueueEntry:
+    """Return the entry of a compact message: a new one, which replaces it in its queue's table."""
+    kind = held.link
+    if isinstance(kind, QueueEntry):
+        return kind
+    queue, consumer = kind.queue, kind.consumer
+    age: int = held.age  # or the sum would have 32 bits, too
+    message = Message(
+        held.header, b"", kind.origin, durable=True, priority=kind.priority, accepted_at=kind.accepted_at + age
+    )
+    message.size = held.size
+    message.record = held.record
+    message.source = kind.source
+    message.leave()
+    entry = QueueEntry(queue, message, held.sequence)
+    message.near, message.away = 0, 1
+    entry.away = True
+    entry.redelivered = kind.redelivered
+    entry.delivery_count = kind.delivery_count
+    held.link = entry
+    if kind.removed:
+        entry.state = REMOVED
+    elif consumer is not None:
+        entry.state = DELIVERING
+        entry.consumer = consumer
+        queue.delivering.exchange(held, entry)
+    return entry
+
+
+def leave_delivery(queue: Queue, folded: list[HeldMessage], *, everything: bool = False) -> tuple[list[HeldKind], int]:
+    """Take folded messages out of delivery. Returns their kinds, and how many body bytes they are.
+
+    ``everything``: nothing else is in delivery.
+    """
+    kinds: list[HeldKind] = []
+    total = 0
+    for held in folded:
+        kind = held.link
+        assert isinstance(kind, HeldKind)
+        if not kind.leaving:
+            kinds.append(kind)
+        size: int = held.size  # or the sum would have 32 bits, too
+        kind.leaving += 1
+        kind.leaving_bytes += size
+    for kind in kinds:
+        total += kind.leaving_bytes
+        holder = kind.consumer
+        assert holder is not None
+        holder.back += kind.leaving
+        holder.back_bytes += kind.leaving_bytes
+        kind.leaving = kind.leaving_bytes = 0
+        holder.give_back_slice()
+    if everything:
+        queue.delivering.clear()
+    else:
+        queue.delivering.discard_all(cast("list[Slot]", folded))
+    queue.delivering_bytes -= total
+    assert queue.bodies is not None
+    queue.bodies.in_delivery -= len(folded)
+    queue.bodies.in_delivery_bytes -= total
+    return kinds, total
+
+
+def queue_of(slot: Slot) -> Queue:
+    """Return the queue of an element of a table, without creating an entry."""
+    return slot.link.queue if isinstance(slot, HeldMessage) else slot.queue
+
+
+def consumer_of(slot: Slot) -> Consumer | None:
+    """Return the owner of an element of a table, without creating an entry."""
+    return slot.link.consumer if isinstance(slot, HeldMessage) else slot.consumer
+
+
+def origin_of(slot: Slot) -> Origin:
+    """Return the origin of an element of a table, without creating an entry."""
+    if isinstance(slot, QueueEntry):
+        return slot.message.origin
+    kind = slot.link
+    return kind.message.origin if isinstance(kind, QueueEntry) else kind.origin
+
+
+def entry_in(slot: Slot) -> QueueEntry:
+    """Return the entry of an element of a table, created if necessary."""
+    return entry_of(slot) if isinstance(slot, HeldMessage) else slot

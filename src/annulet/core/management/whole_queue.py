@@ -1,0 +1,53 @@
+"""Removing all messages of a queue that is deeper than memory: at once, without examining any."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from annulet.core.management.operation import FINISHED, SAMPLE_MAX, SLICE_MESSAGES, Operation, Preview
+from annulet.core.policies.staged_batches import pending_bytes, pending_count, scheduled_bytes, scheduled_count
+
+if TYPE_CHECKING:
+    from annulet.core.host.virtual_host import VirtualHost
+    from annulet.core.management.actions import Remove
+    from annulet.core.management.selection import Selection
+
+
+class WholePreview(Preview):
+    """Reports the figures of the queue, and shows the first few messages."""
+
+    def __init__(self, action: Remove, selection: Selection, *, sample_max: int) -> None:
+        super().__init__(action, selection, sample_max=sample_max, leading=sample_max)
+
+    def step(self, now: int, budget_messages: int = SLICE_MESSAGES) -> bool:
+        """Read the sample; the figures are the queue's own."""
+        if not super().step(now, budget_messages):
+            return False
+        result, queue = self.result, self.action.queue
+        result.count = result.matched = pending_count(queue) + scheduled_count(queue)
+        result.bytes = pending_bytes(queue) + scheduled_bytes(queue)
+        return True
+
+
+class WholeRemoval(Operation):
+    """Empties a queue in one step; it reports the number of removed messages, and no ids."""
+
+    def __init__(self, host: VirtualHost, action: Remove, selection: Selection, *, user: str, now: int) -> None:
+        super().__init__(host, action, selection, user=user, now=now, leading=0)
+        self._removal = action
+        self._there = pending_count(action.queue) + scheduled_count(action.queue)
+
+    @property
+    def total(self) -> int:
+        """Number of messages at the start, or, if later, at their removal."""
+        return self._there
+
+    def preview(self, *, sample_max: int = SAMPLE_MAX) -> Preview:
+        """Return a preview of the same action, for the present messages."""
+        return WholePreview(self._removal, self.selection, sample_max=sample_max)
+
+    def _do(self, looks: int, octets: int, now: int) -> None:
+        del looks, octets
+        self.done = self.action.queue.empty(self._removal.reason, now)
+        self._there = self.seen = self.matched = self.done
+        self._end(FINISHED, now)

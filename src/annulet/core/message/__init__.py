@@ -1,0 +1,1 @@
+"""Messages: their bytes and facts, what selectors call their parts, and their content apart from any protocol."""

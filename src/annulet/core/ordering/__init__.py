@@ -1,0 +1,1 @@
+"""Which pending message is next: ranks, and the orders they give."""

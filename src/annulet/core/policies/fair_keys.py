@@ -1,0 +1,95 @@
+"""Fair dispatch: the values of a property take turns (deficit round robin), each with a cap of messages in delivery.
+
+A key joins the end of the ring when its first message waits. A turn lasts one message, or, with a quantum, until that
+many body bytes were sent; the excess of a turn is deducted from the key's next turn, which still has room for one
+message. A key without a deliverable message (cap reached, no matching consumer) is skipped and keeps its place.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from annulet.core.policies.last_per_key import key_of
+
+if TYPE_CHECKING:
+    from annulet.core.base.settings import QueueSettings
+    from annulet.core.message.message import Message
+    from annulet.core.ordering.lane import Lane
+    from annulet.core.policies.last_per_key import Key
+
+
+class FairKey:
+    """One value of the key; ``None`` for messages without it."""
+
+    __slots__ = ("budget", "in_delivery", "key", "lanes", "pending", "turn")
+
+    def __init__(self, key: Key | None) -> None:
+        self.key = key
+        self.budget = 0  # body bytes left of this turn
+        self.in_delivery = 0
+        self.pending = 0
+        self.turn = 0  # the lowest of all keys with pending messages is served first
+        self.lanes: list[Lane] = []
+
+
+class Fairness:
+    """The keys of one queue and whose turn it is.
+
+    Turns are numbers, so that a key keeps its place while it is skipped. Shelves keep their keys by turn, so
+    undeliverable keys are not examined.
+    """
+
+    def __init__(self, settings: QueueSettings) -> None:
+        self._property = settings.fair_key
+        self._quantum = settings.fair_quantum
+        self._cap = settings.in_flight_per_key
+        self._keys: dict[Key | None, FairKey] = {}
+        self._next_turn = 0
+
+    def key_for(self, message: Message) -> FairKey:
+        """Return the key of a message, made when it is new."""
+        value = key_of(message.origin.view.application_property(message, self._property))
+        key = self._keys.get(value)
+        if key is None:
+            key = FairKey(value)
+            self._keys[value] = key
+        return key
+
+    def capped(self, key: FairKey) -> bool:
+        """Say whether as much of the key is in delivery as may be."""
+        return 0 <= self._cap <= key.in_delivery
+
+    def arrived(self, key: FairKey) -> None:
+        """A message of the key waits."""
+        key.pending += 1
+        if key.pending == 1:
+            key.budget = self._quantum
+            self._to_the_end(key)
+
+    def left(self, key: FairKey) -> None:
+        """A message of the key waits no more: taken or removed."""
+        key.pending -= 1
+
+    def served(self, key: FairKey, size: int) -> None:
+        """A message of ``size`` body bytes was dispatched in the key's turn."""
+        key.budget -= max(1, size) if self._quantum else 1
+        if key.budget <= 0 and key.pending:
+            key.budget = max(1, self._quantum + key.budget)
+            self._to_the_end(key)
+
+    def in_turn(self) -> list[FairKey]:
+        """Return the keys with pending messages, those at their cap included, by turn. O(keys log keys)."""
+        return sorted((key for key in self._keys.values() if key.pending), key=_turn_of)
+
+    def _to_the_end(self, key: FairKey) -> None:
+        key.turn = self._next_turn
+        self._next_turn += 1
+
+    def forget_if_idle(self, key: FairKey) -> None:
+        """Drop a key of which nothing is in the queue."""
+        if key.pending == 0 and key.in_delivery == 0:
+            self._keys.pop(key.key, None)
+
+
+def _turn_of(key: FairKey) -> int:
+    return key.turn

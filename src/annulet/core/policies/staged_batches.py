@@ -1,0 +1,256 @@
+"""The invisible part of a queue: messages of a staged batch, until the commit of the batch is durable.
+
+A batch is added to its queues in turns, by the rules of each queue: log, ring, keys and limits include every message at
+once. From its first message in a queue on, nothing of that queue is dispatched, browsed, leased or counted, including
+later messages of other publishers. When the commit is durable all of it becomes visible in one call. A failed commit
+removes its messages while they are invisible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.base.sliced_work import SLICE_MESSAGES, SlicedWork
+from annulet.core.deliveries.bodies import let_go
+from annulet.core.model.entry import PENDING, REMOVED, SCHEDULED
+from annulet.core.policies.expiry import leave_index
+
+if TYPE_CHECKING:
+    from annulet.core.model.effects import Effects
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.policies.schedule import Appointment
+    from annulet.core.queue.entries import Holdings
+    from annulet.core.queue.queue import Queue
+
+HIDES_NOTHING: Final = 1 << 61
+"""The sequence from which a queue hides on when it hides nothing: above all there will be."""
+
+
+class Stretch:
+    """The pending messages of one queue from the first one of a batch on, up to the next range."""
+
+    __slots__ = ("batch", "bytes", "count", "sequence")
+
+    def __init__(self, batch: HiddenBatch, sequence: int) -> None:
+        self.batch = batch
+        self.sequence = sequence  # of the first message
+        self.count = 0  # pending messages, those of others included
+        self.bytes = 0  # body bytes of these
+
+
+class HiddenBatch:
+    """The messages that one commit puts into queues. End it with :meth:`show` or :func:`take_back`."""
+
+    __slots__ = ("entries", "queues")
+
+    def __init__(self) -> None:
+        self.entries: list[QueueEntry] = []  # in order, those included that have left since
+        self.queues: dict[Queue, None] = {}  # that hide something for it
+
+    def take_in(self, entry: QueueEntry) -> None:
+        """Hide an arrival. Batches that are filled one after the other have ascending sequences in each queue."""
+        queue = entry.queue
+        self.entries.append(entry)
+        if queue in self.queues:
+            return
+        self.queues[queue] = None
+        queue.hidden.append(Stretch(self, entry.sequence))
+        queue.hidden_from = min(queue.hidden_from, entry.sequence)
+
+    def show(self, now: int) -> None:
+        """Make the rest of it visible in all its queues, and serve waiting consumers."""
+        queues = list(self.queues)
+        self.queues.clear()
+        self.entries = []
+        for queue in queues:
+            queue.hidden = self._without_its_own(queue.hidden)
+            queue.hidden_from = queue.hidden[0].sequence if queue.hidden else HIDES_NOTHING
+        for queue in queues:
+            if not queue.deleted:
+                queue.wake(now)
+
+    def _without_its_own(self, stretches: list[Stretch]) -> list[Stretch]:
+        """Return those of other batches.
+
+        The last of them continues to hide messages in ranges of this batch behind them.
+        """
+        left: list[Stretch] = []
+        for stretch in stretches:
+            if stretch.batch is not self:
+                left.append(stretch)
+            elif left:
+                left[-1].count += stretch.count
+                left[-1].bytes += stretch.bytes
+        return left
+
+
+class Batches:
+    """The batch being added to a virtual host's queues; ``None`` during arrivals of others."""
+
+    __slots__ = ("current",)
+
+    def __init__(self) -> None:
+        self.current: HiddenBatch | None = None
+
+
+def count_hidden(queue: Holdings, entry: QueueEntry, change: int) -> None:
+    """Count a message that became pending (1), or is it no more (-1), if it is hidden."""
+    if entry.sequence < queue.hidden_from:
+        return
+    for stretch in reversed(queue.hidden):
+        if entry.sequence >= stretch.sequence:
+            stretch.count += change
+            stretch.bytes += change * entry.message.size
+            return
+
+
+# ------------------------------------------------------------------ visible messages
+
+
+def shown(queue: Holdings, entries: list[QueueEntry]) -> list[QueueEntry]:
+    """Return those of these entries of a queue that it does not hide."""
+    if not queue.hidden:
+        return entries
+    first = queue.hidden_from
+    return [entry for entry in entries if entry.sequence < first]
+
+
+def shown_appointments(queue: Holdings) -> list[Appointment]:
+    """Return the appointments of a queue that it does not hide, in no order."""
+    appointments = queue.schedule.snapshot()
+    if not queue.hidden:
+        return appointments
+    first = queue.hidden_from
+    return [appointment for appointment in appointments if appointment.entry.sequence < first]
+
+
+def pending_count(queue: Holdings) -> int:
+    """Return how many messages are pending that are not hidden."""
+    return queue.order.count - sum([stretch.count for stretch in queue.hidden])
+
+
+def pending_bytes(queue: Holdings) -> int:
+    """Return the body bytes of these."""
+    return queue.pending_bytes - sum([stretch.bytes for stretch in queue.hidden])
+
+
+def scheduled_count(queue: Holdings) -> int:
+    """Return how many messages are scheduled that are not hidden."""
+    return len(shown_appointments(queue)) if queue.hidden else queue.schedule.count
+
+
+def scheduled_bytes(queue: Holdings) -> int:
+    """Return the body bytes of these."""
+    if not queue.hidden:
+        return queue.schedule.bytes
+    return sum([appointment.entry.message.size for appointment in shown_appointments(queue)])
+
+
+def hidden_records(queue: Holdings) -> list[int]:
+    """Return the records of hidden messages of a queue, 0 if unstored. O(messages in memory)."""
+    if not queue.hidden:
+        return []
+    first = queue.hidden_from
+    there = [*queue.order.in_memory(), *queue.schedule.entries()]
+    return [entry.message.record for entry in there if entry.sequence >= first]
+
+
+# ------------------------------------------------------------------ a commit that failed
+
+
+def take_back(batch: HiddenBatch, effects: Effects, now: int) -> None:
+    """Remove the rest of a batch from all its queues without a trace, in slices; then show messages of others.
+
+    Messages that rules removed for it return only after a restart.
+    """
+    effects.later(TakingBack(batch), now)
+
+
+class TakingBack(SlicedWork):
+    """Removes the messages of a batch, the newest first. They are hidden until the last of them is removed."""
+
+    def __init__(self, batch: HiddenBatch) -> None:
+        super().__init__()
+        self._batch = batch
+
+    def step(self, now: int) -> bool:
+        """Remove the next few; after the last of them show the rest."""
+        entries = self._batch.entries
+        for _ in range(min(SLICE_MESSAGES, len(entries))):
+            _take_back(entries.pop(), now)
+        if entries:
+            return True
+        self._batch.show(now)
+        return False
+
+    def abandon(self, now: int) -> None:
+        """Show messages of others, because this work will not be finished."""
+        self._batch.show(now)
+
+
+def _take_back(entry: QueueEntry, now: int) -> None:
+    queue = entry.queue
+    if queue.deleted:
+        return
+    if entry.state == PENDING:
+        queue.withdraw(entry)
+        if queue.evictions is not None:
+            queue.evictions.compact(queue.order.count)
+    elif entry.state == SCHEDULED:
+        queue.schedule.cancel(entry)
+        entry.state = REMOVED
+        leave_index(queue.expiry, entry)
+        if queue.accounts is not None:
+            queue.accounts.released(entry)
+        let_go(entry)
+    else:
+        return
+    queue.counters.messages_added -= 1
+    queue.counters.bytes_added -= entry.message.size
+    if queue.events is not None:
+        queue.events.removed(entry, RemovalReason.DELETED, now)
+
+
+# ------------------------------------------------------------------ a queue that is emptied or deleted
+
+
+class Kept:
+    """The hidden messages of a queue being emptied, which are not affected."""
+
+    def __init__(self, queue: Holdings) -> None:
+        self._queue = queue
+        first = queue.hidden_from
+        self._pending: list[QueueEntry] = []
+        self._appointments: list[Appointment] = []
+        if queue.hidden:
+            pending = [entry for entry in queue.order.in_memory() if entry.state == PENDING and entry.sequence >= first]
+            self._pending = sorted(pending)
+            self._appointments = [item for item in queue.schedule.snapshot() if item.entry.sequence >= first]
+
+    def put_back(self) -> None:
+        """Put the pending ones into the order, which has just been cleared."""
+        queue = self._queue
+        for stretch in queue.hidden:
+            stretch.count = stretch.bytes = 0
+        for entry in self._pending:
+            entry.lane = None  # which was cleared with the order
+            if entry.place == entry.sequence:
+                queue.order.append(entry)
+            else:
+                queue.order.reinsert(entry)
+            queue.pending_bytes += entry.message.size
+            count_hidden(queue, entry, 1)
+
+    def schedule_again(self) -> None:
+        """Put the scheduled ones into the schedule, which has just been cleared."""
+        for item in self._appointments:
+            self._queue.schedule.add(item.entry, item.at, fresh=item.fresh, schedule_id=item.schedule_id)
+
+
+def forget_hidden(queue: Queue) -> None:
+    """Stop hiding: the queue is being deleted with its hidden messages."""
+    for stretch in queue.hidden:
+        stretch.batch.queues.pop(queue, None)
+    queue.hidden = []
+    queue.hidden_from = HIDES_NOTHING

@@ -1,0 +1,181 @@
+"""The arrival of a message in a queue: at once, at its time, or not at all.
+
+The order of steps is the rule (design §2): expired messages are removed, the key replaces, consumers with credit are
+served, and only then ring and limits choose victims.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.base.settings import KEEP_PLACE
+from annulet.core.model.entry import PENDING, SCHEDULED
+from annulet.core.policies.expiry import expire_for
+from annulet.core.queue.ring_debt import make_way
+
+if TYPE_CHECKING:
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.policies.schedule import Appointment
+    from annulet.core.queue.queue import Queue
+
+
+def accept(queue: Queue, entry: QueueEntry, now: int) -> None:
+    """Take in a new message: drop it for want of consumers, schedule it, or make it pending."""
+    message = entry.message
+    expired = expire_for(queue, message.size, now)
+    if queue.settings.purge_on_no_consumers and queue.unattended:
+        queue.finish_removal(entry, RemovalReason.PURGED, now, 0)
+    elif message.deliver_at > now:
+        _schedule(queue, entry, now)
+    else:
+        admit(queue, entry, now, due=False)
+    if expired:  # it may have been too large for a consumer, and later ones not
+        queue.dispatch(now)
+
+
+def _schedule(queue: Queue, entry: QueueEntry, now: int) -> None:
+    message = entry.message
+    if 0 < queue.expires_at(entry) <= now:
+        queue.finish_removal(entry, RemovalReason.EXPIRED, now, 0)
+        return
+    name = message.origin.view.schedule_id(message)
+    if name:
+        former = queue.schedule.named(name)
+        if former is not None:
+            queue.remove_scheduled(former, RemovalReason.DELETED, now, entry.sequence)
+    entry.state = SCHEDULED
+    queue.schedule.add(entry, message.deliver_at, fresh=True, schedule_id=name)
+    queue.index_expiry(entry)
+    queue.effects.wake_at(message.deliver_at)
+    _enforce_limits(queue, now, entry.sequence)
+
+
+def admit(queue: Queue, entry: QueueEntry, now: int, *, due: bool) -> None:
+    """Make a message pending for the first time, serve waiting consumers, and enforce ring and limits.
+
+    ``due``: it comes from the schedule, goes before the backlog, and is itself the victim of a full ring.
+    """
+    limits = queue.limits
+    if limits is not None and limits.evicts and limits.oversized(entry.message.size):
+        queue.finish_removal(entry, RemovalReason.OVERFLOW, now, 0)
+        return
+    before = queue.order.count
+    moved = _replace_by_key(queue, entry, now)
+    expires_at = queue.expires_at(entry)
+    if 0 < expires_at < now or (due and 0 < expires_at <= now):  # in its transaction, or while it was scheduled
+        queue.finish_removal(entry, RemovalReason.EXPIRED, now, 0)
+        queue.dispatch(now)
+        return
+    if due and queue.settings.tombstone_ttl >= 0:  # it has taken over its key, and may expire earlier for that
+        entry.indexed = False
+    if due and queue.ranker.due_first and not moved:
+        entry.place = queue.next_due_place
+        queue.next_due_place += 1
+        moved = True
+    queue.ranker.assign(entry, now, due=due)
+    queue.insert(entry, arrival=not moved)
+    if queue.copies is not None:
+        queue.copies.arrived(entry)
+    outer = queue.arriving  # a dead letter that returns to its own queue arrives inside another arrival
+    queue.arriving = entry
+    queue.dispatch(now)
+    queue.arriving = outer
+    if entry.state == PENDING and expires_at:
+        if expires_at <= now:
+            queue.remove_pending(entry, RemovalReason.EXPIRED, now, 0)
+            queue.dispatch(now)  # it may have been first and too large for a consumer, and later ones not
+        else:
+            queue.index_expiry(entry)
+    _enforce_ring(queue, entry, before, now, due=due)
+    _enforce_limits(queue, now, entry.sequence)
+
+
+def _replace_by_key(queue: Queue, entry: QueueEntry, now: int) -> bool:
+    """Let the entry take over its key; return whether it takes the place of the replaced one."""
+    if queue.keys is None:
+        return False
+    superseded = queue.keys.accept(entry)
+    if superseded is None:
+        return False
+    if superseded.state == SCHEDULED:
+        queue.remove_scheduled(superseded, RemovalReason.REPLACED_KEY, now, entry.sequence)
+    if superseded.state != PENDING:
+        return False
+    moved = queue.settings.last_value_place == KEEP_PLACE
+    if moved:
+        entry.place = superseded.place
+    queue.remove_pending(superseded, RemovalReason.REPLACED_KEY, now, entry.sequence)
+    return moved
+
+
+def _enforce_ring(queue: Queue, entry: QueueEntry, before: int, now: int, *, due: bool) -> None:
+    """Drop at most one message, and only if this arrival made the queue longer: an oversized ring never shrinks."""
+    ring_size, count = queue.settings.ring_size, queue.order.count
+    grew = 0 <= ring_size < count and count > before
+    if grew and due:
+        if entry.state == PENDING:
+            queue.remove_pending(entry, RemovalReason.REPLACED_RING, now, 0)
+            queue.dispatch(now)
+    elif grew or queue.ring_debt is not None:
+        make_way(queue, entry, before, now)
+
+
+def _enforce_limits(queue: Queue, now: int, newcomer: int) -> None:
+    """Evict until the queue is within its limits, or only messages in delivery are left."""
+    limits = queue.limits
+    if limits is None or not limits.evicts:
+        return
+    while limits.exceeded(queue):
+        victim = queue.victim()
+        if victim is None or (limits.counts_all and victim.sequence == newcomer and queue.order.count == 1):
+            return  # the new one stays: messages in delivery exceed the limit
+        replaced_by = 0 if victim.sequence == newcomer else newcomer
+        queue.remove_pending(victim, RemovalReason.OVERFLOW, now, replaced_by)
+        queue.dispatch(now)  # a consumer without room for the victim may take the next one
+
+
+def enforce_limits(queue: Queue, now: int) -> None:
+    """Evict messages beyond lowered limits."""
+    _enforce_limits(queue, now, 0)
+
+
+def fire_due(queue: Queue, now: int) -> int:
+    """Make due scheduled messages pending, one by one in time order. Returns how many were due."""
+    fired = 0
+    if queue.sliced and 0 < queue.schedule.next_at() <= now:
+        queue.make_room(queue.schedule.bytes, now, queue.schedule.count)
+    while (appointment := queue.schedule.due(now)) is not None:
+        fired += 1
+        if queue.gated and queue.halted:  # a gate that opened before is first, also if the tick is late
+            queue.update_gate(appointment.at)
+            queue.dispatch(appointment.at)
+        fire(queue, appointment, now)
+    return fired
+
+
+def fire(queue: Queue, appointment: Appointment, now: int) -> None:
+    """Let one message that was just taken out of the schedule fall due."""
+    if appointment.fresh:
+        admit(queue, appointment.entry, now, due=True)
+    else:
+        _come_back(queue, appointment.entry, now)
+
+
+def _come_back(queue: Queue, entry: QueueEntry, now: int) -> None:
+    """End a redelivery delay: the message takes its old place if ring and limits have room for it."""
+    if 0 < queue.expires_at(entry) <= now:
+        queue.finish_removal(entry, RemovalReason.EXPIRED, now, 0)
+        return
+    queue.insert(entry, arrival=False)
+    queue.index_expiry(entry)
+    if queue.copies is not None:
+        queue.copies.came_back(entry)
+    queue.dispatch(now)
+    if entry.state != PENDING:
+        return
+    limits = queue.limits
+    if 0 <= queue.settings.ring_size < queue.order.count:
+        queue.remove_pending(entry, RemovalReason.REPLACED_RING, now, 0)
+    elif limits is not None and limits.evicts and limits.exceeded(queue):
+        queue.remove_pending(entry, RemovalReason.OVERFLOW, now, 0)

@@ -1,0 +1,104 @@
+"""The invariants between two calls into a queue. Tests check them after every step; production never does."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from annulet.core.model.entry import DELIVERING, PENDING, SCHEDULED
+from annulet.core.ordering.priority_order import LevelledOrder
+from annulet.core.policies.staged_batches import HIDES_NOTHING
+from annulet.core.searching.deep_lanes import DeepLanes
+
+if TYPE_CHECKING:
+    from annulet.core.queue.queue import Queue
+
+
+def check_invariants(queue: Queue) -> None:
+    """Raise ``AssertionError`` naming the broken rule. O(messages)."""
+    check_parts(queue)
+    _check_places(queue)
+    _check_counts(queue)
+    _check_delivery(queue)
+    _check_hidden(queue)
+    for consumer in queue.consumers:
+        if consumer.auto_acknowledge:
+            continue
+        copies = [] if queue.copies is None else list(queue.copies.out)
+        held = [entry for entry in [*queue.delivering, *copies] if entry.consumer is consumer]
+        assert consumer.held == len(held), "a consumer counts what it holds"
+        assert consumer.window.messages == len(held), "a window counts what its consumer holds"
+        assert consumer.window.bytes == sum(entry.message.size for entry in held), "a window counts bytes"
+
+
+def check_parts(queue: Queue) -> None:
+    """Before a full scan, which recounts."""
+    order = queue.order
+    stock = order.stock if isinstance(order, DeepLanes) else order
+    if isinstance(stock, LevelledOrder):
+        assert stock.count == sum(level.count for level in stock.levels), "levels count what they hold"
+    if isinstance(order, DeepLanes):
+        in_lanes = len(order.entries_in_lanes())
+        assert order.count == in_lanes + (0 if stock is None else stock.count), "lanes count what is behind them too"
+
+
+def _check_places(queue: Queue) -> None:
+    pending = queue.order.entries()
+    scheduled = queue.schedule.entries()
+    assert len(pending) == queue.order.count, "the order counts what it holds"
+    assert all(not later < earlier for earlier, later in pairwise(pending)), "entries ascend"
+    assert all(entry.state == PENDING and entry.consumer is None for entry in pending), "pending entries have no holder"
+    assert all(entry.state == SCHEDULED and entry.consumer is None for entry in scheduled), "scheduled have no holder"
+    assert all(entry.state == DELIVERING for entry in queue.delivering), "delivering entries say so"
+    sequences = [entry.sequence for entry in [*pending, *scheduled, *queue.delivering]]
+    assert len(sequences) == len(set(sequences)), "an entry is in one place"
+    assert all(sequence < queue.next_sequence for sequence in sequences), "sequences ascend"
+    assert queue.pending_bytes == sum(entry.message.size for entry in pending), "pending bytes"
+    assert queue.schedule.bytes == sum(entry.message.size for entry in scheduled), "scheduled bytes"
+    assert queue.delivering_bytes == sum(entry.message.size for entry in queue.delivering), "delivering bytes"
+
+
+def _check_counts(queue: Queue) -> None:
+    counters = queue.counters
+    count = queue.order.count + queue.schedule.count + len(queue.delivering)
+    left = sum(counters.removed.values())
+    assert counters.messages_added == left + count, "every message is accounted for once"
+    size = queue.pending_bytes + queue.schedule.bytes + queue.delivering_bytes
+    assert counters.bytes_added == counters.bytes_removed + size, "every byte is accounted for once"
+    limits = queue.limits
+    if limits is not None and limits.evicts and not limits.counts_all and not queue.deleted:
+        assert not limits.exceeded(queue), "limits hold"
+
+
+def _check_delivery(queue: Queue) -> None:
+    """Where nothing but credit decides, nothing deliverable waits."""
+    first = queue.order.first()
+    if (
+        first is None
+        or first.sequence >= queue.hidden_from
+        or queue.deleted
+        or queue.halted
+        or queue.settings.non_destructive
+        or queue.lanes is not None
+    ):
+        return
+    if 0 <= queue.settings.in_flight_max <= len(queue.delivering):
+        return
+    size = first.message.size
+    idle = [consumer for consumer in queue.consumers if not consumer.settings.browse and consumer.allows(size)]
+    assert not [consumer for consumer in idle if queue.consumers.is_live(consumer)], "nothing deliverable waits"
+
+
+def _check_hidden(queue: Queue) -> None:
+    """Hidden messages are counted, and no consumer or reader has seen them."""
+    bounds = [stretch.sequence for stretch in queue.hidden]
+    assert queue.hidden_from == (bounds[0] if bounds else HIDES_NOTHING), "the first stretch says what is hidden"
+    assert bounds == sorted(set(bounds)), "stretches ascend"
+    assert all(entry.sequence < queue.hidden_from for entry in queue.delivering), "nothing hidden is in delivery"
+    copies = [] if queue.copies is None else list(queue.copies.out)
+    assert all(copy.sequence < queue.hidden_from for copy in copies), "nobody reads what is hidden"
+    pending = queue.order.in_memory() if queue.hidden else []
+    for stretch, bound in zip(queue.hidden, [*bounds[1:], HIDES_NOTHING], strict=False):
+        there = [entry for entry in pending if entry.state == PENDING and stretch.sequence <= entry.sequence < bound]
+        assert stretch.count == len(there), "a stretch counts its messages"
+        assert stretch.bytes == sum(entry.message.size for entry in there), "a stretch counts its bytes"

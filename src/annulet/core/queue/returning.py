@@ -1,0 +1,410 @@
+"""The one return path: requeue, recover, rollback, close, connection loss, release, whatever the protocol calls it.
+
+Artemis checks its ring on some of these ways back and not on others (spec artemis §2.4); here there is one way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from annulet.core.base.errors import PreconditionFailed
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.base.settings import MOVE_TO_TAIL
+from annulet.core.base.sliced_work import AT_ONCE_MAX, SLICE_MESSAGES, SlicedWork
+from annulet.core.deliveries.compact_messages import HeldKind, HeldMessage, entry_in, leave_delivery
+from annulet.core.deliveries.delivery_table import HeldDeliveries
+from annulet.core.model.entry import BEHIND_ALL, DELIVERING, PENDING, SCHEDULED, DeliveryCopy
+from annulet.core.ordering.order import FifoOrder
+from annulet.core.policies.eviction import eviction_rank
+from annulet.core.policies.expiry import expire_for
+from annulet.core.policies.redelivery_delay import redelivery_delay, redelivery_spread
+from annulet.core.queue.live_changes import read_in
+from annulet.core.queue.return_batch import EndedDeliveries, ReturnBatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from annulet.core.deliveries.compact_messages import Slot
+    from annulet.core.model.consumer import Consumer
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.queue.queue import Queue
+    from annulet.core.sessions.session import Session
+
+
+def return_entries(queue: Queue, slots: Iterable[Slot], now: int, *, counted: bool, exclude: Consumer | None) -> None:
+    """Put deliveries back; see :meth:`annulet.core.queue.queue.Queue.return_entries`."""
+    back: list[QueueEntry] = []
+    delayed: list[QueueEntry] = []
+    delays = counted and queue.settings.redelivery_delay > 0
+    for slot in slots:
+        entry = entry_in(slot)
+        if isinstance(entry, DeliveryCopy):
+            queue.release_copy(entry)
+            continue
+        if entry.state != DELIVERING or not _take_back(queue, entry, now, counted=counted):
+            continue
+        if exclude is not None:
+            _refuse_for(queue, exclude, entry, now)
+        if delays:
+            delayed.append(entry)
+        else:
+            back.append(entry)
+            queue.insert(entry, arrival=False)
+            queue.index_expiry(entry)
+        if entry.message.record and counted:
+            queue.effects.entry_changed(queue, entry)
+    expire_for(queue, sum([entry.message.size for entry in delayed]), now, len(delayed))  # the others are in it already
+    queue.update_gate(now)
+    queue.consumers.elect()  # a consumer that was cancelled may have held the last; also where nothing is pending
+    queue.dispatch(now)
+    _delay(queue, delayed, now)
+    if delayed and queue.copies is not None:  # a browser does not wait for delayed messages
+        queue.copies.serve(now, consumers_too=False)
+    _drop_excess(queue, back, now)
+
+
+def _refuse_for(queue: Queue, consumer: Consumer, entry: QueueEntry, now: int) -> None:
+    """Let a consumer not get an entry again. It ends where that needs all of a deep queue in memory and cannot have it.
+
+    So its refused messages are for others, which wait for no message of the rest, and nothing is lost.
+    """
+    if queue.lanes is None and queue.order.paged_count() and queue.order.pages_behind() is None:
+        try:
+            read_in(queue, "undeliverable-here")
+        except PreconditionFailed as error:
+            consumer.ended_for = str(error)
+            queue.end_consumer(consumer, now, serve=False)
+            return
+    queue.refuse_for(consumer, entry)
+
+
+class Returning(SlicedWork):
+    """A return of many of which each is judged alone. Nothing is dispatched before the last is back.
+
+    So no consumer gets a later message before an earlier one of them, as if all had been returned at once.
+    """
+
+    def __init__(self, queue: Queue, batch: ReturnBatch, slice_messages: int, *, counted: bool) -> None:
+        super().__init__()
+        self._slice_messages = slice_messages
+        self._queue = queue
+        self._batch = batch
+        self._counted = counted
+        self._delays = counted and queue.settings.redelivery_delay > 0
+        self._bounded = queue.settings.ring_size >= 0 or (queue.limits is not None and queue.limits.evicts)
+        self._back: list[QueueEntry] = []  # of a bounded queue, where arrivals may take the room there was
+        self._holders: dict[Session, None] = {}  # whose shared window the returned messages have filled
+        self.gathers = False  # all of it is of sessions that ended, and may go back together with that of others
+
+    @property
+    def left(self) -> int:
+        """How many are not back yet, at most."""
+        return self._batch.left(self._queue)
+
+    def step(self, now: int) -> bool:
+        """Put the next ones back; after the last serve the consumers."""
+        queue = self._queue
+        if self not in queue.returns:  # another caller could not wait, or returned it with its own
+            return False
+        if self.gathers:
+            self._gather()
+        plain, order = _plain(queue, counted=self._counted), queue.order
+        folded: list[HeldMessage] = []
+        to_stay = folded if plain and isinstance(order, FifoOrder) else None
+        following = self._batch.take(queue, self._slice_messages, to_stay)
+        if plain:
+            following = _back_plainly(queue, following, self._holders, counted=self._counted)
+        if folded and isinstance(order, FifoOrder):
+            _back_folded(queue, folded, self._holders, counted=self._counted)
+            order.reinsert_folded(folded)
+        self._take(following, now)
+        if self._batch.left(queue) and not queue.deleted:
+            return True
+        self.abandon(now)
+        if not queue.deleted:
+            expire_for(queue, 0, now, 0)
+            queue.consumers.elect()
+            queue.dispatch(now)
+            _drop_excess(queue, self._back, now)
+            queue.finish(now)
+        for session in self._holders:  # its consumers of other queues have waited for room in it
+            session.wake(now)
+        return False
+
+    def _gather(self) -> None:
+        """Put back the deliveries of all ended sessions, in the order of the queue, where they are a large part of its
+        deliveries: else very many of others would be looked at for a few.
+        """
+        queue = self._queue
+        self.gathers = False
+        if not _plain(queue, counted=True):
+            return
+        works = [work for work in queue.returns if work.gathers]
+        if 2 * (self.left + sum([work.left for work in works])) < len(queue.delivering):
+            return
+        batches = [self._batch]
+        for work in works:
+            queue.returns.remove(work)
+            batches.append(work.hand_on(self._holders))
+        self._batch = EndedDeliveries(queue, batches)
+
+    def hand_on(self, holders: dict[Session, None]) -> ReturnBatch:
+        """Have another return put back the rest of this one; its sessions are added to the ``holders`` of that."""
+        holders.update(self._holders)
+        return self._batch
+
+    def _take(self, entries: list[QueueEntry], now: int) -> None:
+        """Put these back, each judged alone."""
+        queue = self._queue
+        back: list[QueueEntry] = []
+        for entry in entries:
+            if entry.consumer is not None:
+                self._holders[entry.consumer.session] = None
+            if isinstance(entry, DeliveryCopy):
+                queue.release_copy(entry)
+            elif entry.state == DELIVERING and _take_back(queue, entry, now, counted=self._counted):
+                back.append(entry)
+        if self._delays:
+            _delay(queue, back, now)
+            return
+        for entry in back:
+            queue.insert(entry, arrival=False)
+            queue.index_expiry(entry)
+            if entry.message.record and self._counted:
+                queue.effects.entry_changed(queue, entry)
+        if self._bounded:
+            self._back += back
+
+    def abandon(self, now: int) -> None:
+        """Let dispatch go on."""
+        if self in self._queue.returns:
+            self._queue.returns.remove(self)
+            self._batch.forget(self._queue)
+            self._queue.update_gate(now)
+
+
+def return_many(
+    queue: Queue, slots: list[Slot], now: int, slice_messages: int = SLICE_MESSAGES, *, counted: bool
+) -> None:
+    """Put many deliveries back in slices, the first one now: a queue that is not empty shall not look so."""
+    batch = ReturnBatch([queue], HeldDeliveries())
+    batch.add(queue, slots)
+    work = Returning(queue, batch, slice_messages, counted=counted)
+    queue.returns.append(work)
+    queue.update_gate(now)
+    if work.step(now):
+        queue.effects.later(work, now)
+
+
+def return_table(
+    queues: list[Queue], table: HeldDeliveries, now: int, slice_messages: int = SLICE_MESSAGES, *, gathers: bool = True
+) -> None:
+    """Put what a session held back to these queues in slices; ``table`` is used up for that. O(1) for each queue.
+
+    ``gathers``: it may go back together with what other sessions held, which is all that they have in delivery.
+    The first slice goes back now where nothing else waits: a queue that is not empty shall not look so.
+    """
+    batch = ReturnBatch(queues, table)
+    works = [Returning(queue, batch, slice_messages, counted=True) for queue in queues]
+    for queue, work in zip(queues, works, strict=True):  # all of them wait before anything is back
+        queue.returns.append(work)
+        queue.update_gate(now)
+    for queue, work in zip(queues, works, strict=True):
+        if queue.order.count or work.step(now):
+            work.gathers = gathers
+            queue.effects.later(work, now)
+
+
+def finish_returns(queue: Queue, now: int) -> None:
+    """Put back now the messages still being returned."""
+    while queue.returns:
+        work = queue.returns[0]
+        while work.step(now):
+            pass
+
+
+def in_slices(queue: Queue, count: int, *, counted: bool) -> bool:
+    """Say whether a return of ``count`` is more than one turn's work and may take several."""
+    most = AT_ONCE_MAX if _plain(queue, counted=counted) else SLICE_MESSAGES
+    return count > most and each_alone(queue, count, counted=counted)
+
+
+def each_alone(queue: Queue, count: int, *, counted: bool) -> bool:
+    """Say whether each of ``count`` that come back is judged without looking at the others.
+
+    Not where ring or limits have no room for all, where a gate counts consumers, where the queue is deleted without
+    consumers, where a place may be inherited in between, and where a fair key keeps its turn while it has any.
+    """
+    settings, limits = queue.settings, queue.limits
+    if queue.lanes is not None and queue.lanes.fairness is not None:
+        return False
+    if queue.gated or settings.purge_on_no_consumers or settings.last_value_place != MOVE_TO_TAIL:
+        return False
+    evicts = limits is not None and limits.evicts
+    if counted and settings.redelivery_delay > 0:
+        return settings.ring_size < 0 and not evicts
+    count += sum([work.left for work in queue.returns])  # they have been promised their room
+    if 0 <= settings.ring_size < queue.order.count + count:
+        return False
+    return limits is None or not evicts or limits.takes_back(queue, count)
+
+
+def _plain(queue: Queue, *, counted: bool) -> bool:
+    """Return whether the message's own time to live is a queue's only condition for returned messages."""
+    settings = queue.settings
+    if not queue.simple or queue.keys is not None or queue.ages or queue.events is not None:
+        return False
+    if settings.ring_size >= 0 or settings.max_delivery_attempts > 0:
+        return False
+    return not (counted and settings.redelivery_delay > 0)
+
+
+def _back_plainly(
+    queue: Queue, entries: list[QueueEntry], holders: dict[Session, None], *, counted: bool
+) -> list[QueueEntry]:
+    """Do the work for each, for all together where that costs less. Returns those with a time to live, which need more.
+    The consumers of the others are added to ``holders``.
+    """
+    # Each loop is short, so that the processor fetches many entries, then many messages, from memory at a time.
+    there = [entry for entry in entries if entry.state == DELIVERING]
+    timed = [entry for entry in there if entry.message.expires_at]
+    back = [entry for entry in there if not entry.message.expires_at] if timed else there
+    holders_here: list[Consumer] = []
+    total = pulled = away = away_size = 0
+    last, ascending, attempts = -BEHIND_ALL, True, int(counted)
+    for entry in back:
+        size = entry.message.size
+        total += size
+        consumer = entry.consumer
+        if consumer is not None:
+            if not consumer.back:
+                holders_here.append(consumer)
+            consumer.back += 1
+            consumer.back_bytes += size
+        if entry.away:
+            away += 1
+            away_size += size
+        elif consumer is None:
+            pulled += size
+        entry.consumer = None
+        entry.redelivered = True
+        entry.state = PENDING
+        entry.delivery_count += attempts
+        ascending = ascending and entry.place > last
+        last = entry.place
+    for holder in holders_here:
+        holder.give_back_slice()
+        holders[holder.session] = None
+    queue.delivering.discard_all(cast("list[Slot]", back))
+    queue.delivering_bytes -= total
+    queue.pending_bytes += total
+    queue.counters.messages_returned += len(back)
+    if queue.bodies is not None:
+        queue.bodies.in_delivery -= away
+        queue.bodies.in_delivery_bytes -= away_size
+        if away < len(back):
+            queue.bodies.left_delivery(back)
+        if pulled:
+            queue.bodies.came_back(pulled)
+    queue.order.reinsert_all(back if ascending else sorted(back))
+    if counted:
+        queue.effects.entries_changed(queue, back)
+    return timed
+
+
+def _back_folded(queue: Queue, folded: list[HeldMessage], holders: dict[Session, None], *, counted: bool) -> None:
+    """Do for folded messages what :func:`_back_plainly` does for entries; the caller puts them into the order."""
+    kinds, size = leave_delivery(queue, folded)
+    for held in folded:
+        kind = held.link
+        assert isinstance(kind, HeldKind)
+        held.link = kind.when_returned(counted=counted)
+    for kind in kinds:
+        assert kind.consumer is not None
+        holders[kind.consumer.session] = None
+    queue.pending_bytes += size
+    queue.counters.messages_returned += len(folded)
+    if counted:
+        queue.effects.folded_changed(queue, folded)
+
+
+def _take_back(queue: Queue, entry: QueueEntry, now: int, *, counted: bool) -> bool:
+    """Take an entry out of delivery. Returns whether it comes back; else it is finished."""
+    pulled = entry.consumer is None and not entry.away
+    queue.unmark_delivering(entry)
+    queue.counters.messages_returned += 1
+    if queue.events is not None:
+        queue.events.returned(entry, now)
+    entry.redelivered = True
+    if counted:
+        entry.delivery_count += 1
+    reason = _reason_to_go(queue, entry, now)
+    if reason is not None:
+        queue.finish_removal(entry, reason, now, 0)
+    elif queue.bodies is not None:
+        queue.bodies.left_delivery([entry])
+        if pulled:
+            queue.bodies.came_back(entry.message.size)
+    return reason is None
+
+
+def _reason_to_go(queue: Queue, entry: QueueEntry, now: int) -> RemovalReason | None:
+    """Say why an entry does not come back; attempts are tested before ring and limits (Artemis §2.4)."""
+    settings = queue.settings
+    expires_at = queue.expires_at(entry)
+    if 0 < expires_at <= now:
+        return RemovalReason.EXPIRED
+    if queue.keys is not None and queue.keys.superseded(entry):
+        return RemovalReason.REPLACED_KEY
+    if 0 < settings.max_delivery_attempts <= entry.delivery_count:
+        return queue.rejection_reason
+    if settings.purge_on_no_consumers and queue.unattended:
+        return RemovalReason.PURGED
+    return None
+
+
+def _delay(queue: Queue, entries: list[QueueEntry], now: int) -> None:
+    """Schedule delayed returns. A ring or limit that is full now drops it now (spec R20).
+
+    Where limits count scheduled messages, the most important and newest find room first.
+    """
+    limits = queue.limits
+    rule = queue.settings.evict
+    dropped: list[tuple[QueueEntry, RemovalReason]] = []
+    for entry in sorted(entries, key=lambda entry: eviction_rank(entry, rule), reverse=True):
+        if 0 <= queue.settings.ring_size <= queue.order.count:
+            dropped.append((entry, RemovalReason.REPLACED_RING))
+            continue
+        if limits is not None and limits.evicts and limits.full(queue):
+            dropped.append((entry, RemovalReason.OVERFLOW))
+            continue
+        spread = redelivery_spread(queue.name, entry.sequence, entry.delivery_count)
+        at = now + redelivery_delay(queue.settings, entry.delivery_count, spread)
+        entry.state = SCHEDULED
+        queue.schedule.add(entry, at, fresh=False)
+        queue.index_expiry(entry)
+        queue.effects.wake_at(at)
+        if entry.message.record:
+            queue.effects.entry_changed(queue, entry)
+    for entry, reason in reversed(dropped):  # forwarded messages go in the order in which they would have been dropped
+        queue.finish_removal(entry, reason, now, 0)
+
+
+def _drop_excess(queue: Queue, back: list[QueueEntry], now: int) -> None:
+    """Drop returned messages that do not fit, least important and oldest first; those pending before stay."""
+    ring_size = queue.settings.ring_size
+    limits = queue.limits
+    ring_full = 0 <= ring_size < queue.order.count
+    if not ring_full and (limits is None or not limits.evicts or not limits.exceeded(queue)):
+        return
+    rule = queue.settings.evict
+    for entry in sorted(back, key=lambda entry: eviction_rank(entry, rule)):
+        if entry.state != PENDING:
+            continue
+        if 0 <= ring_size < queue.order.count:
+            queue.remove_pending(entry, RemovalReason.REPLACED_RING, now, 0)
+        elif limits is not None and limits.evicts and limits.exceeded(queue):
+            queue.remove_pending(entry, RemovalReason.OVERFLOW, now, 0)
+        else:
+            return
+        queue.dispatch(now)  # a consumer that lacked room for it may take another, which then need not be dropped

@@ -1,0 +1,184 @@
+"""Counters of a queue, with Artemis's names and rules (spec artemis §1.1) without its double counting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.policies.staged_batches import pending_bytes, pending_count, scheduled_bytes, scheduled_count
+from annulet.core.searching.selector_walk import remaining
+
+if TYPE_CHECKING:
+    from annulet.core.queue.queue import Queue
+
+
+_REMOVED: Final = [(reason, f"removed.{reason.value}") for reason in RemovalReason]
+"""Their names in the flat form, which a window may need of very many queues."""
+
+
+class QueueCounters:
+    """Monotonic counters. ``removed`` has one cell per reason; the Artemis names are views of it."""
+
+    __slots__ = (
+        "bytes_added",
+        "bytes_removed",
+        "bytes_unsettled",
+        "messages_added",
+        "messages_browsed",
+        "messages_delivered",
+        "messages_returned",
+        "removed",
+        "unsettled",
+    )
+
+    def __init__(self) -> None:
+        self.messages_added = 0  # accepted by the queue, once each, later-dropped ones too
+        self.bytes_added = 0  # body bytes of these
+        self.messages_delivered = 0  # hand-overs to consumers, leases and basic.get; a redelivery counts again
+        self.messages_returned = 0  # returned deliveries
+        self.messages_browsed = 0  # copies handed to browsers
+        self.bytes_removed = 0  # body bytes of removed messages, for any reason
+        self.removed: dict[RemovalReason, int] = dict.fromkeys(RemovalReason, 0)
+        self.unsettled: dict[RemovalReason, int] = {}  # of these, kept in the log until their copies are stored
+        self.bytes_unsettled = 0  # body bytes of these
+
+    def wait(self, reason: RemovalReason, size: int) -> None:
+        """Count a stored message that left, and is settled when a copy of it is."""
+        self.unsettled[reason] = self.unsettled.get(reason, 0) + 1
+        self.bytes_unsettled += size
+
+    def settled(self, reason: RemovalReason, size: int) -> None:
+        """Undo :meth:`wait`: the message has left for good."""
+        self.unsettled[reason] -= 1
+        self.bytes_unsettled -= size
+
+    def restore(self, values: dict[str, int]) -> None:
+        """Continue from :meth:`as_dict` of an earlier run. Unknown names are ignored so that versions can change."""
+        self.messages_added = values.get("messages_added", 0)
+        self.bytes_added = values.get("bytes_added", 0)
+        self.messages_delivered = values.get("messages_delivered", 0)
+        self.messages_returned = values.get("messages_returned", 0)
+        self.messages_browsed = values.get("messages_browsed", 0)
+        self.bytes_removed = values.get("bytes_removed", 0)
+        for reason, name in _REMOVED:
+            self.removed[reason] = values.get(name, 0)
+
+    def as_dict(self) -> dict[str, int]:
+        """Flat form for catalogue and history, the base of a restart.
+
+        Unsettled messages return then, and are counted when they leave again.
+        """
+        values = {
+            "messages_added": self.messages_added,
+            "bytes_added": self.bytes_added,
+            "messages_delivered": self.messages_delivered,
+            "messages_returned": self.messages_returned,
+            "messages_browsed": self.messages_browsed,
+            "bytes_removed": self.bytes_removed - self.bytes_unsettled,
+        }
+        for reason, name in _REMOVED:
+            count = self.removed[reason]
+            if count and self.unsettled:
+                count -= self.unsettled.get(reason, 0)
+            if count:
+                values[name] = count
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatistics:
+    """A point-in-time view of one queue. Sizes are body bytes; counts are messages."""
+
+    name: str
+    message_count: int  # pending + scheduled + delivering, each message once
+    pending_count: int
+    delivering_count: int  # on a non-destructive queue copies, which message_count does not count again
+    scheduled_count: int
+    paged_count: int  # of the pending, those beyond the limits of ``overflow=page``
+    messages_paged: int  # of the pending, those that are on disk only
+    messages_unreadable: int  # whose records turned out to be damaged
+    pending_bytes: int
+    delivering_bytes: int
+    consumer_count: int
+    messages_added: int
+    bytes_added: int
+    messages_delivered: int
+    messages_returned: int
+    messages_browsed: int
+    messages_acknowledged: int
+    messages_expired: int
+    messages_killed: int  # dead-lettered, purged, deleted
+    messages_replaced: int  # ring and key
+    messages_dropped: int  # overflow
+    messages_rejected: int
+    messages_dead_lettered: int
+    removed: dict[str, int]  # by reason
+    key_count: int  # distinct keys of a keep-per-key queue with a message in it
+    group_count: int  # message groups that are assigned or have something in the queue
+    matcher_count: int  # distinct selectors and exclusions of its consumers, including remembered ones
+    selector_evaluations: int  # evaluations for them since the broker started
+    scan_remaining: int  # sequences in a deep backlog that the slowest selector has not examined
+    first_sequence: int  # of the oldest pending message, 0 when none
+    next_sequence: int  # of the next message that can be seen
+
+
+def statistics_of(queue: Queue) -> QueueStatistics:
+    """Return the counters and sizes of a queue at this moment."""
+    removed = queue.counters.removed
+    counters = queue.counters
+    replaced = removed[RemovalReason.REPLACED_RING] + removed[RemovalReason.REPLACED_KEY]
+    killed = removed[RemovalReason.PURGED] + removed[RemovalReason.DELETED] + removed[RemovalReason.DEAD_LETTERED]
+    copies = queue.copies
+    copied = copies is not None and queue.settings.non_destructive
+    pending, scheduled = pending_count(queue), scheduled_count(queue)
+    hidden = queue.order.count - pending + queue.schedule.count - scheduled
+    first, pending_size = queue.order.first_sequence(), pending_bytes(queue)
+    hidden_size = queue.pending_bytes - pending_size + queue.schedule.bytes - scheduled_bytes(queue)
+    return QueueStatistics(
+        name=queue.name,
+        message_count=pending + len(queue.delivering) + scheduled,
+        pending_count=pending,
+        delivering_count=len(copies.out) if copied and copies is not None else len(queue.delivering),
+        scheduled_count=scheduled,
+        paged_count=queue.limits.beyond(queue) if queue.limits is not None and queue.limits.pages else 0,
+        messages_paged=queue.order.paged_count(),
+        messages_unreadable=removed[RemovalReason.UNREADABLE],
+        pending_bytes=pending_size,
+        delivering_bytes=copies.bytes if copied and copies is not None else queue.delivering_bytes,
+        consumer_count=queue.consumers.count,
+        messages_added=counters.messages_added - hidden,
+        bytes_added=counters.bytes_added - hidden_size,
+        messages_delivered=counters.messages_delivered,
+        messages_returned=counters.messages_returned,
+        messages_browsed=counters.messages_browsed,
+        messages_acknowledged=removed[RemovalReason.ACKNOWLEDGED],
+        messages_expired=removed[RemovalReason.EXPIRED],
+        messages_killed=killed,
+        messages_replaced=replaced,
+        messages_dropped=removed[RemovalReason.OVERFLOW],
+        messages_rejected=removed[RemovalReason.REJECTED],
+        messages_dead_lettered=removed[RemovalReason.DEAD_LETTERED],
+        removed={reason.value: count for reason, count in removed.items() if count},
+        key_count=queue.key_count,
+        group_count=0 if queue.lanes is None or queue.lanes.groups is None else len(queue.lanes.groups.groups),
+        matcher_count=len(queue.matchers),
+        selector_evaluations=queue.matchers.evaluations,
+        scan_remaining=remaining(queue),
+        first_sequence=first if first < queue.hidden_from else 0,
+        next_sequence=min(queue.next_sequence, queue.hidden_from),
+    )
+
+
+def lag_of(queue: Queue, now: int) -> int | None:
+    """Return for how many milliseconds the oldest pending message has waited; 0 when there is none, or all are hidden.
+
+    Defined by :meth:`annulet.core.ordering.order.Order.oldest_accepted_at`. Not among the statistics, because the log
+    is read, once, if the next message is on disk only. ``None`` if messages wait and the disk refuses to read.
+    """
+    if not pending_count(queue):
+        return 0
+    at = queue.order.oldest_accepted_at()
+    if at:
+        return max(0, now - at)
+    return None

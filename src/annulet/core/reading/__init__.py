@@ -1,0 +1,1 @@
+"""Reading without taking: browsers, consumers of non-destructive queues, and entries found by sequence."""

@@ -1,0 +1,1 @@
+"""Sessions of clients: deliveries, credit, settlement and its deadlines."""

@@ -1,0 +1,353 @@
+"""A session: one client's deliveries, credit and consumers (AMQP 0-9-1 channel, AMQP 1.0 session, a lease's owner)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mypy_extensions import mypyc_attr
+
+from annulet.core.base.sliced_work import AT_ONCE_MAX
+from annulet.core.deliveries.compact_messages import entry_in, queue_of
+from annulet.core.deliveries.delivery_table import HeldDeliveries
+from annulet.core.model.consumer import Consumer, CreditWindow
+from annulet.core.queue.returning import each_alone, in_slices, return_table
+from annulet.core.sessions.sliced_settlement import Settling, may_take_turns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from annulet.core.deliveries.compact_messages import Slot
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.queue.queue import Queue
+
+
+class UnknownDeliveryTag(Exception):
+    """The client settled a delivery it does not hold (AMQP 0-9-1 §1.8.3.13: precondition failed)."""
+
+    def __init__(self, tag: int) -> None:
+        super().__init__(f"unknown delivery tag {tag}")
+        self.tag = tag
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Session:
+    """Keeps the unsettled deliveries, by delivery tag in ascending order.
+
+    Subclasses implement :meth:`deliver`. Deliveries that belong to an open transaction leave ``unacknowledged`` when
+    the transaction takes them, and come back on rollback.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.window = CreditWindow()  # shared by all consumers of the session
+        self.writable = True  # the connection has room for more output
+        self.consumers: dict[str, Consumer] = {}
+        self.unacknowledged = HeldDeliveries()
+        self.last_tag = 0
+        self._lowest_tag = 1  # no delivery below it is held
+        self.closed = False
+        self.connection_identity: object | None = None  # whose publishes a no-local consumer does not get
+        self.ending = False  # with all others of its connection, see end_together
+        self.gives_back_many = False  # together with them
+        self.returning = False  # it has ended, and all it held is on its way back in slices
+        self.settling: list[Settling] = []  # deliveries that some commands have still to settle, in no table any more
+        self._former: list[Consumer] = []  # consumers that ended while deliveries to them were held
+        self._pulled = False  # there may be deliveries that no consumer got
+        self._turn = 0  # which consumer's queue wake() serves first
+
+    @property
+    def outranks(self) -> bool:
+        """Say whether one of its consumers comes before others of its queue by priority."""
+        return any(consumer.queue.consumers.outranks(consumer) for consumer in self.consumers.values())
+
+    @property
+    def pulls(self) -> bool:
+        """Say whether it may hold deliveries that no consumer got."""
+        return self._pulled
+
+    def delivery_holders(self) -> list[Consumer]:
+        """Return its consumers, and those of before that may still hold deliveries."""
+        return [*self.consumers.values(), *self._former]
+
+    def deliver(self, consumer: Consumer, entry: QueueEntry, tag: int) -> None:
+        """Send a message to the client. Must not call back into the core."""
+        raise NotImplementedError
+
+    def transacted(self, change: int) -> None:
+        """Open transactions of the session hold so many bytes more, or less. Used by the bindings' creators."""
+
+    def consumer_cancelled(self, consumer: Consumer) -> None:
+        """The queue below a consumer is gone: forget it. Subclasses tell the client."""
+        if self.consumers.pop(consumer.tag, None) is not None:
+            self._note_former(consumer)
+
+    def _note_former(self, consumer: Consumer) -> None:
+        if consumer.held:
+            self._former = [other for other in self._former if other.held]
+            self._former.append(consumer)
+
+    # ------------------------------------------------------------------ called by queues
+
+    def deliver_unsettled(self, consumer: Consumer, entry: QueueEntry) -> None:
+        """Assign the next tag, remember the delivery and send it."""
+        tag = self.last_tag + 1
+        self.last_tag = tag
+        self.unacknowledged[tag] = entry
+        self.deliver(consumer, entry, tag)
+
+    def deliver_settled(self, consumer: Consumer, entry: QueueEntry) -> bool:
+        """Send a message that needs no acknowledgement.
+
+        False when the client cannot take this message at all: the session holds it then, and returns it to the queue
+        once the core has done its work.
+        """
+        self.last_tag += 1
+        self.deliver(consumer, entry, self.last_tag)
+        return True
+
+    def nothing_more(self, consumer: Consumer) -> None:
+        """Nothing is there for a consumer that asked for it with ``Queue.drain``. Must not call back into the core."""
+
+    # ------------------------------------------------------------------ consumers
+
+    def attach(self, consumer: Consumer, now: int) -> None:
+        """Register a consumer and start it. The caller has checked exclusivity and the tag."""
+        self.consumers[consumer.tag] = consumer
+        consumer.queue.add_consumer(consumer, now)
+
+    def detach(self, tag: str, now: int, *, serve: bool = True) -> Consumer | None:
+        """End a consumer; its deliveries stay with the session. Returns it, ``None`` when the tag is unknown.
+
+        ``serve=False``: see :meth:`Queue.remove_consumer`.
+        """
+        consumer = self.consumers.pop(tag, None)
+        if consumer is None:
+            return None
+        self._note_former(consumer)
+        if not consumer.cancelled:
+            consumer.queue.remove_consumer(consumer, now, serve=serve)
+        return consumer
+
+    def close_consumer(self, tag: str, now: int) -> Consumer | None:
+        """End a consumer and return its deliveries (JMS consumer close, AMQP 1.0 detach)."""
+        consumer = self.detach(tag, now, serve=False)
+        if consumer is not None:
+            returned = self.unacknowledged.take_of([consumer])
+            self._return(returned, now)
+            self._wake_after(returned, now)
+            consumer.queue.wake(now)
+        return consumer
+
+    def set_window(self, messages_max: int, bytes_max: int, now: int) -> None:
+        """Change the shared credit and serve consumers that it frees."""
+        self.window.messages_max = messages_max
+        self.window.bytes_max = bytes_max
+        self.wake(now)
+
+    def wake(self, now: int) -> None:
+        """Serve this session's consumers after credit or output room came back.
+
+        Each time another consumer's queue comes first: a deep backlog would else use up the room for all of them.
+        """
+        consumers = list(self.consumers.values())
+        if len(consumers) > 1:
+            self._turn = (self._turn + 1) % len(consumers)
+            consumers = consumers[self._turn :] + consumers[: self._turn]
+        for consumer in consumers:
+            consumer.queue.wake(now)
+
+    # ------------------------------------------------------------------ pull
+
+    def get(self, queue: Queue, now: int, *, auto_acknowledge: bool) -> tuple[QueueEntry, int] | None:
+        """Take one message (AMQP 0-9-1 ``basic.get``). Returns entry and tag, ``None`` when the queue is empty."""
+        entries = queue.acquire(1, -1, now)
+        if not entries:
+            return None
+        tag = self.last_tag + 1
+        self.last_tag = tag
+        if auto_acknowledge:
+            queue.acknowledge(entries[0])
+            queue.wake(now)  # limits and caps have room again, perhaps for a consumer of this very session
+        else:
+            self._pulled = True
+            self.unacknowledged[tag] = entries[0]
+        return entries[0], tag
+
+    # ------------------------------------------------------------------ settlement
+
+    def take(self, tag: int, *, multiple: bool) -> list[QueueEntry]:
+        """Remove the deliveries a settlement names from the table. Tag 0 with ``multiple`` names all.
+
+        Raises :class:`UnknownDeliveryTag` when the tag names nothing the session ever had outstanding.
+        """
+        return [entry_in(slot) for slot in self._take(tag, multiple=multiple)]
+
+    def _take(self, tag: int, *, multiple: bool) -> list[Slot]:
+        """As :meth:`take`, of many with those folded that are."""
+        table = self.unacknowledged
+        if not multiple:
+            entry = table.pop(tag)
+            if entry is None:
+                raise UnknownDeliveryTag(tag)
+            return [entry]
+        if tag == 0:
+            return table.take_all()
+        taken: list[Slot] = []
+        if tag <= self.last_tag:  # each tag is looked at once: below the lowest nothing is held any more
+            taken = table.take_up_to(self._lowest_tag, tag)
+            self._lowest_tag = max(self._lowest_tag, tag + 1)
+        if not taken:
+            raise UnknownDeliveryTag(tag)
+        return taken
+
+    def hold_again(self, deliveries: list[tuple[int, QueueEntry]]) -> None:
+        """Take deliveries back into the table that a transaction had taken out of it."""
+        if not deliveries:
+            return
+        self.unacknowledged.put_back(deliveries)
+        self._lowest_tag = min(self._lowest_tag, *[tag for tag, _ in deliveries])
+
+    def acknowledge(self, tag: int, now: int, *, multiple: bool = False) -> None:
+        """Acknowledge one delivery, or all up to ``tag``: very many of them in slices."""
+        taken = self._take(tag, multiple=multiple)
+        if not self._settled_later(taken, now, rejected=False):
+            self.acknowledge_entries([entry_in(slot) for slot in taken], now)
+
+    def acknowledge_entries(self, entries: list[QueueEntry], now: int) -> None:
+        """Acknowledge deliveries already taken from the table, then serve the consumers with new credit."""
+        for entry in entries:
+            entry.queue.acknowledge(entry)
+        self._wake_after(entries, now)
+
+    def reject(self, tag: int, now: int, *, requeue: bool, multiple: bool = False) -> None:
+        """Refuse one delivery, or all up to ``tag``: back to their place, or dropped with reason REJECTED.
+
+        Very many of them in slices.
+        """
+        taken = self._take(tag, multiple=multiple)
+        if requeue:
+            self._requeue(taken, now)
+        elif not self._settled_later(taken, now, rejected=True):
+            self.reject_entries([entry_in(slot) for slot in taken], now, requeue=False)
+
+    def _settled_later(self, taken: list[Slot], now: int, *, rejected: bool) -> bool:
+        """Have these settled in slices where they are very many. Returns whether that may be.
+
+        Few that are refused go behind very many that are: dead letters come in the order of their refusal.
+        """
+        under_way = self._rejecting() if rejected else None
+        if (len(taken) <= AT_ONCE_MAX and under_way is None) or self._pulled:
+            return False
+        consumers = [*self.consumers.values(), *self._former]
+        if not may_take_turns(consumer.queue for consumer in consumers):
+            return False
+        if under_way is not None:
+            under_way.add(taken)
+        else:
+            queue_of(taken[0]).effects.later(Settling(self, taken, rejected=rejected), now)
+        return True
+
+    def _rejecting(self) -> Settling | None:
+        """Return what refuses deliveries in slices."""
+        for work in self.settling:
+            if work.rejected:
+                return work
+        return None
+
+    def settlement_failed(self, entries: list[QueueEntry], now: int) -> None:
+        """A defect has met a slice of a settlement: unsettled deliveries of it are returned.
+
+        Subclasses end the client's connection, as for a defect in its data.
+        """
+        self._return(entries, now)
+
+    def settle_all_of(self, queue: Queue, now: int) -> None:
+        """Settle at once the deliveries of a queue that were being settled in slices."""
+        for work in self.settling:
+            work.settle_all_of(queue, now)
+
+    def reject_entries(self, entries: list[QueueEntry], now: int, *, requeue: bool) -> None:
+        """Refuse deliveries already taken from the table."""
+        if requeue:
+            self._requeue(entries, now)
+            return
+        for entry in entries:
+            entry.queue.reject(entry, now)
+        self._wake_after(entries, now)
+
+    def recover(self, now: int) -> None:
+        """Return everything unsettled to its place (AMQP 0-9-1 ``basic.recover`` with requeue)."""
+        self._requeue(self.unacknowledged.take_all(), now)
+
+    def close(self, now: int) -> None:
+        """End all consumers, then return everything unsettled. The same for a clean close and a lost connection.
+
+        A large number is returned in slices (:mod:`annulet.core.queue.returning`), and is not even examined before.
+        """
+        if self.closed:
+            return
+        self.closed = True
+        self.writable = False  # a consumer that ends may free what the next one, which ends as well, would be handed
+        queues = {consumer.queue: None for consumer in self.consumers.values()}
+        for tag in list(self.consumers):
+            self.detach(tag, now, serve=False)
+        if not self._return_later(now):
+            self._return(self.unacknowledged.take_all(), now)
+        self._former = []  # consumers, which hold the session
+        for queue in queues:
+            queue.wake(now)
+
+    def _return_later(self, now: int) -> bool:
+        """Hand all that is held over to be put back in slices, unseen. Returns whether that may be."""
+        table = self.unacknowledged
+        if not table or self._pulled:
+            return False
+        counts: dict[Queue, int] = {}
+        for consumer in self._former:
+            if consumer.held and not consumer.queue.deleted:
+                counts[consumer.queue] = counts.get(consumer.queue, 0) + consumer.held
+        many = self.gives_back_many or any(in_slices(queue, count, counted=True) for queue, count in counts.items())
+        if not many or not all(each_alone(queue, count, counted=True) for queue, count in counts.items()):
+            return False
+        self.unacknowledged = HeldDeliveries()
+        self.returning = not self.settling  # else deliveries still to be settled would be returned, too
+        return_table(list(counts), table, now, gathers=self.returning)
+        return True
+
+    def _requeue(self, slots: Sequence[Slot], now: int) -> None:
+        """Return these to their places, then serve the consumers with new credit."""
+        self._return(slots, now)
+        self._wake_after(slots, now)
+
+    def _return(self, slots: Sequence[Slot], now: int) -> None:
+        if len({queue_of(slot) for slot in slots}) == 1:
+            queue_of(slots[0]).return_entries(slots, now)
+            return
+        by_queue: dict[Queue, list[Slot]] = {}
+        for slot in slots:
+            by_queue.setdefault(queue_of(slot), []).append(slot)
+        for queue, returned in by_queue.items():
+            queue.return_entries(returned, now)
+
+    def _wake_after(self, slots: Sequence[Slot], now: int) -> None:
+        """Serve the queues that may go on: these, and all of the session's when its shared window is in use."""
+        if self.window.messages_max >= 0 or self.window.bytes_max >= 0:
+            self.wake(now)
+        if len(slots) == 1:
+            queue_of(slots[0]).wake(now)
+            return
+        for queue in {queue_of(slot): None for slot in slots}:
+            queue.wake(now)
+
+
+def end_together(sessions: Iterable[Session]) -> None:
+    """Before the sessions of a connection close in one turn: messages returned by one are not for the others.
+
+    And where they return many together, all do it in slices, however few each of them holds.
+    """
+    ending = list(sessions)
+    many = sum([len(session.unacknowledged) for session in ending]) > AT_ONCE_MAX
+    for session in ending:
+        session.ending = True
+        session.writable = False
+        session.gives_back_many = many

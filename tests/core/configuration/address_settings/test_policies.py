@@ -1,0 +1,74 @@
+"""Policies: which one applies, and what they may say."""
+
+from __future__ import annotations
+
+import pytest
+
+from annulet.core.base.errors import InvalidArgument, NotFound
+from annulet.core.configuration.address_settings.policies import PolicyRepository
+
+
+def test_the_highest_priority_wins_and_of_equals_the_first_name():
+    policies = PolicyRepository()
+    policies.set("b", "^orders", {"max-length": 1})
+    policies.set("a", "^orders", {"max-length": 2})
+    policies.set("z", r"\.eu$", {"max-length": 3}, 5)
+    assert [policy.name for policy in policies.all()] == ["z", "a", "b"]
+    found = {name: policies.match(name) for name in ("orders.eu", "orders", "my.orders", "x.eu")}
+    assert {name: policy and policy.name for name, policy in found.items()} == {
+        "orders.eu": "z", "orders": "a", "my.orders": None, "x.eu": "z",
+    }  # fmt: skip
+
+
+def test_a_definition_has_arguments_with_and_without_prefix():
+    policy = PolicyRepository().set(
+        "p",
+        ".*",
+        {"max-length-bytes": 10, "x-overflow": "reject-publish", "delivery-limit": 2, "ha-mode": "all"}
+        | {"max-in-memory-length": 0},  # RabbitMQ's, and without effect here
+    )
+    assert policy.values == {"max_bytes": 10, "overflow": "reject", "max_delivery_attempts": 3}
+    assert policy.definition["ha-mode"] == "all"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "definition", "priority", "words"),
+    [
+        ("(", {}, 0, "policy 'p': 'pattern' '\\(' is no regular expression"),
+        ("x" * 1025, {}, 0, "at most 1024 characters"),
+        (".*", {"max-lenght": 5}, 0, "policy 'p': unknown queue argument 'max-lenght'; did you mean 'x-max-length'"),
+        (".*", {"sort-key": "s", "priorities": 3}, 0, "policy 'p': 'x-sort-key' .*one order"),
+        (".*", {"selector": "a ="}, 0, "policy 'p': argument 'selector' is no selector"),
+        (".*", {"max-length": 5, "resume-length": 6}, 0, "at most 'x-max-length'"),
+        (".*", {"x-qpid-dlq-enabled": True}, 0, "give 'x-dead-letter-address'"),
+        (".*", {}, "high", "'priority' must be an integer"),
+        (".*", {}, True, "'priority' must be an integer"),
+    ],
+)
+def test_refused(pattern, definition, priority, words):
+    policies = PolicyRepository()
+    with pytest.raises(InvalidArgument, match=words):
+        policies.set("p", pattern, definition, priority)
+    assert policies.all() == []
+
+
+def test_a_policy_needs_a_name():
+    with pytest.raises(InvalidArgument, match="name of a policy, not ''"):
+        PolicyRepository().set("", ".*", {})
+
+
+@pytest.mark.parametrize("definition", [{"overflow": "reject-publish"}, {"redelivery-multiplier": 2}], ids=str)
+def test_what_a_queue_may_complete_is_legal(definition):
+    assert PolicyRepository().set("p", ".*", definition).values
+
+
+def test_changes_are_told_for_what_matched_before_as_well():
+    policies = PolicyRepository()
+    told: list[str] = []
+    policies.listeners.append(lambda policy: told.append(policy.pattern.pattern))
+    policies.set("p", "^a", {})
+    policies.set("p", "^b", {})
+    policies.remove("p")
+    assert told == ["^a", "^a", "^b", "^b"]
+    with pytest.raises(NotFound, match="no policy 'p'; there are none"):
+        policies.remove("p")

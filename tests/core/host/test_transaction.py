@@ -1,0 +1,197 @@
+"""Sends and settlements that take effect together."""
+
+from __future__ import annotations
+
+import pytest
+
+from annulet.core.base.errors import TransactionRefused
+from annulet.core.host.transaction import Transaction
+from annulet.core.host.virtual_host import VirtualHost
+from annulet.core.sessions.session import UnknownDeliveryTag
+from tests.core.helpers import NOW, RecordingEffects, RecordingSession, make_message, pending
+
+
+@pytest.fixture
+def host():
+    host = VirtualHost("/", RecordingEffects())
+    host.declare_queue("q", now=NOW, durable=True)
+    return host
+
+
+def test_commit_stores_and_settles_inside_one_bracket_and_names_the_unroutable(host):
+    session = RecordingSession()
+    session.consume(host.queues["q"], messages=1)
+    host.publish(make_message("old", durable=True), host.route("", "q"), NOW)
+    host.effects.calls.clear()
+    transaction, lost = Transaction(session), make_message("lost")
+    transaction.send(make_message("new", durable=True), host.route("", "q"))
+    transaction.send(lost, host.route("", "nowhere"))
+    transaction.acknowledge(1)
+    assert not transaction.empty
+    assert transaction.commit(host, NOW) == [lost]
+    assert host.effects.calls == [("begin", None), ("store", b"new"), ("settle", b"old"), ("end", None)]
+    assert transaction.empty
+    assert session.received == ["old", "new"]
+
+
+def test_a_send_counts_for_each_of_its_queues_and_a_settlement_once(host):
+    session = RecordingSession()
+    session.consume(host.queues["q"])
+    host.bind_queue(host.queues["q"], "amq.fanout", "")
+    host.bind_queue(host.declare_queue("other", now=NOW), "amq.fanout", "")
+    for body in "ABC":
+        host.publish(make_message(body), host.route("", "q"), NOW)
+    transaction = Transaction(session)
+    transaction.send(make_message("lost"), host.route("", "nowhere"))
+    assert transaction.operations == 1
+    transaction.send(make_message("twice"), host.route("amq.fanout", ""))
+    assert transaction.operations == 3
+    transaction.acknowledge(1)
+    transaction.reject(2, requeue=True)
+    transaction.give_back(3, counted=True)
+    assert transaction.operations == 6
+    transaction.rollback()
+    assert transaction.operations == 0
+
+
+def test_rollback_gives_deliveries_back_in_order_of_their_tags(host):
+    session = RecordingSession()
+    session.consume(host.queues["q"])
+    for body in "ABC":
+        host.publish(make_message(body), host.route("", "q"), NOW)
+    transaction = Transaction(session)
+    transaction.reject(3, requeue=False)
+    transaction.acknowledge(1)
+    with pytest.raises(UnknownDeliveryTag):
+        transaction.acknowledge(1)
+    transaction.rollback()
+    assert list(session.unacknowledged) == [1, 2, 3]
+    session.close(NOW)
+    assert pending(host.queues["q"]) == ["A", "B", "C"]
+
+
+def full_after(host, name, length):
+    return host.declare_queue(name, now=NOW, arguments={"x-max-length": length, "x-overflow": "reject-publish"})
+
+
+def test_a_full_queue_refuses_the_whole_transaction_counting_its_earlier_sends(host):
+    full_after(host, "small", 2)
+    session = RecordingSession()
+    session.consume(host.queues["q"])
+    host.publish(make_message("held"), host.route("", "q"), NOW)
+    host.publish(make_message("A"), host.route("", "small"), NOW)
+    transaction = Transaction(session)
+    transaction.send(make_message("other"), host.route("", "q"))
+    for body in "BC":
+        transaction.send(make_message(body), host.route("", "small"))
+    transaction.acknowledge(1)
+    with pytest.raises(
+        TransactionRefused, match="nothing of it was done: send 3: queue 'small' is full: with this message 3"
+    ):
+        transaction.commit(host, NOW)
+    assert pending(host.queues["small"]) == ["A"]
+    assert session.received == ["held"]
+    assert list(session.unacknowledged) == [1]
+    assert transaction.empty
+    assert host.effects.calls == []
+
+
+def test_a_transaction_that_just_fits_is_done(host):
+    full_after(host, "small", 2)
+    transaction = Transaction(RecordingSession())
+    for body in "AB":
+        transaction.send(make_message(body), host.route("", "small"))
+    transaction.send(make_message("C"), host.route("", "none"))
+    assert [message.body for message in transaction.commit(host, NOW)] == [b"C"]
+    assert pending(host.queues["small"]) == ["A", "B"]
+
+
+def test_turns_taken_while_planning_are_those_that_count(host):
+    host.declare_address("work", ("anycast",))
+    for name in ("one", "two"):
+        host.attach_queue(host.declare_queue(name, now=NOW), "work")
+    transaction = Transaction(RecordingSession())
+    for body in "ABC":
+        transaction.send(make_message(body), host.route_to("work", ""))
+    assert transaction.commit(host, NOW) == []
+    assert [pending(host.queues[name]) for name in ("one", "two")] == [["A", "C"], ["B"]]
+
+
+def test_a_route_from_before_a_change_is_looked_up_anew(host):
+    transaction = Transaction(RecordingSession())
+    transaction.send(make_message("A"), host.route("", "late"))
+    late = host.declare_queue("late", now=NOW)
+    assert transaction.commit(host, NOW) == []
+    assert pending(late) == ["A"]
+
+
+def test_further_keys_go_along(host):
+    transaction = Transaction(RecordingSession())
+    two = host.declare_queue("two", now=NOW)
+    transaction.send(make_message("A"), host.route("", "q"), further_keys=("two",))
+    assert transaction.commit(host, NOW) == []
+    assert pending(host.queues["q"]) == pending(two) == ["A"]
+
+
+class FullLog(RecordingEffects):
+    """A log that has no room for sends, and says so when it is too late to ask."""
+
+    full = False
+
+    def store(self, message, entries):
+        if self.full:
+            raise OSError("no space left")
+        super().store(message, entries)
+
+    def abort_transaction(self) -> None:
+        self.calls.append(("abort", None))
+
+
+def test_deliveries_of_a_commit_that_could_not_be_stored_are_still_held():
+    effects = FullLog()
+    host = VirtualHost("/", effects)
+    source, target = (host.declare_queue(name, now=NOW, durable=True) for name in ("source", "target"))
+    session = RecordingSession()
+    session.consume(source)
+    for body in ("acknowledged", "rejected"):
+        host.publish(make_message(body, durable=True), host.route("", "source"), NOW)
+    transaction = Transaction(session)
+    transaction.send(make_message("sent", durable=True), host.route("", "target"))
+    transaction.reject(2, requeue=False)
+    transaction.acknowledge(1)
+    effects.full = True
+    with pytest.raises(OSError, match="no space left"):
+        transaction.commit(host, NOW)
+    assert effects.calls[-1] == ("abort", None)
+    assert list(session.unacknowledged) == [1, 2]
+    assert transaction.empty
+    session.close(NOW)
+    assert pending(source) == ["acknowledged", "rejected"]
+    assert target.counters.messages_added == 1  # it reached the queue; its sender is told that it is not durable
+
+
+def test_a_returned_delivery_goes_back_at_commit_and_not_before():
+    host = VirtualHost("/", RecordingEffects())
+    queue = host.declare_queue("q", now=NOW)
+    session = RecordingSession()
+    consumer = session.consume(queue)
+    host.publish(make_message("A"), host.route("", "q"), NOW)
+    transaction = Transaction(session)
+    transaction.give_back(1, counted=False, exclude=consumer)
+    assert (len(session.unacknowledged), pending(queue), transaction.empty) == (0, [], False)
+    assert transaction.commit(host, NOW) == []
+    assert pending(queue) == ["A"]  # and not delivered again to the one that refused it
+    (entry,) = queue.order.entries()
+    assert (entry.delivery_count, entry.redelivered) == (0, True)
+
+
+def test_rollback_holds_a_returned_delivery_again():
+    host = VirtualHost("/", RecordingEffects())
+    queue = host.declare_queue("q", now=NOW)
+    session = RecordingSession()
+    session.consume(queue)
+    host.publish(make_message("A"), host.route("", "q"), NOW)
+    transaction = Transaction(session)
+    transaction.give_back(1, counted=True)
+    transaction.rollback()
+    assert (list(session.unacknowledged), transaction.empty) == ([1], True)

@@ -1,0 +1,310 @@
+"""A purge of any depth: empty at once for everybody, exact counters, the newest losses on record."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.base.sliced_work import AT_ONCE_MAX, SLICE_MESSAGES
+from annulet.core.message.message import Message
+from annulet.core.model.entry import REMOVED, sequence_of
+from annulet.core.model.loss_ledger import LossLedger
+from annulet.core.paging.paged_fifo import TargetList
+from annulet.core.paging.paged_priorities import paged_order_of
+from annulet.core.queue import purging
+from annulet.core.queue.invariants import check_invariants
+from annulet.core.queue.queue import Queue
+from tests.core.deep_doubles import Deep, numbers
+from tests.core.helpers import NOW, RecordingSession, SlicingEffects, make_message, queue_of, send
+from tests.residency.doubles import Disk, durable_queue, pages_of
+
+PURGED, DELETED = RemovalReason.PURGED, RemovalReason.DELETED
+
+
+class LogEffects(SlicingEffects):
+    """``knows``: the log takes all records at once."""
+
+    def __init__(self, *, knows: bool = False) -> None:
+        super().__init__()
+        self.knows = knows
+
+    def emptied(self, queue: Queue, gone: purging.Gone) -> bool:
+        records = [entry.message.record for entry in gone.entries if entry.message.record]
+        assert (gone.lowest, gone.highest) == (min(records, default=0), max(records, default=0))
+        assert (gone.unwritten, gone.durable) == ([], sum(entry.message.durable for entry in gone.entries))
+        assert gone.entries == sorted(gone.entries, key=sequence_of)
+        return self.knows
+
+
+def test_a_deep_queue_is_empty_when_the_call_returns():
+    effects = LogEffects()
+    queue = queue_of(effects)
+    for number in range(AT_ONCE_MAX + 1):
+        effects.store(make_message("m"), [queue.enqueue(make_message(str(number)), NOW)])
+    queue.enqueue(make_message("later", deliver_at=NOW + 5), NOW)
+    assert queue.purge(NOW) == AT_ONCE_MAX + 2
+    check_invariants(queue)
+    statistics = queue.statistics()
+    assert (statistics.message_count, statistics.pending_bytes) == (0, 0)
+    assert queue.counters.removed[PURGED] == AT_ONCE_MAX + 2
+    assert effects.losses == []
+    assert effects.turns() > AT_ONCE_MAX // 500
+    assert len(effects.losses) == AT_ONCE_MAX + 2
+    assert [record.sequence for record in queue.ledger.query()] == list(range(1, AT_ONCE_MAX + 3))
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_the_memory_of_many_is_given_back_in_slices(knows: bool):
+    effects = LogEffects(knows=knows)
+    queue = queue_of(effects)
+    count = 2 * purging.RELEASED_PER_SLICE + 1
+    for number in range(count):
+        queue.enqueue(make_message(str(number)), NOW)
+    queue.ledger = LossLedger(10)
+    assert queue.purge(NOW) == count
+    assert effects.turns() == (1 if knows else count // SLICE_MESSAGES + 1) + 1 + 3
+    assert [record.sequence for record in queue.ledger.query()] == list(range(count - 9, count + 1))
+    assert queue.ledger.total == count
+
+
+def test_few_messages_go_one_by_one():
+    effects = LogEffects()
+    queue = queue_of(effects)
+    send(queue, "a", "b")
+    assert queue.purge(NOW) == 2
+    assert effects.works == []
+    assert queue.ledger.total == 2
+
+
+def test_a_queue_with_groups_is_empty_when_the_call_returns():
+    effects = LogEffects()
+    queue = queue_of(effects, group_mode="sticky")
+    for number in range(AT_ONCE_MAX + 1):
+        queue.enqueue(make_message(str(number), JMSXGroupID=str(number % 3)), NOW)
+    assert queue.purge(NOW) == AT_ONCE_MAX + 1
+    assert len(effects.works) == 1
+    assert queue.statistics().group_count == 0
+    check_invariants(queue)
+
+
+def test_a_queue_with_fair_keys_goes_one_by_one():
+    effects = LogEffects()
+    queue = queue_of(effects, fair_key="k")
+    for number in range(AT_ONCE_MAX + 1):
+        queue.enqueue(make_message(str(number)), NOW)
+    assert queue.purge(NOW) == AT_ONCE_MAX + 1
+    assert effects.works == []
+    check_invariants(queue)
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_a_deep_queue_with_a_selector_is_empty_when_the_call_returns(knows: bool):
+    deep, session = Deep(2 * AT_ONCE_MAX), RecordingSession()
+    queue, effects = deep.queue, LogEffects(knows=knows)
+    queue.effects = effects
+    session.consume(queue, selector="seven = 2", messages=3)
+    deep.take_turns()
+    queue.ledger = LossLedger(1000)
+    reads = len(deep.disk.reads)
+    assert queue.purge(NOW) == 2 * AT_ONCE_MAX - 3
+    assert len(deep.disk.reads) == reads
+    check_invariants(queue)
+    assert (queue.order.count, queue.pending_bytes, queue.counters.removed[PURGED]) == (0, 0, 2 * AT_ONCE_MAX - 3)
+    deep.publish(700)
+    assert deep.page_out(1 << 60) > 600
+    effects.turns()
+    assert queue.ledger.total == 2 * AT_ONCE_MAX - 3
+    assert len(list(queue.ledger.query())) == 1000
+    for tag in (1, 2, 3):
+        session.acknowledge(tag, NOW)
+    deep.take_turns()
+    first = 2 * AT_ONCE_MAX + 1
+    assert numbers(session)[3:] == [number for number in range(first, first + 700) if number % 7 == 2][:3]
+    check_invariants(queue)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"last_value_key": "k"}, {"message_ttl": 1000}, {"priorities": 5}, {"max_length": 99999}]
+)
+def test_whatever_knows_of_a_message_forgets_it(settings: dict[str, Any]):
+    effects = LogEffects(knows=True)
+    queue = queue_of(effects, **settings)
+    send(queue, *"abcde")
+    assert purging.empty(queue, PURGED, NOW) == 5
+    assert (queue.key_count, queue.next_due_at()) == (0, 0)
+    check_invariants(queue)
+    send(queue, *"ab")
+    effects.turns()
+    assert queue.order.count == 2
+    assert next(record.key for record in queue.ledger.query()) == ("a" if queue.keys is not None else "")
+    check_invariants(queue)
+
+
+def test_what_is_in_delivery_stays_and_comes_back():
+    effects = LogEffects()
+    queue, session = queue_of(effects), RecordingSession()
+    session.consume(queue, messages=2)
+    send(queue, *"abcd")
+    assert purging.empty(queue, PURGED, NOW) == 2
+    session.recover(NOW)
+    effects.turns()
+    assert len(queue.delivering) == 2
+    assert queue.counters.removed[PURGED] == 2
+    check_invariants(queue)
+
+
+def test_a_deleted_queue_lets_go_of_deliveries():
+    effects = LogEffects()
+    queue, session = queue_of(effects), RecordingSession()
+    session.consume(queue)
+    for number in range(AT_ONCE_MAX + 1):
+        queue.enqueue(make_message(str(number)), NOW)
+    assert queue.delete(NOW) == 0
+    assert (len(queue.delivering), queue.delivering_bytes) == (0, 0)
+    assert queue.counters.removed[DELETED] == AT_ONCE_MAX + 1
+    effects.turns()
+    assert queue.ledger.total == AT_ONCE_MAX + 1
+    session.acknowledge(1, NOW)  # what the client did not know yet
+    assert queue.counters.removed[DELETED] == AT_ONCE_MAX + 1
+
+
+def deep(disk: Disk, effects: LogEffects, count: int, ledger: int) -> tuple[Queue, TargetList]:
+    queue = durable_queue()
+    queue.effects = effects
+    queue.ledger = LossLedger(ledger)
+    order = paged_order_of(queue, pages_of(queue, disk))
+    assert order is not None
+    order.keep_messages = 3
+    for _ in range(count):
+        message = Message(b"", b"%010d" % queue.next_sequence, make_message("x").origin, durable=True)
+        disk.store(queue, message, queue.next_sequence)
+        queue.enqueue(message, NOW)
+    return queue, order
+
+
+@given(
+    count=st.integers(1, 40),
+    paged=st.integers(0, 40),
+    late=st.integers(0, 5),
+    ledger=st.integers(0, 60),
+    knows=st.booleans(),
+    damage=st.sets(st.integers(1, 40), max_size=3),
+    failing=st.booleans(),
+)
+def test_rows_and_entries_go_together(
+    count: int, paged: int, late: int, ledger: int, knows: bool, damage: set[int], failing: bool
+):
+    disk, effects = Disk(), LogEffects(knows=knows)
+    queue, order = deep(disk, effects, count, ledger)
+    order.page_out(1 << 60, paged)
+    for _ in range(late):
+        message = Message(b"", b"%010d" % queue.next_sequence, make_message("x").origin, durable=True)
+        disk.store(queue, message, queue.next_sequence)
+        queue.enqueue(message, NOW)
+    disk.damaged, disk.failing = damage, failing
+    rows = order.paged_count()
+    assert purging.empty(queue, PURGED, NOW) == count + late
+    disk_free_check(queue, count + late)
+    effects.turns()
+    assert queue.ledger.total == count + late
+    recorded = [record.sequence for record in queue.ledger.query()]
+    assert recorded == sorted(recorded)
+    assert len(recorded) == len(set(recorded)) <= ledger
+    if not damage or failing or not rows:
+        assert recorded == list(range(1, count + late + 1))[-ledger:] if ledger else not recorded
+
+
+def disk_free_check(queue: Queue, count: int) -> None:
+    statistics = queue.statistics()
+    assert (statistics.message_count, statistics.pending_bytes, statistics.messages_paged) == (0, 0, 0)
+    assert queue.counters.removed[PURGED] == count
+    check_invariants(queue)
+
+
+def test_arrivals_during_the_work_are_no_part_of_it():
+    disk, effects = Disk(), LogEffects()
+    queue, order = deep(disk, effects, 20, 100)
+    assert order.page_out(1 << 60, 10) == 10
+    purging.empty(queue, PURGED, NOW)
+    effects.turn()
+    (new,) = send(queue, "new")
+    effects.turns()
+    assert [entry.sequence for entry in queue.order.entries()] == [new.sequence]
+    assert queue.order.first() is new
+    sizes = [record.size for record in queue.ledger.query()]
+    assert sizes == [10] * 20
+
+
+@pytest.mark.parametrize("delivered", [0, 1])
+def test_the_keys_of_very_many_are_forgotten_in_slices(delivered: int):
+    """50,000 of them held the event loop for 57 ms. Where some are in delivery, others' keys are forgotten at once."""
+    effects, session = SlicingEffects(), RecordingSession()
+    queue = queue_of(effects, last_value_key="k")
+    count = 2 * purging.RELEASED_PER_SLICE + 1
+    entries = [queue.enqueue(make_message(str(number), k=number), NOW) for number in range(count)]
+    if delivered:
+        session.consume(queue, messages=delivered)
+    assert queue.purge(NOW) == count - delivered
+    assert queue.key_count == delivered
+    check_invariants(queue)
+    again = queue.enqueue(make_message("new", k=count - 1), NOW)
+    known = [entry for entry in entries if entry.key is not None and entry.key.live]
+    assert len(known) == (delivered or count)
+    most = 0
+    while effects.works:
+        effects.turn()
+        left = [entry for entry in known if entry.key is not None and entry.key.live]
+        most = max(most, len(known) - len(left))
+        known = left
+    assert most == (0 if delivered else purging.RELEASED_PER_SLICE)
+    assert known == entries[:delivered]
+    assert (queue.key_count, queue.order.entries()) == (1 + delivered, [again])
+    check_invariants(queue)
+
+
+def test_the_times_of_very_many_are_let_go_of_in_slices():
+    effects = SlicingEffects()
+    queue = queue_of(effects, message_ttl=1000)
+    count = 2 * purging.TIMES_PER_SLICE * 1024 + 1
+    for number in range(count):
+        queue.enqueue(make_message(str(number)), NOW)
+    assert queue.expiry is not None
+    assert len(queue.expiry) == count
+    assert queue.purge(NOW) == count
+    assert (len(queue.expiry), queue.next_due_at()) == (0, 0)
+    (work,) = effects.works
+    assert isinstance(work, purging.Emptying)
+    blocks = [len(work._times)]
+    while effects.works:
+        effects.turn()
+        blocks.append(len(work._times))
+    assert max(before - after for before, after in pairwise(blocks)) == purging.TIMES_PER_SLICE
+    assert blocks[-1] == 0
+    entry = queue.enqueue(make_message("new"), NOW)
+    assert (queue.next_due_at(), queue.tick(NOW + 1000)) == (NOW + 1000, 1)
+    assert entry.state == REMOVED
+
+
+def test_what_the_log_has_not_written_is_told_one_by_one():
+    class Writing(LogEffects):
+        def written_below(self) -> int:
+            return 4
+
+        def emptied(self, queue: Queue, gone: purging.Gone) -> bool:
+            told.append((gone.lowest, gone.highest, gone.unwritten, gone.durable))
+            return True
+
+    told: list[tuple[int, int, list[int], int]] = []
+    queue = durable_queue()
+    queue.effects = Writing()
+    for record in (5, 2, 0, 3, 4):
+        message = make_message("m", durable=record > 0)
+        message.record = record
+        queue.enqueue(message, NOW)
+    assert purging.empty(queue, PURGED, NOW) == 5
+    assert told == [(2, 3, [5, 4], 4)]
