@@ -38,7 +38,7 @@ AS_IT_IS: Final = ""
 FRONT: Final = """
 from annulet.broker import pager
 from annulet.core.paging.front_limits import FrontBounds
-from annulet.residency.budget import BodyBudget
+from annulet.residency.bodies.budget import BodyBudget
 pager.FLOOR_BYTES = 1 << 62  # every queue is told what its front may have
 BodyBudget.front_of = lambda self, queue, sizes=(): FrontBounds({messages}, {size})
 """

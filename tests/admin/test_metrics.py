@@ -10,7 +10,7 @@ from annulet.admin import metrics
 from annulet.broker.history import HistoryRecorder
 from annulet.core.message.message import Message, Origin
 from annulet.core.model.audit_trail import AuditEntry
-from annulet.residency.residence import residence_of
+from annulet.residency.bodies.memory_figures import residence_of
 from annulet.store.history import History
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 from tests.admin.conftest import REMOTE, Site

@@ -20,7 +20,7 @@ from annulet.core.message.message import ContentView, Message, Origin
 from annulet.core.model.audit_trail import AuditEntry
 from annulet.core.model.entry import QueueEntry
 from annulet.core.queue.queue import Queue
-from annulet.residency.noting import FLOOR_BYTES, ArrivalNotes
+from annulet.residency.bodies.arrival_notes import FLOOR_BYTES, ArrivalNotes
 from annulet.store.catalogue import Catalogue
 from annulet.store.count_notes import COUNT_MOST
 from annulet.store.errors import CatalogueError, DiskFullError

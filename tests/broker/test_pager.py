@@ -23,7 +23,7 @@ from annulet.core.paging.queue_area import ENTRY_BYTES
 from annulet.core.policies.matchers import FOUND_MESSAGES
 from annulet.core.queue.queue import Queue
 from annulet.core.queue.queue_scan import Scan
-from annulet.residency.budget import MIB
+from annulet.residency.bodies.budget import MIB
 from annulet.testing.clock import VirtualClock
 from tests.broker.amqp091.peer import Peer, bodies, persistent, turns
 from tests.broker.conftest import leave

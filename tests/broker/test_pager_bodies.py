@@ -15,9 +15,9 @@ from annulet.broker.broker import Broker
 from annulet.core.deliveries.delivery_table import BLOCK_TAGS
 from annulet.core.paging.paged_fifo import KEEP_MESSAGES
 from annulet.core.queue.queue import Queue
-from annulet.residency.account_audit import RECOUNTED_WAITING_MAX
-from annulet.residency.bodies import StoredBodies
-from annulet.residency.budget import BODY_BYTES, MIB, drift_of
+from annulet.residency.bodies.account_audit import RECOUNTED_WAITING_MAX
+from annulet.residency.bodies.bodies import StoredBodies
+from annulet.residency.bodies.budget import BODY_BYTES, MIB, drift_of
 from annulet.testing.clock import VirtualClock
 from tests.broker.amqp091.peer import Peer, bodies, persistent, turns
 from tests.broker.conftest import leave

@@ -12,7 +12,7 @@ from annulet.core.deliveries.bodies import bring_back
 from annulet.core.model.entry_holds import Pin
 from annulet.core.paging.paged_fifo import KEEP_MESSAGES, TargetList
 from annulet.core.queue.returning import return_many
-from annulet.residency.budget import MIB
+from annulet.residency.bodies.budget import MIB
 from tests.residency.acceptance.deep import Deep, deep_broker
 
 COUNT = 2500

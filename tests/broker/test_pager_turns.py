@@ -9,11 +9,11 @@ from pamqp import commands
 
 from annulet.broker import pager as pager_module
 from annulet.core.queue.queue import Queue
-from annulet.residency import account_audit
-from annulet.residency.bodies import StoredBodies
-from annulet.residency.budget import Recount
-from annulet.residency.candidates import FREED_MOST
-from annulet.residency.small_queues import FLOOR_LEAST
+from annulet.residency.bodies import account_audit
+from annulet.residency.bodies.bodies import StoredBodies
+from annulet.residency.bodies.budget import Recount
+from annulet.residency.bodies.candidates import FREED_MOST
+from annulet.residency.bodies.small_queues import FLOOR_LEAST
 from tests.broker.amqp091.peer import Peer
 from tests.residency.acceptance.deep import deep_broker
 

@@ -18,7 +18,7 @@ from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.paging.paged_fifo import KEEP_MESSAGES
 from annulet.core.paging.redelivered_ranges import redelivered_ranges
 from annulet.core.queue.queue import Queue
-from annulet.residency.budget import MIB
+from annulet.residency.bodies.budget import MIB
 from annulet.store.catalogue import Catalogue
 from annulet.store.definitions import LeaseRange, LeaseRecord
 from annulet.store.history import History

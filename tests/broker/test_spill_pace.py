@@ -27,7 +27,7 @@ from annulet.broker.spill_pace import (
     SPILL_GO_ON_BYTES,
     SpillPace,
 )
-from annulet.residency.budget import MIB
+from annulet.residency.bodies.budget import MIB
 from annulet.store.spill import SpillWrite
 from tests.broker.amqp091.peer import Peer, RecordingTransport, persistent, publish, turns
 from tests.broker.amqp10 import peer as amqp10

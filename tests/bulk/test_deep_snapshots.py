@@ -19,8 +19,8 @@ from annulet.bulk.schema import Row
 from annulet.bulk.snapshots import SnapshotStore
 from annulet.bulk.url import parse_url
 from annulet.core.management import purge
-from annulet.residency import pages as pages_module
-from annulet.residency import walk as walk_module
+from annulet.residency.pages import pages as pages_module
+from annulet.residency.pages import walk as walk_module
 from tests.bulk.helpers import away, bench
 from tests.core.helpers import NOW
 from tests.core.management.bench import run

@@ -9,7 +9,7 @@ import pytest
 from annulet.bulk import stretches
 from annulet.bulk.stretches import Stretch, read_stretch
 from annulet.core.management.selection import select
-from annulet.residency import pages, walk
+from annulet.residency.pages import pages, walk
 from tests.core.helpers import NOW
 from tests.core.paging.test_paged_priorities import ALL, Levels
 from tests.core.reading.test_browse_order import deep_queue

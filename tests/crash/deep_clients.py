@@ -15,7 +15,7 @@ from annulet.core.model.consumer import Consumer, CreditWindow
 from annulet.core.model.entry import QueueEntry
 from annulet.core.queue.queue import Queue
 from annulet.core.sessions.session import Session
-from annulet.residency.budget import MIB
+from annulet.residency.bodies.budget import MIB
 from annulet.testing.clock import START, VirtualClock
 from tests.bulk.helpers import Bench
 from tests.crash.mortal_broker import DEEP_SCALE, PADDING, QUEUES, Clients, Order, number_of

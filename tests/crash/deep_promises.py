@@ -8,8 +8,8 @@ from typing import Any
 from annulet.admin.queues import unaccounted
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.queue.invariants import check_invariants
-from annulet.residency import search_ahead
-from annulet.residency.budget import drift_of
+from annulet.residency.bodies.budget import drift_of
+from annulet.residency.loading import search_ahead
 from tests.bulk.helpers import Bench
 from tests.crash.counted import ACKNOWLEDGED, ADDED, EXPIRED, PURGED
 from tests.crash.deep_clients import DEEP_QUEUES, LEVELS, LIFE, PARTS, Choosy, deep_settings, shard_of

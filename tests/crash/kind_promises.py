@@ -13,7 +13,7 @@ from annulet.admin.queues import describe_queue, unaccounted
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.queue.invariants import check_invariants
 from annulet.core.queue.queue import Queue
-from annulet.residency.budget import drift_of
+from annulet.residency.bodies.budget import drift_of
 from tests.bulk.helpers import Bench
 from tests.crash.counted import ACKNOWLEDGED, ADDED, REJECTED
 from tests.crash.deep_clients import deep_settings

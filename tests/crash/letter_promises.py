@@ -14,7 +14,7 @@ from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.host.dead_letters import ACTUAL_EXPIRY, ORIGINAL_ADDRESS, ORIGINAL_MESSAGE_ID, ORIGINAL_QUEUE
 from annulet.core.model.entry import QueueEntry
 from annulet.core.queue.invariants import check_invariants
-from annulet.residency.budget import drift_of
+from annulet.residency.bodies.budget import drift_of
 from tests.bulk.helpers import Bench
 from tests.crash.counted import ACKNOWLEDGED, ADDED, EXPIRED
 from tests.crash.deep_clients import LIFE, deep_settings

@@ -13,12 +13,12 @@ from annulet.core.paging.paged_fifo import TargetList
 from annulet.core.paging.paged_priorities import paged_order_of
 from annulet.core.paging.queue_area import RowView
 from annulet.core.queue.queue import Queue
-from annulet.residency.bodies import StoredBodies
-from annulet.residency.body_store import BodyStore
-from annulet.residency.chosen_rows import ChosenRows
-from annulet.residency.figures import PagingFigures
-from annulet.residency.pages import StoredQueueArea
-from annulet.residency.spilling import Spilling
+from annulet.residency.bodies.bodies import StoredBodies
+from annulet.residency.bodies.body_store import BodyStore
+from annulet.residency.bodies.spilling import Spilling
+from annulet.residency.loading.figures import PagingFigures
+from annulet.residency.pages.chosen_rows import ChosenRows
+from annulet.residency.pages.pages import StoredQueueArea
 from annulet.store.interface import LoggedMessage
 from tests.core.helpers import make_message, queue_of
 

@@ -54,9 +54,9 @@ from annulet.core.model.audit_trail import AUDIT_ENTRIES_MAX
 from annulet.core.model.loss_ledger import LEDGER_RECORDS_MAX
 from annulet.core.policies.matchers import RETIRED_MAX
 from annulet.core.policies.message_groups import ASSIGNMENTS_MAX
-from annulet.residency.account_audit import RECOUNTED_DELIVERIES, RECOUNTED_RETURNED_MAX, RECOUNTED_WAITING_MAX
-from annulet.residency.group_column import CODES_MAX, NAMES_CHARACTERS_MAX, TEXTS_MAX
-from annulet.residency.search_ahead import ROWS_LEAST
+from annulet.residency.bodies.account_audit import RECOUNTED_DELIVERIES, RECOUNTED_RETURNED_MAX, RECOUNTED_WAITING_MAX
+from annulet.residency.loading.search_ahead import ROWS_LEAST
+from annulet.residency.rows.group_column import CODES_MAX, NAMES_CHARACTERS_MAX, TEXTS_MAX
 from annulet.store.head_writing import PENDING_BYTES_MAX
 from annulet.store.read_ahead import AHEAD_BYTES_MAX
 from annulet.store.search import DOUBTS_MAX, STRETCHES_MAX

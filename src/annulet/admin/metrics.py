@@ -40,7 +40,7 @@ from annulet.broker.ledger_queue import LEDGER_QUEUE
 from annulet.broker.loop_watch import STALL_BOUNDS
 from annulet.broker.views import CONVERSIONS
 from annulet.core.base.reply_names import is_reply_name
-from annulet.residency.residence import Residence, residence_of
+from annulet.residency.bodies.memory_figures import Residence, residence_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from annulet.residency.figures import PagingFigures
+from annulet.residency.loading.figures import PagingFigures
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker

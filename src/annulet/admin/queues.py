@@ -16,7 +16,7 @@ from annulet.core.base.reply_names import is_reply_name
 from annulet.core.base.settings import QueueSettings
 from annulet.core.configuration.arguments import describe
 from annulet.core.queue.statistics import QueueStatistics, lag_of
-from annulet.residency.residence import residence_of
+from annulet.residency.bodies.memory_figures import residence_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request

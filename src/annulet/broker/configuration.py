@@ -42,7 +42,7 @@ from annulet.broker.tls_settings import TLS_LISTENERS, TlsSection, TlsSettings, 
 from annulet.core.base.errors import InvalidArgument
 from annulet.core.base.uri_texts import why_no_path
 from annulet.core.configuration.arguments.values import MILLISECONDS_MAX, refuse_line_breaks
-from annulet.residency.budget import BODY_BUDGET_BYTES, BODY_BUDGET_LEAST
+from annulet.residency.bodies.budget import BODY_BUDGET_BYTES, BODY_BUDGET_LEAST
 
 __all__ = [
     "LOOPBACK",

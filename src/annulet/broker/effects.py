@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from annulet.core.queue.queue import Queue
     from annulet.core.routing.bindings import Binding
     from annulet.core.routing.exchanges.address import Address
-    from annulet.residency.noting import ArrivalNotes
+    from annulet.residency.bodies.arrival_notes import ArrivalNotes
     from annulet.store.catalogue import Catalogue
     from annulet.store.interface import Log
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from annulet.core.queue.queue import Queue
-    from annulet.residency.figures import PagingFigures
+    from annulet.residency.loading.figures import PagingFigures
 
 logger = structlog.get_logger(__name__)
 

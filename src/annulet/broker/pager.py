@@ -31,16 +31,16 @@ from annulet.core.paging.paged_priorities import PagedLevels, paged_order_of
 from annulet.core.paging.paged_sorted import PagedSorted
 from annulet.core.paging.queue_area import pageable
 from annulet.core.searching.deep_lanes import DeepLanes
-from annulet.residency.account_audit import AccountAudit
-from annulet.residency.bodies import GROWTH_LEAST, StoredBodies
-from annulet.residency.body_store import BodyStore
-from annulet.residency.budget import PAGED_AT_ONCE, BodyBudget, in_memory
-from annulet.residency.chosen_rows import ChosenRows
-from annulet.residency.figures import PagingFigures
-from annulet.residency.noting import FLOOR_BYTES, ArrivalNotes
-from annulet.residency.pages import StoredQueueArea
-from annulet.residency.small_queues import SmallQueues
-from annulet.residency.spilling import BODY_BYTES_LEAST, Spilling
+from annulet.residency.bodies.account_audit import AccountAudit
+from annulet.residency.bodies.arrival_notes import FLOOR_BYTES, ArrivalNotes
+from annulet.residency.bodies.bodies import GROWTH_LEAST, StoredBodies
+from annulet.residency.bodies.body_store import BodyStore
+from annulet.residency.bodies.budget import PAGED_AT_ONCE, BodyBudget, in_memory
+from annulet.residency.bodies.small_queues import SmallQueues
+from annulet.residency.bodies.spilling import BODY_BYTES_LEAST, Spilling
+from annulet.residency.loading.figures import PagingFigures
+from annulet.residency.pages.chosen_rows import ChosenRows
+from annulet.residency.pages.pages import StoredQueueArea
 
 if TYPE_CHECKING:
     import asyncio

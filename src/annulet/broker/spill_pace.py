@@ -51,7 +51,7 @@ class PacedConnection(Protocol):
 
 
 class Spills(Protocol):
-    """The order of writes: :class:`annulet.residency.spilling.Spilling`."""
+    """The order of writes: :class:`annulet.residency.bodies.spilling.Spilling`."""
 
     writes: int
 

@@ -6,7 +6,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from annulet.residency.spilling import SpillWork
+from annulet.residency.bodies.spilling import SpillWork
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from annulet.core.deliveries.bodies import bring_back, exchange, let_go, pin, se
 from annulet.core.model.entry import QueueEntry
 from annulet.core.queue.live_changes import revise_delivering
 from annulet.core.queue.queue import Queue
-from annulet.residency.budget import drift_of
+from annulet.residency.bodies.budget import drift_of
 from tests.core.helpers import NOW, RecordingSession, make_message
 from tests.residency.doubles import Disk, bodies_of, durable_queue, filled
 

@@ -26,7 +26,7 @@ from annulet.core.queue.queue import Queue
 from annulet.core.reading.browse_order import NOTED_PER_TURN, BrowseOrder
 from annulet.core.reading.entry_lookup import Reach
 from annulet.core.sessions.session import end_together
-from annulet.residency.budget import drift_of
+from annulet.residency.bodies.budget import drift_of
 from tests.core.deep_doubles import numbers
 from tests.core.helpers import NOW, RecordingSession, SlicingEffects, queue_of, removed
 from tests.core.node_helpers import address, make_host, note, send

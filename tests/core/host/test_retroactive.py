@@ -8,7 +8,7 @@ from annulet.core.base.errors import ContentUnavailable, PreconditionFailed
 from annulet.core.host.retroactive import copy_of, is_ring, kept_messages, owner_of, ring_name
 from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.paging.paged_priorities import paged_order_of
-from annulet.residency import walk as walk_module
+from annulet.residency.pages import walk as walk_module
 from tests.core.helpers import NOW
 from tests.core.node_helpers import NodeEffects, address, declare, held, make_host, note, send
 from tests.residency.doubles import Disk, bodies_of, pages_of

@@ -16,12 +16,12 @@ from annulet.core.deliveries.compaction import HeldFolding
 from annulet.core.message.message import Message
 from annulet.core.model.consumer import Consumer
 from annulet.core.model.entry import DELIVERING, REMOVED, QueueEntry
-from annulet.residency import bodies as bodies_module
-from annulet.residency import body_store, spilling
-from annulet.residency.bodies import StoredBodies
-from annulet.residency.body_store import BodyStore
-from annulet.residency.budget import drift_of
-from annulet.residency.figures import PagingFigures
+from annulet.residency.bodies import bodies as bodies_module
+from annulet.residency.bodies import body_store, spilling
+from annulet.residency.bodies.bodies import StoredBodies
+from annulet.residency.bodies.body_store import BodyStore
+from annulet.residency.bodies.budget import drift_of
+from annulet.residency.loading.figures import PagingFigures
 from annulet.store.interface import LoggedMessage
 from annulet.testing.oracle.records import OracleMessage
 from tests.core.helpers import RecordingEffects

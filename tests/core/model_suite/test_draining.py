@@ -13,7 +13,7 @@ import pytest
 
 from annulet.core.base.settings import BROWSE_FOLLOW, QueueSettings
 from annulet.core.model.consumer import Consumer
-from annulet.residency import pages as pages_module
+from annulet.residency.pages import pages as pages_module
 from tests.core.model_suite.compositions import Composition
 from tests.core.model_suite.doubles import ModelSession
 from tests.core.model_suite.drawing import run_programs

@@ -14,8 +14,8 @@ from annulet.core.paging.paged_fifo import TargetList
 from annulet.core.paging.paged_priorities import paged_order_of
 from annulet.core.queue.queue import Queue
 from annulet.core.queue.returning import return_many
-from annulet.residency import pages as pages_module
-from annulet.residency.budget import drift_of
+from annulet.residency.bodies.budget import drift_of
+from annulet.residency.pages import pages as pages_module
 from tests.core.helpers import NOW, SlicingEffects
 from tests.residency.doubles import Disk, bodies_of, durable_queue, filled, pages_of
 

@@ -10,8 +10,8 @@ from annulet.core.paging.paged_fifo import KEEP_BYTES, KEEP_MESSAGES, TargetList
 from annulet.core.paging.paged_priorities import PagedLevels, paged_order_of
 from annulet.core.paging.paged_sorted import PagedSorted
 from annulet.core.queue.queue import Queue
-from annulet.residency.budget import drift_of
-from annulet.residency.pages import LOAD_MESSAGES
+from annulet.residency.bodies.budget import drift_of
+from annulet.residency.pages.pages import LOAD_MESSAGES
 from tests.core.helpers import NOW
 from tests.residency.doubles import Disk, durable_queue, filled, pages_of
 

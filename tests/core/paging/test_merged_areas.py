@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from annulet.core.paging.merged_areas import JoinedPages
-from annulet.residency import pages as pages_module
-from annulet.residency.page import PAGE_ITEMS_MAX
-from annulet.residency.pages import StoredQueueArea
+from annulet.residency.pages import pages as pages_module
+from annulet.residency.pages.pages import StoredQueueArea
+from annulet.residency.rows.page import PAGE_ITEMS_MAX
 from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
 
 

@@ -18,9 +18,9 @@ from annulet.core.paging.paged_priorities import paged_order_of
 from annulet.core.paging.queue_area import QueueArea
 from annulet.core.paging.redelivered_ranges import RedeliveredRanges, redelivered_ranges
 from annulet.core.queue.restoring import restore_rows
-from annulet.residency import pages as pages_module
-from annulet.residency.budget import drift_of
-from annulet.residency.row_reading import ATTEMPTS_MAX
+from annulet.residency.bodies.budget import drift_of
+from annulet.residency.loading.row_reading import ATTEMPTS_MAX
+from annulet.residency.pages import pages as pages_module
 from tests.core.helpers import NOW, make_message
 from tests.hypothesis_profiles import state_machine_settings
 from tests.residency.doubles import Disk, appended, bodies_of, durable_queue, pages_of, stored_entries

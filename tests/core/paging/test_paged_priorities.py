@@ -16,7 +16,7 @@ from annulet.core.paging.redelivered_ranges import redelivered_ranges
 from annulet.core.queue.invariants import check_invariants
 from annulet.core.queue.purging import Gone
 from annulet.core.queue.queue import Queue
-from annulet.residency.budget import drift_of
+from annulet.residency.bodies.budget import drift_of
 from tests.core.helpers import NOW, RecordingSession, SlicingEffects, make_message
 from tests.residency.doubles import Disk, durable_queue, pages_of
 

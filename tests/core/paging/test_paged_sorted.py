@@ -24,8 +24,8 @@ from annulet.core.queue.deep_queue_scan import scan_of
 from annulet.core.queue.invariants import check_invariants
 from annulet.core.queue.purging import Gone
 from annulet.core.queue.queue import Queue
-from annulet.residency.budget import drift_of
-from annulet.residency.chosen_rows import ChosenRows
+from annulet.residency.bodies.budget import drift_of
+from annulet.residency.pages.chosen_rows import ChosenRows
 from tests.core.helpers import NOW, RecordingSession, SlicingEffects, TableView, make_message
 from tests.residency.doubles import Disk, bodies_of, durable_queue, pages_of
 

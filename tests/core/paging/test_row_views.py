@@ -9,8 +9,8 @@ import pytest
 from annulet.core.model.entry import QueueEntry, position_of
 from annulet.core.paging.queue_area import RowWalk
 from annulet.core.paging.row_views import LevelsView, view_of
-from annulet.residency import pages as pages_module
-from annulet.residency import walk as walk_module
+from annulet.residency.pages import pages as pages_module
+from annulet.residency.pages import walk as walk_module
 from tests.core.helpers import NOW
 from tests.core.queue.test_deep_queue_scan import Site, deep_site
 

@@ -17,10 +17,10 @@ from annulet.core.paging.paged_priorities import paged_order_of
 from annulet.core.policies.row_expiry import ENDED_PAGES, ENDED_RANGES, ORDERED_MAX, next_expiry, some_expire
 from annulet.core.queue.invariants import check_invariants
 from annulet.core.queue.restoring import finish_restore, restore_rows
-from annulet.residency import page_list as page_list_module
-from annulet.residency import pages as pages_module
-from annulet.residency.budget import drift_of
-from annulet.residency.row_facts import RowFacts
+from annulet.residency.bodies.budget import drift_of
+from annulet.residency.pages import page_list as page_list_module
+from annulet.residency.pages import pages as pages_module
+from annulet.residency.rows.row_facts import RowFacts
 from tests.core.helpers import NOW, RecordingSession, SlicingEffects, make_message
 from tests.core.model_suite.doubles import ModelForwarder
 from tests.residency.doubles import Disk, durable_queue, pages_of

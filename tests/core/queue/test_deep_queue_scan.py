@@ -30,9 +30,9 @@ from annulet.core.queue.deep_queue_scan import DeepScan
 from annulet.core.queue.invariants import check_invariants
 from annulet.core.queue.live_changes import revise_delivering
 from annulet.core.queue.queue import Queue
-from annulet.residency import pages as pages_module
-from annulet.residency import walk as walk_module
-from annulet.residency.pages import StoredQueueArea
+from annulet.residency.pages import pages as pages_module
+from annulet.residency.pages import walk as walk_module
+from annulet.residency.pages.pages import StoredQueueArea
 from tests.core.helpers import NOW, RecordingSession, make_message
 from tests.core.management.bench import AuditingEffects, run
 from tests.residency.doubles import Disk, pages_of

@@ -11,8 +11,8 @@ from annulet.core.base.settings import BROWSE_FOLLOW, BROWSE_SNAPSHOT
 from annulet.core.paging.queue_area import pageable
 from annulet.core.queue.invariants import check_invariants
 from annulet.core.queue.live_changes import revise_delivering
-from annulet.residency import pages as pages_module
-from annulet.residency import walk as walk_module
+from annulet.residency.pages import pages as pages_module
+from annulet.residency.pages import walk as walk_module
 from tests.core.deep_doubles import numbers
 from tests.core.helpers import NOW, RecordingSession
 from tests.core.reading.test_browse_order import Storing, deep_queue

@@ -9,7 +9,7 @@ from annulet.core.model.entry import DELIVERING, PENDING, SCHEDULED, QueueEntry
 from annulet.core.queue.invariants import check_invariants
 from annulet.core.reading.entry_lookup import Reach
 from annulet.core.searching.deep_lanes import DeepLanes
-from annulet.residency import pages as pages_module
+from annulet.residency.pages import pages as pages_module
 from tests.core.helpers import NOW, RecordingSession
 from tests.core.queue.test_deep_queue_scan import Site, deep_site
 

@@ -14,7 +14,7 @@ from annulet.core.model.entry import QueueEntry
 from annulet.core.paging.queue_area import pageable
 from annulet.core.reading.browse_order import ARRIVALS_MAX
 from annulet.core.reading.reader_position import UnseenRows
-from annulet.residency.walk import WALK_MESSAGES
+from annulet.residency.pages.walk import WALK_MESSAGES
 from tests.core.deep_doubles import ALL, Deep, numbers
 from tests.core.helpers import NOW, RecordingSession, make_message, removed
 from tests.core.reading.test_browse_order import Storing, deep_queue

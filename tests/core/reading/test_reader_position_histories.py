@@ -12,8 +12,8 @@ from annulet.core.base.settings import BROWSE_FOLLOW, BROWSE_OFF, BROWSE_SNAPSHO
 from annulet.core.paging.queue_area import pageable
 from annulet.core.policies.staged_batches import HiddenBatch
 from annulet.core.queue.invariants import check_invariants
-from annulet.residency import pages as pages_module
-from annulet.residency import walk as walk_module
+from annulet.residency.pages import pages as pages_module
+from annulet.residency.pages import walk as walk_module
 from tests.core.deep_doubles import numbers
 from tests.core.helpers import NOW, RecordingSession, make_message
 from tests.core.reading.test_browse_order import Storing, deep_queue

@@ -10,7 +10,7 @@ from annulet.core.paging.paged_fifo import TargetList
 from annulet.core.paging.redelivered_ranges import redelivered_ranges
 from annulet.core.queue.queue_scan import Scan
 from annulet.core.searching.deep_lanes import DeepLanes
-from annulet.residency.budget import drift_of
+from annulet.residency.bodies.budget import drift_of
 from tests.core.deep_doubles import ALL, Deep, numbers
 from tests.core.helpers import NOW, RecordingSession, make_message, queue_of
 from tests.residency.doubles import bodies_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from annulet.core.reading.entry_lookup import Reach
 from annulet.core.searching import group_walk
 from annulet.core.searching.grouped_lanes import LANE_MESSAGES
-from annulet.residency.group_column import PASSED_TIMES
+from annulet.residency.rows.group_column import PASSED_TIMES
 from tests.core.deep_doubles import ALL, numbers
 from tests.core.grouped_doubles import GroupedDeep, check_grouped
 from tests.core.helpers import NOW, RecordingSession

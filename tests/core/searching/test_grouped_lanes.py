@@ -12,7 +12,7 @@ from annulet.core.base.settings import ConsumerSettings
 from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.model.entry import QueueEntry
 from annulet.core.queue.queue import Queue
-from annulet.residency.budget import drift_of
+from annulet.residency.bodies.budget import drift_of
 from tests.core.deep_doubles import ALL, numbers
 from tests.core.grouped_doubles import GroupedDeep, check_grouped, ten_groups
 from tests.core.helpers import NOW, RecordingEffects, RecordingSession, removed

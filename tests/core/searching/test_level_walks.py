@@ -12,7 +12,7 @@ from annulet.core.policies.matchers import RETIRED_MILLISECONDS
 from annulet.core.queue.invariants import check_invariants
 from annulet.core.searching.deep_lanes import DeepLanes
 from annulet.core.searching.selector_walk import FOUND_BYTES, remaining
-from annulet.residency.budget import drift_of
+from annulet.residency.bodies.budget import drift_of
 from tests.core.deep_doubles import ALL, Deep, numbers, priority_of
 from tests.core.helpers import NOW, RecordingSession, make_message, removed
 

@@ -15,8 +15,8 @@ from annulet.core.message.hot_properties import codes_of
 from annulet.core.message.message import Message
 from annulet.core.policies.matchers import FOUND_MESSAGES, RETIRED_MILLISECONDS
 from annulet.core.searching.selector_walk import FOUND_BYTES, LOOK_MESSAGES, remaining
-from annulet.residency import hot_columns
-from annulet.residency import pages as pages_module
+from annulet.residency.pages import pages as pages_module
+from annulet.residency.rows import hot_columns
 from tests.core.deep_doubles import ALL, Deep, check_parts_behind_lanes, numbers, priority_of
 from tests.core.helpers import NOW, RecordingSession, removed
 from tests.hypothesis_profiles import state_machine_settings

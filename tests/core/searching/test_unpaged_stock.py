@@ -15,7 +15,7 @@ from annulet.core.queue.queue import Queue
 from annulet.core.searching.deep_lanes import DeepLanes
 from annulet.core.searching.selector_walk import LOOK_MESSAGES
 from annulet.core.searching.unpaged_stock import NoArea
-from annulet.residency.budget import drift_of
+from annulet.residency.bodies.budget import drift_of
 from tests.core.helpers import NOW, RecordingSession, SlicingEffects, queue_of, removed
 from tests.core.searching.test_selector_walk import ALL, Deep, numbers
 

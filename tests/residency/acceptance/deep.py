@@ -25,10 +25,10 @@ from annulet.core.model.entry import PENDING
 from annulet.core.paging.paged_fifo import TargetList
 from annulet.core.paging.queue_area import ENTRY_BYTES
 from annulet.core.queue.queue import Queue
-from annulet.residency.budget import MIB, body_bytes, drift_of
-from annulet.residency.figures import PagingFigures
-from annulet.residency.pages import LOAD_BYTES
-from annulet.residency.residence import Residence, residence_of
+from annulet.residency.bodies.budget import MIB, body_bytes, drift_of
+from annulet.residency.bodies.memory_figures import Residence, residence_of
+from annulet.residency.loading.figures import PagingFigures
+from annulet.residency.pages.pages import LOAD_BYTES
 from annulet.store.files import OsFile
 from annulet.testing.clock import VirtualClock
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties

@@ -9,9 +9,9 @@ import pytest
 
 from annulet.core.base.sliced_work import AT_ONCE_MAX
 from annulet.core.paging.paged_fifo import KEEP_MESSAGES
-from annulet.residency.budget import FLOOR_BYTES, MIB
-from annulet.residency.page import PAGE_ITEMS_MAX
-from annulet.residency.residence import residence_of
+from annulet.residency.bodies.budget import FLOOR_BYTES, MIB
+from annulet.residency.bodies.memory_figures import residence_of
+from annulet.residency.rows.page import PAGE_ITEMS_MAX
 from tests.broker.amqp091.peer import turns
 from tests.residency.acceptance.deep import Consumer, Deep
 

@@ -10,10 +10,10 @@ import pytest
 from annulet.broker.pager import CHUNK
 from annulet.core.paging.paged_fifo import KEEP_MESSAGES
 from annulet.core.paging.queue_area import ENTRY_BYTES
-from annulet.residency.budget import MIB
-from annulet.residency.page import PAGE_ITEMS_MAX
-from annulet.residency.pages import LOAD_MESSAGES
-from annulet.residency.residence import residence_of
+from annulet.residency.bodies.budget import MIB
+from annulet.residency.bodies.memory_figures import residence_of
+from annulet.residency.pages.pages import LOAD_MESSAGES
+from annulet.residency.rows.page import PAGE_ITEMS_MAX
 from tests.residency.acceptance.deep import SIZE, WINDOW, Deep, deep_broker, number_of
 
 COUNT = 3 * PAGE_ITEMS_MAX + 212

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from annulet.core.paging.paged_fifo import KEEP_MESSAGES
-from annulet.residency.page import PAGE_ITEMS_MAX
+from annulet.residency.rows.page import PAGE_ITEMS_MAX
 from tests.broker.amqp091.peer import Peer, turns
 from tests.residency.acceptance.deep import QUEUE, Deep, deep_broker
 

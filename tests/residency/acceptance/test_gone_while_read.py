@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from annulet.core.paging.paged_fifo import KEEP_MESSAGES
-from annulet.residency.page import PAGE_ITEMS_MAX
+from annulet.residency.rows.page import PAGE_ITEMS_MAX
 from annulet.store.files import OsFile
 from annulet.store.log import MessageLog
 from tests.broker.amqp091.peer import turns

@@ -24,9 +24,9 @@ from annulet.core.paging.paged_fifo import KEEP_BYTES, KEEP_MESSAGES, TargetList
 from annulet.core.paging.paged_priorities import PagedLevels
 from annulet.core.paging.paged_sorted import PagedSorted
 from annulet.core.queue.queue import Queue
-from annulet.residency.budget import MIB, cost_of
-from annulet.residency.pages import LOAD_BYTES, LOAD_MESSAGES
-from annulet.residency.residence import residence_of
+from annulet.residency.bodies.budget import MIB, cost_of
+from annulet.residency.bodies.memory_figures import residence_of
+from annulet.residency.pages.pages import LOAD_BYTES, LOAD_MESSAGES
 from annulet.store.files import OsFile
 from annulet.testing.clock import VirtualClock
 from tests.residency.acceptance.deep import PATIENCE, Consumer, Deep, deep_broker, number_of, refuse

@@ -10,7 +10,7 @@ from annulet.admin.messages import Sample
 from annulet.core.management import Operation, copy_messages, delete_messages, move_messages, select
 from annulet.core.management.operation import FINISHED, RUNNING
 from annulet.core.paging.paged_fifo import KEEP_MESSAGES
-from annulet.residency.budget import MIB
+from annulet.residency.bodies.budget import MIB
 from annulet.store.files import OsFile
 from tests.broker.amqp091.peer import turns
 from tests.residency.acceptance.deep import Deep, deep_broker, refuse

@@ -9,9 +9,9 @@ import pytest
 
 from annulet.core.paging.front_limits import FrontBounds
 from annulet.core.paging.paged_fifo import TargetList
-from annulet.residency.budget import MIB, body_bytes, cost_of
-from annulet.residency.noting import FLOOR_BYTES
-from annulet.residency.small_queues import FLOOR_LEAST
+from annulet.residency.bodies.arrival_notes import FLOOR_BYTES
+from annulet.residency.bodies.budget import MIB, body_bytes, cost_of
+from annulet.residency.bodies.small_queues import FLOOR_LEAST
 from tests.broker.amqp091.peer import turns
 from tests.residency.acceptance.deep import Deep, deep_broker
 

@@ -12,7 +12,7 @@ import pytest
 
 from annulet.broker import recovery
 from annulet.core.model.entry import QueueEntry
-from annulet.residency.budget import MIB
+from annulet.residency.bodies.budget import MIB
 from annulet.store.files import OsFile
 from annulet.store.spill import SpillStore
 from annulet.testing.clock import VirtualClock

@@ -10,8 +10,8 @@ import pytest
 
 from annulet.broker import recovery
 from annulet.core.paging.paged_fifo import KEEP_MESSAGES
-from annulet.residency.budget import MIB
-from annulet.residency.page import PAGE_ITEMS_MAX
+from annulet.residency.bodies.budget import MIB
+from annulet.residency.rows.page import PAGE_ITEMS_MAX
 from annulet.store.log import MessageLog
 from tests.residency.acceptance.deep import SIZE, Deep, deep_broker
 

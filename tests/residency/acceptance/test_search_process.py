@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from annulet.broker import search_process
-from annulet.residency import search_ahead
+from annulet.residency.loading import search_ahead
 from tests.residency.acceptance.deep import Deep, deep_broker, until
 from tests.store.search_tools import StandIn
 

@@ -13,7 +13,7 @@ from pamqp import commands
 from annulet import testing
 from annulet.broker.broker import Broker
 from annulet.core.paging.paged_fifo import KEEP_BYTES
-from annulet.residency.budget import MIB
+from annulet.residency.bodies.budget import MIB
 from annulet.store.files import OsFile
 from annulet.store.spill import SpillStore
 from tests.broker.amqp091.peer import Peer, publish, turns

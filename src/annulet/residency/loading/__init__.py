@@ -1,0 +1,1 @@
+"""Rows become messages again: reading, decoding, reading ahead of consumers and searches, and figures of it."""
