@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from annulet.store.files import UNFINISHED_SUFFIX
+from annulet.store.files.files import UNFINISHED_SUFFIX
 from benchmarks.brokers import ROOT, BrokerError, Running, answers, free_port
 
 READY_SECONDS_MAX: Final = 900.0

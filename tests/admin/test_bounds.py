@@ -18,9 +18,9 @@ from annulet.broker.spill_pace import SPILL_BEHIND_BYTES
 from annulet.residency.bodies.account_audit import RECOUNTED_DELIVERIES, RECOUNTED_RETURNED_MAX, RECOUNTED_WAITING_MAX
 from annulet.residency.loading.search_ahead import ROWS_LEAST
 from annulet.residency.rows.group_column import CODES_MAX, NAMES_CHARACTERS_MAX, TEXTS_MAX
-from annulet.store.head_writing import PENDING_BYTES_MAX
-from annulet.store.read_ahead import AHEAD_BYTES_MAX
-from annulet.store.search import DOUBTS_MAX, STRETCHES_MAX
+from annulet.store.log.read_ahead import AHEAD_BYTES_MAX
+from annulet.store.searching.search import DOUBTS_MAX, STRETCHES_MAX
+from annulet.store.segments.head_writing import PENDING_BYTES_MAX
 from tests.admin.conftest import Site
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from annulet import testing
 from annulet.broker.spill_pace import SPILL_FULL
-from annulet.store.journal import NO_DAMAGE, JournalDamage
-from annulet.store.segment import segment_name
+from annulet.store.database.journal import NO_DAMAGE, JournalDamage
+from annulet.store.segments.segment import segment_name
 from annulet.testing import VirtualClock
 from tests.admin.conftest import IMPATIENT, REMOTE, USERS, Site
 from tests.store.data_directories import fill

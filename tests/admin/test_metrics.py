@@ -11,7 +11,7 @@ from annulet.broker.history import HistoryRecorder
 from annulet.core.message.message import Message, Origin
 from annulet.core.model.audit_trail import AuditEntry
 from annulet.residency.bodies.memory_figures import residence_of
-from annulet.store.history import History
+from annulet.store.database.history import History
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 from tests.admin.conftest import REMOTE, Site
 from tests.broker.amqp091.old_peer import OldPeer

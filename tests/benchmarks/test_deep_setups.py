@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from annulet.store.checkpoint import checkpoint_name
-from annulet.store.files import UNFINISHED_SUFFIX
+from annulet.store.files.files import UNFINISHED_SUFFIX
+from annulet.store.log.checkpoint import checkpoint_name
 from benchmarks.deep import joins
 from benchmarks.deep.client import Delivery
 from benchmarks.deep.killing import GONE, LEAST, OLD_AGE, PRESENT, UNCERTAIN, Killed, Load

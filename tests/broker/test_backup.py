@@ -9,10 +9,10 @@ import pytest
 import annulet.testing
 from annulet.broker.backup import BACKUPS_REMEMBERED, FAILED, FINISHED
 from annulet.broker.broker import Broker
-from annulet.store import backup as disk_side
-from annulet.store.data_format import CATALOGUE_FILE, STAGING_DIRECTORY
-from annulet.store.errors import BackupError
-from annulet.store.inspection import inspect
+from annulet.store.files.data_format import CATALOGUE_FILE, STAGING_DIRECTORY
+from annulet.store.files.errors import BackupError
+from annulet.store.inspection import backup as disk_side
+from annulet.store.inspection.inspection import inspect
 from tests.store.data_directories import body_of, declare, put
 
 

@@ -13,9 +13,9 @@ from annulet import testing
 from annulet.broker.broker import Broker
 from annulet.broker.configuration import LOOPBACK, BrokerConfiguration, Endpoint
 from annulet.broker.upkeep import LogUpkeep
-from annulet.store.errors import DirectoryInUseError, LogFailedError, StoreError
-from annulet.store.files import OsFileSystem
-from annulet.store.lock import DirectoryLock
+from annulet.store.files.errors import DirectoryInUseError, LogFailedError, StoreError
+from annulet.store.files.files import OsFileSystem
+from annulet.store.files.lock import DirectoryLock
 from tests.broker.amqp091.peer import Peer, persistent, publish
 
 

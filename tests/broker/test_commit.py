@@ -12,11 +12,11 @@ import structlog
 
 from annulet.broker.commit import CommitPipeline
 from annulet.broker.history import HistoryRecorder
-from annulet.store.errors import LogFailedError, StoreError
-from annulet.store.history import History
-from annulet.store.history_batch import HistoryBatch
-from annulet.store.interface import Batch, MaintenanceTask
-from annulet.store.memory import MemoryLog
+from annulet.store.database.history import History
+from annulet.store.database.history_batch import HistoryBatch
+from annulet.store.files.errors import LogFailedError, StoreError
+from annulet.store.log.memory import MemoryLog
+from annulet.store.segments.interface import Batch, MaintenanceTask
 
 
 class SteeredLog(MemoryLog):

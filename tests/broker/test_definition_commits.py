@@ -13,9 +13,9 @@ from pamqp import commands
 
 from annulet import testing
 from annulet.broker.broker import Broker
-from annulet.store.catalogue import Catalogue
-from annulet.store.data_format import CATALOGUE_FILE
-from annulet.store.definition_groups import DefinitionGroup
+from annulet.store.database.catalogue import Catalogue
+from annulet.store.database.definition_groups import DefinitionGroup
+from annulet.store.files.data_format import CATALOGUE_FILE
 from tests.broker.amqp091.peer import Peer, persistent, turns
 
 QUEUE, EXCHANGE, BASIC = commands.Queue, commands.Exchange, commands.Basic

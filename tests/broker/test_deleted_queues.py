@@ -10,7 +10,7 @@ import pytest
 from annulet import testing
 from annulet.broker import deleted_queues
 from annulet.broker.deleted_queues import DeletedQueues
-from annulet.store.inspection import inspect
+from annulet.store.inspection.inspection import inspect
 from tests.store.data_directories import declare, fill, put
 
 LATER = 1 << 62

@@ -10,9 +10,9 @@ from annulet.core.base.errors import PreconditionFailed
 from annulet.core.host.auto_created import SubscriptionMark
 from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.model.effects import Effects
-from annulet.store.catalogue import Catalogue
-from annulet.store.definitions import SubscriptionRecord
-from annulet.store.errors import CatalogueError
+from annulet.store.database.catalogue import Catalogue
+from annulet.store.database.definitions import SubscriptionRecord
+from annulet.store.files.errors import CatalogueError
 
 
 @pytest.fixture

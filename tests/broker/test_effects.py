@@ -21,13 +21,13 @@ from annulet.core.model.audit_trail import AuditEntry
 from annulet.core.model.entry import QueueEntry
 from annulet.core.queue.queue import Queue
 from annulet.residency.bodies.arrival_notes import FLOOR_BYTES, ArrivalNotes
-from annulet.store.catalogue import Catalogue
-from annulet.store.count_notes import COUNT_MOST
-from annulet.store.errors import CatalogueError, DiskFullError
-from annulet.store.history import History
-from annulet.store.history_batch import EntryState, HistoryBatch
-from annulet.store.log import MessageLog
-from annulet.store.memory import MemoryLog
+from annulet.store.database.catalogue import Catalogue
+from annulet.store.database.count_notes import COUNT_MOST
+from annulet.store.database.history import History
+from annulet.store.database.history_batch import EntryState, HistoryBatch
+from annulet.store.files.errors import CatalogueError, DiskFullError
+from annulet.store.log.log import MessageLog
+from annulet.store.log.memory import MemoryLog
 
 ORIGIN = Origin("e", "k", "guest@test", ContentView("none"))
 NOW = 1_000_000

@@ -21,7 +21,7 @@ from annulet.core.base.reply_names import new_reply_name
 from annulet.core.base.sliced_work import AT_ONCE_MAX
 from annulet.core.message.message import ContentView, Message, Origin
 from annulet.core.queue.queue import Queue
-from annulet.store.errors import CatalogueError
+from annulet.store.files.errors import CatalogueError
 from tests.core.helpers import RecordingSession
 
 ORIGIN = Origin("", "q", "guest@test", ContentView("none"))

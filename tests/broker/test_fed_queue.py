@@ -11,7 +11,7 @@ from annulet.broker.fed_queue import FedQueue
 from annulet.core.base.errors import CoreError, PreconditionFailed
 from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.queue.queue import Queue
-from annulet.store.errors import CatalogueError
+from annulet.store.files.errors import CatalogueError
 from tests.core.helpers import NOW, RecordingEffects
 
 

@@ -12,8 +12,8 @@ from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.message.message import ContentView, Message, Origin
 from annulet.core.model.effects import Effects
 from annulet.core.queue.queue import Queue
-from annulet.store.history import History
-from annulet.store.history_batch import EntryState
+from annulet.store.database.history import History
+from annulet.store.database.history_batch import EntryState
 
 NOW = 1_000_000
 ORIGIN = Origin("", "q", "guest@test", ContentView("none"))

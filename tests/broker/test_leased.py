@@ -18,8 +18,8 @@ from annulet.core.base.settings import QueueSettings
 from annulet.core.message.message import ContentView, Message, Origin
 from annulet.core.model.effects import Effects
 from annulet.core.queue.queue import Queue
-from annulet.store.catalogue import Catalogue
-from annulet.store.definitions import LeaseRange, LeaseRecord
+from annulet.store.database.catalogue import Catalogue
+from annulet.store.database.definitions import LeaseRange, LeaseRecord
 
 
 def test_flags_count_and_sequence_share_64_bits_without_overlap() -> None:

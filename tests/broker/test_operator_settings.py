@@ -12,8 +12,8 @@ from annulet.broker.operator_settings import describe_pattern, describe_policy
 from annulet.broker.static_definitions import PolicyDefinition, StaticDefinitions
 from annulet.core.base.errors import InvalidArgument, NotFound
 from annulet.core.queue.queue import Queue
-from annulet.store.catalogue import OPERATOR_ADDRESS_SETTINGS, OPERATOR_POLICY, OPERATOR_QUEUE
-from annulet.store.errors import CatalogueError
+from annulet.store.database.catalogue import OPERATOR_ADDRESS_SETTINGS, OPERATOR_POLICY, OPERATOR_QUEUE
+from annulet.store.files.errors import CatalogueError
 from annulet.testing import broker
 from tests.broker.restarts import queue_of
 

@@ -19,11 +19,11 @@ from annulet.broker.configuration import load
 from annulet.broker.pager import CHUNK
 from annulet.broker.recovery import REDELIVERED_UPTO, SPILL_LIMIT_MOST, open_spill
 from annulet.core.base.removal_reasons import RemovalReason
-from annulet.store.catalogue import Catalogue
-from annulet.store.errors import CatalogueError, LogFailedError
-from annulet.store.rebuilding import rebuild
-from annulet.store.segment import segment_name
-from annulet.store.written_mark import WRITTEN_FILE
+from annulet.store.database.catalogue import Catalogue
+from annulet.store.files.errors import CatalogueError, LogFailedError
+from annulet.store.inspection.rebuilding import rebuild
+from annulet.store.log.written_mark import WRITTEN_FILE
+from annulet.store.segments.segment import segment_name
 from tests.broker.amqp091.peer import Peer, persistent, publish
 from tests.broker.restarts import contents, crash, leave, publish_all, queue_of
 from tests.residency.acceptance.deep import deep_broker

@@ -19,10 +19,10 @@ from annulet.core.paging.paged_fifo import KEEP_MESSAGES
 from annulet.core.paging.redelivered_ranges import redelivered_ranges
 from annulet.core.queue.queue import Queue
 from annulet.residency.bodies.budget import MIB
-from annulet.store.catalogue import Catalogue
-from annulet.store.definitions import LeaseRange, LeaseRecord
-from annulet.store.history import History
-from annulet.store.interface import NO_PRIORITY, RecoveredRows
+from annulet.store.database.catalogue import Catalogue
+from annulet.store.database.definitions import LeaseRange, LeaseRecord
+from annulet.store.database.history import History
+from annulet.store.segments.interface import NO_PRIORITY, RecoveredRows
 from annulet.testing.clock import VirtualClock
 from tests.broker.amqp091.peer import Peer, bodies, persistent, turns
 from tests.broker.restarts import crash, leave, publish_all, queue_of, send_with_id

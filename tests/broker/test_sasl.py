@@ -9,7 +9,7 @@ from annulet.broker.limits import Limits
 from annulet.broker.listening import PeerFacts
 from annulet.broker.sasl import REFUSED, Challenge, Failure, SaslExchange, Success, mechanisms_text
 from annulet.broker.scram_verifiers import derive_verifier
-from annulet.store.catalogue import Catalogue
+from annulet.store.database.catalogue import Catalogue
 from annulet.wire.amqp091.values import encode_table
 from tests.scram_client import ScramClient
 

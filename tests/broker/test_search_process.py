@@ -14,12 +14,12 @@ from structlog.testing import capture_logs
 from annulet.broker import search_process
 from annulet.broker.search_process import SearchProcess
 from annulet.core.message.message import Message
-from annulet.store.log import MessageLog
-from annulet.store.records import ORDINAL_BITS
-from annulet.store.search import Search
+from annulet.store.log.log import MessageLog
+from annulet.store.searching.search import Search
+from annulet.store.segments.records import ORDINAL_BITS
 from tests.broker.conftest import until
-from tests.store.log_tools import ORIGIN, flush
-from tests.store.search_tools import RED
+from tests.store.log.test_log_tools import ORIGIN, flush
+from tests.store.searching.test_search_tools import RED
 
 PATIENCE = 60.0
 """Seconds on a busy machine; who waits goes on as soon as it is done."""

@@ -14,7 +14,7 @@ from annulet.broker.sending import (
 from annulet.core.base.errors import AccessRefused, LimitExceeded, NotFound, ResourceLocked
 from annulet.core.host.transaction import Transaction
 from annulet.core.message.message import Message
-from annulet.store.errors import StoreError
+from annulet.store.files.errors import StoreError
 from annulet.wire.amqp10.message import split_incoming
 from annulet.wire.amqp10.view import VIEW
 from tests.broker.amqp091.peer import turns

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from annulet.broker.sliced_work import SlicedWorker
 from annulet.core.base.sliced_work import SlicedWork
-from annulet.store.memory import MemoryLog
+from annulet.store.log.memory import MemoryLog
 
 
 class HoldingLog(MemoryLog):

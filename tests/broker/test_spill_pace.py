@@ -28,7 +28,7 @@ from annulet.broker.spill_pace import (
     SpillPace,
 )
 from annulet.residency.bodies.budget import MIB
-from annulet.store.spill import SpillWrite
+from annulet.store.spill.spill import SpillWrite
 from tests.broker.amqp091.peer import Peer, RecordingTransport, persistent, publish, turns
 from tests.broker.amqp10 import peer as amqp10
 from tests.broker.conftest import leave, until

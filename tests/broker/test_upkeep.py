@@ -10,8 +10,8 @@ import structlog
 
 from annulet.broker.commit import CommitPipeline
 from annulet.broker.upkeep import CHECKPOINT_MILLISECONDS, LogUpkeep
-from annulet.store.interface import MaintenanceTask
-from annulet.store.memory import MemoryLog
+from annulet.store.log.memory import MemoryLog
+from annulet.store.segments.interface import MaintenanceTask
 
 START = 1_000_000
 

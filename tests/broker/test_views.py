@@ -11,7 +11,7 @@ from annulet.broker import views
 from annulet.broker.views import CONVERTED_BYTES_MAX, VIEWS, ConversionError, Conversions, converted, may_ask_for
 from annulet.core.message.message import ContentView, Message, Origin
 from annulet.core.message.neutral_content import MessageContent
-from annulet.store.index_filling import GIVES_PRIORITY, HAS_DUPLICATE_ID, SETS_TIME
+from annulet.store.segments.index_filling import GIVES_PRIORITY, HAS_DUPLICATE_ID, SETS_TIME
 from annulet.wire.amqp091.properties import VIEW as AMQP_0_9_1
 from annulet.wire.amqp091.properties import decode_properties
 from annulet.wire.amqp10.conversion import from_content

@@ -26,7 +26,7 @@ from annulet.bulk.leases import GENERATED_LEASE_IDLE_MAX, LeaseManager
 from annulet.bulk.schema import Row
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.queue.invariants import check_invariants
-from annulet.store.errors import CatalogueError
+from annulet.store.files.errors import CatalogueError
 from tests.bulk.helpers import Bench, bench, crash_image
 
 

@@ -20,7 +20,7 @@ from annulet.bulk.publisher import CommitRequest
 from annulet.bulk.stages import StageKey
 from annulet.core.queue.invariants import check_invariants
 from annulet.core.queue.queue import Queue
-from annulet.store.errors import CatalogueError, DiskFullError
+from annulet.store.files.errors import CatalogueError, DiskFullError
 from tests.bulk.helpers import Bench, bench, crash_image
 
 

@@ -16,7 +16,7 @@ from annulet.broker.limits import Limits
 from annulet.bulk import stages
 from annulet.bulk.errors import InvalidRequestError, NotFoundError, OverLimitError, RefusedError
 from annulet.bulk.stages import STAGE_FILE_BYTES, StageKey, StageStore
-from annulet.store.files import OsFileSystem
+from annulet.store.files.files import OsFileSystem
 
 BATCH = pa.record_batch({"body": [b"a", b"b"]})
 

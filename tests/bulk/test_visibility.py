@@ -15,7 +15,7 @@ from annulet.bulk.adoption import LeaseRequest
 from annulet.bulk.protocol import PlanSequences
 from annulet.core.queue.invariants import check_invariants
 from annulet.core.queue.live_changes import revise_delivering
-from annulet.store.errors import StoreError
+from annulet.store.files.errors import StoreError
 from tests.bulk.commit_stops import appended, committing, disk_stopped, staged, stop_between_turns
 from tests.bulk.helpers import Bench, away, bench, crash_image
 

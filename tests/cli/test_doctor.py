@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from annulet.cli.doctor import EXIT_NOT_CHECKED, EXIT_UNSOUND, Progress
 from annulet.cli.main import main
-from annulet.store.segment import segment_name
+from annulet.store.segments.segment import segment_name
 from tests.store.data_directories import COUNT, fill
 
 

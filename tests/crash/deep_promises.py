@@ -15,7 +15,7 @@ from tests.crash.counted import ACKNOWLEDGED, ADDED, EXPIRED, PURGED
 from tests.crash.deep_clients import DEEP_QUEUES, LEVELS, LIFE, PARTS, Choosy, deep_settings, shard_of
 from tests.crash.mortal_broker import number_of
 from tests.crash.promises import Promises
-from tests.store.search_tools import StandIn
+from tests.store.searching.test_search_tools import StandIn
 
 
 class DeepPromises(Promises):

@@ -24,7 +24,7 @@ from annulet.core.management import (
 )
 from annulet.core.management.operation import FINISHED
 from annulet.core.queue.queue import Queue
-from annulet.store.errors import StoreError
+from annulet.store.files.errors import StoreError
 from tests.crash.deep_clients import COPIES, LIFE, NUMBER_MILLISECONDS, PARTS, DeepClients
 from tests.crash.mortal_broker import KEYS, QUEUES, Clients, number_of
 

@@ -34,15 +34,15 @@ from annulet.bulk.publisher import CommitRequest
 from annulet.bulk.stages import StageKey, StageStore
 from annulet.core.base.errors import CoreError
 from annulet.core.message.message import Message, Origin
-from annulet.store import maintenance
-from annulet.store.backup import BackupCopy, Staging
-from annulet.store.catalogue import Catalogue
-from annulet.store.data_format import CATALOGUE_FILE, HISTORY_FILE
-from annulet.store.errors import BackupError, CatalogueError, DiskFullError, StoreError
-from annulet.store.head_writing import HeadTask, PendingHeads
-from annulet.store.history import History
-from annulet.store.log import MessageLog
-from annulet.store.spill import SpillStore
+from annulet.store.database.catalogue import Catalogue
+from annulet.store.database.history import History
+from annulet.store.files.data_format import CATALOGUE_FILE, HISTORY_FILE
+from annulet.store.files.errors import BackupError, CatalogueError, DiskFullError, StoreError
+from annulet.store.inspection.backup import BackupCopy, Staging
+from annulet.store.log import maintenance
+from annulet.store.log.log import MessageLog
+from annulet.store.segments.head_writing import HeadTask, PendingHeads
+from annulet.store.spill.spill import SpillStore
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 from tests.bulk.helpers import Bench, bench
 from tests.cheap_passwords import use_cheap_passwords

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from annulet.broker.durable_declarations import DurableDeclarations
 from annulet.core.message.message import Message, Origin
-from annulet.store.errors import DiskFullError
+from annulet.store.files.errors import DiskFullError
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 from tests.bulk.helpers import Bench
 from tests.crash.mortal_broker import QUEUES, ROUND, Clients, Order, body_of

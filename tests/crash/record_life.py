@@ -20,13 +20,13 @@ from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.sliced_work import AT_ONCE_MAX
 from annulet.core.message.message import Message, Origin
 from annulet.core.queue.queue import Queue
-from annulet.store.checkpoint import BALLAST_FILE
-from annulet.store.data_format import LOG_DIRECTORY
-from annulet.store.files import UNFINISHED_SUFFIX
-from annulet.store.log import MessageLog
-from annulet.store.segment import SEGMENT_SUFFIX
-from annulet.store.segment_index import index_number, index_path
-from annulet.store.space import SEGMENT_BYTES_MIN
+from annulet.store.files.data_format import LOG_DIRECTORY
+from annulet.store.files.files import UNFINISHED_SUFFIX
+from annulet.store.log.checkpoint import BALLAST_FILE
+from annulet.store.log.log import MessageLog
+from annulet.store.log.space import SEGMENT_BYTES_MIN
+from annulet.store.segments.segment import SEGMENT_SUFFIX
+from annulet.store.segments.segment_index import index_number, index_path
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 from tests.bulk.helpers import Bench, bench, crash_image
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from annulet.store.checkpoint import Checkpoint, load
-from annulet.store.data_format import LOG_DIRECTORY
-from annulet.store.files import OsFileSystem
-from annulet.store.records import (
+from annulet.store.files.data_format import LOG_DIRECTORY
+from annulet.store.files.files import OsFileSystem
+from annulet.store.log.checkpoint import Checkpoint, load
+from annulet.store.segments.records import (
     HEADER,
     ORDINAL_BITS,
     SEGMENT_HEADER_SIZE,
@@ -34,8 +34,8 @@ from annulet.store.records import (
     segment_identity,
     unpack_numbers,
 )
-from annulet.store.scanning import Gap, scan
-from annulet.store.segment import segment_name, segment_number
+from annulet.store.segments.scanning import Gap, scan
+from annulet.store.segments.segment import segment_name, segment_number
 
 KINDS: Final = {
     TYPE_MESSAGE: "message", TYPE_SETTLE: "settlement", TYPE_COMMIT: "commit", TYPE_FORGET: "deleted queue",

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from annulet.store.checkpoint import CHECKPOINT_PREFIX
-from annulet.store.log import MessageLog
-from annulet.store.segment import SEGMENT_SUFFIX
-from tests.store.log_tools import flush, message, upkeep
+from annulet.store.log.checkpoint import CHECKPOINT_PREFIX
+from annulet.store.log.log import MessageLog
+from annulet.store.segments.segment import SEGMENT_SUFFIX
+from tests.store.log.test_log_tools import flush, message, upkeep
 
 COUNT = 10_000
 COUNT_SOAK = 1_000_000

@@ -12,11 +12,11 @@ from typing import NamedTuple
 import pytest
 
 from annulet.broker.durable_declarations import DurableDeclarations
-from annulet.store.catalogue import Catalogue
-from annulet.store.catalogue_mark import mark_path
-from annulet.store.data_format import CATALOGUE_FILE
-from annulet.store.errors import CatalogueError
-from annulet.store.journal import FRAME_HEADER_BYTES, HEADER_BYTES
+from annulet.store.database.catalogue import Catalogue
+from annulet.store.database.catalogue_mark import mark_path
+from annulet.store.database.journal import FRAME_HEADER_BYTES, HEADER_BYTES
+from annulet.store.files.data_format import CATALOGUE_FILE
+from annulet.store.files.errors import CatalogueError
 from tests.bulk.helpers import bench, crash_image
 from tests.store.data_directories import shrink
 

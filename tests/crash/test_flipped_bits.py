@@ -12,8 +12,8 @@ import pytest
 from annulet import testing
 from annulet.admin.health import warnings
 from annulet.core.queue.invariants import check_invariants
-from annulet.store.inspection import NOTE, inspect
-from annulet.store.segment import segment_name
+from annulet.store.inspection.inspection import NOTE, inspect
+from annulet.store.segments.segment import segment_name
 from tests.store.data_directories import COUNT, body_of, fill
 
 FLIPS = 4

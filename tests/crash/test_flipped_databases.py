@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from annulet.core.management import pause_queue, purge
-from annulet.store.catalogue import OPERATOR_QUEUE
-from annulet.store.data_format import CATALOGUE_FILE, HISTORY_FILE, LOG_DIRECTORY
-from annulet.store.errors import StoreError
-from annulet.store.inspection import ERROR, inspect
+from annulet.store.database.catalogue import OPERATOR_QUEUE
+from annulet.store.files.data_format import CATALOGUE_FILE, HISTORY_FILE, LOG_DIRECTORY
+from annulet.store.files.errors import StoreError
+from annulet.store.inspection.inspection import ERROR, inspect
 from tests.bulk.helpers import Bench, bench
 from tests.crash.mortal_broker import lease_request
 from tests.store.data_directories import shrink

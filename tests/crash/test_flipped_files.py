@@ -16,11 +16,11 @@ import pytest
 
 from annulet import testing
 from annulet.admin.health import warnings
-from annulet.store.catalogue import Catalogue
-from annulet.store.data_format import CATALOGUE_FILE, FORMAT_FILE
-from annulet.store.errors import StoreError
-from annulet.store.inspection import inspect
-from annulet.store.rebuilding import rebuild
+from annulet.store.database.catalogue import Catalogue
+from annulet.store.files.data_format import CATALOGUE_FILE, FORMAT_FILE
+from annulet.store.files.errors import StoreError
+from annulet.store.inspection.inspection import inspect
+from annulet.store.inspection.rebuilding import rebuild
 from tests.store.data_directories import body_of, declare, put, shrink
 
 LATER = 1 << 62

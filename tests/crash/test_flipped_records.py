@@ -20,12 +20,12 @@ from annulet.admin.health import warnings
 from annulet.admin.queues import unaccounted
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.queue.invariants import check_invariants
-from annulet.store.data_format import LOG_DIRECTORY, QUARANTINE_DIRECTORY
-from annulet.store.inspection import Inspection, inspect
-from annulet.store.quarantine import REASON_READ, REASON_RECOVERY
-from annulet.store.records import SEGMENT_HEADER_SIZE
-from annulet.store.segment import segment_name
-from annulet.store.written_mark import WRITTEN_FILE
+from annulet.store.files.data_format import LOG_DIRECTORY, QUARANTINE_DIRECTORY
+from annulet.store.inspection.inspection import Inspection, inspect
+from annulet.store.log.quarantine import REASON_READ, REASON_RECOVERY
+from annulet.store.log.written_mark import WRITTEN_FILE
+from annulet.store.segments.records import SEGMENT_HEADER_SIZE
+from annulet.store.segments.segment import segment_name
 from tests.bulk.helpers import Bench, bench, crash_image
 from tests.crash.record_life import KEYS, RING, Left, contents, leave, lighten, number_of, removed
 from tests.crash.record_model import Logged, LogModel, places_of

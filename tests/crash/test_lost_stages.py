@@ -13,7 +13,7 @@ import pytest
 
 from annulet.bulk.errors import NotFoundError
 from annulet.bulk.stages import StageKey, StageStore
-from annulet.store.data_format import STAGE_DIRECTORY
+from annulet.store.files.data_format import STAGE_DIRECTORY
 from tests.crash.test_marked_points import MortalBrokers, round_of
 from tests.crash.volatile_files import Fault, VolatileFiles
 from tests.crash.volatile_stages import VolatileStages

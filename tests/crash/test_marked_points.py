@@ -19,9 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from annulet.store.data_format import BACKUP_FILE, UNFINISHED_BACKUP, check_format
-from annulet.store.errors import FormatError
-from annulet.store.inspection import ERROR, WARNING, inspect
+from annulet.store.files.data_format import BACKUP_FILE, UNFINISHED_BACKUP, check_format
+from annulet.store.files.errors import FormatError
+from annulet.store.inspection.inspection import ERROR, WARNING, inspect
 from tests.bulk.helpers import bench
 from tests.crash.mortal_broker import DEFECT, ROUND, STOPPED, Order
 from tests.crash.promises import Promises

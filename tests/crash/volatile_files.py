@@ -18,9 +18,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from annulet.store.checkpoint import checkpoint_number
-from annulet.store.files import UNFINISHED_SUFFIX
-from annulet.store.segment import segment_number
+from annulet.store.files.files import UNFINISHED_SUFFIX
+from annulet.store.log.checkpoint import checkpoint_number
+from annulet.store.segments.segment import segment_number
 
 SECTOR = 64
 """Bytes that reach the disk together: small, so that few records already cross boundaries."""

@@ -14,7 +14,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Final
 
-from annulet.store.data_format import STAGE_DIRECTORY
+from annulet.store.files.data_format import STAGE_DIRECTORY
 from tests.crash.volatile_files import VolatileFiles
 
 POINT: Final = "sync stage"

@@ -20,7 +20,7 @@ from annulet.broker.limited_log import LINES_PER_SECOND
 from annulet.broker.limits import Limits
 from annulet.broker.listening import PeerFacts, is_loopback
 from annulet.broker.sasl import SaslExchange, Success
-from annulet.store.catalogue import Catalogue
+from annulet.store.database.catalogue import Catalogue
 from annulet.testing.in_process import RunningBroker
 from tests.admin.test_web_socket import Page
 from tests.certificates import Certificates

@@ -23,7 +23,7 @@ from annulet.broker.configuration import LOOPBACK, Endpoint
 from annulet.broker.durable_declarations import DurableDeclarations
 from annulet.broker.input_shares import INPUT_SECONDS_MAX
 from annulet.core.routing.dropped_edges import SLICE_EDGES, SLICE_QUEUES
-from annulet.store.definition_groups import DefinitionGroup
+from annulet.store.database.definition_groups import DefinitionGroup
 from annulet.testing.clock import VirtualClock
 from annulet.wire.amqp10.frames import AMQP_HEADER, FRAME_AMQP, FRAME_SASL, SASL_HEADER, encode_frame
 from annulet.wire.amqp10.performatives import Attach, Begin, Open, encode_performative

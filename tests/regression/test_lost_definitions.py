@@ -12,13 +12,13 @@ import pytest
 
 from annulet import testing
 from annulet.broker.upkeep import CHECKPOINT_MILLISECONDS
-from annulet.store.catalogue import Catalogue
-from annulet.store.catalogue_mark import mark_path
-from annulet.store.data_format import CATALOGUE_FILE, HISTORY_FILE
-from annulet.store.errors import CatalogueError
-from annulet.store.inspection import inspect
-from annulet.store.rebuilding import rebuild
-from annulet.store.segment import segment_name
+from annulet.store.database.catalogue import Catalogue
+from annulet.store.database.catalogue_mark import mark_path
+from annulet.store.files.data_format import CATALOGUE_FILE, HISTORY_FILE
+from annulet.store.files.errors import CatalogueError
+from annulet.store.inspection.inspection import inspect
+from annulet.store.inspection.rebuilding import rebuild
+from annulet.store.segments.segment import segment_name
 from tests.store.data_directories import body_of, declare, put
 
 COUNT = 300

@@ -9,7 +9,7 @@ import pytest
 
 from annulet import testing
 from annulet.broker.broker import Broker
-from annulet.store.errors import BackupError
+from annulet.store.files.errors import BackupError
 from tests.store.data_directories import declare, put
 
 

@@ -19,7 +19,7 @@ from annulet.residency.bodies.spilling import Spilling
 from annulet.residency.loading.figures import PagingFigures
 from annulet.residency.pages.chosen_rows import ChosenRows
 from annulet.residency.pages.pages import StoredQueueArea
-from annulet.store.interface import LoggedMessage
+from annulet.store.segments.interface import LoggedMessage
 from tests.core.helpers import make_message, queue_of
 
 

@@ -6,12 +6,12 @@ from array import array
 from functools import partial
 
 from annulet.core.message.message import Message
-from annulet.store.head_blocks import heads_number, heads_path
-from annulet.store.head_reading import HeadBlocks
-from annulet.store.log import MessageLog
-from annulet.store.search_process import doubtful
-from annulet.store.segment import Segment, segment_name
-from tests.store.log_tools import DIRECTORY, ORIGIN, SEGMENT, flush
+from annulet.store.log.log import MessageLog
+from annulet.store.searching.search_process import doubtful
+from annulet.store.segments.head_blocks import heads_number, heads_path
+from annulet.store.segments.head_reading import HeadBlocks
+from annulet.store.segments.segment import Segment, segment_name
+from tests.store.log.test_log_tools import DIRECTORY, ORIGIN, SEGMENT, flush
 from tests.store.simulated_files import SimulatedFiles
 
 QUEUE = 3

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from annulet.store.log import MessageLog
+from annulet.store.log.log import MessageLog
 from tests.hypothesis_profiles import state_machine_settings
-from tests.store.log_tools import flush, live, message, opened, upkeep
+from tests.store.log.test_log_tools import flush, live, message, opened, upkeep
 from tests.store.simulated_files import SimulatedFiles
 
 SEED = int(os.environ.get("ANNULET_TEST_SEED", "20130101"))

@@ -29,7 +29,7 @@ from annulet.admin.responses import (
     answer_resource_error,
 )
 from annulet.core.base.errors import CoreError
-from annulet.store.errors import CatalogueError
+from annulet.store.files.errors import CatalogueError
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker

@@ -15,7 +15,7 @@ from annulet.admin.parameters import PAGE_PARAMETERS, read_page, read_parameters
 from annulet.admin.responses import ResourceError, json_response
 from annulet.broker.broker import DEFAULT_HOST
 from annulet.core.model.audit_trail import AuditEntry
-from annulet.store.errors import BackupError
+from annulet.store.files.errors import BackupError
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -57,9 +57,9 @@ from annulet.core.policies.message_groups import ASSIGNMENTS_MAX
 from annulet.residency.bodies.account_audit import RECOUNTED_DELIVERIES, RECOUNTED_RETURNED_MAX, RECOUNTED_WAITING_MAX
 from annulet.residency.loading.search_ahead import ROWS_LEAST
 from annulet.residency.rows.group_column import CODES_MAX, NAMES_CHARACTERS_MAX, TEXTS_MAX
-from annulet.store.head_writing import PENDING_BYTES_MAX
-from annulet.store.read_ahead import AHEAD_BYTES_MAX
-from annulet.store.search import DOUBTS_MAX, STRETCHES_MAX
+from annulet.store.log.read_ahead import AHEAD_BYTES_MAX
+from annulet.store.searching.search import DOUBTS_MAX, STRETCHES_MAX
+from annulet.store.segments.head_writing import PENDING_BYTES_MAX
 from annulet.wire.amqp10.limits import DEFAULT_INCOMING_WINDOW, HELD_OUTPUT_BYTES, MAX_LINK_BYTES, MAX_UNSETTLED
 from annulet.wire.stomp.constants import MAX_HEADERS
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.admin.access import broker_of
 from annulet.admin.responses import json_response
-from annulet.store.history import dropped_text
+from annulet.store.database.history import dropped_text
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from annulet.core.base.errors import AccessRefused, InvalidArgument, NotFound
-from annulet.store.errors import CatalogueError
+from annulet.store.files.errors import CatalogueError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from annulet.core.queue.queue import Queue
     from annulet.core.routing.address_names import AddressName
     from annulet.core.routing.exchanges import Exchange
-    from annulet.store.catalogue import Catalogue
+    from annulet.store.database.catalogue import Catalogue
 
 GENERATED: Final = "amq.gen-"
 """The prefix of queue names that the broker chooses for a client: RabbitMQ's, which permissions may allow by it."""

@@ -38,8 +38,8 @@ from annulet.wire.amqp091.values import read_table_content
 if TYPE_CHECKING:
     from annulet.broker.configuration import BrokerConfiguration
     from annulet.broker.listening import PeerFacts
-    from annulet.store.catalogue import Catalogue
-    from annulet.store.definitions import UserRecord
+    from annulet.store.database.catalogue import Catalogue
+    from annulet.store.database.definitions import UserRecord
 
 logger = structlog.get_logger(__name__)
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from annulet.store.backup import BackupCopy, Staging, check_target, open_staging
-from annulet.store.data_format import CATALOGUE_FILE, HISTORY_FILE, LOG_DIRECTORY, STAGE_DIRECTORY
-from annulet.store.errors import BackupError, StoreError
-from annulet.store.log import MessageLog
+from annulet.store.files.data_format import CATALOGUE_FILE, HISTORY_FILE, LOG_DIRECTORY, STAGE_DIRECTORY
+from annulet.store.files.errors import BackupError, StoreError
+from annulet.store.inspection.backup import BackupCopy, Staging, check_target, open_staging
+from annulet.store.log.log import MessageLog
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -60,14 +60,14 @@ from annulet.broker.wake import WakeTimer
 from annulet.core.configuration.arguments.values import refuse_line_breaks
 from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.model.audit_trail import AuditTrail
-from annulet.store.backup import remove_staging
-from annulet.store.catalogue import Catalogue
-from annulet.store.catalogue_mark import open_catalogue, refuse_new_catalogue, start_mark
-from annulet.store.data_format import CATALOGUE_FILE, HISTORY_FILE, KNOWN_NAMES, open_format
-from annulet.store.errors import StoreError
-from annulet.store.files import OsFileSystem, tighten
-from annulet.store.history import History, dropped_text
-from annulet.store.lock import DirectoryLock
+from annulet.store.database.catalogue import Catalogue
+from annulet.store.database.catalogue_mark import open_catalogue, refuse_new_catalogue, start_mark
+from annulet.store.database.history import History, dropped_text
+from annulet.store.files.data_format import CATALOGUE_FILE, HISTORY_FILE, KNOWN_NAMES, open_format
+from annulet.store.files.errors import StoreError
+from annulet.store.files.files import OsFileSystem, tighten
+from annulet.store.files.lock import DirectoryLock
+from annulet.store.inspection.backup import remove_staging
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from annulet.broker.transport import AnyConnection
     from annulet.core.message.message import PropertyValue
     from annulet.core.queue.queue import Queue
-    from annulet.store.interface import Log
+    from annulet.store.segments.interface import Log
 
 logger = structlog.get_logger(__name__)
 

@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Protocol
 import structlog
 
 from annulet.broker.reading_thread import ReadingThread
-from annulet.store.errors import StoreError
+from annulet.store.files.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
 
     from annulet.broker.history import HistoryRecorder
-    from annulet.store.definition_groups import DefinitionGroups
-    from annulet.store.history_batch import HistoryBatch
-    from annulet.store.interface import Batch, Log
+    from annulet.store.database.definition_groups import DefinitionGroups
+    from annulet.store.database.history_batch import HistoryBatch
+    from annulet.store.segments.interface import Batch, Log
 
 logger = structlog.get_logger(__name__)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         StaticDefinitions,
     )
     from annulet.core.host.virtual_host import VirtualHost
-    from annulet.store.catalogue import Catalogue
+    from annulet.store.database.catalogue import Catalogue
 
 
 def configure_host(host: VirtualHost, definitions: StaticDefinitions) -> None:

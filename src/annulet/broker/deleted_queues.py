@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from annulet.store.errors import StoreError
+from annulet.store.files.errors import StoreError
 
 if TYPE_CHECKING:
     import asyncio
 
     from annulet.broker.commit import CommitPipeline
-    from annulet.store.catalogue import Catalogue
+    from annulet.store.database.catalogue import Catalogue
 
 logger = structlog.get_logger(__name__)
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.store.definitions import SubscriptionRecord
-from annulet.store.errors import CatalogueError
+from annulet.store.database.definitions import SubscriptionRecord
+from annulet.store.files.errors import CatalogueError
 
 if TYPE_CHECKING:
     from annulet.core.configuration.arguments import Arguments
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.queue.queue import Queue
     from annulet.core.routing.exchanges import Exchange
-    from annulet.store.catalogue import Catalogue
+    from annulet.store.database.catalogue import Catalogue
 
 QUEUE: Final = "queue"
 EXCHANGE: Final = "exchange"

@@ -15,9 +15,9 @@ from annulet.core.model.audit_trail import AuditTrail
 from annulet.core.model.effects import DUPLICATES_MAX, Effects
 from annulet.core.model.loss_ledger import LossListener, LossRecord
 from annulet.core.policies.staged_batches import hidden_records
-from annulet.store.count_notes import only_counted
-from annulet.store.errors import CatalogueError, StoreError
-from annulet.store.history_batch import EntryState, HistoryBatch
+from annulet.store.database.count_notes import only_counted
+from annulet.store.database.history_batch import EntryState, HistoryBatch
+from annulet.store.files.errors import CatalogueError, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from annulet.core.routing.bindings import Binding
     from annulet.core.routing.exchanges.address import Address
     from annulet.residency.bodies.arrival_notes import ArrivalNotes
-    from annulet.store.catalogue import Catalogue
-    from annulet.store.interface import Log
+    from annulet.store.database.catalogue import Catalogue
+    from annulet.store.segments.interface import Log
 
 logger = structlog.get_logger(__name__)
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
     from annulet.core.queue.queue import Queue
-    from annulet.store.catalogue import Catalogue
+    from annulet.store.database.catalogue import Catalogue
 
 EVENT_QUEUE: Final = "amq.events"
 """A reserved name: no client can have declared it for something else."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from annulet.core.base.errors import CoreError
-from annulet.store.errors import CatalogueError
+from annulet.store.files.errors import CatalogueError
 
 if TYPE_CHECKING:
     from collections import Counter

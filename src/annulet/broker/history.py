@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from annulet.store.full_disk import FULL_DISK
-from annulet.store.history import WRITE_ERRORS
-from annulet.store.history_batch import HistoryBatch
+from annulet.store.database.history import WRITE_ERRORS
+from annulet.store.database.history_batch import HistoryBatch
+from annulet.store.files.full_disk import FULL_DISK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.queue.queue import Queue
-    from annulet.store.history import History
+    from annulet.store.database.history import History
 
 logger = structlog.get_logger(__name__)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from annulet.core.queue.queue import Queue
-    from annulet.store.catalogue import Catalogue
+    from annulet.store.database.catalogue import Catalogue
 
 SEQUENCE_BITS: Final = 46
 """Bits of the sequence number: 7 * 10^13 messages a queue."""

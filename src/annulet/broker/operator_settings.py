@@ -15,7 +15,7 @@ from annulet.core.base.errors import CoreError
 from annulet.core.configuration.address_limits import NO_POLICY
 from annulet.core.configuration.address_settings import describe_address_settings
 from annulet.core.configuration.arguments.reading import read_arguments
-from annulet.store.catalogue import OPERATOR_ADDRESS_SETTINGS, OPERATOR_POLICY, OPERATOR_QUEUE
+from annulet.store.database.catalogue import OPERATOR_ADDRESS_SETTINGS, OPERATOR_POLICY, OPERATOR_QUEUE
 
 if TYPE_CHECKING:
     from annulet.broker.static_definitions import StaticDefinitions
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from annulet.core.configuration.arguments import Arguments
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.queue.queue import Queue
-    from annulet.store.catalogue import Catalogue
+    from annulet.store.database.catalogue import Catalogue
 
 logger = structlog.get_logger(__name__)
 

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 
     from annulet.core.model.entry import QueueEntry
     from annulet.core.queue.queue import Queue
-    from annulet.store.interface import Log
-    from annulet.store.spill import SpillStore
+    from annulet.store.segments.interface import Log
+    from annulet.store.spill.spill import SpillStore
 
 logger = structlog.get_logger(__name__)
 

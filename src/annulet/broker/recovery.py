@@ -21,14 +21,14 @@ from annulet.core.message.message import Message, Origin, logged_message
 from annulet.core.paging.redelivered_ranges import RedeliveredRanges, redelivered_ranges
 from annulet.core.routing.exchanges import Address
 from annulet.core.routing.routes import address_of_key
-from annulet.store.count_notes import KnownCounts
-from annulet.store.data_format import LOG_DIRECTORY, SPILL_DIRECTORY
-from annulet.store.history_batch import EntryState
-from annulet.store.interface import RecoveredRows
-from annulet.store.log import MessageLog
-from annulet.store.memory import MemoryLog
-from annulet.store.queue_names import highest_id
-from annulet.store.spill import SpillStore
+from annulet.store.database.count_notes import KnownCounts
+from annulet.store.database.history_batch import EntryState
+from annulet.store.files.data_format import LOG_DIRECTORY, SPILL_DIRECTORY
+from annulet.store.log.log import MessageLog
+from annulet.store.log.memory import MemoryLog
+from annulet.store.segments.interface import RecoveredRows
+from annulet.store.segments.queue_names import highest_id
+from annulet.store.spill.spill import SpillStore
 from annulet.wire.amqp091.errors import RemoteProtocolError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from annulet.broker.pager import Pager
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.queue.queue import Queue
-    from annulet.store.interface import Log, RecoveredMessage, RecoveryProgress
+    from annulet.store.segments.interface import Log, RecoveredMessage, RecoveryProgress
 
 logger = structlog.get_logger(__name__)
 

@@ -17,8 +17,8 @@ from annulet.core.paging.paged_priorities import PagedLevels
 from annulet.core.paging.queue_area import pageable
 from annulet.core.queue.restoring import front_room, restore_rows
 from annulet.core.searching.grouped_lanes import GroupedLanes
-from annulet.store.columns import grows, is_uniform, is_zero
-from annulet.store.interface import NO_PRIORITY, RecoveredMessage
+from annulet.store.segments.columns import grows, is_uniform, is_zero
+from annulet.store.segments.interface import NO_PRIORITY, RecoveredMessage
 
 if TYPE_CHECKING:
     from array import array
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from annulet.core.message.message import Origin
     from annulet.core.paging.redelivered_ranges import RedeliveredRanges
     from annulet.core.queue.queue import Queue
-    from annulet.store.count_notes import KnownCounts
-    from annulet.store.interface import Log, RecoveredRows
+    from annulet.store.database.count_notes import KnownCounts
+    from annulet.store.segments.interface import Log, RecoveredRows
 
 Columns: TypeAlias = (
     "tuple[Sequence[int], Sequence[int], Sequence[int], list[Origin], list[tuple[int, int, int]], Sequence[int]]"

@@ -1,7 +1,7 @@
 """The process that looks ahead of selectors' walks over deep queues: started on need, watched, ended when idle.
 
-It is another interpreter that runs :mod:`annulet.store.search_process` on the end of a socket. Without it, walks go on:
-then the event loop reads the unanswered part.
+It is another interpreter that runs :mod:`annulet.store.searching.search_process` on the end of a socket. Without it,
+walks go on: then the event loop reads the unanswered part.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from annulet.store.search_process import PACKET_BYTES_MAX, pack_stretch, unpack_answer
+from annulet.store.searching.search_process import PACKET_BYTES_MAX, pack_stretch, unpack_answer
 
 if TYPE_CHECKING:
     import asyncio
 
-    from annulet.store.search import Search, Stretch
+    from annulet.store.searching.search import Search, Stretch
 
 logger = structlog.get_logger(__name__)
 
@@ -54,7 +54,8 @@ ERROR_BYTES: Final = 500
 REMEDY: Final = "selectors find the same, more slowly; look for limits on processes, or set search_process = false"
 
 PROGRAM: Final = (
-    "import sys; sys.path[:] = sys.argv[2:]; from annulet.store.search_process import main; main(int(sys.argv[1]))"
+    "import sys; sys.path[:] = sys.argv[2:]; "
+    "from annulet.store.searching.search_process import main; main(int(sys.argv[1]))"
 )
 """Its command, without site packages' start-up files (-S) and the environment's settings (-I): where modules are it is
 told as arguments."""

@@ -15,7 +15,7 @@ from annulet.broker.client_session import ClientSession
 from annulet.core.base.errors import CoreError
 from annulet.core.message.message import ContentView, Message, Origin
 from annulet.core.routing.exchanges import Address
-from annulet.store.errors import StoreError
+from annulet.store.files.errors import StoreError
 
 if TYPE_CHECKING:
     from annulet.broker.transport import AnyConnection

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from annulet.broker.clock import Clock
     from annulet.core.base.sliced_work import SlicedWork
-    from annulet.store.interface import Log
+    from annulet.store.segments.interface import Log
 
 logger = structlog.get_logger(__name__)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from annulet.core.message.message import ContentView, Message, Origin
-from annulet.store.index_filling import GIVES_PRIORITY, HAS_DUPLICATE_ID, SETS_TIME
+from annulet.store.segments.index_filling import GIVES_PRIORITY, HAS_DUPLICATE_ID, SETS_TIME
 from annulet.wire.amqp091 import conversion as amqp091
 from annulet.wire.amqp091.properties import VIEW as AMQP_0_9_1
 from annulet.wire.amqp10 import conversion as amqp10

@@ -31,7 +31,7 @@ from annulet.bulk.schema import Row
 from annulet.core.model.entry import DELIVERING
 from annulet.core.policies.staged_batches import pending_count
 from annulet.core.queue.statistics import lag_of
-from annulet.store.definitions import LeaseRecord
+from annulet.store.database.definitions import LeaseRecord
 
 if TYPE_CHECKING:
     from annulet.bulk.taker import SelectorTaker

@@ -37,7 +37,7 @@ from annulet.bulk.errors import (
 from annulet.bulk.lease import HeldMessage, Lease, pack_positions, unpack
 from annulet.bulk.rejection import mark_rejected
 from annulet.core.base.errors import CoreError
-from annulet.store.definitions import LeaseRange
+from annulet.store.database.definitions import LeaseRange
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker

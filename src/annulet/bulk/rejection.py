@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from annulet.broker.leased import REJECTED_FLAG, unpack_positions
 from annulet.bulk.errors import InvalidRequestError
-from annulet.store.definitions import LeaseRange
+from annulet.store.database.definitions import LeaseRange
 
 if TYPE_CHECKING:
     from annulet.bulk.lease import Lease
-    from annulet.store.catalogue import Catalogue
+    from annulet.store.database.catalogue import Catalogue
 
 
 def mark_rejected(catalogue: Catalogue, lease: Lease, positions: Collection[int]) -> int:

@@ -41,7 +41,7 @@ from annulet.bulk.sequences import SequenceStore
 from annulet.bulk.snapshots import SnapshotStore
 from annulet.bulk.stages import StageKey, StageStore
 from annulet.bulk.tokens import TokenStore, parse_basic
-from annulet.store.errors import StoreError
+from annulet.store.files.errors import StoreError
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker

@@ -24,9 +24,9 @@ from annulet.broker.limits import Limits
 from annulet.bulk.errors import InvalidRequestError, NotFoundError, RefusedError, UnavailableError
 from annulet.bulk.protocol import owner_of
 from annulet.bulk.stage_account import Place, StageAccount, StageEntry
-from annulet.store.data_format import STAGE_DIRECTORY
-from annulet.store.files import OsFileSystem, make_private_directory, open_private
-from annulet.store.full_disk import FULL_DISK
+from annulet.store.files.data_format import STAGE_DIRECTORY
+from annulet.store.files.files import OsFileSystem, make_private_directory, open_private
+from annulet.store.files.full_disk import FULL_DISK
 
 STAGE_AGE_MAX: Final = 24 * 3600
 """Seconds a stage waits for its commit. A query that was down for longer computes its batch again anyway."""

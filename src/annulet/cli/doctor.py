@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from annulet.cli.local_path import LocalPath
-from annulet.store.errors import StoreError
-from annulet.store.inspection import ERROR, NOT_CHECKED, NOTE, WARNING, inspect, repair
-from annulet.store.rebuilding import discard, rebuild
+from annulet.store.files.errors import StoreError
+from annulet.store.inspection.inspection import ERROR, NOT_CHECKED, NOTE, WARNING, inspect, repair
+from annulet.store.inspection.rebuilding import discard, rebuild
 
 if TYPE_CHECKING:
-    from annulet.store.inspection import Inspection
+    from annulet.store.inspection.inspection import Inspection
 
 EXIT_UNSOUND: Final = 1
 """There is an error or a warning. click uses 2 for wrong options."""

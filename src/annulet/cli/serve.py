@@ -18,7 +18,7 @@ from annulet.broker.descriptors import raise_limit
 from annulet.broker.logging import set_up
 from annulet.broker.memory import share_arenas
 from annulet.cli.collector import settle_collector
-from annulet.store.errors import StoreError
+from annulet.store.files.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

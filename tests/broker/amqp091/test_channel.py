@@ -9,9 +9,9 @@ from pamqp import commands, frame, header
 
 from annulet.broker.amqp091.publishing import TARGET_BYTES
 from annulet.broker.broker import Broker
-from annulet.store.errors import DiskFullError
-from annulet.store.interface import Batch
-from annulet.store.log import MessageLog
+from annulet.store.files.errors import DiskFullError
+from annulet.store.log.log import MessageLog
+from annulet.store.segments.interface import Batch
 from tests.broker.amqp091.peer import Peer, bodies, persistent, publish, settlements, turns
 
 BASIC, CHANNEL, QUEUE, TX = commands.Basic, commands.Channel, commands.Queue, commands.Tx

@@ -9,7 +9,7 @@ from annulet.broker.amqp091.declarations import translate, translated
 from annulet.broker.amqp091.topology import Topology
 from annulet.broker.broker import Broker
 from annulet.core.base import errors
-from annulet.store.errors import CatalogueError
+from annulet.store.files.errors import CatalogueError
 from annulet.wire.amqp091.errors import ChannelError
 from tests.broker.amqp091.peer import Peer
 

@@ -10,7 +10,7 @@ from pamqp.base import Frame
 
 from annulet.broker.amqp091.topology import PurgeWaiter
 from annulet.broker.broker import Broker
-from annulet.store.errors import CatalogueError
+from annulet.store.files.errors import CatalogueError
 from tests.broker.amqp091.peer import Peer, bodies, persistent, publish
 
 BASIC, CHANNEL, EXCHANGE, QUEUE = commands.Basic, commands.Channel, commands.Exchange, commands.Queue

@@ -6,7 +6,7 @@ from annulet.broker.amqp10.errors import condition_for, detach_for, error_for
 from annulet.broker.sending import DiskFull
 from annulet.core.base import errors as core_errors
 from annulet.core.base.errors import CoreError
-from annulet.store.errors import StoreError
+from annulet.store.files.errors import StoreError
 from annulet.wire.amqp10 import conditions
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from annulet.broker.amqp10.service import Amqp10Service, session_of
 from annulet.broker.broker import Broker
-from annulet.store.errors import StoreError
+from annulet.store.files.errors import StoreError
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10.handler import Amqp10Handler
 from annulet.wire.amqp10.outcomes import Error

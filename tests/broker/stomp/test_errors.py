@@ -4,7 +4,7 @@ import pytest
 
 from annulet.broker.stomp.errors import translate, translated
 from annulet.core.base.errors import NotFound
-from annulet.store.errors import StoreError
+from annulet.store.files.errors import StoreError
 from annulet.wire.stomp.errors import RemoteProtocolError
 
 

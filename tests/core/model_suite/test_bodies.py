@@ -22,7 +22,7 @@ from annulet.residency.bodies.bodies import StoredBodies
 from annulet.residency.bodies.body_store import BodyStore
 from annulet.residency.bodies.budget import drift_of
 from annulet.residency.loading.figures import PagingFigures
-from annulet.store.interface import LoggedMessage
+from annulet.store.segments.interface import LoggedMessage
 from annulet.testing.oracle.records import OracleMessage
 from tests.core.helpers import RecordingEffects
 from tests.core.model_suite.compositions import Composition, compositions

@@ -19,7 +19,7 @@ from annulet.core.reading.browse_order import BrowseOrder
 from annulet.core.searching.deep_lanes import DeepLanes
 from annulet.core.searching.grouped_lanes import GroupedLanes
 from annulet.residency.pages import pages as pages_module
-from annulet.store.interface import LoggedMessage
+from annulet.store.segments.interface import LoggedMessage
 from annulet.testing.oracle.records import GONE, OracleMessage
 from tests.core.grouped_doubles import check_grouped
 from tests.core.helpers import RecordingEffects

@@ -29,7 +29,7 @@ from annulet.residency.bodies.budget import MIB, body_bytes, drift_of
 from annulet.residency.bodies.memory_figures import Residence, residence_of
 from annulet.residency.loading.figures import PagingFigures
 from annulet.residency.pages.pages import LOAD_BYTES
-from annulet.store.files import OsFile
+from annulet.store.files.files import OsFile
 from annulet.testing.clock import VirtualClock
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 from tests.broker.amqp091.peer import Peer, is_reading, turns

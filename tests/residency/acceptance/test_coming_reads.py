@@ -16,7 +16,7 @@ from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.message.message import Message, Origin
 from annulet.core.queue.queue import Queue
 from annulet.core.searching.deep_lanes import DeepLanes
-from annulet.store.files import OsFile
+from annulet.store.files.files import OsFile
 from annulet.wire.amqp091.properties import VIEW
 from tests.broker.amqp091.peer import Peer, turns
 from tests.broker.amqp10 import peer as amqp10

@@ -15,7 +15,7 @@ from annulet.broker.pager import DEEP_SHARES
 from annulet.core.paging.paged_fifo import KEEP_MESSAGES
 from annulet.residency.bodies.budget import MIB
 from annulet.residency.pages.pages import LOAD_MESSAGES
-from annulet.store.files import OsFile
+from annulet.store.files.files import OsFile
 from tests.residency.acceptance.deep import WINDOW, Deep, deep_broker
 
 SHALLOW, DEPTH = 6_000, 100_000

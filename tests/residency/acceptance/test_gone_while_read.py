@@ -13,8 +13,8 @@ import pytest
 
 from annulet.core.paging.paged_fifo import KEEP_MESSAGES
 from annulet.residency.rows.page import PAGE_ITEMS_MAX
-from annulet.store.files import OsFile
-from annulet.store.log import MessageLog
+from annulet.store.files.files import OsFile
+from annulet.store.log.log import MessageLog
 from tests.broker.amqp091.peer import turns
 from tests.residency.acceptance.deep import PATIENCE, Consumer, Deep, refuse
 

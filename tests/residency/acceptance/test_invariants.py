@@ -27,7 +27,7 @@ from annulet.core.queue.queue import Queue
 from annulet.residency.bodies.budget import MIB, cost_of
 from annulet.residency.bodies.memory_figures import residence_of
 from annulet.residency.pages.pages import LOAD_BYTES, LOAD_MESSAGES
-from annulet.store.files import OsFile
+from annulet.store.files.files import OsFile
 from annulet.testing.clock import VirtualClock
 from tests.residency.acceptance.deep import PATIENCE, Consumer, Deep, deep_broker, number_of, refuse
 from tests.residency.acceptance.soaking import INVARIANTS_SHARE, lives_of, soak_events, soak_seconds

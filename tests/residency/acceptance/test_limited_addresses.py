@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 
 from annulet.core.base.removal_reasons import RemovalReason
-from annulet.store.files import OsFile
+from annulet.store.files.files import OsFile
 from tests.residency.acceptance.deep import SIZE, Deep, deep_broker, refuse
 
 COUNT = 4000

@@ -11,7 +11,7 @@ from annulet.core.management import Operation, copy_messages, delete_messages, m
 from annulet.core.management.operation import FINISHED, RUNNING
 from annulet.core.paging.paged_fifo import KEEP_MESSAGES
 from annulet.residency.bodies.budget import MIB
-from annulet.store.files import OsFile
+from annulet.store.files.files import OsFile
 from tests.broker.amqp091.peer import turns
 from tests.residency.acceptance.deep import Deep, deep_broker, refuse
 from tests.residency.acceptance.test_depth import COST

@@ -13,8 +13,8 @@ import pytest
 from annulet.broker import recovery
 from annulet.core.model.entry import QueueEntry
 from annulet.residency.bodies.budget import MIB
-from annulet.store.files import OsFile
-from annulet.store.spill import SpillStore
+from annulet.store.files.files import OsFile
+from annulet.store.spill.spill import SpillStore
 from annulet.testing.clock import VirtualClock
 from tests.residency.acceptance.deep import Deep, deep_broker, number_of, refuse
 from tests.residency.acceptance.soaking import lives_of, soak_events, soak_seconds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from unittest import mock
 
 from annulet.core.base.removal_reasons import RemovalReason
-from annulet.store.files import OsFile
+from annulet.store.files.files import OsFile
 from tests.residency.acceptance.deep import Deep, refuse, until
 
 RING = 4000

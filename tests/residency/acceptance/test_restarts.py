@@ -12,7 +12,7 @@ from annulet.broker import recovery
 from annulet.core.paging.paged_fifo import KEEP_MESSAGES
 from annulet.residency.bodies.budget import MIB
 from annulet.residency.rows.page import PAGE_ITEMS_MAX
-from annulet.store.log import MessageLog
+from annulet.store.log.log import MessageLog
 from tests.residency.acceptance.deep import SIZE, Deep, deep_broker
 
 COUNT = 2 * PAGE_ITEMS_MAX + 2 * KEEP_MESSAGES

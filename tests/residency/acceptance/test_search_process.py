@@ -11,7 +11,7 @@ import pytest
 from annulet.broker import search_process
 from annulet.residency.loading import search_ahead
 from tests.residency.acceptance.deep import Deep, deep_broker, until
-from tests.store.search_tools import StandIn
+from tests.store.searching.test_search_tools import StandIn
 
 STEP = 200
 COUNT = 20 * STEP

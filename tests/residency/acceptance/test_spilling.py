@@ -14,8 +14,8 @@ from annulet import testing
 from annulet.broker.broker import Broker
 from annulet.core.paging.paged_fifo import KEEP_BYTES
 from annulet.residency.bodies.budget import MIB
-from annulet.store.files import OsFile
-from annulet.store.spill import SpillStore
+from annulet.store.files.files import OsFile
+from annulet.store.spill.spill import SpillStore
 from tests.broker.amqp091.peer import Peer, publish, turns
 from tests.residency.acceptance.deep import Deep, body_of, deep_broker
 

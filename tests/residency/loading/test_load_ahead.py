@@ -13,10 +13,10 @@ from annulet.residency.loading.figures import PagingFigures
 from annulet.residency.loading.load_ahead import AHEAD_LOADS, PREFETCH_LOADS
 from annulet.residency.pages.pages import LOAD_MESSAGES, StoredQueueArea
 from annulet.residency.rows.page import PAGE_ITEMS_MAX
-from annulet.store.log import MessageLog
+from annulet.store.log.log import MessageLog
 from tests.core.helpers import RecordingSession
 from tests.residency.doubles import Disk, durable_queue, pages_of, plenty, stored_entries
-from tests.store.log_tools import DIRECTORY, flush, message
+from tests.store.log.test_log_tools import DIRECTORY, flush, message
 from tests.store.simulated_files import SimulatedFiles
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from annulet.residency.loading.figures import PagingFigures
 from annulet.residency.loading.search_ahead import ROWS_LEAST, SearchAhead
 from annulet.residency.pages.pages import StoredQueueArea
 from annulet.residency.rows.page import PAGE_ITEMS_MAX, Page
-from annulet.store.log import MessageLog
-from annulet.store.records import ORDINAL_BITS
+from annulet.store.log.log import MessageLog
+from annulet.store.segments.records import ORDINAL_BITS
 from tests.residency.doubles import durable_queue, plenty
-from tests.store.log_tools import DIRECTORY, flush, upkeep
-from tests.store.search_tools import RED, StandIn
+from tests.store.log.test_log_tools import DIRECTORY, flush, upkeep
+from tests.store.searching.test_search_tools import RED, StandIn
 from tests.store.simulated_files import SimulatedFiles
 
 ORIGIN = Origin("", "q", "guest@test", ContentView("amqp-0-9-1", verbatim_texts=True))

@@ -19,7 +19,7 @@ from annulet.core.host.transaction import Transaction
 from annulet.core.model.consumer import Consumer, CreditWindow
 from annulet.core.model.entry import DELIVERING
 from annulet.core.sessions.session import UnknownDeliveryTag
-from annulet.store.errors import StoreError
+from annulet.store.files.errors import StoreError
 from annulet.wire.amqp091 import constants
 from annulet.wire.amqp091.errors import ChannelError, RemoteProtocolError
 from annulet.wire.amqp091.field_types import limit_field_types

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.base import errors as core_errors
-from annulet.store.errors import StoreError
+from annulet.store.files.errors import StoreError
 from annulet.wire.amqp091 import constants
 from annulet.wire.amqp091.errors import ChannelError
 from annulet.wire.amqp091.handler import ConnectionHandler

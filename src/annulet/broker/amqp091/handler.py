@@ -9,7 +9,7 @@ from annulet.broker.amqp091.declarations import DeclaringHandler, translate
 from annulet.broker.amqp091.topology import Topology
 from annulet.core.base import errors as core_errors
 from annulet.core.sessions.session import end_together
-from annulet.store.errors import StoreError
+from annulet.store.files.errors import StoreError
 from annulet.wire.amqp091 import constants
 from annulet.wire.amqp091.errors import ConnectionFault
 from annulet.wire.amqp091.handler import PENDING

@@ -9,7 +9,7 @@ import structlog
 from annulet.broker.amqp10.errors import detach_for
 from annulet.broker.amqp10.session import Amqp10Session
 from annulet.core.base.errors import CoreError
-from annulet.store.errors import StoreError
+from annulet.store.files.errors import StoreError
 from annulet.wire.amqp10.handler import Amqp10Handler
 
 if TYPE_CHECKING:

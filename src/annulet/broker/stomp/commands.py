@@ -29,7 +29,7 @@ from annulet.core.host.schedule_cancelling import cancel_scheduled
 from annulet.core.host.transaction import Transaction
 from annulet.core.message.message import DEFAULT_PRIORITY, Message
 from annulet.core.model.consumer import CreditWindow
-from annulet.store.errors import StoreError
+from annulet.store.files.errors import StoreError
 from annulet.wire.stomp.engine import header_line
 from annulet.wire.stomp.errors import RemoteProtocolError
 from annulet.wire.stomp.handler import ConnectionHandler

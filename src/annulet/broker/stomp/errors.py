@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from annulet.core.base.errors import CoreError
-from annulet.store.errors import StoreError
+from annulet.store.files.errors import StoreError
 from annulet.wire.stomp.errors import RemoteProtocolError
 
 if TYPE_CHECKING:

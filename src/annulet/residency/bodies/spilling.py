@@ -62,7 +62,7 @@ class SpillWrite(SpillWork, Protocol):
 
 
 class SpillFiles(Protocol):
-    """The files. :class:`annulet.store.spill.SpillStore` is one. ``limit``: bytes that they may take."""
+    """The files. :class:`annulet.store.spill.spill.SpillStore` is one. ``limit``: bytes that they may take."""
 
     limit: int
 

@@ -61,7 +61,7 @@ class Stretch(Protocol):
 
 
 class MessageReader(Protocol):
-    """Reads records. :class:`annulet.store.interface.Log` is one."""
+    """Reads records. :class:`annulet.store.segments.interface.Log` is one."""
 
     def read(self, records: Sequence[int]) -> Sequence[StoredMessage | None]:
         """Return the messages in this order, ``None`` for damaged ones. Raises ``OSError``."""

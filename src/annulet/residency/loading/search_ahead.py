@@ -49,7 +49,7 @@ Needles = frozenset[tuple[bytes, ...]]
 
 
 class RecordSearch(Protocol):
-    """Knowledge about records by their numbers. :class:`annulet.store.search.Search` is one."""
+    """Knowledge about records by their numbers. :class:`annulet.store.searching.search.Search` is one."""
 
     def ask(self, pages: Sequence[tuple[int, int]], needles: Needles) -> int:
         """Have the records of pages, by their lowest and highest, looked at for headers with all octets of one of the

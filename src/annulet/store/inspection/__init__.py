@@ -1,0 +1,1 @@
+"""Data directories of stopped brokers, and backups of running ones."""

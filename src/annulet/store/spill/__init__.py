@@ -1,0 +1,1 @@
+"""The spill store: bodies that no message log holds, in temporary files."""

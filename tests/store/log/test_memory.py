@@ -1,0 +1,43 @@
+"""What only the log in memory does; what both do is in test_interface."""
+
+from __future__ import annotations
+
+import pytest
+
+from annulet.store.files.errors import StoreError
+from annulet.store.log.memory import MemoryLog
+from annulet.store.segments.interface import Batch, MaintenanceTask
+from tests.store.log.test_log_tools import message
+
+
+def test_confirms_need_not_wait() -> None:
+    log = MemoryLog()
+    log.append(message(b"a"), [(1, 1)])
+    assert log.take_batch() is None
+    assert log.maintenance(checkpoint=True) is None
+
+
+def test_nothing_is_kept_of_settled_records() -> None:
+    log = MemoryLog()
+    for number in range(100):
+        record = log.append(message(b"a"), [(1, number), (2, number)])
+        log.settle(record, 1)
+        log.settle(record, 2)
+    assert (log._queues, log._shared) == ({}, {})
+
+
+def test_batches_and_tasks_of_other_logs_are_refused() -> None:
+    log = MemoryLog()
+    with pytest.raises(StoreError, match="batch 4"):
+        log.write(Batch(4, 0))
+    with pytest.raises(StoreError, match="batch 4"):
+        log.complete(Batch(4, 0))
+    with pytest.raises(StoreError, match="MaintenanceTask"):
+        log.finish(MaintenanceTask())
+
+
+def test_the_next_record_is_above_all_that_were_given() -> None:
+    log = MemoryLog()
+    first = log.next_record
+    assert log.append(message(b"a"), [(1, 1)]) == first
+    assert log.next_record == first + 1
