@@ -11,7 +11,7 @@ import time
 from typing import Final
 
 from annulet import testing
-from annulet.broker.event_log import EVENT_QUEUE
+from annulet.broker.durability.event_log import EVENT_QUEUE
 from annulet.core.message.message import ContentView, Message, Origin
 from annulet.core.model.consumer import Consumer, CreditWindow
 from annulet.core.model.entry import QueueEntry

@@ -19,7 +19,7 @@ import click
 
 from annulet import testing
 from annulet.broker.broker import Broker
-from annulet.broker.clock import system_clock
+from annulet.broker.settings.clock import system_clock
 from annulet.core.message.message import Message, Origin
 from annulet.core.model.consumer import Consumer, CreditWindow
 from annulet.core.model.entry import QueueEntry

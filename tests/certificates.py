@@ -8,7 +8,7 @@ from pathlib import Path
 
 import trustme
 
-from annulet.broker.tls_settings import TlsSettings
+from annulet.broker.settings.tls_settings import TlsSettings
 
 
 class Certificates:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import argon2
 
-from annulet.broker import authentication
+from annulet.broker.security import authentication
 
 PRODUCT_HASHER = authentication.HASHER
-"""What users get; tests/broker/test_authentication.py holds it to its documented cost."""
+"""What users get; tests/broker/security/test_authentication.py holds it to its documented cost."""
 
 
 def use_cheap_passwords() -> None:

@@ -8,7 +8,7 @@ import structlog
 import annulet.testing
 from annulet.admin.service import AdminService
 from annulet.application import build_broker, listener_urls
-from annulet.broker.configuration import LOOPBACK, BrokerConfiguration, Endpoint, StartError
+from annulet.broker.settings.configuration import LOOPBACK, BrokerConfiguration, Endpoint, StartError
 
 FREE = Endpoint(LOOPBACK, 0)
 

@@ -9,12 +9,12 @@ import structlog
 
 from annulet.admin.service import AdminService
 from annulet.broker.broker import Broker
-from annulet.broker.clock import Clock, system_clock
-from annulet.broker.configuration import Endpoint, StartError
+from annulet.broker.settings.clock import Clock, system_clock
+from annulet.broker.settings.configuration import Endpoint, StartError
 from annulet.broker.stomp.listener import StompService
 
 if TYPE_CHECKING:
-    from annulet.broker.configuration import BrokerConfiguration
+    from annulet.broker.settings.configuration import BrokerConfiguration
 
 logger = structlog.get_logger(__name__)
 

@@ -10,10 +10,10 @@ import httpx
 import pytest
 
 from annulet.admin.application import build_application
-from annulet.broker.authentication import HASHER
 from annulet.broker.broker import Broker
-from annulet.broker.configuration import PermissionDeclaration, UserDeclaration
-from annulet.broker.limits import Limits
+from annulet.broker.security.authentication import HASHER
+from annulet.broker.settings.configuration import PermissionDeclaration, UserDeclaration
+from annulet.broker.settings.limits import Limits
 from annulet.core.message.message import ContentView, Message, Origin
 from annulet.core.queue.queue import Queue
 from annulet.testing import VirtualClock, broker

@@ -5,7 +5,7 @@ from starlette.routing import Route
 
 from annulet.admin.application import build_application
 from annulet.broker.broker import Broker
-from annulet.broker.configuration import BrokerConfiguration
+from annulet.broker.settings.configuration import BrokerConfiguration
 from tests.admin.conftest import REMOTE, Site
 
 WRITING = {

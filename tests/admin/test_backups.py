@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import annulet.testing
-from annulet.broker.configuration import UserDeclaration
+from annulet.broker.settings.configuration import UserDeclaration
 from tests.admin.conftest import IMPATIENT, REMOTE, USERS, Site
 
 

@@ -24,9 +24,9 @@ from annulet.admin.bodies import (
     required,
 )
 from annulet.admin.responses import ResourceError
-from annulet.broker.admission import Admission
-from annulet.broker.limits import Limits
-from annulet.broker.unfinished import UnfinishedWork
+from annulet.broker.network.unfinished import UnfinishedWork
+from annulet.broker.security.admission import Admission
+from annulet.broker.settings.limits import Limits
 
 KINDS = {"text": TEXT, "count": INTEGER, "switch": SWITCH, "ids": INTEGERS, "members": OBJECT}
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from annulet.admin.bounds import LISTED_QUEUES_MAX, bounds
-from annulet.broker.delivery_shares import BROWSER_PART, LEAST_SECONDS, SHARE_LEAST, TURN_DELIVERIES
-from annulet.broker.delivery_shares import TURN_SECONDS as DELIVERIES_SECONDS
-from annulet.broker.input_shares import (
+from annulet.broker.paging.look_turns import BROWSER_SHARE, CHARGED_MAX, SHARE, TURN_SECONDS
+from annulet.broker.paging.lost_wakes import CONSUMERS_LOOKED_AT
+from annulet.broker.paging.spill_pace import SPILL_BEHIND_BYTES
+from annulet.broker.turns.delivery_shares import BROWSER_PART, LEAST_SECONDS, SHARE_LEAST, TURN_DELIVERIES
+from annulet.broker.turns.delivery_shares import TURN_SECONDS as DELIVERIES_SECONDS
+from annulet.broker.turns.input_shares import (
     INPUT_BYTES_FIRST,
     INPUT_BYTES_LEAST,
     INPUT_BYTES_MAX,
     INPUT_SECONDS,
     INPUT_SECONDS_MAX,
 )
-from annulet.broker.lost_wakes import CONSUMERS_LOOKED_AT
-from annulet.broker.scanning import BROWSER_SHARE, CHARGED_MAX, SHARE, TURN_SECONDS
-from annulet.broker.spill_pace import SPILL_BEHIND_BYTES
 from annulet.residency.bodies.account_audit import RECOUNTED_DELIVERIES, RECOUNTED_RETURNED_MAX, RECOUNTED_WAITING_MAX
 from annulet.residency.loading.search_ahead import ROWS_LEAST
 from annulet.residency.rows.group_column import CODES_MAX, NAMES_CHARACTERS_MAX, TEXTS_MAX

@@ -11,7 +11,7 @@ from starlette.websockets import WebSocketDisconnect
 from annulet import testing
 from annulet.admin import overview
 from annulet.admin.defects import DefectBoundary
-from annulet.broker.limited_log import LimitedLog
+from annulet.broker.observing.limited_log import LimitedLog
 
 
 async def serve(error: Exception) -> list[Any]:

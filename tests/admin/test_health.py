@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from annulet import testing
-from annulet.broker.spill_pace import SPILL_FULL
+from annulet.broker.paging.spill_pace import SPILL_FULL
 from annulet.store.database.journal import NO_DAMAGE, JournalDamage
 from annulet.store.segments.segment import segment_name
 from annulet.testing import VirtualClock

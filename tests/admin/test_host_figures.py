@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from annulet.admin.host_figures import HOST_COUNTERS, HOST_GAUGES, host_figures
-from annulet.broker.blocked import BlockedTarget
+from annulet.broker.durability.blocked import BlockedTarget
 from annulet.core.base.errors import LimitExceeded
 from annulet.core.message.message import Message, Origin
 from annulet.wire.amqp091.properties import VIEW

@@ -15,8 +15,8 @@ import structlog
 from annulet import testing
 from annulet.admin import http_connection
 from annulet.admin.http_connection import BoundedHttpProtocol
-from annulet.broker.admission import LIMIT_HTTP
 from annulet.broker.broker import Broker
+from annulet.broker.security.admission import LIMIT_HTTP
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 REQUEST = b"GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n"

@@ -5,7 +5,7 @@ import logging
 import structlog
 
 from annulet.admin.http_front import REASON_CHARACTERS_MAX, LibraryLog
-from annulet.broker.limited_log import LINES_PER_SECOND, LimitedLog
+from annulet.broker.observing.limited_log import LINES_PER_SECOND, LimitedLog
 
 
 def log() -> LibraryLog:

@@ -3,8 +3,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from annulet.admin.http_slots import HttpSlot, HttpSlots
-from annulet.broker.admission import LIMIT_HTTP, Admission
-from annulet.broker.limits import Limits
+from annulet.broker.security.admission import LIMIT_HTTP, Admission
+from annulet.broker.settings.limits import Limits
 
 
 class Bench:

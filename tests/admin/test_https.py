@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from annulet import testing
-from annulet.broker.configuration import LOOPBACK, Endpoint
+from annulet.broker.settings.configuration import LOOPBACK, Endpoint
 from tests.certificates import Certificates
 
 FREE = Endpoint(LOOPBACK, 0)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from annulet.admin.lag_figures import LagFigures, lag_families, lag_figures
-from annulet.broker.leased import LeaseSum
+from annulet.broker.durability.leased import LeaseSum
 from annulet.bulk.adoption import LeaseRequest
 from annulet.testing import VirtualClock
 from tests.admin.conftest import Site

@@ -17,7 +17,7 @@ from annulet.admin.local_requests import (
     peer_address,
     refused_origin,
 )
-from annulet.broker.configuration import BrokerConfiguration, Endpoint
+from annulet.broker.settings.configuration import BrokerConfiguration, Endpoint
 
 PLAIN = BrokerConfiguration()
 NAMED = BrokerConfiguration(http=Endpoint("Broker.Example", 8161), local_host_names=("desk.lan",))

@@ -7,7 +7,7 @@ from pamqp import commands
 from prometheus_client.parser import text_string_to_metric_families
 
 from annulet.admin import metrics
-from annulet.broker.history import HistoryRecorder
+from annulet.broker.durability.history import HistoryRecorder
 from annulet.core.message.message import Message, Origin
 from annulet.core.model.audit_trail import AuditEntry
 from annulet.residency.bodies.memory_figures import residence_of

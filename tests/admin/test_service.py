@@ -9,8 +9,8 @@ import pytest
 from starlette.responses import PlainTextResponse
 
 from annulet.admin.service import AdminService
-from annulet.broker.configuration import LOOPBACK, Endpoint
-from annulet.broker.listening import ListenerError
+from annulet.broker.network.listening import ListenerError
+from annulet.broker.settings.configuration import LOOPBACK, Endpoint
 from tests.admin.conftest import Site
 
 

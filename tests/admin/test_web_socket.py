@@ -12,7 +12,7 @@ from annulet import testing
 from annulet.admin import web_socket
 from annulet.admin.web_socket import LIMIT_MESSAGE, SUBPROTOCOLS, WebSocketTransport
 from annulet.admin.web_socket_protocol import Lower
-from annulet.broker.admission import LIMIT_STRANGERS, LIMIT_WEB_SOCKETS
+from annulet.broker.security.admission import LIMIT_STRANGERS, LIMIT_WEB_SOCKETS
 from annulet.testing.in_process import RunningBroker
 
 CONNECT = "CONNECT\naccept-version:1.2\nhost:/\nlogin:guest\npasscode:guest\n\n\0"

@@ -16,7 +16,7 @@ from wsproto.frame_protocol import FrameProtocol
 from annulet import testing
 from annulet.admin import web_socket_protocol
 from annulet.admin.web_socket_protocol import BoundedWebSocketProtocol, end_parsing
-from annulet.broker.limits import Limits
+from annulet.broker.settings.limits import Limits
 from annulet.testing.in_process import RunningBroker
 from tests.admin.test_web_socket import Page, ended
 

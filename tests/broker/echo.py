@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from annulet.broker.broker import Broker
-from annulet.broker.sending import SendingSession
-from annulet.broker.transport import ClientConnection
+from annulet.broker.connections.sending import SendingSession
+from annulet.broker.connections.transport import ClientConnection
 from annulet.wire.amqp10.view import VIEW
 from tests.broker.amqp091.peer import RecordingTransport
 

@@ -9,9 +9,9 @@ from annulet.broker.amqp091.connection import AmqpConnection
 from annulet.broker.amqp10.connection import Amqp10Connection
 from annulet.broker.amqp_listener import NEWEST, VERSIONS_0_X, VERSIONS_1_0, AmqpListenerProtocol
 from annulet.broker.broker import Broker
-from annulet.broker.limits import Limits
-from annulet.broker.listening import PeerFacts
-from annulet.broker.transport import CLOSE_GRACE_SECONDS
+from annulet.broker.connections.transport import CLOSE_GRACE_SECONDS
+from annulet.broker.network.listening import PeerFacts
+from annulet.broker.settings.limits import Limits
 from tests.broker.amqp091.peer import RecordingTransport, turns
 from tests.broker.conftest import leave
 

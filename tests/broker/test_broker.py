@@ -11,8 +11,8 @@ from pamqp import commands
 
 from annulet import testing
 from annulet.broker.broker import Broker
-from annulet.broker.configuration import LOOPBACK, BrokerConfiguration, Endpoint
-from annulet.broker.upkeep import LogUpkeep
+from annulet.broker.durability.upkeep import LogUpkeep
+from annulet.broker.settings.configuration import LOOPBACK, BrokerConfiguration, Endpoint
 from annulet.store.files.errors import DirectoryInUseError, LogFailedError, StoreError
 from annulet.store.files.files import OsFileSystem
 from annulet.store.files.lock import DirectoryLock

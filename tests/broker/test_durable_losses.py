@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from annulet.broker.broker import Broker
-from annulet.broker.sliced_work import SlicedWorker
+from annulet.broker.turns.sliced_work import SlicedWorker
 from annulet.core.host.dead_letters import FORWARDED_AT_ONCE
 from annulet.core.message.message import Message, Origin
 from annulet.core.policies.expiry import expire_later
@@ -20,9 +20,9 @@ from annulet.store.files.data_format import HISTORY_FILE
 from annulet.store.files.errors import DiskFullError, StoreError
 from annulet.store.segments.interface import Log
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
-from tests.broker.test_commit import Remembering, SteeredLog
-from tests.broker.test_effects import NOW, House
-from tests.broker.test_tls_listeners import until
+from tests.broker.durability.test_commit import Remembering, SteeredLog
+from tests.broker.durability.test_effects import NOW, House
+from tests.broker.security.test_tls_listeners import until
 from tests.store.database.test_history_tools import loss
 
 COUNT = FORWARDED_AT_ONCE + 2

@@ -12,7 +12,7 @@ from pamqp import commands
 
 from annulet import testing
 from annulet.broker.broker import Broker
-from annulet.broker.configuration import load
+from annulet.broker.settings.configuration import load
 from annulet.core.host.address_accounts import AddressAccount
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10.outcomes import Rejected, TransactionalState

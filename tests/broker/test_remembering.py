@@ -10,8 +10,8 @@ import structlog
 from pamqp import commands
 
 from annulet import testing
-from annulet.broker.configuration import load
-from annulet.broker.history import COUNTERS_MILLISECONDS
+from annulet.broker.durability.history import COUNTERS_MILLISECONDS
+from annulet.broker.settings.configuration import load
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.message.message import Message, Origin
 from annulet.core.model.audit_trail import AuditEntry

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 from annulet.application import build_broker
 from annulet.broker.broker import Broker
-from annulet.broker.clock import system_clock
-from annulet.broker.configuration import LOOPBACK, BrokerConfiguration, Endpoint
+from annulet.broker.settings.clock import system_clock
+from annulet.broker.settings.configuration import LOOPBACK, BrokerConfiguration, Endpoint
 from annulet.bulk.client import BulkClient
 from annulet.bulk.server import BulkService
 from annulet.bulk.url import parse_url

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from annulet.broker.unfinished import Unfinished
+from annulet.broker.network.unfinished import Unfinished
 from annulet.bulk.arriving import TOLD_BYTES, ArrivingBytes
-from tests.broker.test_unfinished import Holder
+from tests.broker.network.test_unfinished import Holder
 
 
 class Account:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from annulet.broker.limits import Limits
+from annulet.broker.settings.limits import Limits
 from annulet.bulk import client as client_module
 from annulet.bulk import protocol
 from annulet.bulk.client import BulkClient, connect

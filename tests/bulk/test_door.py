@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from annulet.broker.configuration import LOOPBACK, Endpoint
-from annulet.broker.limits import Limits
-from annulet.broker.unfinished import Unfinished
+from annulet.broker.network.unfinished import Unfinished
+from annulet.broker.settings.configuration import LOOPBACK, Endpoint
+from annulet.broker.settings.limits import Limits
 from annulet.bulk import door, protocol
 from annulet.bulk.arriving import TOLD_BYTES
 from annulet.bulk.door import Door, Watcher

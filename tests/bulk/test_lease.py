@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annulet.broker.leased import DELIVERY_COUNT_MAX, SEQUENCE_MASK, unpack_positions
+from annulet.broker.durability.leased import DELIVERY_COUNT_MAX, SEQUENCE_MASK, unpack_positions
 from annulet.bulk.lease import Lease, hold, pack_positions, unpack
 from annulet.core.base.settings import QueueSettings
 from annulet.core.message.message import Message, Origin

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from annulet.broker.spill_pace import SPILL_FULL
+from annulet.broker.paging.spill_pace import SPILL_FULL
 from annulet.bulk import publisher
 from annulet.bulk.adoption import LeaseRequest
 from annulet.bulk.encoding import WriteDefaults

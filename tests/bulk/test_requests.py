@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from annulet.broker.authentication import HASHER
-from annulet.broker.configuration import PermissionDeclaration, UserDeclaration
+from annulet.broker.security.authentication import HASHER
+from annulet.broker.settings.configuration import PermissionDeclaration, UserDeclaration
 from annulet.bulk import protocol
 from annulet.bulk.errors import (
     AuthenticationError,

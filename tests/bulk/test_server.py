@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from annulet.broker.authentication import HASHER
-from annulet.broker.configuration import PermissionDeclaration, StartError, UserDeclaration
-from annulet.broker.limits import Limits
+from annulet.broker.security.authentication import HASHER
+from annulet.broker.settings.configuration import PermissionDeclaration, StartError, UserDeclaration
+from annulet.broker.settings.limits import Limits
 from annulet.bulk import protocol, server
 from annulet.bulk.errors import (
     InvalidRequestError,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from annulet.broker.limits import Limits
+from annulet.broker.settings.limits import Limits
 from annulet.bulk import stages
 from annulet.bulk.errors import InvalidRequestError, NotFoundError, OverLimitError, RefusedError
 from annulet.bulk.stages import STAGE_FILE_BYTES, StageKey, StageStore

@@ -12,8 +12,8 @@ import pytest
 from pyarrow import flight
 
 from annulet import testing
-from annulet.broker import tls
-from annulet.broker.configuration import LOOPBACK, Endpoint
+from annulet.broker.security import tls
+from annulet.broker.settings.configuration import LOOPBACK, Endpoint
 from annulet.bulk import protocol
 from annulet.bulk.client import AUTHORITIES_VARIABLE, BulkClient
 from annulet.bulk.errors import AuthenticationError, BulkError, UnavailableError

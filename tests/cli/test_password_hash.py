@@ -6,9 +6,9 @@ import argon2
 import pytest
 from click.testing import CliRunner
 
-from annulet.broker.authentication import HASHER
-from annulet.broker.configuration import load
-from annulet.broker.scram_verifiers import parse_verifier
+from annulet.broker.security.authentication import HASHER
+from annulet.broker.settings.configuration import load
+from annulet.broker.settings.scram_verifiers import parse_verifier
 from annulet.cli.main import main
 
 

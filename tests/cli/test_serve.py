@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from annulet.application import build_broker
-from annulet.broker.configuration import LOOPBACK, BrokerConfiguration, Endpoint
+from annulet.broker.settings.configuration import LOOPBACK, BrokerConfiguration, Endpoint
 from annulet.cli import serve
 from annulet.cli.main import main
 from annulet.cli.serve import (

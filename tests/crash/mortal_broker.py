@@ -24,9 +24,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
-from annulet.broker import recovery
-from annulet.broker.backup import STAGING, Backup
-from annulet.broker.history import COUNTERS_MILLISECONDS
+from annulet.broker.durability.history import COUNTERS_MILLISECONDS
+from annulet.broker.operation.backup import STAGING, Backup
+from annulet.broker.recovery import recovery
 from annulet.bulk.adoption import LeaseRequest
 from annulet.bulk.encoding import WriteDefaults
 from annulet.bulk.errors import BulkError

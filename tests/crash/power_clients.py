@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from annulet.broker.durable_declarations import DurableDeclarations
+from annulet.broker.durability.durable_declarations import DurableDeclarations
 from annulet.core.message.message import Message, Origin
 from annulet.store.files.errors import DiskFullError
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties

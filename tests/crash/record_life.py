@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from annulet.broker import recovery
-from annulet.broker.durable_declarations import DurableDeclarations
+from annulet.broker.durability.durable_declarations import DurableDeclarations
+from annulet.broker.recovery import recovery
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.sliced_work import AT_ONCE_MAX
 from annulet.core.message.message import Message, Origin

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from annulet.broker.durable_declarations import DurableDeclarations
+from annulet.broker.durability.durable_declarations import DurableDeclarations
 from annulet.store.database.catalogue import Catalogue
 from annulet.store.database.catalogue_mark import mark_path
 from annulet.store.database.journal import FRAME_HEADER_BYTES, HEADER_BYTES

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from annulet.broker.configuration import load
+from annulet.broker.settings.configuration import load
 from tests.broker_process import BrokerProcess
 
 ROOT = Path(__file__).resolve().parent.parent.parent

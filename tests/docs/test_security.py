@@ -16,15 +16,15 @@ from annulet.admin.bodies import LIMIT_BODY
 from annulet.admin.metrics import BrokerCollector, gather
 from annulet.admin.rendering import render
 from annulet.admin.web_socket import LIMIT_MESSAGE
-from annulet.broker.admission import SETTINGS_OF_LIMITS
 from annulet.broker.amqp091.getting import LIMIT_GETS
-from annulet.broker.client_session import LIMIT_TRANSACTION
-from annulet.broker.configuration import BrokerConfiguration
-from annulet.broker.limits import RANGES, Limits
+from annulet.broker.connections.client_session import LIMIT_TRANSACTION
+from annulet.broker.connections.transport import UNREAD_LIMIT
+from annulet.broker.network.unfinished import LIMIT_UNFINISHED
+from annulet.broker.security.admission import SETTINGS_OF_LIMITS
+from annulet.broker.settings.configuration import BrokerConfiguration
+from annulet.broker.settings.limits import RANGES, Limits
 from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS
 from annulet.broker.stomp.destinations import LIMIT_TEMPORARY_QUEUES
-from annulet.broker.transport import UNREAD_LIMIT
-from annulet.broker.unfinished import LIMIT_UNFINISHED
 from annulet.bulk.commit_room import LIMIT_COMMIT
 from annulet.bulk.message_meter import LIMIT_MESSAGE as LIMIT_BULK_MESSAGE
 from annulet.bulk.message_meter import LIMIT_REQUEST, LIMIT_STREAMS

@@ -11,7 +11,7 @@ from typing import Any
 import aio_pika
 
 import annulet.testing
-from annulet.broker.static_definitions import StaticDefinitions
+from annulet.broker.settings.static_definitions import StaticDefinitions
 from annulet.core.message.message import PropertyValue
 from annulet.core.queue.invariants import check_invariants
 from annulet.core.queue.queue import Queue

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from annulet.broker.limits import Limits
+from annulet.broker.settings.limits import Limits
 from annulet.bulk import protocol
 from annulet.bulk.client import BulkClient
 from annulet.bulk.errors import InvalidRequestError

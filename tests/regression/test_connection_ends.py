@@ -18,8 +18,8 @@ from wsproto import ConnectionType, WSConnection, events
 
 from annulet import testing
 from annulet.admin.web_socket import WEB_SOCKET_MESSAGE_BYTES_MAX
-from annulet.broker.configuration import LOOPBACK, Endpoint
-from annulet.broker.lingering import STRANGER_BYTES_MAX
+from annulet.broker.network.lingering import STRANGER_BYTES_MAX
+from annulet.broker.settings.configuration import LOOPBACK, Endpoint
 from annulet.testing.in_process import RunningBroker
 from tests.broker.conftest import until
 from tests.certificates import Certificates

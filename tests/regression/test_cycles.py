@@ -15,8 +15,8 @@ import pytest
 from annulet import testing
 from annulet.admin import service
 from annulet.broker.broker import Broker
-from annulet.broker.configuration import LOOPBACK, Endpoint
-from annulet.broker.limits import Limits
+from annulet.broker.settings.configuration import LOOPBACK, Endpoint
+from annulet.broker.settings.limits import Limits
 from tests.broker.conftest import until
 from tests.certificates import Certificates
 from tests.regression import bulk_cycle_kinds, timed_cycle_kinds  # noqa: F401 - they enter their kinds

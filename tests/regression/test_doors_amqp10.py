@@ -8,8 +8,8 @@ import pytest
 from pamqp import commands, frame
 
 from annulet import testing
-from annulet.broker.authentication import HASHER
 from annulet.broker.broker import Broker
+from annulet.broker.security.authentication import HASHER
 from annulet.testing.clock import VirtualClock
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10.composite import definition_by_code, list_bounds, read_descriptor

@@ -14,12 +14,12 @@ import structlog
 from wsproto import events
 
 from annulet import testing
-from annulet.broker.authentication import HASHER, Authenticator
-from annulet.broker.configuration import LOOPBACK, BrokerConfiguration, Endpoint, UserDeclaration
-from annulet.broker.limited_log import LINES_PER_SECOND
-from annulet.broker.limits import Limits
-from annulet.broker.listening import PeerFacts, is_loopback
-from annulet.broker.sasl import SaslExchange, Success
+from annulet.broker.network.listening import PeerFacts, is_loopback
+from annulet.broker.observing.limited_log import LINES_PER_SECOND
+from annulet.broker.security.authentication import HASHER, Authenticator
+from annulet.broker.security.sasl import SaslExchange, Success
+from annulet.broker.settings.configuration import LOOPBACK, BrokerConfiguration, Endpoint, UserDeclaration
+from annulet.broker.settings.limits import Limits
 from annulet.store.database.catalogue import Catalogue
 from annulet.testing.in_process import RunningBroker
 from tests.admin.test_web_socket import Page

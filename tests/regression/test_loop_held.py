@@ -19,9 +19,9 @@ from pamqp import commands, frame
 
 from annulet import testing
 from annulet.broker.broker import Broker
-from annulet.broker.configuration import LOOPBACK, Endpoint
-from annulet.broker.durable_declarations import DurableDeclarations
-from annulet.broker.input_shares import INPUT_SECONDS_MAX
+from annulet.broker.durability.durable_declarations import DurableDeclarations
+from annulet.broker.settings.configuration import LOOPBACK, Endpoint
+from annulet.broker.turns.input_shares import INPUT_SECONDS_MAX
 from annulet.core.routing.dropped_edges import SLICE_EDGES, SLICE_QUEUES
 from annulet.store.database.definition_groups import DefinitionGroup
 from annulet.testing.clock import VirtualClock

@@ -9,8 +9,8 @@ from pamqp import body, commands, frame, header
 
 from annulet import testing
 from annulet.broker.broker import Broker
-from annulet.broker.client_session import LIMIT_TRANSACTION
-from annulet.broker.limits import Limits
+from annulet.broker.connections.client_session import LIMIT_TRANSACTION
+from annulet.broker.settings.limits import Limits
 from annulet.testing.clock import VirtualClock
 from annulet.wire.amqp10.outcomes import Declare, Declared, Discharge, Rejected, TransactionalState
 from annulet.wire.amqp10.terminus import Coordinator

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from annulet import testing
-from annulet.broker.upkeep import CHECKPOINT_MILLISECONDS
+from annulet.broker.durability.upkeep import CHECKPOINT_MILLISECONDS
 from annulet.store.database.catalogue import Catalogue
 from annulet.store.database.catalogue_mark import mark_path
 from annulet.store.files.data_format import CATALOGUE_FILE, HISTORY_FILE

@@ -11,9 +11,9 @@ from typing import Any, Final
 import pytest
 
 from annulet import testing
-from annulet.broker.authentication import HASHER
 from annulet.broker.broker import Broker
-from annulet.broker.configuration import PermissionDeclaration, UserDeclaration
+from annulet.broker.security.authentication import HASHER
+from annulet.broker.settings.configuration import PermissionDeclaration, UserDeclaration
 from annulet.bulk.adoption import LeaseRequest
 from annulet.bulk.server import BulkService
 from annulet.core.message.message import Message, Origin

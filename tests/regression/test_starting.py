@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from annulet import testing
 from annulet.broker.broker import Broker
-from annulet.broker.configuration import ConfigurationError, Endpoint, StartError, load
+from annulet.broker.settings.configuration import ConfigurationError, Endpoint, StartError, load
 from annulet.core.base.errors import InvalidArgument
 from annulet.testing.clock import VirtualClock
 from tests.broker.amqp091.peer import Peer

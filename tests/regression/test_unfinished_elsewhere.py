@@ -14,7 +14,7 @@ import pytest
 from pyarrow import flight
 
 from annulet import testing
-from annulet.broker.limits import Limits
+from annulet.broker.settings.limits import Limits
 from annulet.bulk import protocol
 from annulet.bulk.arriving import TOLD_BYTES
 from annulet.bulk.client import BulkClient

@@ -10,7 +10,7 @@ import pytest
 
 from annulet import testing
 from annulet.broker.broker import Broker
-from annulet.broker.limits import Limits
+from annulet.broker.settings.limits import Limits
 from annulet.testing.in_process import RunningBroker
 from annulet.wire.amqp10.outcomes import Declare, Declared, TransactionalState
 from annulet.wire.amqp10.performatives import Close

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from annulet.broker.authentication import HASHER
+from annulet.broker.security.authentication import HASHER
 from annulet.bulk.client import connect
 from annulet.bulk.errors import (
     AuthenticationError,

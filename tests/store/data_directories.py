@@ -7,7 +7,7 @@ from pathlib import Path
 
 from annulet import testing
 from annulet.broker.broker import Broker
-from annulet.broker.durable_declarations import DurableDeclarations
+from annulet.broker.durability.durable_declarations import DurableDeclarations
 from annulet.core.message.message import Message, Origin
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
 

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.admin.local_requests import came_over_loopback, is_local, origin_authority, peer_address, refused_origin
 from annulet.admin.responses import ResourceError
-from annulet.broker.access import Access
-from annulet.broker.listening import PeerFacts
+from annulet.broker.connections.access import Access
+from annulet.broker.network.listening import PeerFacts
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from annulet.broker.authentication import User
     from annulet.broker.broker import Broker
+    from annulet.broker.security.authentication import User
     from annulet.core.host.virtual_host import VirtualHost
 
 API_TAGS: Final = frozenset({"administrator", "monitoring", "management"})

@@ -1,7 +1,7 @@
 """Reading the JSON bodies of requests. Errors are refused (400) with name, value and allowed values.
 
 A body is read after login and permissions of its sender are checked. While it arrives it counts as unfinished work, see
-:mod:`annulet.broker.unfinished`.
+:mod:`annulet.broker.network.unfinished`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import msgspec
 
 from annulet.admin.access import broker_of
 from annulet.admin.responses import ResourceError
-from annulet.broker.configuration import nearest_name
-from annulet.broker.unfinished import LIMIT_UNFINISHED
+from annulet.broker.network.unfinished import LIMIT_UNFINISHED
+from annulet.broker.settings.configuration import nearest_name
 from annulet.core.configuration.arguments.values import shown
 
 if TYPE_CHECKING:

@@ -14,28 +14,28 @@ from annulet.admin.web_socket import (
     WEB_SOCKET_STRANGERS_MAX,
     WEB_SOCKETS_MAX,
 )
-from annulet.broker.admission import LIMIT_STRANGERS, LIMIT_WEB_SOCKETS
 from annulet.broker.amqp091.getting import GETS_WAITING_MAX, LIMIT_GETS
-from annulet.broker.delivery_shares import BROWSER_PART, LEAST_SECONDS, SHARE_LEAST, TURN_DELIVERIES
-from annulet.broker.delivery_shares import TURN_SECONDS as DELIVERIES_SECONDS
-from annulet.broker.history import COUNTERS_MILLISECONDS
-from annulet.broker.input_shares import (
+from annulet.broker.connections.transport import ANSWER_BYTES_MAX, UNREAD_LIMIT
+from annulet.broker.durability.history import COUNTERS_MILLISECONDS
+from annulet.broker.network.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, STRANGER_BYTES_MAX
+from annulet.broker.network.unfinished import commit_limit
+from annulet.broker.paging.look_turns import BROWSER_SHARE, CHARGED_MAX, SHARE, TURN_SECONDS
+from annulet.broker.paging.lost_wakes import CONSUMERS_LOOKED_AT
+from annulet.broker.paging.spill_pace import SPILL_BEHIND_BYTES, SPILL_GO_ON_BYTES
+from annulet.broker.security.admission import LIMIT_STRANGERS, LIMIT_WEB_SOCKETS
+from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS, SUBSCRIPTIONS_MAX, TRANSACTIONS_MAX
+from annulet.broker.stomp.destinations import LIMIT_TEMPORARY_QUEUES, TEMPORARY_QUEUES_MAX
+from annulet.broker.turns.delivery_shares import BROWSER_PART, LEAST_SECONDS, SHARE_LEAST, TURN_DELIVERIES
+from annulet.broker.turns.delivery_shares import TURN_SECONDS as DELIVERIES_SECONDS
+from annulet.broker.turns.input_shares import (
     INPUT_BYTES_FIRST,
     INPUT_BYTES_LEAST,
     INPUT_BYTES_MAX,
     INPUT_SECONDS,
     INPUT_SECONDS_MAX,
 )
-from annulet.broker.input_turns import PIECE_BYTES
-from annulet.broker.input_turns import TURN_SECONDS as STRANGER_SECONDS
-from annulet.broker.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, STRANGER_BYTES_MAX
-from annulet.broker.lost_wakes import CONSUMERS_LOOKED_AT
-from annulet.broker.scanning import BROWSER_SHARE, CHARGED_MAX, SHARE, TURN_SECONDS
-from annulet.broker.spill_pace import SPILL_BEHIND_BYTES, SPILL_GO_ON_BYTES
-from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS, SUBSCRIPTIONS_MAX, TRANSACTIONS_MAX
-from annulet.broker.stomp.destinations import LIMIT_TEMPORARY_QUEUES, TEMPORARY_QUEUES_MAX
-from annulet.broker.transport import ANSWER_BYTES_MAX, UNREAD_LIMIT
-from annulet.broker.unfinished import commit_limit
+from annulet.broker.turns.input_turns import PIECE_BYTES
+from annulet.broker.turns.input_turns import TURN_SECONDS as STRANGER_SECONDS
 from annulet.bulk.door import connections_max
 from annulet.bulk.message_meter import (
     LIMIT_MESSAGE as LIMIT_BULK_MESSAGE,
@@ -65,7 +65,7 @@ from annulet.wire.stomp.constants import MAX_HEADERS
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
-    from annulet.broker.limits import Limits
+    from annulet.broker.settings.limits import Limits
 
 LISTED_QUEUES_MAX: Final = 1000
 """Queues with their own series: about 15 000 lines, which a scrape every 15 s can afford."""

@@ -11,7 +11,7 @@ from starlette.websockets import WebSocketDisconnect
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from annulet.broker.limited_log import LimitedLog
+    from annulet.broker.observing.limited_log import LimitedLog
 
 logger = structlog.get_logger(__name__)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from annulet.broker.blocked import BlockedTargets
+    from annulet.broker.durability.blocked import BlockedTargets
     from annulet.core.host.virtual_host import VirtualHost
 
 HOST_GAUGES: Final = (

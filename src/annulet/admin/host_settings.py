@@ -12,13 +12,13 @@ from annulet.admin.audit import audit
 from annulet.admin.bodies import INTEGER, OBJECT, TEXT, arguments_of, read_fields, read_object, required
 from annulet.admin.parameters import path_segments, read_parameters
 from annulet.admin.responses import ResourceError, json_response
-from annulet.broker.operator_settings import describe_pattern, describe_policy
+from annulet.broker.operation.operator_settings import describe_pattern, describe_policy
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from annulet.broker.authentication import User
+    from annulet.broker.security.authentication import User
     from annulet.core.host.virtual_host import VirtualHost
 
 METHODS: Final = ("GET", "PUT", "DELETE")

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from annulet.broker.input_turns import PacedInput
-from annulet.broker.listening import release_transport
+from annulet.broker.network.listening import release_transport
+from annulet.broker.turns.input_turns import PacedInput
 
 if TYPE_CHECKING:
     import asyncio

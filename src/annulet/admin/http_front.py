@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from annulet.admin.http_slots import HttpSlots
-from annulet.broker.limited_log import LimitedLog
+from annulet.broker.observing.limited_log import LimitedLog
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from annulet.broker.listening import site_of
+from annulet.broker.network.listening import site_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from annulet.broker.admission import Admission
+    from annulet.broker.security.admission import Admission
 
 
 class HttpSlot:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from annulet.broker.broker import Broker
-    from annulet.broker.leased import LeaseSum
+    from annulet.broker.durability.leased import LeaseSum
 
 SLICE: Final = 250
 """Queues processed before other tasks get a turn: below 1 ms, if no record has to be read."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from annulet.admin.access import access_of, chosen_hosts, require_user
 from annulet.admin.parameters import INTEGER_MAX, PAGE_PARAMETERS, read_integer, read_page, read_parameters
 from annulet.admin.responses import ResourceError, json_response
-from annulet.broker.configuration import nearest_name
-from annulet.broker.ledger_queue import describe_loss
+from annulet.broker.durability.ledger_queue import describe_loss
+from annulet.broker.settings.configuration import nearest_name
 from annulet.core.base.removal_reasons import LOSSES, RemovalReason
 from annulet.core.base.reply_names import REPLY_QUEUE
 from annulet.core.model.loss_ledger import count_losses
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from annulet.broker.access import Access
+    from annulet.broker.connections.access import Access
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.model.loss_ledger import LossRecord
 

@@ -13,13 +13,13 @@ import socket
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from annulet.broker.listening import is_loopback
+from annulet.broker.network.listening import is_loopback
 
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
 
     from annulet.broker.broker import Broker
-    from annulet.broker.configuration import BrokerConfiguration
+    from annulet.broker.settings.configuration import BrokerConfiguration
 
 LOCAL_NAMES: Final = frozenset({"localhost", "ip6-localhost", "ip6-loopback"})
 """Names that mean this machine on every machine (RFC 6761 §6.3, and Debian's for IPv6)."""

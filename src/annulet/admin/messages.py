@@ -10,9 +10,9 @@ from annulet.admin.access import broker_of, require_user
 from annulet.admin.parameters import read_integer, read_parameters
 from annulet.admin.queues import queue_to_read
 from annulet.admin.responses import ResourceError, json_response
-from annulet.broker.configuration import nearest_name
-from annulet.broker.management import REFUSED_PAUSE_SECONDS
-from annulet.broker.payloads import payload_of
+from annulet.broker.connections.payloads import payload_of
+from annulet.broker.operation.management import REFUSED_PAUSE_SECONDS
+from annulet.broker.settings.configuration import nearest_name
 from annulet.core.base.errors import ContentUnavailable
 from annulet.core.deliveries.compact_messages import entry_in
 from annulet.core.management import select

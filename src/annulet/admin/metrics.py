@@ -34,11 +34,11 @@ from annulet.admin.paging_figures import paging_counters, paging_gauges
 from annulet.admin.queues import unaccounted
 from annulet.admin.rendering import in_parts, render
 from annulet.admin.survey import survey
-from annulet.broker.admission import SETTINGS_OF_LIMITS
-from annulet.broker.event_log import EVENT_QUEUE
-from annulet.broker.ledger_queue import LEDGER_QUEUE
-from annulet.broker.loop_watch import STALL_BOUNDS
-from annulet.broker.views import CONVERSIONS
+from annulet.broker.connections.views import CONVERSIONS
+from annulet.broker.durability.event_log import EVENT_QUEUE
+from annulet.broker.durability.ledger_queue import LEDGER_QUEUE
+from annulet.broker.security.admission import SETTINGS_OF_LIMITS
+from annulet.broker.turns.loop_watch import STALL_BOUNDS
 from annulet.core.base.reply_names import is_reply_name
 from annulet.residency.bodies.memory_figures import Residence, residence_of
 

@@ -11,7 +11,7 @@ from annulet.admin.bodies import INTEGER, INTEGERS, SWITCH, TEXT, read_fields, r
 from annulet.admin.parameters import PAGE_PARAMETERS, path_segments, read_page, read_parameters
 from annulet.admin.queues import chosen_queue, queue_to_configure
 from annulet.admin.responses import ResourceError, json_response
-from annulet.broker.configuration import nearest_name
+from annulet.broker.settings.configuration import nearest_name
 from annulet.core.base.errors import NotFound
 from annulet.core.management import (
     Operation,
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from annulet.broker.access import Access
-    from annulet.broker.authentication import User
+    from annulet.broker.connections.access import Access
+    from annulet.broker.security.authentication import User
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.queue.queue import Queue
 

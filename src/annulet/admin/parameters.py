@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import msgspec
 
 from annulet.admin.responses import ResourceError
-from annulet.broker.configuration import nearest_name
+from annulet.broker.settings.configuration import nearest_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

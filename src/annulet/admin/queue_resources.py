@@ -12,7 +12,7 @@ from annulet.admin import messages, operations, queues, why_not
 from annulet.admin.parameters import path_segments
 from annulet.admin.queues import PATH_DEPTH
 from annulet.admin.responses import ResourceError
-from annulet.broker.configuration import nearest_name
+from annulet.broker.settings.configuration import nearest_name
 
 if TYPE_CHECKING:
     from starlette.requests import Request

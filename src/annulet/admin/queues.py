@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from annulet.broker.authentication import User
+    from annulet.broker.security.authentication import User
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.queue.queue import Queue
 

@@ -15,14 +15,14 @@ from annulet.admin.http_connection import HTTP_CONNECTIONS_MAX, protocol_of
 from annulet.admin.http_front import HttpFront
 from annulet.admin.web_socket import WEB_SOCKET_MESSAGE_BYTES_MAX, WEB_SOCKETS_MAX
 from annulet.admin.web_socket_protocol import web_socket_protocol_of
-from annulet.broker.listening import bound_endpoint, open_listening_socket
+from annulet.broker.network.listening import bound_endpoint, open_listening_socket
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Iterator
 
     from annulet.broker.broker import Broker
-    from annulet.broker.configuration import Endpoint
+    from annulet.broker.settings.configuration import Endpoint
 
 logger = structlog.get_logger(__name__)
 
@@ -124,7 +124,7 @@ class AdminService:
         """Nothing of this service is durable."""
 
     async def start(self, broker: Broker) -> None:
-        """Listen. Raises :class:`annulet.broker.listening.ListenerError`. A cancelled start listens no more."""
+        """Listen. Raises :class:`annulet.broker.network.listening.ListenerError`. A cancelled start listens no more."""
         sockets = []
         if self.endpoint is not None:
             sockets.append(open_listening_socket(self.endpoint, "HTTP", "--http"))

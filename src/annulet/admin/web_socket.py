@@ -17,11 +17,11 @@ from starlette.websockets import WebSocketDisconnect, WebSocketState
 
 from annulet.admin.local_requests import peer_address, refused_origin, was_forwarded
 from annulet.admin.web_socket_protocol import lower_half
-from annulet.broker.admission import LIMIT_STRANGERS, LIMIT_WEB_SOCKETS
-from annulet.broker.limited_log import LimitedLog
-from annulet.broker.listening import site_of
+from annulet.broker.connections.transport import CLOSE_GRACE_SECONDS
+from annulet.broker.network.listening import site_of
+from annulet.broker.observing.limited_log import LimitedLog
+from annulet.broker.security.admission import LIMIT_STRANGERS, LIMIT_WEB_SOCKETS
 from annulet.broker.stomp.connection import StompConnection
-from annulet.broker.transport import CLOSE_GRACE_SECONDS
 
 if TYPE_CHECKING:
     from starlette.websockets import WebSocket

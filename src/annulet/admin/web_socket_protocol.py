@@ -6,7 +6,7 @@ hand-shake that it cannot parse keeps a place among its connections permanently.
 socket, so it could not close it.
 
 The contents of a message are passed on as they arrive, before the message is complete, in the turn that parsed them:
-see :mod:`annulet.broker.input_turns`.
+see :mod:`annulet.broker.turns.input_turns`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from wsproto import events
 
 from annulet.admin.http_connection import BAD_REQUEST
 from annulet.admin.http_front import REASON_CHARACTERS_MAX
-from annulet.broker.input_turns import PacedInput
-from annulet.broker.lingering import LINGER_BYTES_MAX, STRANGER_BYTES_MAX
-from annulet.broker.listening import release_transport
-from annulet.broker.transport import CLOSE_GRACE_SECONDS
+from annulet.broker.connections.transport import CLOSE_GRACE_SECONDS
+from annulet.broker.network.lingering import LINGER_BYTES_MAX, STRANGER_BYTES_MAX
+from annulet.broker.network.listening import release_transport
+from annulet.broker.turns.input_turns import PacedInput
 
 if TYPE_CHECKING:
     import asyncio

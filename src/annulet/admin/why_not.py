@@ -9,7 +9,7 @@ from annulet.admin.access import broker_of, require_user
 from annulet.admin.parameters import PAGE_PARAMETERS, read_page, read_parameters
 from annulet.admin.queues import queue_to_read
 from annulet.admin.responses import ResourceError, json_response
-from annulet.broker.configuration import nearest_name
+from annulet.broker.settings.configuration import nearest_name
 from annulet.core.management.why_not import why_not
 
 if TYPE_CHECKING:

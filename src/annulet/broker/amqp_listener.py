@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Final, cast
 
 from annulet.broker.amqp091.connection import AmqpConnection
 from annulet.broker.amqp10.connection import Amqp10Connection
-from annulet.broker.lingering import LINGER_SECONDS, STRANGER_BYTES_MAX
-from annulet.broker.listening import PeerFacts, release_transport
+from annulet.broker.network.lingering import LINGER_SECONDS, STRANGER_BYTES_MAX
+from annulet.broker.network.listening import PeerFacts, release_transport
 from annulet.wire.amqp091.versions import VERSIONS_BY_HEADER
 
 if TYPE_CHECKING:
     import asyncio
 
     from annulet.broker.broker import Broker
-    from annulet.broker.transport import AnyConnection
+    from annulet.broker.connections.transport import AnyConnection
 
 HEADER_BYTES: Final = 8
 PREFIX: Final = b"AMQP"

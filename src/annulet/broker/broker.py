@@ -11,38 +11,32 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 import structlog
 
 from annulet import __version__
-from annulet.broker import descriptors
-from annulet.broker.admission import Admission
 from annulet.broker.amqp10.remembered import RememberedOutcomes
 from annulet.broker.amqp_listener import AmqpListenerProtocol
-from annulet.broker.authentication import Authenticator
-from annulet.broker.backup import Backups
-from annulet.broker.blocked import BlockedTargets
-from annulet.broker.clock import Clock, system_clock
-from annulet.broker.commit import CommitPipeline
-from annulet.broker.consumer_timeouts import ConsumerTimeouts
-from annulet.broker.declaring import configure_host, declare_all
-from annulet.broker.definition_commits import DefinitionCommits
-from annulet.broker.deleted_queues import DeletedQueues
-from annulet.broker.delivery_shares import DeliveryShares, only_browse
-from annulet.broker.effects import DurableLosses, HostEffects
-from annulet.broker.event_log import EventLog
-from annulet.broker.history import CounterRounds, HistoryRecorder
-from annulet.broker.input_shares import InputShares
-from annulet.broker.input_turns import InputTurns
-from annulet.broker.late_collection import LateCollection
-from annulet.broker.leased import NoLeases, NoStages
-from annulet.broker.ledger_queue import LedgerQueue
-from annulet.broker.lingering import LingeringSockets
-from annulet.broker.listening import BACKLOG, listener_error
-from annulet.broker.loop_watch import LoopWatch
-from annulet.broker.management import ManagementOperations
-from annulet.broker.memory import MemoryAlarm
-from annulet.broker.operator_settings import OperatorSettings
-from annulet.broker.pager import Pager
-from annulet.broker.peer_watch import PeerWatch
-from annulet.broker.protocol_errors import ProtocolErrors
-from annulet.broker.recovery import (
+from annulet.broker.connections.consumer_timeouts import ConsumerTimeouts
+from annulet.broker.connections.protocol_errors import ProtocolErrors
+from annulet.broker.durability.blocked import BlockedTargets
+from annulet.broker.durability.commit import CommitPipeline
+from annulet.broker.durability.definition_commits import DefinitionCommits
+from annulet.broker.durability.deleted_queues import DeletedQueues
+from annulet.broker.durability.effects import DurableLosses, HostEffects
+from annulet.broker.durability.event_log import EventLog
+from annulet.broker.durability.history import CounterRounds, HistoryRecorder
+from annulet.broker.durability.leased import NoLeases, NoStages
+from annulet.broker.durability.ledger_queue import LedgerQueue
+from annulet.broker.durability.upkeep import LogUpkeep
+from annulet.broker.network.lingering import LingeringSockets
+from annulet.broker.network.listening import BACKLOG, listener_error
+from annulet.broker.network.peer_watch import PeerWatch
+from annulet.broker.network.unfinished import UnfinishedWork, unfinished_limit
+from annulet.broker.operation.backup import Backups
+from annulet.broker.operation.management import ManagementOperations
+from annulet.broker.operation.operator_settings import OperatorSettings
+from annulet.broker.paging.memory import MemoryAlarm
+from annulet.broker.paging.pager import Pager
+from annulet.broker.paging.spill_pace import SpillPace
+from annulet.broker.recovery.declaring import configure_host, declare_all
+from annulet.broker.recovery.recovery import (
     open_log,
     open_spill,
     release_dead_letters,
@@ -51,12 +45,18 @@ from annulet.broker.recovery import (
     restore_messages,
     save_counters,
 )
-from annulet.broker.sliced_work import SlicedWorker
-from annulet.broker.spill_pace import SpillPace
-from annulet.broker.tls_listeners import TlsListeners
-from annulet.broker.unfinished import UnfinishedWork, unfinished_limit
-from annulet.broker.upkeep import LogUpkeep
-from annulet.broker.wake import WakeTimer
+from annulet.broker.security.admission import Admission
+from annulet.broker.security.authentication import Authenticator
+from annulet.broker.security.tls_listeners import TlsListeners
+from annulet.broker.settings import descriptors
+from annulet.broker.settings.clock import Clock, system_clock
+from annulet.broker.turns.delivery_shares import DeliveryShares, only_browse
+from annulet.broker.turns.input_shares import InputShares
+from annulet.broker.turns.input_turns import InputTurns
+from annulet.broker.turns.late_collection import LateCollection
+from annulet.broker.turns.loop_watch import LoopWatch
+from annulet.broker.turns.sliced_work import SlicedWorker
+from annulet.broker.turns.wake import WakeTimer
 from annulet.core.configuration.arguments.values import refuse_line_breaks
 from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.model.audit_trail import AuditTrail
@@ -73,9 +73,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from annulet.broker.amqp10.dynamic_nodes import DynamicNodes
-    from annulet.broker.configuration import BrokerConfiguration
-    from annulet.broker.leased import LeaseFigures, StageFigures
-    from annulet.broker.transport import AnyConnection
+    from annulet.broker.connections.transport import AnyConnection
+    from annulet.broker.durability.leased import LeaseFigures, StageFigures
+    from annulet.broker.settings.configuration import BrokerConfiguration
     from annulet.core.message.message import PropertyValue
     from annulet.core.queue.queue import Queue
     from annulet.store.segments.interface import Log

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
-    from annulet.broker.unfinished import Unfinished
+    from annulet.broker.network.unfinished import Unfinished
 
 TOLD_BYTES: Final = 1 << 20
 """Largest difference of the account for all connections together: a small part of the least bound, and large enough

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
-from annulet.broker.management import REFUSED_PAUSE_SECONDS
+from annulet.broker.operation.management import REFUSED_PAUSE_SECONDS
 from annulet.bulk.errors import UnavailableError
 from annulet.bulk.schema import Row
 from annulet.core.deliveries.bodies import DAMAGED, REFUSED

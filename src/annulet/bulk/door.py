@@ -23,23 +23,23 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 import msgspec
 import structlog
 
-from annulet.broker.admission import EXPLANATION_SECONDS, Admission
-from annulet.broker.input_shares import INPUT_BYTES_FIRST
-from annulet.broker.input_turns import InputTurns
-from annulet.broker.limited_log import LimitedLog
-from annulet.broker.listening import PeerFacts, is_loopback, open_listening_socket, release_transport
-from annulet.broker.paced_handshake import HandshakePace
-from annulet.broker.tls import TlsAcceptor, TlsCounters
-from annulet.broker.unfinished import LIMIT_UNFINISHED
+from annulet.broker.network.listening import PeerFacts, is_loopback, open_listening_socket, release_transport
+from annulet.broker.network.paced_handshake import HandshakePace
+from annulet.broker.network.unfinished import LIMIT_UNFINISHED
+from annulet.broker.observing.limited_log import LimitedLog
+from annulet.broker.security.admission import EXPLANATION_SECONDS, Admission
+from annulet.broker.security.tls import TlsAcceptor, TlsCounters
+from annulet.broker.turns.input_shares import INPUT_BYTES_FIRST
+from annulet.broker.turns.input_turns import InputTurns
 from annulet.bulk.arriving import ArrivingBytes
 from annulet.bulk.http2_frames import EMPTY_SETTINGS, go_away
 from annulet.bulk.message_meter import ROWS_BYTES_MORE, MessageRefusedError, RequestMeter, ResponseMeter
 
 if TYPE_CHECKING:
-    from annulet.broker.configuration import Endpoint
-    from annulet.broker.limits import Limits
-    from annulet.broker.tls import TlsListener
-    from annulet.broker.unfinished import Unfinished
+    from annulet.broker.network.unfinished import Unfinished
+    from annulet.broker.security.tls import TlsListener
+    from annulet.broker.settings.configuration import Endpoint
+    from annulet.broker.settings.limits import Limits
 
 logger = structlog.get_logger(__name__)
 T = TypeVar("T")

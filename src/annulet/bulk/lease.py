@@ -19,7 +19,7 @@ from array import array
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from annulet.broker.leased import (
+from annulet.broker.durability.leased import (
     DELIVERY_COUNT_MAX,
     DELIVERY_COUNT_SHIFT,
     REDELIVERED_FLAG,

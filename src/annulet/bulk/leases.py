@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from annulet.broker.leased import SEQUENCE_MASK, LeaseSum, unpack_positions
+from annulet.broker.durability.leased import SEQUENCE_MASK, LeaseSum, unpack_positions
 from annulet.bulk.acquisition import SLICE, Room, acquire, make_durable, stop_choosing
 from annulet.bulk.adoption import (
     LeaseRequest,

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from annulet.broker.effects import HostEffects
-from annulet.broker.unfinished import commit_limit
+from annulet.broker.durability.effects import HostEffects
+from annulet.broker.network.unfinished import commit_limit
 from annulet.bulk.commit_room import CommitRoom, commit_bytes
 from annulet.bulk.encoding import Destination, PendingMessage, WriteDefaults, encode_rows
 from annulet.bulk.errors import NotFoundError, PermissionDeniedError, RefusedError, UnavailableError
@@ -28,7 +28,7 @@ from annulet.wire.amqp091.properties import VIEW
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
-    from annulet.broker.clock import Clock
+    from annulet.broker.settings.clock import Clock
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.message.message import Message
     from annulet.core.routing.routes import Route

@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from annulet.broker.leased import REJECTED_FLAG, unpack_positions
+from annulet.broker.durability.leased import REJECTED_FLAG, unpack_positions
 from annulet.bulk.errors import InvalidRequestError
 from annulet.store.database.definitions import LeaseRange
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from annulet.broker.access import Access
-from annulet.broker.listening import PeerFacts
+from annulet.broker.connections.access import Access
+from annulet.broker.network.listening import PeerFacts
 from annulet.bulk import protocol
 from annulet.bulk.adoption import LeaseRequest
 from annulet.bulk.encoding import WriteDefaults

@@ -16,10 +16,10 @@ import pyarrow as pa
 import structlog
 from pyarrow import flight
 
-from annulet.broker.configuration import Endpoint
-from annulet.broker.listening import PeerFacts
-from annulet.broker.payloads import payload_of
-from annulet.broker.tls_listeners import TITLES
+from annulet.broker.connections.payloads import payload_of
+from annulet.broker.network.listening import PeerFacts
+from annulet.broker.security.tls_listeners import TITLES
+from annulet.broker.settings.configuration import Endpoint
 from annulet.bulk import protocol
 from annulet.bulk.door import Door, Watcher
 from annulet.bulk.encoding import check_write_schema
@@ -45,9 +45,9 @@ from annulet.store.files.errors import StoreError
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
-    from annulet.broker.configuration import BrokerConfiguration
-    from annulet.broker.limits import Limits
-    from annulet.broker.unfinished import Unfinished
+    from annulet.broker.network.unfinished import Unfinished
+    from annulet.broker.settings.configuration import BrokerConfiguration
+    from annulet.broker.settings.limits import Limits
     from annulet.bulk.deep_snapshots import ViewRead
     from annulet.bulk.schema import Row
 

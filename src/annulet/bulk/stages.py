@@ -20,7 +20,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.ipc
 
-from annulet.broker.limits import Limits
+from annulet.broker.settings.limits import Limits
 from annulet.bulk.errors import InvalidRequestError, NotFoundError, RefusedError, UnavailableError
 from annulet.bulk.protocol import owner_of
 from annulet.bulk.stage_account import Place, StageAccount, StageEntry

@@ -23,7 +23,7 @@ OLD_COLLECTIONS_MAX: Final = 50_000
 
 A full one blocks the loop 0.3 ms for each thousand messages in memory, so there is none in practice. Ended objects
 break their own cycles; the broker checks occasionally, when that is short, whether a cycle was left
-(``broker/late_collection.py``).
+(``broker/turns/late_collection.py``).
 """
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from annulet.broker.authentication import HASHER
-from annulet.broker.scram_verifiers import DIGESTS, derive_verifier
+from annulet.broker.security.authentication import HASHER
+from annulet.broker.settings.scram_verifiers import DIGESTS, derive_verifier
 
 
 @click.command("password-hash")

@@ -13,10 +13,10 @@ import click
 import structlog
 
 from annulet.application import build_broker, listener_urls
-from annulet.broker.configuration import OPTIONS, ConfigurationError, StartError, load
-from annulet.broker.descriptors import raise_limit
-from annulet.broker.logging import set_up
-from annulet.broker.memory import share_arenas
+from annulet.broker.observing.logging import set_up
+from annulet.broker.paging.memory import share_arenas
+from annulet.broker.settings.configuration import OPTIONS, ConfigurationError, StartError, load
+from annulet.broker.settings.descriptors import raise_limit
 from annulet.cli.collector import settle_collector
 from annulet.store.files.errors import StoreError
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from annulet.broker.broker import Broker
-    from annulet.broker.configuration import BrokerConfiguration
+    from annulet.broker.settings.configuration import BrokerConfiguration
 
 logger = structlog.get_logger(__name__)
 

@@ -9,7 +9,7 @@ START: Final = 1_000_000_000_000
 
 
 class VirtualClock:
-    """Replaces :func:`annulet.broker.clock.system_clock`: call it for the milliseconds since 1970, UTC.
+    """Replaces :func:`annulet.broker.settings.clock.system_clock`: call it for the milliseconds since 1970, UTC.
 
     Expiry and time to live follow it. Socket timers (heartbeats, the hand-shake limit) stay those of the event loop.
     """

@@ -10,7 +10,7 @@ from pamqp.base import Frame
 
 from annulet.broker.amqp091.connection import AmqpConnection
 from annulet.broker.broker import Broker
-from annulet.broker.transport import AnyConnection
+from annulet.broker.connections.transport import AnyConnection
 from annulet.wire.amqp091.states import ConnectionState
 
 AnyFrame = TypeVar("AnyFrame")

@@ -11,14 +11,14 @@ from pamqp import body, commands, frame, header
 
 from annulet import testing
 from annulet.broker.broker import Broker
-from annulet.broker.delivery_shares import DELIVERIES_TIMED, SHARE_LEAST, TURN_DELIVERIES, TURN_SECONDS
-from annulet.broker.transport import (
+from annulet.broker.connections.transport import (
     ANSWER_BYTES_MAX,
     CLOSE_ANSWER_SECONDS,
     CLOSE_GRACE_SECONDS,
     HEARTBEAT_MISSES_MAX,
     OUTPUT_BYTES_MAX,
 )
+from annulet.broker.turns.delivery_shares import DELIVERIES_TIMED, SHARE_LEAST, TURN_DELIVERIES, TURN_SECONDS
 from annulet.core.base.sliced_work import AT_ONCE_MAX
 from annulet.core.model.loss_ledger import LossListener, LossRecord
 from annulet.wire.amqp091.engine import HELD_OUTPUT_BYTES

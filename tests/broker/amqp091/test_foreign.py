@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pamqp import commands, header
 
-from annulet.broker import views
 from annulet.broker.amqp091.foreign import in_own_form, shortened
 from annulet.broker.broker import Broker
+from annulet.broker.connections import views
 from annulet.core.message.message import Message, Origin
 from annulet.core.message.neutral_content import BODY_TEXT, MessageContent
 from annulet.wire.amqp091.properties import VIEW as AMQP_0_9_1

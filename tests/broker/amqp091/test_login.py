@@ -10,13 +10,13 @@ import structlog
 from pamqp import commands
 
 from annulet import testing
-from annulet.broker import admission as admission_module
 from annulet.broker.broker import Broker
-from annulet.broker.limits import Limits
+from annulet.broker.security import admission as admission_module
+from annulet.broker.settings.limits import Limits
 from annulet.testing.clock import VirtualClock
 from annulet.wire.amqp091.states import ConnectionState
 from tests.broker.amqp091.peer import CLIENT_PROPERTIES, PROTOCOL_HEADER, Peer, turns
-from tests.broker.test_sasl import ScramClient
+from tests.broker.security.test_sasl import ScramClient
 
 CONNECTION = commands.Connection
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from annulet.broker.amqp10.connection import Amqp10Connection
 from annulet.broker.broker import Broker
-from annulet.broker.durable_declarations import DurableDeclarations
+from annulet.broker.durability.durable_declarations import DurableDeclarations
 from annulet.core.message.message import PropertyValue
 from annulet.core.queue.queue import Queue
 from annulet.wire.amqp10 import sections

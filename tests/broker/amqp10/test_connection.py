@@ -7,11 +7,11 @@ import structlog
 
 from annulet import testing
 from annulet.broker.amqp10.connection import DEFAULT_HOST
-from annulet.broker.authentication import HASHER
 from annulet.broker.broker import Broker
-from annulet.broker.configuration import PermissionDeclaration, UserDeclaration
-from annulet.broker.limits import Limits
-from annulet.broker.transport import ANSWER_BYTES_MAX
+from annulet.broker.connections.transport import ANSWER_BYTES_MAX
+from annulet.broker.security.authentication import HASHER
+from annulet.broker.settings.configuration import PermissionDeclaration, UserDeclaration
+from annulet.broker.settings.limits import Limits
 from annulet.testing.clock import VirtualClock
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10.frames import AMQP_HEADER, SASL_HEADER
@@ -21,7 +21,7 @@ from annulet.wire.amqp10.sasl import SaslChallenge, SaslInit, SaslMechanisms, Sa
 from tests.broker.amqp091.peer import turns
 from tests.broker.amqp10.peer import Peer, frame, permit, sasl_frame
 from tests.broker.conftest import leave
-from tests.broker.test_sasl import ScramClient
+from tests.broker.security.test_sasl import ScramClient
 
 # ---------------------------------------------------------------------- SASL, §5.3
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from annulet.broker.amqp10.errors import condition_for, detach_for, error_for
-from annulet.broker.sending import DiskFull
+from annulet.broker.connections.sending import DiskFull
 from annulet.core.base import errors as core_errors
 from annulet.core.base.errors import CoreError
 from annulet.store.files.errors import StoreError

@@ -4,7 +4,7 @@ from typing import Any
 
 from annulet.broker.amqp10.session import Amqp10Session
 from annulet.broker.broker import Broker
-from annulet.broker.transport import WRITE_BYTES
+from annulet.broker.connections.transport import WRITE_BYTES
 from annulet.core.base.sliced_work import AT_ONCE_MAX
 from annulet.wire.amqp10.link_frames import Disposition, Flow, Transfer
 from annulet.wire.amqp10.outcomes import Rejected

@@ -7,7 +7,7 @@ import pytest
 from annulet import testing
 from annulet.broker.amqp10.targets import LINK_CREDIT, REJECT_UNROUTABLE
 from annulet.broker.broker import Broker
-from annulet.broker.limits import Limits
+from annulet.broker.settings.limits import Limits
 from annulet.core.base.typed_values import UnsignedLong
 from annulet.testing.clock import VirtualClock
 from annulet.wire.amqp10 import conditions

@@ -7,7 +7,7 @@ import structlog
 
 from annulet import testing
 from annulet.broker.broker import Broker
-from annulet.broker.limits import Limits
+from annulet.broker.settings.limits import Limits
 from annulet.broker.stomp import commands, connection
 from annulet.broker.stomp.connection import HEARTBEAT_MISSES_MAX
 from annulet.wire.stomp.frames import Frame, encode_frame

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from annulet import testing
-from annulet.broker.configuration import LOOPBACK, Endpoint
-from annulet.broker.listening import ListenerError
+from annulet.broker.network.listening import ListenerError
+from annulet.broker.settings.configuration import LOOPBACK, Endpoint
 from annulet.broker.stomp.listener import StompService
 from tests.certificates import Certificates
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from annulet.broker.broker import Broker
+from annulet.broker.connections.views import ConversionError
 from annulet.broker.stomp import session
-from annulet.broker.views import ConversionError
 from annulet.core.base.sliced_work import AT_ONCE_MAX
 from annulet.core.message.message import Message, Origin
 from annulet.wire.amqp091.properties import VIEW as AMQP091_VIEW

@@ -13,7 +13,7 @@ from pamqp import commands
 from pamqp.body import ContentBody
 from pamqp.header import ContentHeader
 
-from annulet.broker.pager import FOLDED_LEAST
+from annulet.broker.paging.pager import FOLDED_LEAST
 from annulet.core.model.entry import PENDING
 from annulet.core.paging.paged_fifo import KEEP_MESSAGES, TargetList
 from annulet.core.queue.queue import Queue

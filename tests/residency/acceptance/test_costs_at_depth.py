@@ -11,7 +11,7 @@ from types import FrameType
 
 import pytest
 
-from annulet.broker.pager import DEEP_SHARES
+from annulet.broker.paging.pager import DEEP_SHARES
 from annulet.core.paging.paged_fifo import KEEP_MESSAGES
 from annulet.residency.bodies.budget import MIB
 from annulet.residency.pages.pages import LOAD_MESSAGES

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from annulet.broker.pager import CHUNK
+from annulet.broker.paging.pager import CHUNK
 from annulet.core.paging.paged_fifo import KEEP_MESSAGES
 from annulet.core.paging.queue_area import ENTRY_BYTES
 from annulet.residency.bodies.budget import MIB

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from annulet.broker import recovery
+from annulet.broker.recovery import recovery
 from annulet.core.model.entry import QueueEntry
 from annulet.residency.bodies.budget import MIB
 from annulet.store.files.files import OsFile

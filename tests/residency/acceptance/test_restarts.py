@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from annulet.broker import recovery
+from annulet.broker.recovery import recovery
 from annulet.core.paging.paged_fifo import KEEP_MESSAGES
 from annulet.residency.bodies.budget import MIB
 from annulet.residency.rows.page import PAGE_ITEMS_MAX

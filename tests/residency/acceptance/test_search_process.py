@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from annulet.broker import search_process
+from annulet.broker.paging import search_process
 from annulet.residency.loading import search_ahead
 from tests.residency.acceptance.deep import Deep, deep_broker, until
 from tests.store.searching.test_search_tools import StandIn

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pika
 
-from annulet.broker.spill_pace import SPILL_BEHIND_BYTES
+from annulet.broker.paging.spill_pace import SPILL_BEHIND_BYTES
 from tests.broker_process import BrokerProcess
 from tests.clients.support import Peer, Scene, wait_until
 

@@ -127,7 +127,9 @@ def test_the_message_that_crosses_the_limit_is_kept(stage, resume, consumed):
 
 
 def test_row_055_a_limit_of_one_resumes_at_one_and_holds_for_who_comes_later(stage):
-    """The queue is blocked, not one publisher; how each waits is up to its protocol (tests/broker/test_blocked.py)."""
+    """The queue is blocked, not one publisher; how each waits is up to its protocol
+    (tests/broker/durability/test_blocked.py).
+    """
     queue, client = limited(stage, "producer_flow_control", 1), Client(stage)
     stage.send("1", "2")
     assert queue.blocked

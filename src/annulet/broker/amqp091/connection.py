@@ -10,8 +10,8 @@ from annulet.broker.amqp091.cancel_notices import CancelNotices
 from annulet.broker.amqp091.channel import Channel
 from annulet.broker.amqp091.handler import AmqpHandler
 from annulet.broker.amqp091.login import ConnectionLogin, offered_mechanisms
-from annulet.broker.tracing import frame_trace
-from annulet.broker.transport import CLOSE_ANSWER_SECONDS, ClientConnection
+from annulet.broker.connections.transport import CLOSE_ANSWER_SECONDS, ClientConnection
+from annulet.broker.observing.tracing import frame_trace
 from annulet.wire.amqp091 import constants
 from annulet.wire.amqp091.engine import ConnectionEngine
 from annulet.wire.amqp091.errors import ConnectionFault

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from annulet.broker.amqp091.publishing import destination_of
-from annulet.broker.views import ConversionError, converted
+from annulet.broker.connections.views import ConversionError, converted
 from annulet.wire.amqp091.constants import MAX_SHORT_STRING_BYTES
 from annulet.wire.amqp091.errors import LocalProtocolError
 from annulet.wire.amqp091.output import encode_destination

@@ -13,7 +13,7 @@ from annulet.broker.amqp091.channel import delivered_header
 from annulet.broker.amqp091.declarations import translated
 from annulet.broker.amqp091.foreign import in_own_form
 from annulet.broker.amqp091.publishing import destination_of
-from annulet.broker.client_session import give_up
+from annulet.broker.connections.client_session import give_up
 from annulet.core.policies.staged_batches import pending_count
 from annulet.core.queue.pull_waits import PullWaiter
 from annulet.wire.amqp091 import constants

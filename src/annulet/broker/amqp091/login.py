@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from annulet.broker.authentication import AMQP_0
-from annulet.broker.sasl import Challenge, Failure, SaslExchange, Step, Success, mechanisms_text
+from annulet.broker.security.authentication import AMQP_0
+from annulet.broker.security.sasl import Challenge, Failure, SaslExchange, Step, Success, mechanisms_text
 from annulet.wire.amqp091.constants import RESOURCE_ERROR
 from annulet.wire.amqp091.errors import ConnectionFault
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from annulet.broker.client_session import ClientSession
+from annulet.broker.connections.client_session import ClientSession
 from annulet.core.base.death_trail import GIVEN
 from annulet.core.base.reply_names import REPLY_QUEUE
 from annulet.core.base.settings import UNLIMITED
@@ -26,7 +26,7 @@ from annulet.wire.amqp091.publish_headers import NOTHING, PublishHeaders, read_p
 
 if TYPE_CHECKING:
     from annulet.broker.amqp091.connection import AmqpConnection
-    from annulet.broker.blocked import BlockedTarget
+    from annulet.broker.durability.blocked import BlockedTarget
     from annulet.core.host.transaction import Transaction
     from annulet.core.queue.queue import Queue
     from annulet.core.routing.routes import Route

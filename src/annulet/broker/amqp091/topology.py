@@ -9,9 +9,9 @@ import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from annulet.broker.access import generated_name
 from annulet.broker.amqp091 import getting
 from annulet.broker.amqp091.channel import amqp_consumer
+from annulet.broker.connections.access import generated_name
 from annulet.core.base.errors import InvalidArgument, NotFound
 from annulet.core.base.reply_names import REPLY_QUEUE, is_reply_name
 from annulet.core.base.settings import ConsumerSettings

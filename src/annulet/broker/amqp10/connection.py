@@ -12,10 +12,10 @@ from annulet.broker.amqp10.dynamic_nodes import DynamicNodes
 from annulet.broker.amqp10.remembered import LinkName
 from annulet.broker.amqp10.service import Amqp10Service
 from annulet.broker.amqp10.session import Amqp10Session
-from annulet.broker.authentication import ANONYMOUS, EXTERNAL, PLAIN
-from annulet.broker.sasl import Challenge, SaslExchange, Success
-from annulet.broker.tracing import frame_trace
-from annulet.broker.transport import CLOSE_ANSWER_SECONDS, ClientConnection
+from annulet.broker.connections.transport import CLOSE_ANSWER_SECONDS, ClientConnection
+from annulet.broker.observing.tracing import frame_trace
+from annulet.broker.security.authentication import ANONYMOUS, EXTERNAL, PLAIN
+from annulet.broker.security.sasl import Challenge, SaslExchange, Success
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10.engine import Amqp10Engine
 from annulet.wire.amqp10.errors import ConnectionFault

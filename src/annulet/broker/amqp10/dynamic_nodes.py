@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from annulet.broker.access import READ, WRITE, end_address, end_queue, generated_name
+from annulet.broker.connections.access import READ, WRITE, end_address, end_queue, generated_name
 from annulet.core.base.errors import InvalidArgument
 from annulet.core.base.typed_values import Described
 from annulet.wire.amqp10 import terminus

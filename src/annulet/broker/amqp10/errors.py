@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from annulet.broker.sending import DiskFull
+from annulet.broker.connections.sending import DiskFull
 from annulet.core.base import errors as core_errors
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10.errors import LinkFault

@@ -10,7 +10,7 @@ from annulet.broker.amqp10.coordinator import Coordinator
 from annulet.broker.amqp10.outcomes import Outcomes
 from annulet.broker.amqp10.sources import SourceLink, attach_source
 from annulet.broker.amqp10.targets import TargetLink, attach_target
-from annulet.broker.sending import SendingSession
+from annulet.broker.connections.sending import SendingSession
 from annulet.core.model.entry import DELIVERING
 from annulet.core.sessions.session import end_together
 from annulet.wire.amqp10 import conditions
@@ -20,7 +20,7 @@ from annulet.wire.amqp10.view import VIEW
 
 if TYPE_CHECKING:
     from annulet.broker.amqp10.connection import Amqp10Connection
-    from annulet.broker.blocked import BlockedTarget
+    from annulet.broker.durability.blocked import BlockedTarget
     from annulet.core.deliveries.compact_messages import Slot
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry

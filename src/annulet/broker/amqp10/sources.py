@@ -11,8 +11,8 @@ import structlog
 from annulet.broker.amqp10.dynamic_nodes import owner_of, plain
 from annulet.broker.amqp10.filters import SourceFilters, read_filters
 from annulet.broker.amqp10.outcomes import DEFAULT_OUTCOME
-from annulet.broker.subscriptions import Subscription, end_subscription, find_subscription, subscribe
-from annulet.broker.views import ConversionError, converted
+from annulet.broker.connections.subscriptions import Subscription, end_subscription, find_subscription, subscribe
+from annulet.broker.connections.views import ConversionError, converted
 from annulet.core.base.errors import InvalidArgument, NotFound
 from annulet.core.base.settings import BROWSE_FOLLOW, UNLIMITED, ConsumerSettings
 from annulet.core.configuration.arguments.values import MILLISECONDS_MAX, read_limit

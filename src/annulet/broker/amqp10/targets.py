@@ -21,7 +21,7 @@ from annulet.wire.amqp10.terminus import DURABLE_UNSETTLED_STATE, Source, Target
 if TYPE_CHECKING:
     from annulet.broker.amqp10.coordinator import OpenTransaction
     from annulet.broker.amqp10.session import Amqp10Session
-    from annulet.broker.sending import Destination
+    from annulet.broker.connections.sending import Destination
     from annulet.wire.amqp10.link import IncomingDelivery, Link
     from annulet.wire.amqp10.outcomes import DeliveryState
     from annulet.wire.amqp10.performatives import Attach

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.broker.access import READ, WRITE
+from annulet.broker.connections.access import READ, WRITE
 from annulet.broker.stomp.consumers import AUTO, StompConsumer, tag_for
 from annulet.broker.stomp.destinations import (
     AUTO_DELETE,
@@ -37,7 +37,7 @@ from annulet.wire.stomp.names import EXTEND_DELIVERY
 from annulet.wire.stomp.send_headers import SendFacts, read_send, read_switch
 
 if TYPE_CHECKING:
-    from annulet.broker.sending import Destination
+    from annulet.broker.connections.sending import Destination
     from annulet.broker.stomp.connection import StompConnection
     from annulet.broker.stomp.session import StompSession
     from annulet.wire.stomp.frames import Frame

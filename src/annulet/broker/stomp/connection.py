@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from annulet import __version__
-from annulet.broker.authentication import ANONYMOUS, EXTERNAL, PLAIN
-from annulet.broker.sasl import SaslExchange, Success
+from annulet.broker.connections.transport import HEARTBEAT_MISSES_MAX, ClientConnection
+from annulet.broker.observing.tracing import frame_trace
+from annulet.broker.security.authentication import ANONYMOUS, EXTERNAL, PLAIN
+from annulet.broker.security.sasl import SaslExchange, Success
 from annulet.broker.stomp.commands import StompCommands
 from annulet.broker.stomp.destinations import TemporaryQueues
 from annulet.broker.stomp.session import StompSession
-from annulet.broker.tracing import frame_trace
-from annulet.broker.transport import HEARTBEAT_MISSES_MAX, ClientConnection
 from annulet.wire.stomp.constants import LEAST_HEARTBEAT
 from annulet.wire.stomp.engine import ConnectionEngine
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from annulet.broker.broker import Broker
-    from annulet.broker.sasl import Step
+    from annulet.broker.security.sasl import Step
 
 logger = structlog.get_logger(__name__)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
-from annulet.broker.access import READ, end_queue, generated_name
+from annulet.broker.connections.access import READ, end_queue, generated_name
 from annulet.core.base.errors import InvalidArgument
 from annulet.core.configuration.arguments.reading import KNOWN
 from annulet.core.configuration.arguments.table import BY_NAME, PREFIX
@@ -21,7 +21,7 @@ from annulet.core.routing.exchanges.address import MULTICAST
 from annulet.wire.stomp.errors import RemoteProtocolError
 
 if TYPE_CHECKING:
-    from annulet.broker.authentication import PermissionKind
+    from annulet.broker.security.authentication import PermissionKind
     from annulet.broker.stomp.connection import StompConnection
     from annulet.core.configuration.arguments import Arguments
     from annulet.core.host.virtual_host import VirtualHost

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, cast
 
 import structlog
 
-from annulet.broker.listening import bound_endpoint, open_listening_socket
+from annulet.broker.network.listening import bound_endpoint, open_listening_socket
 from annulet.broker.stomp.connection import StompConnection
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
-    from annulet.broker.configuration import Endpoint
+    from annulet.broker.settings.configuration import Endpoint
 
 logger = structlog.get_logger(__name__)
 
@@ -39,7 +39,7 @@ class StompService:
         """Nothing of this service is durable."""
 
     async def start(self, broker: Broker) -> None:
-        """Listen. Raises :class:`annulet.broker.listening.ListenerError`."""
+        """Listen. Raises :class:`annulet.broker.network.listening.ListenerError`."""
         if self.endpoint is not None:
             listening = open_listening_socket(self.endpoint, "STOMP", "--stomp")
             self.endpoint = bound_endpoint(listening)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Final
 
-from annulet.broker.sending import SendingSession
+from annulet.broker.connections.sending import SendingSession
+from annulet.broker.connections.views import ConversionError, converted
 from annulet.broker.stomp.consumers import AUTO, CLIENT, StompConsumer
 from annulet.broker.stomp.destinations import destination_of, leads_to
-from annulet.broker.views import ConversionError, converted
 from annulet.wire.stomp.constants import VERSION_1_2
 from annulet.wire.stomp.engine import header_line
 from annulet.wire.stomp.errors import RemoteProtocolError

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from annulet.broker.access import READ
+from annulet.broker.connections.access import READ
+from annulet.broker.connections.subscriptions import Subscription, end_subscription, find_subscription, subscribe
 from annulet.broker.stomp.consumers import StompConsumer, tag_for
 from annulet.broker.stomp.destinations import (
     AUTO_DELETE,
@@ -19,7 +20,6 @@ from annulet.broker.stomp.destinations import (
     plain_queue_name,
     refuse_temporary_topic,
 )
-from annulet.broker.subscriptions import Subscription, end_subscription, find_subscription, subscribe
 from annulet.core.base.errors import InvalidArgument, NotFound, PreconditionFailed
 from annulet.core.base.settings import BROWSE_OFF, BROWSE_SNAPSHOT, UNLIMITED, ConsumerSettings
 from annulet.core.configuration.arguments import parse_consumer_arguments
@@ -29,7 +29,7 @@ from annulet.core.routing.exchanges.address import ANYCAST, MULTICAST
 from annulet.wire.stomp.send_headers import read_number, read_switch
 
 if TYPE_CHECKING:
-    from annulet.broker.authentication import PermissionKind
+    from annulet.broker.security.authentication import PermissionKind
     from annulet.broker.stomp.session import StompSession
     from annulet.core.configuration.arguments import Arguments
     from annulet.core.host.nodes import NodeReference

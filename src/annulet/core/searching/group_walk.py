@@ -3,7 +3,7 @@
 A ready consumer whose parked messages precede its messages in the lanes gets these first; one without parked messages
 waits for the frontier (:class:`annulet.core.searching.grouped_lanes.GroupedLanes`). A scan that finds messages is made
 at once, like reads of a plain queue: credit bounds it. If hardly anything can be found behind a stalled group, scans
-are made in turns (:mod:`annulet.broker.scanning`), and other clients are served in between.
+are made in turns (:mod:`annulet.broker.paging.look_turns`), and other clients are served in between.
 """
 
 from __future__ import annotations

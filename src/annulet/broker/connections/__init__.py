@@ -1,0 +1,1 @@
+"""Connections and sessions of clients below any protocol: transport, access, sending, subscriptions."""

@@ -1,0 +1,184 @@
+"""A client's session, whatever protocol it speaks: a channel, an AMQP 1.0 session, a STOMP connection.
+
+Its relation to the connection (room for output, answers at the end of a turn), the holding back of its publishing by
+full queues, and the handling of messages that its protocol cannot express.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import mypyc_attr
+
+from annulet.core.base.errors import TransactionRefused
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.model.entry import DELIVERING
+from annulet.core.sessions.delivery_deadlines import DeliveryDeadlines
+from annulet.core.sessions.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from annulet.broker.connections.transport import AnyConnection
+    from annulet.broker.durability.blocked import BlockedTarget
+    from annulet.core.host.transaction import Transaction
+    from annulet.core.model.consumer import Consumer
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.sessions.delivery_deadlines import Overdue
+
+LIMIT_TRANSACTION: Final = "max_transaction_operations"
+"""Name of the bound in ``engine.limit_hits``."""
+
+
+def give_up(entry: QueueEntry, consumer: Consumer | None, now: int) -> bool:
+    """Take a message that cannot be converted out of its queue's way, never out of the world.
+
+    It goes to the queue's dead-letter target where there is one, else back for others than ``consumer``. Returns
+    whether it left the queue.
+    """
+    queue = entry.queue
+    if queue.rejection_reason is RemovalReason.DEAD_LETTERED:
+        queue.reject(entry, now)
+        return True
+    queue.return_entries([entry], now, counted=False, exclude=consumer)
+    return False
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ClientSession(Session):
+    """A session of a :class:`~annulet.broker.connections.transport.ClientConnection`.
+
+    A subclass implements ``deliver`` (see :class:`~annulet.core.sessions.session.Session`) and the hooks at the end.
+    """
+
+    def __init__(self, name: str, connection: AnyConnection) -> None:
+        super().__init__(name)
+        self.connection = connection
+        self.connection_identity = connection.identity
+        self.host = connection.require_host()
+        self.access = connection.require_access()
+        self.blocked = connection.broker.blocked[self.host.name]
+        self.writable = connection.writable
+        self.held_by: dict[BlockedTarget, None] = {}  # blocked queues and addresses it has published into
+        self.deadlines: DeliveryDeadlines | None = None  # set while its deliveries have a time
+        self._unconvertible: list[tuple[Consumer, QueueEntry]] = []  # to be given up after this loop turn
+
+    # ------------------------------------------------------------------ consumers
+
+    def attach(self, consumer: Consumer, now: int) -> None:
+        """Register a consumer and start it, whatever way its protocol found the queue.
+
+        Raises :class:`~annulet.core.base.errors.ResourceLocked` for the exclusive queue of another connection.
+        """
+        self.host.check_owner(consumer.queue, self.connection)
+        super().attach(consumer, now)
+
+    # ------------------------------------------------------------------ being held back
+
+    def hold(self, targets: Iterable[BlockedTarget]) -> None:
+        """Publish no more until these targets have room again."""
+        for target in targets:
+            if target not in self.held_by:
+                first = not self.held_by
+                self.held_by[target] = None
+                target.publishers[self] = None
+                if first:
+                    self.publishing_held()
+                    self.connection.hold(self)
+
+    def released(self, target: BlockedTarget) -> None:
+        """A target has room again; when it was the last, publishing may go on."""
+        self.held_by.pop(target, None)
+        if not self.held_by and not self.closed:
+            self.publishing_resumed()
+            self.connection.release(self)
+
+    def forget_holds(self) -> None:
+        """The session ends: it needs no notice to go on."""
+        for target in self.held_by:
+            target.publishers.pop(self, None)
+        if self.held_by:
+            self.held_by.clear()
+            self.connection.release(self)
+
+    def transacted(self, change: int) -> None:
+        """Count what open transactions hold to the connection, which is bounded by it."""
+        self.connection.transacted_bytes += change
+
+    def bound_transaction(self, transaction: Transaction) -> None:
+        """Roll a transaction back that is too large for one turn of the loop. Raises :class:`TransactionRefused`."""
+        most = self.connection.broker.admission.limits.max_transaction_operations
+        operations = transaction.operations
+        if operations <= most:
+            return
+        transaction.rollback()
+        limit_hits = self.connection.engine.limit_hits
+        limit_hits[LIMIT_TRANSACTION] = limit_hits.get(LIMIT_TRANSACTION, 0) + 1
+        raise TransactionRefused(
+            f"transaction of {operations} sends and settlements refused, nothing of it was done: at most {most} are "
+            f"allowed ({LIMIT_TRANSACTION}); commit more often or raise the limit"
+        )
+
+    # ------------------------------------------------------------------ the time of deliveries
+
+    def extend_delivery(self, tag: int) -> bool:
+        """Let the time of a delivery begin anew. Returns whether the session holds it."""
+        if self.deadlines is None:
+            self.deadlines = DeliveryDeadlines()
+        extended = self.deadlines.extend(self, tag, self.connection.now)
+        if extended:
+            self.connection.broker.consumer_timeouts.extended += 1
+        return extended
+
+    # ------------------------------------------------------------------ what its protocol cannot express
+
+    def keep_back(self, consumer: Consumer, entry: QueueEntry) -> None:
+        """Keep a message from a consumer that cannot be converted; others get it once the core has done its work."""
+        if not self._unconvertible:
+            self.connection.broker.loop.call_soon(self._give_up_unconvertible)
+        self._unconvertible.append((consumer, entry))
+
+    def _give_up_unconvertible(self) -> None:
+        """Let others have what could not be converted, or the dead-letter target."""
+        kept, self._unconvertible = self._unconvertible, []
+        now = self.connection.broker.clock()
+        for consumer, entry in kept:
+            if entry.state == DELIVERING and entry.consumer is consumer:
+                give_up(entry, None if consumer.cancelled else consumer, now)
+        if not self.closed:
+            self.wake(now)
+
+    # ------------------------------------------------------------------ end
+
+    def close(self, now: int) -> None:
+        """End by either side or by a lost connection: everything unsettled goes back to its place.
+
+        Open transactions have to be rolled back before.
+        """
+        if self.closed:
+            return
+        self.forget_holds()
+        queues = dict.fromkeys(consumer.queue for consumer in self.consumers.values())
+        super().close(now)
+        for queue in queues:
+            self.host.consumer_removed(queue, now)
+
+    # ------------------------------------------------------------------ what a protocol brings
+
+    def connection_writable(self, writable: bool) -> None:
+        """The connection has room for output again, or none."""
+        self.writable = writable
+
+    def flush_answers(self) -> None:
+        """Give the answers of this turn. Called by the connection before it writes, once for ``answer_later``."""
+        raise NotImplementedError
+
+    def delivery_overdue(self, overdue: Overdue) -> None:
+        """A delivery was not settled in time: end its consumer, and let it know why."""
+        raise NotImplementedError
+
+    def publishing_held(self) -> None:
+        """A target of its publishing is full. Nothing to do where the connection is not read."""
+
+    def publishing_resumed(self) -> None:
+        """There is room again."""

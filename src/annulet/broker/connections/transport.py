@@ -1,0 +1,700 @@
+"""The asyncio half of a client's connection: the common part of all protocols below their engines.
+
+A duck-typed ``asyncio.Protocol``: it has the methods but does not inherit, so that it can be compiled. Input of one
+read is handled whole; output of one loop turn leaves in one write, but for many bytes of deliveries (``WRITE_BYTES``).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
+
+import structlog
+from mypy_extensions import mypyc_attr
+
+from annulet.broker.connections.access import Access
+from annulet.broker.network.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, STRANGER_BYTES_MAX
+from annulet.broker.network.listening import PeerFacts, release_transport
+from annulet.broker.network.peer_watch import PEER_ENDED, PEER_GONE, keep_alive, state_of_peer
+from annulet.broker.network.unfinished import LIMIT_UNFINISHED
+from annulet.broker.paging.spill_pace import SPILL_BEHIND, SPILL_FREE, SPILL_FULL, must_be_heard
+from annulet.broker.security.admission import EXPLANATION_SECONDS
+from annulet.broker.security.tls import peer_facts
+from annulet.broker.turns.delivery_shares import DELIVERIES_TIMED
+from annulet.broker.turns.input_shares import INPUT_BYTES_FIRST
+from annulet.broker.turns.input_turns import PacedInput
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from annulet.broker.broker import Broker
+    from annulet.broker.connections.client_session import ClientSession
+    from annulet.core.host.virtual_host import VirtualHost
+
+logger = structlog.get_logger(__name__)
+
+OUTPUT_BYTES_MAX: Final = 1 << 20
+"""Bytes of a turn, or waiting to be written, above which a connection gets no more deliveries (design: 1 MiB whatever
+its credit)."""
+
+WRITE_BYTES: Final = 256 << 10
+"""Bytes of deliveries that are written without waiting for the end of the turn: the processor's caches still have them.
+Two brokers in turns, 1 KiB bodies: 0.93 of the processor time a message of a deep queue, 0.97 of a short one. With 128
+KiB a consumer acknowledged in smaller parts, and a short queue was drained at 0.97 of the rate."""
+
+ANSWER_BYTES_MAX: Final = 2 << 20
+"""Bytes by which waiting output may grow while the socket takes nothing. Deliveries stop then, answers do not (to
+echoes, basic.get, returns, receipts): beyond them, a peer that sends requests and does not read is not read either."""
+
+UNREAD_LIMIT: Final = "answer_bytes_max"
+"""Name under which connections count in ``engine.limit_hits`` how often they were not read because of it."""
+
+CLOSE_GRACE_SECONDS: Final = 5.0
+"""How long a peer may take to read our last bytes before the socket is cut."""
+
+CLOSE_ANSWER_SECONDS: Final = 30.0
+"""How long a peer may take to answer a close before the socket is cut."""
+
+HEARTBEAT_MISSES_MAX: Final = 2
+"""Intervals a peer may be silent for that promised to say something within each: then it is given up (AMQP 0-9-1
+§4.2.7, AMQP 1.0 §2.4.5; STOMP's "Heart-beating" asks for an error margin)."""
+
+
+class ConnectionEngine(Protocol):
+    """The transport's interface to a protocol's engine."""
+
+    closed: bool
+    received_since_check: bool
+    limit_hits: dict[str, int]
+    look: Callable[[], int] | None
+    resting: bool
+
+    @property
+    def output_size(self) -> int:
+        """Bytes that :meth:`take_output` would return."""
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """Bytes held of messages and frames that have not come as a whole."""
+
+    def receive(self, data: bytes) -> None:
+        """Take the input and serve everything that is complete."""
+
+    def take_output(self) -> list[bytes]:
+        """Return the waiting output, and forget it."""
+
+    def connection_lost(self) -> None:
+        """The socket is gone."""
+
+
+EngineT = TypeVar("EngineT", bound=ConnectionEngine)
+SessionT = TypeVar("SessionT", bound="ClientSession")
+
+
+def note_unread(limit_hits: dict[str, int]) -> None:
+    """Count that a connection is not read because it does not read its answers."""
+    limit_hits[UNREAD_LIMIT] = limit_hits.get(UNREAD_LIMIT, 0) + 1
+
+
+def bound_transport(transport: asyncio.Transport) -> None:
+    """Set how much a connection may have waiting to be written, and how much is read of it in one turn at first.
+
+    The latter where asyncio reads the socket for us; through TLS it is what asyncio decrypts at once.
+    """
+    transport.set_write_buffer_limits(high=OUTPUT_BYTES_MAX)
+    if hasattr(transport, "max_size"):  # of its selector transports; there is no method to set it
+        transport.max_size = INPUT_BYTES_FIRST
+
+
+def _nothing() -> None:
+    """Give nothing back: the admission refused the connection, and did not count it."""
+
+
+AnyConnection: TypeAlias = "ClientConnection[Any, Any]"
+"""For code that is independent of the client's protocol."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ClientConnection(Generic[EngineT, SessionT]):
+    """One client, whatever it speaks. A subclass brings the engine and overrides the hooks at the end."""
+
+    engine: EngineT
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.tls_listener = "amqps"  # whose ``tls.certificate_name`` says which user a client certificate names
+        self.name = ""  # peer address -> our address, as RabbitMQ names connections
+        self.user_name = ""
+        self.publisher = ""  # the name in the loss ledger: user@peer
+        self.identity: object = object()  # what no-local compares; messages keep it, and so not the whole connection
+        self.connected_at = 0
+        self.now = broker.clock()
+        self.host: VirtualHost | None = None
+        self.access: Access | None = None  # the user's operations there
+        self.writable = True  # there is room for deliveries
+        self.opened = False  # the handshake is over
+        self.publishes = False  # has ever published: such connections are not read during the memory alarm
+        self.obeys_flow = False  # its publishers stop when they are told, so that they need not be left unread
+        self.bytes_received = 0
+        self.bytes_sent = 0
+        self.channels: dict[int, SessionT] = {}
+        self.peer = PeerFacts()
+        self.waited = 0.0  # seconds of the hand-shake's that were used up before the connection was made
+        self.paces_strangers = True  # input before the login is handled in pieces; not if that is done below
+        self._paced: PacedInput | None = None
+        self.refusal = ""  # why the connection may not come in, to be told as soon as the protocol allows
+        self._counted = False  # by the admission
+        self._counted_user = ""
+        self.transport: asyncio.Transport | None = None
+        self._dirty = False
+        self._transport_paused = False
+        self._paused_at = 0  # bytes that waited when the socket took no more
+        self._shares = broker.shares
+        self._inputs = broker.inputs
+        self._spill_pace = broker.spill_pace
+        self._definitions = broker.definitions
+        self.definitions_due = False  # the answers wait for declarations to be durable
+        self._spill_waits = SPILL_FREE
+        self._delivered = 0  # deliveries of this turn
+        self._written = 0  # bytes written before its end
+        self._share = 0  # how many may be, since the first of them
+        self._until = 0.0  # how long the loop's thread will have computed when they have taken long enough
+        self._reading_paused = self._rests = False  # rests: input waits for a turn that has time for it
+        self._blocked_told = False
+        self.transacted_bytes = 0  # held by open transactions of its sessions
+        self._unfinished = 0  # bytes that the broker's account of unfinished work has of it
+        self._held: dict[SessionT, None] = {}  # sessions that published into blocked targets
+        self._timer: asyncio.TimerHandle | None = None
+        self._handshake_until = 0.0  # time of the loop at which the hand-shake has taken too long
+        self._silent_checks = 0
+        self._bytes_checked = 0  # the traffic either way at the last check for idleness
+        self._flushing: dict[SessionT, None] = {}  # sessions with answers to give at the end of this turn
+        self.lost = False
+        self._turn = 0  # which session is served first when there is room again
+
+    # ------------------------------------------------------------------ asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Ask for admission and start the hand-shake timer."""
+        broker = self.broker
+        self.transport = transport
+        bound_transport(transport)
+        keep_alive(transport)
+        ours = transport.get_extra_info("sockname") or ("?", 0)
+        self.peer = peer_facts(transport, broker.configuration, self.tls_listener)
+        self.name = f"{self.peer.address or '?'}:{self.peer.port} -> {ours[0]}:{ours[1]}"
+        self.connected_at = broker.clock()
+        if self.paces_strangers:
+            self._paced = PacedInput(broker.input_turns, transport, self._take_piece, self._may_be_read)
+        broker.connections.add(self)
+        self.refusal = broker.admission.may_connect(self.peer)
+        self._counted = not self.refusal
+        if self.refusal and not broker.admission.may_explain():
+            transport.abort()
+            return
+        seconds = max(0.0, broker.configuration.handshake_timeout - self.waited)
+        if self.refusal:
+            seconds = min(EXPLANATION_SECONDS, seconds)
+        self._handshake_until = broker.loop.time() + seconds
+        self.restart_timer(seconds, self._handshake_expired)
+
+    def _may_be_read(self) -> bool:
+        return not self._reading_paused and not self.definitions_due
+
+    def log_in(self, user_name: str) -> str:
+        """Note the identity, and count the connection to the user. Returns "" or why it may not go on."""
+        if self.refusal:
+            return self.refusal
+        reason = self.broker.admission.may_open(user_name, self.peer)
+        if not reason:
+            self._counted_user = self.user_name = user_name
+            self.publisher = f"{user_name}@{self.peer}" if self.peer.address else user_name
+        return reason
+
+    def data_received(self, data: bytes) -> None:
+        """Handle everything that was read."""
+        self.now = self.broker.clock()
+        self.bytes_received += len(data)
+        if self._paced is None:
+            self._receive(data)
+        else:
+            self._paced.received(data)
+
+    def _take_piece(self, data: bytes) -> None:
+        """Handle a piece of what a stranger sent. Reads come whole once it is logged in and all of that is handled."""
+        self._receive(data)
+        if self.opened and self._paced is not None and not self._paced.left:
+            self._paced = None
+
+    def _receive(self, data: bytes) -> None:
+        inputs = self._inputs
+        began = inputs.begin()
+        if self.opened and not inputs.has_time():
+            self.engine.resting = True
+        self.serve(data)
+        inputs.handled(self.transport, len(data), began)
+        if self.engine.resting and not self._rests:
+            self._rest()
+
+    def look(self) -> int:
+        """Say how many frames of a client that is logged in may be served now. With 0 the rest waits for its turn."""
+        steps = self._inputs.look()
+        if not steps and not self._rests:
+            self._rest()
+        return steps
+
+    def _rest(self) -> None:
+        """Read nothing until the input is served."""
+        self._rests = True
+        self._inputs.rest(self)
+        if self.transport is not None and not self._reading_paused and not self.transport.is_closing():
+            self._reading_paused = True
+            self.transport.pause_reading()
+
+    def end_rest(self) -> None:
+        """Serve what rested, as far as there is time: the connection has its turn."""
+        self._rests = self.engine.resting = False
+        if not self.lost:
+            self.now = self.broker.clock()
+            self._receive(b"")
+
+    def serve(self, data: bytes) -> None:
+        """Handle input; without any, what waited until its answers could be written."""
+        self._spill_pace.began()
+        begun = self._definitions.begin()
+        try:
+            if data:
+                self.engine.receive(data)
+            else:
+                self.go_on()
+        except Exception as error:  # noqa: BLE001 - a defect: the engine has closed with an internal error, and tells the peer
+            self.note_defect(error)
+        self._definitions.end(begun, self)
+        self._spill_pace.served(self)
+        held = self.unfinished_bytes()
+        if held != self._unfinished:
+            self._unfinished = held
+            self.broker.unfinished.note(self, held)
+        self.mark_dirty()
+
+    def begin_waiting(self) -> int:
+        """Begin to serve what waited for a login, as input is served. Returns what :meth:`end_waiting` takes."""
+        self.now = self.broker.clock()
+        return self._definitions.begin()
+
+    def end_waiting(self, begun: int) -> None:
+        """End that: its declarations are made durable in a thread, not by a wait of the loop for each."""
+        self._definitions.end(begun, self)
+        self.mark_dirty()
+
+    def unfinished_bytes(self) -> int:
+        """Return bytes held of what the client has begun and not finished: messages on their way, transactions."""
+        return self.engine.unfinished_bytes + self.transacted_bytes
+
+    def refuse_unfinished(self, text: str) -> None:
+        """End the connection: it has most of the unfinished work, and that is too much."""
+        limit_hits = self.engine.limit_hits
+        limit_hits[LIMIT_UNFINISHED] = limit_hits.get(LIMIT_UNFINISHED, 0) + 1
+        self.close_for_resources(text)
+        self._unfinished = 0
+        self.mark_dirty()
+
+    def note_defect(self, error: Exception, event: str = "defect while serving a connection") -> None:
+        """Log a defect of ours, with a traceback when the peer is logged in: strangers cause as many as they like."""
+        if self.opened:
+            logger.error(event, peer=self.name, protocol=self.protocol_name, exc_info=error)
+        else:
+            self.broker.admission.note_defect(event, self.name, self.protocol_name, error)
+
+    def eof_received(self) -> bool:
+        """The peer will send nothing more: let asyncio close the transport, soon even if the peer reads nothing."""
+        if self.definitions_due:
+            self._definitions.settle()
+        if self._dirty:
+            self.flush()  # connections waiting for their turn: asyncio closes now, drops later output
+        if not self.lost:  # else the flush was the last, and others have the socket
+            self.restart_timer(CLOSE_GRACE_SECONDS, self.abort)
+        return False
+
+    def connection_lost(self, error: BaseException | None) -> None:  # noqa: ARG002 - asyncio's; logged by no one
+        """The socket is gone, or only read to the end: return what the sessions held, and leave no reference cycle."""
+        if self.lost:
+            return
+        self.lost = True
+        self.now = self.broker.clock()
+        self.stop_timer()
+        if self._paced is not None:
+            self._paced.end()
+            self._paced = None
+        if self._counted:
+            self._counted = False
+            self.broker.admission.closed(self.peer, self._counted_user)
+        self._spill_pace.ended(self)
+        self.broker.unfinished.forget(self)
+        self.broker.connection_ended(self)
+        begun = self._definitions.begin()
+        try:
+            self.engine.connection_lost()
+        finally:  # else a defect would keep deliveries, and exclusive queues, until a restart
+            self.ended()
+            self.engine.look = None  # it leads back to the connection
+            if self.access is not None:
+                self.access.connection_ended()
+            release_transport(self.transport)
+            self.transport = None
+            self._definitions.end(begun, None)
+
+    def pause_writing(self) -> None:
+        """The socket takes no more for now."""
+        self._transport_paused = True
+        self._paused_at = 0 if self.transport is None else self.transport.get_write_buffer_size()
+        self._set_writable(False)
+
+    def resume_writing(self) -> None:
+        """The socket has room again: serve the consumers of this connection."""
+        self._transport_paused = False
+        self.now = self.broker.clock()
+        self._set_writable(True)
+        self.mark_dirty()
+
+    # ------------------------------------------------------------------ output
+
+    def mark_dirty(self) -> None:
+        """Have the output written at the end of this loop turn."""
+        if not self._dirty:
+            self._dirty = True
+            self.broker.flush_later(self)
+
+    def answer_later(self, session: SessionT) -> None:
+        """Have ``session.flush_answers`` called at the end of this loop turn, before the output is written."""
+        self._flushing[session] = None
+        self.mark_dirty()
+
+    def output_added(self, size: int) -> None:
+        """A delivery was queued for writing: enough is enough at ``OUTPUT_BYTES_MAX``, or its share of a turn.
+
+        Output of at least ``WRITE_BYTES`` by then is written.
+
+        ``size``: bytes that wait in the engine now. The caller knows the value, so that this costs no look-up.
+        """
+        self.mark_dirty()
+        self._delivered = delivered = self._delivered + 1
+        if delivered in (1, self._share) or (self.writable and not delivered % DELIVERIES_TIMED):
+            sessions = self.channels.values()
+            self._share, self._until = self._shares.look(delivered, self._share, self._until, sessions)
+        if self.writable and (self._delivered >= self._share or self._written + size >= OUTPUT_BYTES_MAX):
+            self._set_writable(False)
+        elif size >= WRITE_BYTES and self.transport is not None and not self.lost and not self._answers_wait():
+            self._written += size
+            self._write(self.transport, self.take_deliveries())
+
+    def _answers_wait(self) -> bool:
+        """Say whether some of the output answers definitions that are not durable yet."""
+        return self.definitions_due or self._definitions.pending
+
+    def wait_for_definitions(self) -> None:
+        """Write nothing until :meth:`definitions_written`, so that answers keep their order, and read nothing."""
+        self.definitions_due = True
+        if self.transport is not None and not self._reading_paused:
+            self.transport.pause_reading()
+
+    def definitions_written(self) -> None:
+        """The declarations of this connection are durable: its answers may go."""
+        self.definitions_due = False
+        paced = self._paced is not None and self._paced.paused
+        if self.transport is not None and not self._reading_paused and not paced and not self.lost:
+            self.transport.resume_reading()
+        self.mark_dirty()
+
+    def flush(self) -> None:
+        """Write everything queued. Called once per loop turn by the broker."""
+        if self.definitions_due and not self.lost:
+            self._dirty = False
+            return
+        while self._flushing:
+            flushing, self._flushing = self._flushing, {}
+            for session in flushing:
+                session.flush_answers()
+        self._dirty = False  # not before: the answers leave with this write
+        if self._delivered:
+            self._shares.served += 1
+            self._delivered = self._written = 0
+        transport = self.transport
+        engine = self.engine
+        if self.lost or transport is None:
+            engine.take_output()
+            return
+        if engine.output_size:
+            self._write(transport, engine.take_output())
+        if engine.closed:
+            self._close_transport(transport)
+            return
+        if not self.writable and not self._transport_paused:
+            self.now = self.broker.clock()
+            self._set_writable(True)
+        self._pace_reading(transport)
+        if self.holding and not self._reading_paused:
+            self.now = self.broker.clock()
+            self._receive(b"")
+
+    def _write(self, transport: asyncio.Transport, buffers: list[bytes]) -> None:
+        output = b"".join(buffers)
+        self.bytes_sent += len(output)
+        transport.write(output)
+
+    def _set_writable(self, writable: bool) -> None:
+        self.writable = writable
+        for session in self.channels.values():
+            session.connection_writable(writable)
+        if writable:
+            sessions = list(self.channels.values())
+            if len(sessions) > 1:  # each time another one first: a deep backlog would else use up the room for all
+                self._turn = (self._turn + 1) % len(sessions)
+                sessions = sessions[self._turn :] + sessions[: self._turn]
+            for session in sessions:
+                session.wake(self.now)
+
+    def _close_transport(self, transport: asyncio.Transport) -> None:
+        """End our half, and have the rest of the input discarded: see ``lingering``. The connection itself ends now."""
+        if transport.is_closing():
+            return
+        loop, admission, user = self.broker.loop, self.broker.admission, self._counted_user
+        release: Callable[[], None] = _nothing
+        if self._counted:
+            release = partial(admission.lingering_ended if user else admission.closed, self.peer)
+        seconds = LINGER_SECONDS if user else max(0.0, self._handshake_until - loop.time())
+        most = LINGER_BYTES_MAX if user else STRANGER_BYTES_MAX
+        if self.broker.lingering.begin(transport, loop, seconds=seconds, most=most, release=release):
+            if self._counted and user:
+                admission.lingers(user)
+            self._counted = False
+            self.transport = None  # it is the lingering socket's now
+            self.connection_lost(None)
+            return
+        transport.close()
+        self.restart_timer(CLOSE_GRACE_SECONDS, self.abort)
+
+    # ------------------------------------------------------------------ holding the peer back
+
+    def hold(self, session: SessionT) -> None:
+        """A session published into a queue or address that is full and blocks its publishers."""
+        self._held[session] = None
+        self.mark_dirty()
+
+    def release(self, session: SessionT) -> None:
+        """There is room again for what a session publishes."""
+        self._held.pop(session, None)
+        self.mark_dirty()
+
+    def pace(self, waits: int) -> None:
+        """Wait until the disk has caught up with publishing, or there is room; or go on: see ``spill_pace``."""
+        self._spill_waits = waits
+        self.mark_dirty()
+
+    def _pace_reading(self, transport: asyncio.Transport) -> None:
+        """Read nothing from publishers during the memory alarm, nor from peers that do not read our answers, nor from
+        those that publish faster than the disk writes.
+
+        Publishers into a full target that blocks them are told, if the protocol can, and so are those whose messages
+        find no room in the spill store. A connection that only publishes is not read until there is room, one that also
+        consumes is, as its acknowledgements make room: of the store's while it has some to give. A connection that
+        closes is read: the peer has to answer. So is one whose open transaction holds messages: only its commit or
+        rollback frees them, and its additions are bounded (``broker/network/unfinished.py``).
+        """
+        alarmed = self.publishes and self.broker.memory_blocked and self.running
+        spill_full = self._spill_waits == SPILL_FULL
+        held = ((bool(self._held) and not self.obeys_flow) or spill_full) and self.running
+        blocked = alarmed or held
+        if blocked != self._blocked_told:
+            self._blocked_told = blocked
+            self.tell_blocked(("low on memory" if alarmed else self._held_reason()) if blocked else "")
+        unread = self._transport_paused and transport.get_write_buffer_size() > self._paused_at + ANSWER_BYTES_MAX
+        only = held and not must_be_heard(self.channels.values(), idle=not spill_full)
+        waits = (alarmed or only) and not self.transacted_bytes
+        behind = self._spill_waits == SPILL_BEHIND and self.running
+        paused = waits or unread or behind or self._rests
+        if paused != self._reading_paused:
+            self._reading_paused = paused
+            if unread:
+                note_unread(self.engine.limit_hits)
+            (transport.pause_reading if paused else transport.resume_reading)()
+
+    def look_for_end(self) -> None:
+        """Find out of a peer that is not read whether it has ended, or is dead: asyncio would not tell.
+
+        A peer's input before its end is served: no more can come than the system has taken already.
+        """
+        transport = self.transport
+        if transport is None or not self._reading_paused or transport.is_closing():
+            return
+        state = state_of_peer(transport)
+        if state == PEER_GONE:
+            self.broker.admission.note_gone(self.name)
+            self.abort()
+        elif state == PEER_ENDED:
+            transport.resume_reading()
+
+    def _held_reason(self) -> str:
+        names = {target.name: None for session in self._held for target in session.held_by}
+        if self._spill_waits == SPILL_FULL:
+            names["spill store"] = None
+        return f"{', '.join(names)} full"
+
+    # ------------------------------------------------------------------ timers
+
+    @property
+    def reading_paused(self) -> bool:
+        """Return whether the broker itself is not reading: then silence is no sign of a dead peer."""
+        return self._reading_paused
+
+    def restart_timer(self, seconds: float, callback: Callable[[], None]) -> None:
+        """Replace the connection's one timer."""
+        self.stop_timer()
+        self._timer = self.broker.loop.call_later(seconds, callback)
+
+    def stop_timer(self) -> None:
+        """Let nothing happen by itself."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _handshake_expired(self) -> None:
+        if not self.opened:
+            if not self.refusal:  # that one is counted
+                self.broker.admission.note_timed_out(self.name, self.broker.configuration.handshake_timeout)
+            self.abort()
+
+    # ------------------------------------------------------------------ signs of life
+
+    def watch_silence(self) -> None:
+        """Look for signs of life from now on: replaces the hand-shake timer, and the last look."""
+        seconds = self.seconds_between_looks()
+        idle = self.broker.configuration.limits.idle_timeout
+        self.stop_timer()
+        if seconds:
+            self.restart_timer(seconds, self._silence_due)
+        elif idle:
+            self._bytes_checked = self.bytes_received + self.bytes_sent
+            self.restart_timer(idle, self._idle_due)
+
+    def _silence_due(self) -> None:
+        """Send a sign of life, and give up a peer that was silent for too many of the intervals it has to keep."""
+        if self.engine.received_since_check or self._reading_paused:
+            self._silent_checks = 0
+            self.engine.received_since_check = False
+        else:
+            self._silent_checks += 1
+        promised = self.seconds_promised()
+        if promised and self._silent_checks * self.seconds_between_looks() > HEARTBEAT_MISSES_MAX * promised:
+            self.broker.admission.note_silent(self.name, promised)
+            self.abort()
+            return
+        self.send_sign_of_life()
+        self.mark_dirty()
+        self.watch_silence()
+
+    def _idle_due(self) -> None:
+        """Close a connection without heart-beats when there was no traffic either way for the idle time-out."""
+        seconds = self.broker.configuration.limits.idle_timeout
+        if self._bytes_checked == self.bytes_received + self.bytes_sent and not self._reading_paused:
+            self.broker.admission.note_idle(self.name, seconds)
+            self.force_close(f"idle for {seconds:g} seconds{self.idle_remedy}")
+        elif self.running:
+            self.watch_silence()
+
+    # ------------------------------------------------------------------ errors
+
+    def note_error(self, where: str, code: str, reason: str) -> None:
+        """A channel, session or link was ended with an error."""
+        self.broker.protocol_errors.note(self, where, code, reason)
+
+    # ------------------------------------------------------------------ questions of sessions
+
+    def require_host(self) -> VirtualHost:
+        """Return the opened virtual host."""
+        assert self.host is not None
+        return self.host
+
+    def enter_host(self, host: VirtualHost, *, records: bool) -> None:
+        """Open a virtual host that the user may enter. ``records``: see
+        :class:`~annulet.broker.connections.access.Access`.
+        """
+        broker = self.broker
+        self.host = host
+        self.engine.look = self.look
+        self.access = Access(broker.authenticator, broker.catalogue, host, self.user_name, owner=self, records=records)
+
+    def require_access(self) -> Access:
+        """Return what the user may do in the opened virtual host."""
+        assert self.access is not None
+        return self.access
+
+    def accepts_durable(self, size: int, now: int) -> bool:
+        """Say whether the message log takes another persistent message of ``size`` bytes."""
+        return self.broker.accepts_durable(size, now)
+
+    def abort(self) -> None:
+        """Cut the socket."""
+        if self.transport is not None:
+            self.transport.abort()
+
+    # ------------------------------------------------------------------ what a protocol brings
+
+    @property
+    def protocol_name(self) -> str:
+        """For people and metrics: "AMQP 1.0", "STOMP 1.2"."""
+        raise NotImplementedError
+
+    @property
+    def client_name(self) -> str:
+        """The name the client gave its connection, for people; empty when it gave none."""
+        return ""
+
+    @property
+    def running(self) -> bool:
+        """Say whether publishers may be left unread: the hand-shake is over, and no answer to a close is awaited."""
+        return self.opened
+
+    @property
+    def holding(self) -> bool:
+        """Say whether the engine keeps input back until its answers were taken."""
+        return False
+
+    def go_on(self) -> None:
+        """Serve the input that the engine kept back."""
+
+    def take_deliveries(self) -> list[bytes]:
+        """Take the output before the turn ends. The core is in the middle of a dispatch: nothing may call it."""
+        return self.engine.take_output()
+
+    def tell_blocked(self, reason: str) -> None:
+        """Tell the client why its publishes have to wait, or with an empty reason that they need not any longer."""
+
+    @property
+    def idle_remedy(self) -> str:
+        """The advice for a peer closed as idle, behind "idle for 30 seconds"."""
+        return ""
+
+    def seconds_between_looks(self) -> float:
+        """Return seconds between two looks for a sign of life, 0 for none: then the idle time-out is what counts."""
+        return 0.0
+
+    def seconds_promised(self) -> float:
+        """Return the seconds within which the peer has to say something, 0 for never."""
+        return 0.0
+
+    def send_sign_of_life(self) -> None:
+        """Queue what tells the peer that we are there, if it wants to know."""
+
+    def force_close(self, text: str) -> None:
+        """End the connection politely, on the broker's own account."""
+        raise NotImplementedError
+
+    def close_for_resources(self, text: str) -> None:
+        """End the connection with the protocol's error for a lack of resources."""
+        raise NotImplementedError
+
+    def ended(self) -> None:
+        """The socket is gone: close what sessions are left and what belongs to the connection."""
+        raise NotImplementedError

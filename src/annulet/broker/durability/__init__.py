@@ -1,0 +1,1 @@
+"""What is written down: the commit pipeline, the history, effects of the core, definitions, ledger and events."""

@@ -1,0 +1,1 @@
+"""Sockets: listening, hand-shakes, the end of a connection, and whether the peer is there."""

@@ -1,0 +1,1 @@
+"""What operators do while the broker runs: management operations, settings, backups."""

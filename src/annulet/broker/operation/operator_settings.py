@@ -1,0 +1,173 @@
+"""Settings that operators change while the broker runs, in effect at once and kept in the catalogue over restarts.
+
+Three kinds: changed settings of one durable queue, address settings, policies. The configuration file's entry for a
+pattern or a policy applies at every start, as with users: an operator's change of it lasts until then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, cast
+
+import structlog
+
+from annulet.broker.settings.static_definitions import DEFAULT_HOST, MATCH, VIRTUAL_HOST
+from annulet.core.base.errors import CoreError
+from annulet.core.configuration.address_limits import NO_POLICY
+from annulet.core.configuration.address_settings import describe_address_settings
+from annulet.core.configuration.arguments.reading import read_arguments
+from annulet.store.database.catalogue import OPERATOR_ADDRESS_SETTINGS, OPERATOR_POLICY, OPERATOR_QUEUE
+
+if TYPE_CHECKING:
+    from annulet.broker.settings.static_definitions import StaticDefinitions
+    from annulet.core.configuration.address_settings import Policy
+    from annulet.core.configuration.arguments import Arguments
+    from annulet.core.host.virtual_host import VirtualHost
+    from annulet.core.queue.queue import Queue
+    from annulet.store.database.catalogue import Catalogue
+
+logger = structlog.get_logger(__name__)
+
+PAGE_LIMITS: Final = frozenset({"page_limit_bytes", "page_limit_messages", "page_full_policy"})
+"""Settings of an address that have no effect without each other."""
+
+
+class OperatorSettings:
+    """Changes the settings of one broker's virtual hosts. Each method returns whether the change outlives the broker.
+
+    All raise what the core refuses, and ``CatalogueError`` when the file refuses; nothing has changed then, unless it
+    was the commit itself that the disk refused: such a change lasts until the broker ends.
+    """
+
+    def __init__(self, catalogue: Catalogue, definitions: StaticDefinitions) -> None:
+        self._catalogue = catalogue
+        self._policies = {(policy.virtual_host, policy.name) for policy in definitions.policies}
+        self._patterns = {
+            (item.get(VIRTUAL_HOST, DEFAULT_HOST), item.get(MATCH)) for item in definitions.address_settings
+        }
+
+    def change_queue(self, host: VirtualHost, queue: Queue, changes: Arguments, now: int) -> bool:
+        """Change some settings of a live queue; see ``VirtualHost.change_queue``. False for one that is not durable."""
+        if not queue.queue_id:
+            host.change_queue(queue, changes, now)
+            return False
+        with self._catalogue.transaction():
+            known = self._catalogue.operator_settings(OPERATOR_QUEUE, host.name).get(queue.name, {})
+            merged = _merged(known, changes, queue.name)
+            self._catalogue.set_operator_setting(OPERATOR_QUEUE, host.name, queue.name, merged)
+            host.change_queue(queue, changes, now)
+        return True
+
+    def set_address_settings(self, host: VirtualHost, pattern: str, settings: Arguments) -> bool:
+        """Let address settings hold for a pattern, in place of what held before. False for one of the file."""
+        durable = (host.name, pattern) not in self._patterns
+        with self._catalogue.transaction():
+            if durable:
+                self._catalogue.set_operator_setting(OPERATOR_ADDRESS_SETTINGS, host.name, pattern, settings)
+            host.address_settings.set(pattern, settings)
+        _warn_of_idle(host, pattern)
+        return durable
+
+    def remove_address_settings(self, host: VirtualHost, pattern: str) -> bool:
+        """Forget what holds for a pattern. Raises ``NotFound``. False for one of the file: it comes back."""
+        with self._catalogue.transaction():
+            self._catalogue.delete_operator_setting(OPERATOR_ADDRESS_SETTINGS, host.name, pattern)
+            host.address_settings.remove(pattern)
+        return (host.name, pattern) not in self._patterns
+
+    def set_policy(self, host: VirtualHost, name: str, pattern: str, definition: Arguments, priority: int) -> bool:
+        """Let a policy hold, in place of the one of this name. False for one of the file."""
+        durable = (host.name, name) not in self._policies
+        with self._catalogue.transaction():
+            if durable:
+                value: Arguments = {"pattern": pattern, "priority": priority, "definition": definition}
+                self._catalogue.set_operator_setting(OPERATOR_POLICY, host.name, name, value)
+            host.policies.set(name, pattern, definition, priority)
+        return durable
+
+    def remove_policy(self, host: VirtualHost, name: str) -> bool:
+        """Forget a policy. Raises ``NotFound``. False for one of the file: it comes back."""
+        with self._catalogue.transaction():
+            self._catalogue.delete_operator_setting(OPERATOR_POLICY, host.name, name)
+            host.policies.remove(name)
+        return (host.name, name) not in self._policies
+
+    # ------------------------------------------------------------------ at a start
+
+    def restore_host(self, host: VirtualHost) -> None:
+        """Put back address settings and policies, but for those the file has. Before anything is declared.
+
+        Then all address settings are there, and those without effect are named in the log.
+        """
+        for pattern, settings in self._catalogue.operator_settings(OPERATOR_ADDRESS_SETTINGS, host.name).items():
+            if (host.name, pattern) not in self._patterns:
+                try:
+                    host.address_settings.set(pattern, settings)
+                except CoreError as error:
+                    _not_restored("address settings", pattern, error)
+        for name, value in self._catalogue.operator_settings(OPERATOR_POLICY, host.name).items():
+            if (host.name, name) not in self._policies:
+                definition = cast("Arguments", value["definition"])
+                try:
+                    host.policies.set(name, cast("str", value["pattern"]), definition, cast("int", value["priority"]))
+                except CoreError as error:
+                    _not_restored("policy", name, error)
+        for pattern in host.address_settings.patterns():
+            _warn_of_idle(host, pattern)
+
+    def restore_queues(self, host: VirtualHost, now: int) -> None:
+        """Put back what operators changed of durable queues. After these were declared, before their messages come."""
+        for name, changes in self._catalogue.operator_settings(OPERATOR_QUEUE, host.name).items():
+            queue = host.queues.get(name)
+            if queue is not None:
+                try:
+                    host.change_queue(queue, changes, now)
+                except CoreError as error:
+                    _not_restored("changed settings of a queue", name, error)
+
+
+def describe_policy(policy: Policy) -> dict[str, object]:
+    """Return a policy as it was given."""
+    return {
+        "name": policy.name,
+        "pattern": policy.pattern.pattern,
+        "definition": policy.definition,
+        "priority": policy.priority,
+    }
+
+
+def describe_pattern(host: VirtualHost, pattern: str) -> Arguments | None:
+    """Return the address settings of exactly this pattern by their canonical names, ``None`` when there are none."""
+    settings = host.address_settings.get(pattern)
+    return None if settings is None else describe_address_settings(settings)
+
+
+def _merged(known: Arguments, changes: Arguments, queue_name: str) -> Arguments:
+    """Return former changes and new ones together; of several names for one setting only the latest is kept."""
+    changed = read_arguments(changes, queue_name).values.keys()
+    kept = {
+        name: value
+        for name, value in known.items()
+        if not read_arguments({name: value}, queue_name).values.keys() & changed
+    }
+    return {**kept, **changes}
+
+
+def _warn_of_idle(host: VirtualHost, pattern: str) -> None:
+    """Name page limits that have no effect, as Artemis does. They are no error: another pattern may complete them.
+
+    A pattern that says 'none' and no more exempts its addresses from what a wider one says.
+    """
+    settings = host.address_settings.get(pattern)
+    said = {} if settings is None else {name: settings.values[name] for name in PAGE_LIMITS & settings.values.keys()}
+    if not said or said == {"page_full_policy": NO_POLICY}:
+        return
+    idle = host.address_settings.resolve_pattern(pattern).idle_page_limits
+    if idle:
+        logger.warning("address settings without effect", match=pattern, reason=idle)
+
+
+def _not_restored(what: str, name: str, error: CoreError) -> None:
+    """A later version, or another file, may forbid a setting allowed before; that is no reason to stop."""
+    logger.warning(
+        "what an operator set is not restored", what=what, name=name, reason=str(error), remedy="set it again over HTTP"
+    )

@@ -1,0 +1,1 @@
+"""The start of a broker: definitions, messages and remembered state come back."""

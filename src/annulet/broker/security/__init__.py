@@ -1,0 +1,1 @@
+"""Authentication and permissions of users, SASL, admission of connections, TLS."""

@@ -1,0 +1,482 @@
+"""Permission to connect, and further permissions: users with Argon2 passwords, and permissions as RabbitMQ has them.
+
+A password check costs about 25 ms of CPU on purpose, always in a thread. The outcome of the latest checks is
+remembered, so a client that reconnects in a loop costs microseconds. Each failed guess makes the next wait longer, see
+``login_throttle``; a password that was right before never waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import re
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final, Literal
+
+import argon2
+import msgspec
+import structlog
+
+from annulet.broker.observing.limited_log import LimitedLog
+from annulet.broker.security.login_throttle import NAME_CHARACTERS_MAX, LoginThrottle
+from annulet.broker.settings.scram_verifiers import (
+    DIGESTS,
+    ITERATIONS_LEAST,
+    ScramError,
+    ScramVerifier,
+    decoy_verifier,
+    derive_verifier,
+    parse_verifier,
+)
+from annulet.wire.amqp091.errors import RemoteProtocolError
+from annulet.wire.amqp091.values import read_table_content
+
+if TYPE_CHECKING:
+    from annulet.broker.network.listening import PeerFacts
+    from annulet.broker.settings.configuration import BrokerConfiguration
+    from annulet.store.database.catalogue import Catalogue
+    from annulet.store.database.definitions import UserRecord
+
+logger = structlog.get_logger(__name__)
+
+PermissionKind = Literal["configure", "write", "read"]
+
+HASHER: Final = argon2.PasswordHasher(time_cost=3, memory_cost=12 * 1024, parallelism=1)
+"""Argon2id, 12 MiB, 3 passes: one of the parameter sets OWASP holds equivalent, and the one that blocks a loop least
+(about 25 ms). Hashes made with other parameters are accepted; the parameters are part of a hash."""
+
+REMEMBERED_MAX: Final = 1024
+"""Password checks whose outcome is remembered, right and wrong ones each: about 200 KB together."""
+
+CONCURRENT_CHECKS_MAX: Final = 2
+"""Threads that check passwords: 12 MiB and one core each. They do nothing else: the C library keeps what a check has
+freed for the thread that made it, so each thread of a larger pool would in time keep 12 MiB."""
+
+VERDICTS_MAX: Final = 10_000
+"""Remembered answers to "may this user do that to this name", about 2 MB; emptied when full."""
+
+PASSWORD_BYTES_MAX: Final = 1024
+"""A longer password is wrong without being hashed."""
+
+FIRST_USER: Final = "guest"
+"""Made with this password at the first start when no user is declared; from loopback only (RabbitMQ does the same)."""
+
+TAGS_OF_FIRST_USER: Final = ("administrator",)
+EVERYTHING: Final = ".*"
+NOTHING: Final = "^$"
+"""How RabbitMQ reads an empty permission."""
+
+DEFAULT_EXCHANGE_IN_PERMISSIONS: Final = "amq.default"
+"""The name permissions know the default exchange by (RabbitMQ)."""
+
+PLAIN: Final = "PLAIN"
+AMQPLAIN: Final = "AMQPLAIN"
+ANONYMOUS: Final = "ANONYMOUS"
+EXTERNAL: Final = "EXTERNAL"
+
+AMQP_0: Final = "amqp091"
+"""The name of the protocols AMQP 0-x for :meth:`Authenticator.mechanisms`."""
+
+MECHANISM_CHARACTERS: Final = 20
+"""Of the name of a mechanism, which a peer chooses, so many are logged: as long as one may be (RFC 4422 §3.1)."""
+
+USERS_NAMED_MAX: Final = 5
+"""Names in one line of the log."""
+
+
+class CredentialsError(Exception):
+    """A SASL response is malformed, or names an unknown mechanism. The text names the defect."""
+
+
+class User(msgspec.Struct, frozen=True):
+    """An authenticated user."""
+
+    name: str
+    tags: frozenset[str] = frozenset()
+
+
+class AuthenticationStatistics(msgspec.Struct, frozen=True):
+    """Logins since start."""
+
+    accepted: int
+    refused: int
+    malformed: int  # of the refused: responses that are not what their mechanism prescribes
+    unchecked: int  # of the refused: too many attempts of the peer's address were waiting
+    delayed: int  # attempts that had to wait because others had failed
+    hashed: int  # checks that computed a hash; the others were remembered
+
+
+class Authenticator:
+    """Users and permissions of one catalogue. Belongs to the event loop; only hashing leaves it.
+
+    ``sleep`` (seconds) and ``clock`` (monotonic seconds) are for tests.
+    """
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        configuration: BrokerConfiguration,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._catalogue = catalogue
+        self._loopback_users = frozenset(configuration.loopback_users)
+        self._allowed_mechanisms = frozenset(configuration.sasl_mechanisms)
+        self._hashes: dict[str, str] = {}  # password hash by user
+        self._users: dict[str, User] = {}
+        self._verifiers: dict[tuple[str, str], ScramVerifier] = {}  # by (mechanism, user)
+        self._scram_offered: tuple[str, ...] = ()
+        self._permissions: dict[tuple[str, str], dict[PermissionKind, re.Pattern[str]]] = {}  # by (user, virtual host)
+        self._verdicts: dict[tuple[str, str, PermissionKind, str], bool] = {}
+        self._key = secrets.token_bytes(32)  # makes remembered digests useless outside this process
+        self._scram_key = catalogue.secret("scram-decoy")
+        self._right: dict[bytes, None] = {}  # digests of user, password and hash; oldest first
+        self._wrong: dict[bytes, None] = {}
+        self._first_hash = ""
+        self._made_hash = ""  # of the first user when this start made it: nothing to be computed again
+        self._anonymous = False  # the first user has the well-known password: a client without one may be that user
+        self._first_verifiers: dict[tuple[str, str], ScramVerifier] = {}  # its own, as that password is known
+        self._decoy = HASHER.hash(secrets.token_hex(16))  # unknown users cost as much as wrong passwords
+        self._executor = ThreadPoolExecutor(CONCURRENT_CHECKS_MAX, thread_name_prefix="annulet-passwords")
+        limits = configuration.limits
+        self._throttle = LoginThrottle(
+            limits.login_delay_first,
+            min(limits.login_delay_most, configuration.handshake_timeout / 2),
+            limits.max_login_attempts_waiting,
+            clock=clock,
+        )
+        self._sleep = sleep
+        self._log = LimitedLog(logger, clock=clock)
+        self._accepted = 0
+        self._refused = 0
+        self._malformed = 0
+        self._unchecked = 0
+        self._delayed = 0
+        self._hashed = 0
+        self._declare(configuration)
+        self.reload()
+
+    def statistics(self) -> AuthenticationStatistics:
+        """Return the counters of this moment."""
+        return AuthenticationStatistics(
+            self._accepted, self._refused, self._malformed, self._unchecked, self._delayed, self._hashed
+        )
+
+    def reload(self) -> None:
+        """Read users and permissions anew. Called after each change in the catalogue."""
+        users = self._catalogue.users()
+        self._hashes = {record.name: record.password_hash for record in users}
+        self._users = {record.name: User(record.name, frozenset(record.tags)) for record in users}
+        self._know_first_user()
+        self._verifiers = self._first_verifiers | {
+            (verifier.mechanism, record.name): verifier for record in users for verifier in _verifiers_of(record)
+        }
+        self._offer_scram()
+        self._permissions = {
+            (record.user, record.virtual_host): {
+                "configure": re.compile(record.configure or NOTHING),
+                "write": re.compile(record.write or NOTHING),
+                "read": re.compile(record.read or NOTHING),
+            }
+            for record in self._catalogue.permissions()
+        }
+        self._verdicts.clear()
+
+    def close(self) -> None:
+        """End the threads; logins under way are cancelled. No login may follow."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+    # ------------------------------------------------------------------ authentication
+
+    def mechanisms(self, peer: PeerFacts, protocol: str) -> tuple[str, ...]:
+        """Return the SASL mechanisms this peer is offered, in the order of preference. ``protocol``: e.g. ``amqp10``.
+
+        SCRAM only when every user was given a verifier: clients take it when they see it, and some users could not log
+        in. No login changes that: a client that connects again finds the mechanisms that it found before.
+        AMQP 0-x gets PLAIN first, which its clients look for, and no ANONYMOUS, which they do not know.
+        """
+        offered = [*([EXTERNAL] if peer.certificate_name else []), *self._scram_offered]
+        if protocol == AMQP_0:
+            offered = [PLAIN, AMQPLAIN, *offered]
+        else:
+            offered.append(PLAIN)
+            if peer.is_loopback and self._anonymous:
+                offered.append(ANONYMOUS)
+        return tuple(name for name in offered if name in self._allowed_mechanisms)
+
+    async def login(self, name: str, password: str, *, peer: PeerFacts, mechanism: str = PLAIN) -> User | None:
+        """Return the user when name and password are right and may be used from there; the log says why not.
+
+        Takes about 25 ms of a thread when this password was not checked lately, and seconds of waiting after failures.
+        Cancellation leaves nothing behind but a thread that finishes.
+        """
+        digest, known_hash = self._digest(name, password)
+        if self._remembered(digest, password) is True:
+            return await self.conclude(name, right=True, peer=peer, mechanism=mechanism)
+        if not await self.wait_turn(name, peer=peer, mechanism=mechanism):
+            return None
+        try:
+            verdict = self._remembered(digest, password)
+            if verdict is None:
+                loop = asyncio.get_running_loop()
+                verdict = await loop.run_in_executor(self._executor, self._verify, known_hash, password)
+                self._remember(digest, verdict)
+            return await self.conclude(name, right=verdict, peer=peer, mechanism=mechanism)
+        finally:
+            self.end_turn(peer)
+
+    def login_external(self, authorization: bytes, *, peer: PeerFacts) -> User | None:
+        """Return the user a verified client certificate names (RFC 4422 appendix A).
+
+        ``authorization`` is the identity the peer asks for: nothing, or the certificate's.
+        """
+        name = peer.certificate_name
+        if authorization not in {b"", name.encode()}:
+            self.note_malformed(peer, EXTERNAL, f"asks for another identity than its certificate's, {name!r}")
+            return None
+        user = self._users.get(name)
+        reason = self._refusal(name, right=user is not None, peer=peer)
+        if reason:
+            self._note_refused(name, peer, EXTERNAL, reason)
+            return None
+        self._accepted += 1
+        return user
+
+    def login_anonymous(self, *, peer: PeerFacts) -> User | None:
+        """Return the first user without its tags (RFC 4505), while its password is the well-known one.
+
+        The permissions in virtual hosts are the first user's; the rights of a tag require a password.
+        """
+        reason = self._refusal(FIRST_USER, right=self._anonymous, peer=peer)
+        if not reason and not peer.is_loopback:
+            reason = "anonymous peers may connect from this machine only"
+        if reason:
+            self._note_refused(FIRST_USER, peer, ANONYMOUS, reason)
+            return None
+        self._accepted += 1
+        return User(FIRST_USER)
+
+    def scram_verifier(self, mechanism: str, name: str) -> ScramVerifier:
+        """Return a user's verifier; for others a decoy that no password fits, with the same salt each time."""
+        verifier = self._verifiers.get((mechanism, name))
+        return decoy_verifier(mechanism, name, self._scram_key) if verifier is None else verifier
+
+    async def wait_turn(self, name: str, *, peer: PeerFacts, mechanism: str) -> bool:
+        """Wait as long as failures on record demand. ``False``: refused; else :meth:`end_turn` has to follow."""
+        if not self._throttle.enter(peer.address):
+            self._unchecked += 1
+            self._note_refused(name, peer, mechanism, "too many attempts of this address are waiting; not checked")
+            return False
+        try:
+            delay = self._throttle.delay(peer.address, name)
+            if delay:
+                self._delayed += 1
+                await self._sleep(delay)
+        except BaseException:
+            self._throttle.leave(peer.address)
+            raise
+        return True
+
+    def end_turn(self, peer: PeerFacts) -> None:
+        """End what :meth:`wait_turn` began."""
+        self._throttle.leave(peer.address)
+
+    async def conclude(self, name: str, *, right: bool, peer: PeerFacts, mechanism: str) -> User | None:
+        """Count the outcome of a check and return the user; a failure is noted, logged and waits once more."""
+        reason = self._refusal(name, right=right, peer=peer)
+        if not reason:
+            self._accepted += 1
+            self._throttle.succeeded(peer.address, name)
+            return self._users[name]
+        self._note_refused(name, peer, mechanism, reason)
+        before = self._throttle.delay(peer.address, name)
+        after = self._throttle.failed(peer.address, name)
+        if after > before:
+            await self._sleep(after - before)
+        return None
+
+    def note_malformed(self, peer: PeerFacts, mechanism: str, reason: str) -> None:
+        """Count and log a response that is not what its mechanism prescribes."""
+        self._malformed += 1
+        self._note_refused("", peer, mechanism, reason)
+
+    # ------------------------------------------------------------------ authorisation
+
+    @property
+    def anonymous_user(self) -> str:
+        """The user that a peer of this machine is without credentials; empty when there is none."""
+        return FIRST_USER if self._anonymous else ""
+
+    def may_enter(self, user: str, virtual_host: str) -> bool:
+        """Whether the user has any permission entry for a virtual host (RabbitMQ's rule for connection.open)."""
+        return (user, virtual_host) in self._permissions
+
+    def allowed(self, user: str, virtual_host: str, kind: PermissionKind, name: str) -> bool:
+        """Whether the user may configure, write to or read the exchange or queue ``name``.
+
+        The expression is searched, not matched whole, as in RabbitMQ: anchor it with ``^`` and ``$``.
+        """
+        question = (user, virtual_host, kind, name)
+        verdict = self._verdicts.get(question)
+        if verdict is None:
+            patterns = self._permissions.get((user, virtual_host))
+            subject = name or DEFAULT_EXCHANGE_IN_PERMISSIONS
+            verdict = patterns is not None and patterns[kind].search(subject) is not None
+            if len(self._verdicts) >= VERDICTS_MAX:
+                self._verdicts.clear()
+            self._verdicts[question] = verdict
+        return verdict
+
+    # ------------------------------------------------------------------ inside
+
+    def _declare(self, configuration: BrokerConfiguration) -> None:
+        """Write the configuration's users to the catalogue; make the first user when there is none at all."""
+        catalogue = self._catalogue
+        with catalogue.transaction():
+            for name, user in configuration.users.items():
+                catalogue.set_user(name, user.password_hash, user.tags)
+                catalogue.set_scram(name, " ".join(user.scram))  # none but the file's
+                for virtual_host, permission in user.permissions.items():
+                    self._grant(name, virtual_host, permission.configure, permission.write, permission.read)
+            if not catalogue.users():
+                self._made_hash = HASHER.hash(FIRST_USER)
+                catalogue.set_user(FIRST_USER, self._made_hash, TAGS_OF_FIRST_USER)
+                self._grant(FIRST_USER, "/", EVERYTHING, EVERYTHING, EVERYTHING)
+
+    def _grant(self, user: str, virtual_host: str, configure: str, write: str, read: str) -> None:
+        """Give permissions; a virtual host they name exists from then on."""
+        if virtual_host not in self._catalogue.virtual_hosts():
+            self._catalogue.add_virtual_host(virtual_host)
+        self._catalogue.set_permission(user, virtual_host, configure, write, read)
+
+    def _digest(self, name: str, password: str) -> tuple[bytes, str]:
+        """Return what a check is remembered under, and the hash to check against (a decoy for unknown users).
+
+        The stored hash is part of the digest, so a changed password is a new question.
+        """
+        known_hash = self._hashes.get(name, self._decoy)
+        fields = (name.encode(errors="surrogatepass"), password.encode(errors="surrogatepass"), known_hash.encode())
+        text = b"".join(len(field).to_bytes(8, "big") + field for field in fields)
+        return hmac.digest(self._key, text, hashlib.sha256), known_hash
+
+    def _remembered(self, digest: bytes, password: str) -> bool | None:
+        if digest in self._right:
+            return True
+        if digest in self._wrong or len(password.encode(errors="surrogatepass")) > PASSWORD_BYTES_MAX:
+            return False
+        return None
+
+    def _remember(self, digest: bytes, verdict: bool) -> None:
+        self._hashed += 1
+        memory = self._right if verdict else self._wrong
+        memory[digest] = None
+        if len(memory) > REMEMBERED_MAX:
+            del memory[next(iter(memory))]
+
+    def _verify(self, known_hash: str, password: str) -> bool:
+        """Compute the hash. Touches nothing of the loop's: runs in a thread too."""
+        try:
+            return HASHER.verify(known_hash, password.encode(errors="surrogatepass"))
+        except argon2.exceptions.VerifyMismatchError:
+            return False
+        except (argon2.exceptions.InvalidHashError, argon2.exceptions.VerificationError) as error:
+            logger.warning("stored password hash cannot be used", error=str(error), remedy="set the password anew")
+            return False
+
+    def _refusal(self, name: str, *, right: bool, peer: PeerFacts) -> str:
+        """Return why a user may not come in, or ``""``."""
+        if not right or name not in self._users:
+            return "user name or password is wrong"
+        if name in self._loopback_users and not peer.is_loopback:
+            return "this user may connect from this machine only (loopback_users)"
+        return ""
+
+    def _note_refused(self, name: str, peer: PeerFacts, mechanism: str, reason: str) -> None:
+        self._refused += 1
+        self._log.warning(
+            "login refused",
+            user=name[:NAME_CHARACTERS_MAX],
+            peer=str(peer),
+            mechanism=mechanism[:MECHANISM_CHARACTERS],
+            reason=reason,
+        )
+
+    # ------------------------------------------------------------------ SCRAM
+
+    def _offer_scram(self) -> None:
+        """Offer each SCRAM mechanism that every user can use."""
+        offered = []
+        for mechanism in reversed(DIGESTS):  # the strongest first
+            without = [name for name in self._users if (mechanism, name) not in self._verifiers]
+            if not without:
+                offered.append(mechanism)
+            elif mechanism in self._allowed_mechanisms:
+                logger.info(
+                    "not offered while users have no verifier",
+                    mechanism=mechanism,
+                    users=sorted(without)[:USERS_NAMED_MAX],
+                    count=len(without),
+                    remedy="give them the verifiers that `annulet password-hash --scram` prints",
+                )
+        self._scram_offered = tuple(offered)
+
+    def _know_first_user(self) -> None:
+        """Look, when its hash has changed, whether the first user has the well-known password.
+
+        Then it has verifiers without being given any: with few iterations, as there is nothing to guess.
+        """
+        first = self._hashes.get(FIRST_USER, "")
+        if first == self._first_hash:
+            return
+        self._first_hash = first
+        self._anonymous = bool(first) and (first == self._made_hash or self._verify(first, FIRST_USER))
+        wanted = [name for name in DIGESTS if name in self._allowed_mechanisms] if self._anonymous else []
+        self._first_verifiers = {
+            (name, FIRST_USER): derive_verifier(name, FIRST_USER, iterations=ITERATIONS_LEAST) for name in wanted
+        }
+
+
+def _verifiers_of(record: UserRecord) -> list[ScramVerifier]:
+    """Return the verifiers of a record; one that cannot be used is left out, with a line in the log."""
+    verifiers = []
+    for text in record.scram.split():
+        try:
+            verifiers.append(parse_verifier(text))
+        except ScramError as error:
+            logger.warning("stored SCRAM verifier cannot be used", user=record.name, error=str(error))
+    return verifiers
+
+
+def parse_response(mechanism: str, response: bytes) -> tuple[str, str]:
+    """Return user name and password of a SASL response. Raises :class:`CredentialsError`.
+
+    ``PLAIN`` is RFC 4616 (the authorisation identity is ignored, as RabbitMQ does); ``AMQPLAIN`` a field table with
+    LOGIN and PASSWORD (AMQP 0-8 and RabbitMQ).
+    """
+    if mechanism == "PLAIN":
+        parts = response.split(b"\x00")
+        if len(parts) != 3:
+            raise CredentialsError(f"PLAIN response has {len(parts)} fields, 3 are prescribed (RFC 4616 §2)")
+        return _text(parts[1], "user name"), _text(parts[2], "password")
+    if mechanism == "AMQPLAIN":
+        try:
+            table = read_table_content(response)
+        except RemoteProtocolError as error:
+            raise CredentialsError(f"AMQPLAIN response is not a field table: {error.text}") from error
+        login, password = table.get("LOGIN"), table.get("PASSWORD")
+        if not isinstance(login, str) or not isinstance(password, str):
+            raise CredentialsError("AMQPLAIN response needs the text fields LOGIN and PASSWORD")
+        return login, password
+    raise CredentialsError(f"SASL mechanism {mechanism!r} has no name and password")
+
+
+def _text(octets: bytes, what: str) -> str:
+    try:
+        return octets.decode()
+    except UnicodeDecodeError as error:
+        raise CredentialsError(f"{what} is not UTF-8") from error

@@ -1,0 +1,1 @@
+"""The configuration: files, sections, values and the errors about them; and the clock."""

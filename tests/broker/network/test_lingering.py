@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from annulet.broker.broker import Broker
+from annulet.broker.network import lingering
+from annulet.broker.network.lingering import LINGER_SECONDS, QUIET_SECONDS, Lingering, LingeringSockets
+from annulet.broker.settings.limits import Limits
+from tests.broker.amqp091.peer import RecordingTransport, turns
+from tests.broker.echo import EchoConnection, connected
+
+SECONDS_SHORT = 0.02
+
+
+class HalfClosing(RecordingTransport):
+    """A transport whose halves end one by one; ``half`` of false: as one with TLS."""
+
+    half = True
+    reset = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ended = False
+
+    def set_protocol(self, protocol: Any) -> None:
+        self.protocol = protocol
+
+    def can_write_eof(self) -> bool:
+        return self.half
+
+    def write_eof(self) -> None:
+        if self.reset:
+            raise OSError(107, "Transport endpoint is not connected")
+        self.ended = True
+
+
+class Secured(HalfClosing):
+    half = False
+
+
+class Reset(HalfClosing):
+    reset = True
+
+
+def begun(
+    sockets: LingeringSockets, transport: RecordingTransport, *, seconds: float = LINGER_SECONDS, most: int = 10
+) -> list[str]:
+    released: list[str] = []
+    assert sockets.begin(
+        transport,  # type: ignore[arg-type]
+        asyncio.get_running_loop(),
+        seconds=seconds,
+        most=most,
+        release=lambda: released.append("released"),
+    )
+    return released
+
+
+def over(broker: Broker, transport: RecordingTransport) -> EchoConnection:
+    connection = EchoConnection(broker)
+    transport.protocol = connection
+    connection.connection_made(transport)  # type: ignore[arg-type]
+    return connection
+
+
+async def test_input_is_discarded_until_the_peer_ends() -> None:
+    sockets, transport = LingeringSockets(lambda: None), HalfClosing()
+    transport.reading = False
+    released = begun(sockets, transport)
+    assert (transport.ended, transport.reading, transport.closing, len(sockets)) == (True, True, False, 1)
+    transport.protocol.data_received(b"0123456789")
+    transport.protocol.pause_writing()
+    transport.protocol.resume_writing()
+    assert transport.protocol.eof_received() is False, "asyncio closes it then"
+    assert (transport.closing, released) == (False, [])
+    transport.close()
+    await turns()
+    assert (released, len(sockets), sockets.cut) == (["released"], 0, 0)
+
+
+async def test_a_peer_that_sends_too_much_is_cut() -> None:
+    sockets, transport = LingeringSockets(lambda: None), HalfClosing()
+    released = begun(sockets, transport)
+    transport.protocol.data_received(b"0123456789")
+    assert not transport.closing, "as much as the bound says"
+    transport.protocol.data_received(b"0")
+    assert transport.closing
+    await turns()
+    assert (released, sockets.cut) == (["released"], 1)
+
+
+async def test_a_peer_that_does_not_end_is_cut_in_time() -> None:
+    ended: list[int] = []
+    sockets, transport = LingeringSockets(lambda: ended.append(len(sockets))), HalfClosing()
+    released = begun(sockets, transport, seconds=SECONDS_SHORT)
+    await asyncio.sleep(SECONDS_SHORT * 2)
+    assert (transport.closing, released, ended, sockets.cut) == (True, ["released"], [0], 1)
+
+
+async def test_no_peer_has_more_time_than_the_bound() -> None:
+    sockets, transport = LingeringSockets(lambda: None), HalfClosing()
+    begun(sockets, transport, seconds=1000)
+    socket = transport.protocol
+    assert isinstance(socket, Lingering)
+    assert socket._deadline is not None
+    assert socket._deadline.when() - asyncio.get_running_loop().time() <= LINGER_SECONDS
+    socket.abort()
+    await turns()
+
+
+async def test_a_peer_that_has_reset_the_connection_is_gone_at_once() -> None:
+    sockets, transport = LingeringSockets(lambda: None), Reset()
+    released = begun(sockets, transport)
+    await turns()
+    assert (transport.closing, released) == (True, ["released"])
+
+
+async def test_over_tls_silence_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lingering, "QUIET_SECONDS", SECONDS_SHORT)
+    assert QUIET_SECONDS < LINGER_SECONDS
+    sockets, transport = LingeringSockets(lambda: None), Secured()
+    begun(sockets, transport)
+    assert not transport.ended
+    transport.protocol.data_received(b"0")
+    transport.protocol._look_for_silence()
+    assert not transport.closing, "something came"
+    transport.buffered = 1
+    transport.protocol._look_for_silence()
+    assert not transport.closing, "not everything is written"
+    transport.buffered = 0
+    transport.protocol._look_for_silence()
+    assert transport.closing
+    await turns()
+    assert sockets.cut == 0
+
+
+async def test_what_has_no_halves_and_what_comes_after_the_stop_is_left_to_its_owner() -> None:
+    sockets = LingeringSockets(lambda: None)
+    left, taken, late = RecordingTransport(), HalfClosing(), HalfClosing()
+    options: Any = {"seconds": 1.0, "most": 1, "release": lambda: None}
+    loop = asyncio.get_running_loop()
+    assert not sockets.begin(left, loop, **options)  # type: ignore[arg-type]
+    begun(sockets, taken)
+    sockets.stop()
+    assert not sockets.begin(late, loop, **options)  # type: ignore[arg-type]
+    await turns()
+    assert (left.closing, taken.closing, late.closing, len(sockets)) == (False, True, False, 0)
+
+
+# ---------------------------------------------------------------------- of a broker
+
+
+async def test_a_connection_ends_when_its_last_answer_is_written(broker: Broker) -> None:
+    transport = HalfClosing()
+    connection = over(broker, transport).open()
+    connection.data_received(b"quit")
+    await turns()
+    assert (transport.written, transport.ended, transport.closing) == (b"quit", True, False)
+    assert (connection.lost, connection.endings, broker.connections) == (True, 1, set())
+    assert (broker.admission.connections, dict(broker.admission.by_user)) == (1, {})
+    connection.connection_lost(None)
+    assert connection.endings == 1
+    transport.close()
+    await turns()
+    assert (broker.admission.connections, broker.admission.handshakes, dict(broker.admission.by_address)) == (0, 0, {})
+
+
+async def test_a_stranger_keeps_its_place_and_has_no_more_time_than_for_its_handshake(broker: Broker) -> None:
+    transport = HalfClosing()
+    connection = over(broker, transport)
+    connection._handshake_until = broker.loop.time() + 1
+    connection.data_received(b"quit")
+    await turns()
+    socket = transport.protocol
+    assert isinstance(socket, Lingering)
+    assert socket._deadline is not None
+    assert socket._deadline.when() - broker.loop.time() <= 1
+    assert (broker.admission.connections, broker.admission.handshakes) == (1, 1)
+    socket.data_received(bytes(lingering.STRANGER_BYTES_MAX))
+    assert not transport.closing
+    socket.data_received(b"x")
+    assert transport.closing
+    await turns()
+    assert (broker.admission.connections, broker.admission.handshakes) == (0, 0)
+
+
+async def test_a_refused_connection_was_not_counted(broker: Broker) -> None:
+    broker.admission.limits = Limits(max_connections=1)
+    connected(broker)
+    transport = HalfClosing()
+    connection = over(broker, transport)
+    assert connection.refusal
+    connection.data_received(b"quit")
+    await turns()
+    assert len(broker.lingering) == 1
+    transport.close()
+    await turns()
+    assert (len(broker.lingering), broker.admission.connections) == (0, 1)
+
+
+async def test_an_end_of_input_behind_the_last_question_ends_both_halves(broker: Broker) -> None:
+    transport = HalfClosing()
+    connection = over(broker, transport).open()
+    connection.data_received(b"quit")
+    assert connection.eof_received() is False
+    assert (transport.written, transport.ended, connection.lost) == (b"quit", True, True)
+    assert connection._timer is None
+    transport.close()
+    await turns()
+    assert len(broker.lingering) == 0
