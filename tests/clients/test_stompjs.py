@@ -33,6 +33,6 @@ def test_the_example_of_the_page(process: BrokerProcess) -> None:
 
 
 def test_stompjs(process: BrokerProcess) -> None:
-    """Over ``/ws``; ``/stomp`` is the same route, see tests/admin/test_web_socket.py."""
+    """Over ``/ws``; ``/stomp`` is the same route, see tests/admin/listening/test_web_socket.py."""
     run_file("stomp.test.mjs", {"ANNULET_TEST_WS": f"ws://127.0.0.1:{process.http_port}/ws"})
     assert "defect" not in process.log_end(100_000)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from annulet.admin.queues import describe_queue, unaccounted
+from annulet.admin.resources.queues import describe_queue, unaccounted
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.queue.invariants import check_invariants
 from annulet.core.queue.queue import Queue

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from annulet.admin.queues import unaccounted
+from annulet.admin.resources.queues import unaccounted
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.host.dead_letters import ACTUAL_EXPIRY, ORIGINAL_ADDRESS, ORIGINAL_MESSAGE_ID, ORIGINAL_QUEUE
 from annulet.core.model.entry import QueueEntry

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from annulet.admin.queues import unaccounted
+from annulet.admin.resources.queues import unaccounted
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.queue.invariants import check_invariants
 from tests.bulk.helpers import Bench

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from annulet import testing
-from annulet.admin.health import warnings
+from annulet.admin.resources.health import warnings
 from annulet.core.queue.invariants import check_invariants
 from annulet.store.inspection.inspection import NOTE, inspect
 from annulet.store.segments.segment import segment_name

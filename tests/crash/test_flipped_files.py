@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from annulet import testing
-from annulet.admin.health import warnings
+from annulet.admin.resources.health import warnings
 from annulet.store.database.catalogue import Catalogue
 from annulet.store.files.data_format import CATALOGUE_FILE, FORMAT_FILE
 from annulet.store.files.errors import StoreError

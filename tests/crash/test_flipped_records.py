@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import pytest
 
-from annulet.admin.health import warnings
-from annulet.admin.queues import unaccounted
+from annulet.admin.resources.health import warnings
+from annulet.admin.resources.queues import unaccounted
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.queue.invariants import check_invariants
 from annulet.store.files.data_format import LOG_DIRECTORY, QUARANTINE_DIRECTORY

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from annulet import testing
-from annulet.admin.metrics import gather
+from annulet.admin.resources.metrics import gather
 
 PAGE = (Path(__file__).resolve().parent.parent.parent / "docs" / "metrics.md").read_text()
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from annulet import testing
-from annulet.admin.bodies import LIMIT_BODY
-from annulet.admin.metrics import BrokerCollector, gather
-from annulet.admin.rendering import render
-from annulet.admin.web_socket import LIMIT_MESSAGE
+from annulet.admin.figures.rendering import render
+from annulet.admin.listening.web_socket import LIMIT_MESSAGE
+from annulet.admin.requests.bodies import LIMIT_BODY
+from annulet.admin.resources.metrics import BrokerCollector, gather
 from annulet.broker.amqp091.getting import LIMIT_GETS
 from annulet.broker.connections.client_session import LIMIT_TRANSACTION
 from annulet.broker.connections.transport import UNREAD_LIMIT

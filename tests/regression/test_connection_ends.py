@@ -17,7 +17,7 @@ from pika import spec
 from wsproto import ConnectionType, WSConnection, events
 
 from annulet import testing
-from annulet.admin.web_socket import WEB_SOCKET_MESSAGE_BYTES_MAX
+from annulet.admin.listening.web_socket import WEB_SOCKET_MESSAGE_BYTES_MAX
 from annulet.broker.network.lingering import STRANGER_BYTES_MAX
 from annulet.broker.settings.configuration import LOOPBACK, Endpoint
 from annulet.testing.in_process import RunningBroker

@@ -22,7 +22,7 @@ from annulet.broker.settings.configuration import LOOPBACK, BrokerConfiguration,
 from annulet.broker.settings.limits import Limits
 from annulet.store.database.catalogue import Catalogue
 from annulet.testing.in_process import RunningBroker
-from tests.admin.test_web_socket import Page
+from tests.admin.listening.test_web_socket import Page
 from tests.certificates import Certificates
 
 GUEST = "Basic " + base64.b64encode(b"guest:guest").decode()

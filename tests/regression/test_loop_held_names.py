@@ -9,7 +9,7 @@ import pytest
 from pamqp import commands
 
 from annulet import testing
-from annulet.admin.queues import SLICE_NAMES, sorted_names
+from annulet.admin.resources.queues import SLICE_NAMES, sorted_names
 from annulet.broker.broker import Broker
 from annulet.core.configuration.arguments.unknown import COMPARED_MAX, near_miss
 from annulet.testing.clock import VirtualClock

@@ -12,8 +12,8 @@ from pika import spec
 from structlog.testing import capture_logs
 
 from annulet import testing
-from annulet.admin.metrics import BrokerCollector, gather
-from annulet.admin.rendering import render
+from annulet.admin.figures.rendering import render
+from annulet.admin.resources.metrics import BrokerCollector, gather
 from annulet.bulk import protocol
 from annulet.bulk.errors import NotFoundError
 from annulet.testing.in_process import RunningBroker

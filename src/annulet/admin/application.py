@@ -8,7 +8,15 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.routing import Route, WebSocketRoute
 
-from annulet.admin import (
+from annulet.admin.listening import web_socket
+from annulet.admin.requests.responses import (
+    ResourceError,
+    answer_defect,
+    answer_http_exception,
+    answer_refusal,
+    answer_resource_error,
+)
+from annulet.admin.resources import (
     addresses,
     audit,
     backups,
@@ -19,14 +27,6 @@ from annulet.admin import (
     overview,
     queue_resources,
     queues,
-    web_socket,
-)
-from annulet.admin.responses import (
-    ResourceError,
-    answer_defect,
-    answer_http_exception,
-    answer_refusal,
-    answer_resource_error,
 )
 from annulet.core.base.errors import CoreError
 from annulet.store.files.errors import CatalogueError

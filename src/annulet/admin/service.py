@@ -10,11 +10,11 @@ import structlog
 import uvicorn
 
 from annulet.admin.application import build_application
-from annulet.admin.defects import DefectBoundary
-from annulet.admin.http_connection import HTTP_CONNECTIONS_MAX, protocol_of
-from annulet.admin.http_front import HttpFront
-from annulet.admin.web_socket import WEB_SOCKET_MESSAGE_BYTES_MAX, WEB_SOCKETS_MAX
-from annulet.admin.web_socket_protocol import web_socket_protocol_of
+from annulet.admin.listening.defects import DefectBoundary
+from annulet.admin.listening.http_connection import HTTP_CONNECTIONS_MAX, protocol_of
+from annulet.admin.listening.http_front import HttpFront
+from annulet.admin.listening.web_socket import WEB_SOCKET_MESSAGE_BYTES_MAX, WEB_SOCKETS_MAX
+from annulet.admin.listening.web_socket_protocol import web_socket_protocol_of
 from annulet.broker.network.listening import bound_endpoint, open_listening_socket
 
 if TYPE_CHECKING:

@@ -1,0 +1,194 @@
+"""Every bound by name: the values of ``annulet_bound`` in ``GET /metrics``, for comparison with other figures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from annulet.admin.listening.http_connection import ANSWER_SECONDS, BODY_SECONDS, HTTP_CONNECTIONS_MAX
+from annulet.admin.listening.web_socket import (
+    LIMIT_MESSAGE,
+    WEB_SOCKET_MESSAGE_BYTES_MAX,
+    WEB_SOCKET_STRANGERS_MAX,
+    WEB_SOCKETS_MAX,
+)
+from annulet.admin.requests.bodies import BODY_BYTES_MAX, LIMIT_BODY, MEMBERS_BYTES_MAX
+from annulet.broker.amqp091.getting import GETS_WAITING_MAX, LIMIT_GETS
+from annulet.broker.connections.transport import ANSWER_BYTES_MAX, UNREAD_LIMIT
+from annulet.broker.durability.history import COUNTERS_MILLISECONDS
+from annulet.broker.network.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, STRANGER_BYTES_MAX
+from annulet.broker.network.unfinished import commit_limit
+from annulet.broker.paging.look_turns import BROWSER_SHARE, CHARGED_MAX, SHARE, TURN_SECONDS
+from annulet.broker.paging.lost_wakes import CONSUMERS_LOOKED_AT
+from annulet.broker.paging.spill_pace import SPILL_BEHIND_BYTES, SPILL_GO_ON_BYTES
+from annulet.broker.security.admission import LIMIT_STRANGERS, LIMIT_WEB_SOCKETS
+from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS, SUBSCRIPTIONS_MAX, TRANSACTIONS_MAX
+from annulet.broker.stomp.destinations import LIMIT_TEMPORARY_QUEUES, TEMPORARY_QUEUES_MAX
+from annulet.broker.turns.delivery_shares import BROWSER_PART, LEAST_SECONDS, SHARE_LEAST, TURN_DELIVERIES
+from annulet.broker.turns.delivery_shares import TURN_SECONDS as DELIVERIES_SECONDS
+from annulet.broker.turns.input_shares import (
+    INPUT_BYTES_FIRST,
+    INPUT_BYTES_LEAST,
+    INPUT_BYTES_MAX,
+    INPUT_SECONDS,
+    INPUT_SECONDS_MAX,
+)
+from annulet.broker.turns.input_turns import PIECE_BYTES
+from annulet.broker.turns.input_turns import TURN_SECONDS as STRANGER_SECONDS
+from annulet.bulk.door import connections_max
+from annulet.bulk.message_meter import (
+    LIMIT_MESSAGE as LIMIT_BULK_MESSAGE,
+)
+from annulet.bulk.message_meter import (
+    LIMIT_REQUEST,
+    LIMIT_STREAMS,
+    LIMIT_UNFINISHED,
+    REQUEST_BYTES_MAX,
+    ROWS_BYTES_MORE,
+    STREAMS_MAX,
+    UNFINISHED_MESSAGES,
+)
+from annulet.core.host.duplicate_ids import ID_CACHE_SIZE
+from annulet.core.model.audit_trail import AUDIT_ENTRIES_MAX
+from annulet.core.model.loss_ledger import LEDGER_RECORDS_MAX
+from annulet.core.policies.matchers import RETIRED_MAX
+from annulet.core.policies.message_groups import ASSIGNMENTS_MAX
+from annulet.residency.bodies.account_audit import RECOUNTED_DELIVERIES, RECOUNTED_RETURNED_MAX, RECOUNTED_WAITING_MAX
+from annulet.residency.loading.search_ahead import ROWS_LEAST
+from annulet.residency.rows.group_column import CODES_MAX, NAMES_CHARACTERS_MAX, TEXTS_MAX
+from annulet.store.log.read_ahead import AHEAD_BYTES_MAX
+from annulet.store.searching.search import DOUBTS_MAX, STRETCHES_MAX
+from annulet.store.segments.head_writing import PENDING_BYTES_MAX
+from annulet.wire.amqp10.limits import DEFAULT_INCOMING_WINDOW, HELD_OUTPUT_BYTES, MAX_LINK_BYTES, MAX_UNSETTLED
+from annulet.wire.stomp.constants import MAX_HEADERS
+
+if TYPE_CHECKING:
+    from annulet.broker.broker import Broker
+    from annulet.broker.settings.limits import Limits
+
+LISTED_QUEUES_MAX: Final = 1000
+"""Queues with their own series: about 15 000 lines, which a scrape every 15 s can afford."""
+
+
+def bounds(broker: Broker) -> dict[str, float]:
+    """Return configured and built-in limits by name, in the unit the name ends with."""
+    configuration = broker.configuration
+    spill = None if broker.pager is None else broker.pager.spill
+    return {
+        **_bounds_of_memory(broker),
+        "spill_limit_bytes": 0 if spill is None else spill.limit,
+        "spill_behind_bytes": SPILL_BEHIND_BYTES,
+        "spill_go_on_bytes": SPILL_GO_ON_BYTES,
+        "frame_max_bytes": configuration.frame_max,
+        "channel_max": configuration.channel_max,
+        **_bounds_of_times(broker),
+        **msgspec.structs.asdict(broker.admission.limits),
+        "ledger_records_max": LEDGER_RECORDS_MAX,
+        "audit_entries_max": AUDIT_ENTRIES_MAX,
+        "duplicate_ids_per_address": ID_CACHE_SIZE,
+        "groups_per_queue_max": ASSIGNMENTS_MAX,
+        "matchers_remembered_max": RETIRED_MAX,
+        "counters_interval_seconds": COUNTERS_MILLISECONDS / 1000,
+        "max_assembling_bytes": 2 * broker.admission.limits.max_message_bytes,
+        "max_link_bytes": MAX_LINK_BYTES,
+        "max_unsettled": MAX_UNSETTLED,
+        "incoming_window": DEFAULT_INCOMING_WINDOW,
+        UNREAD_LIMIT: ANSWER_BYTES_MAX,
+        "held_output_bytes": HELD_OUTPUT_BYTES,
+        "http_connections_max": HTTP_CONNECTIONS_MAX,
+        LIMIT_BODY: BODY_BYTES_MAX,
+        "http_members_bytes_max": MEMBERS_BYTES_MAX,
+        "http_body_seconds": BODY_SECONDS,
+        "http_answer_seconds": ANSWER_SECONDS,
+        LIMIT_WEB_SOCKETS: WEB_SOCKETS_MAX,
+        LIMIT_STRANGERS: WEB_SOCKET_STRANGERS_MAX,
+        LIMIT_MESSAGE: WEB_SOCKET_MESSAGE_BYTES_MAX,
+        "stomp_headers_max": MAX_HEADERS,
+        LIMIT_GETS: GETS_WAITING_MAX,
+        LIMIT_SUBSCRIPTIONS: SUBSCRIPTIONS_MAX,
+        LIMIT_TRANSACTIONS: TRANSACTIONS_MAX,
+        LIMIT_TEMPORARY_QUEUES: TEMPORARY_QUEUES_MAX,
+        **_bounds_of_input(),
+        "deliveries_per_turn": TURN_DELIVERIES,
+        "deliveries_per_turn_least": SHARE_LEAST,
+        "deliveries_per_turn_least_browsing": SHARE_LEAST // BROWSER_PART,
+        "deliveries_turn_seconds": DELIVERIES_SECONDS,
+        "deliveries_turn_seconds_least": LEAST_SECONDS,
+        "scan_turn_seconds": TURN_SECONDS,
+        "scan_share": SHARE,
+        "browser_share": BROWSER_SHARE,
+        "browser_charged_seconds_max": CHARGED_MAX,
+        "read_ahead_bytes": AHEAD_BYTES_MAX,
+        "search_rows_least": ROWS_LEAST,
+        "search_stretches_max": STRETCHES_MAX,
+        "search_doubts_per_stretch_max": DOUBTS_MAX,
+        **_bounds_of_groups(),
+        "heads_pending_bytes": PENDING_BYTES_MAX,
+        **_bounds_of_bulk_transfer(broker.admission.limits),
+        **_bounds_of_a_tick(),
+        "metrics_listed_queues_max": LISTED_QUEUES_MAX,
+    }
+
+
+def _bounds_of_bulk_transfer(limits: Limits) -> dict[str, float]:
+    message = limits.max_message_bytes + ROWS_BYTES_MORE
+    return {
+        "bulk_connections_max": min(limits.max_connections, connections_max()),
+        LIMIT_BULK_MESSAGE: message,
+        LIMIT_REQUEST: REQUEST_BYTES_MAX,
+        LIMIT_UNFINISHED: UNFINISHED_MESSAGES * message,
+        LIMIT_STREAMS: STREAMS_MAX,
+    }
+
+
+def _bounds_of_groups() -> dict[str, float]:
+    return {
+        "groups_per_page_max": CODES_MAX - 1,
+        "group_names_per_page_characters_max": NAMES_CHARACTERS_MAX,
+        "group_names_per_queue_max": TEXTS_MAX,
+    }
+
+
+def _bounds_of_times(broker: Broker) -> dict[str, float]:
+    """Return the limits of a connection's start, silence and end."""
+    return {
+        "heartbeat_seconds": broker.configuration.heartbeat,
+        "handshake_timeout_seconds": broker.configuration.handshake_timeout,
+        "linger_seconds": LINGER_SECONDS,
+        "linger_bytes_max": LINGER_BYTES_MAX,
+        "linger_stranger_bytes_max": STRANGER_BYTES_MAX,
+    }
+
+
+def _bounds_of_input() -> dict[str, float]:
+    """Return how much input of peers is processed in one turn."""
+    return {
+        "input_bytes_per_turn": INPUT_BYTES_MAX,
+        "input_bytes_per_turn_first": INPUT_BYTES_FIRST,
+        "input_bytes_per_turn_least": INPUT_BYTES_LEAST,
+        "input_turn_seconds": INPUT_SECONDS,
+        "input_turn_seconds_most": INPUT_SECONDS_MAX,
+        "stranger_turn_seconds": STRANGER_SECONDS,
+        "stranger_piece_bytes": PIECE_BYTES,
+    }
+
+
+def _bounds_of_memory(broker: Broker) -> dict[str, float]:
+    """Return the parts of the memory limit."""
+    return {
+        "memory_limit_bytes": broker.configuration.memory_limit_bytes,
+        "body_budget_bytes": broker.configuration.body_budget_bytes,
+        "unfinished_bytes_max": broker.unfinished.limit,
+        "commit_bytes_max": commit_limit(broker.configuration),
+    }
+
+
+def _bounds_of_a_tick() -> dict[str, float]:
+    """Return the limits of the pager's checks for defects per tick."""
+    return {
+        "recounted_waiting_max": RECOUNTED_WAITING_MAX,
+        "recounted_returned_max": RECOUNTED_RETURNED_MAX,
+        "recounted_deliveries_per_tick": RECOUNTED_DELIVERIES,
+        "lost_wakes_consumers_per_tick": CONSUMERS_LOOKED_AT,
+    }

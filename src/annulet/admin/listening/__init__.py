@@ -1,0 +1,1 @@
+"""The HTTP port: connections, their bounds, WebSockets, and which requests are local."""

@@ -1,0 +1,1 @@
+"""Reading requests and answering them: parameters, bodies, permissions, errors."""

@@ -1,0 +1,139 @@
+"""Access rules of the HTTP interface.
+
+Health is open to all. Metrics are open on this machine, and need credentials from elsewhere. A request is local if its
+peer and its ``Host`` are of this machine: see :mod:`annulet.admin.requests.local_requests`.
+
+The API asks for HTTP Basic credentials of a user with one of :data:`API_TAGS`. Users whose only tag is ``management``
+see the virtual hosts they have permissions for; ``monitoring`` and ``administrator`` see all (RabbitMQ's meaning of the
+tags).
+
+Changes require the tag ``administrator``, or ``management`` and the permissions required by AMQP: see
+:func:`access_of`. Reading messages requires the tag ``administrator``, or the permission to read their queue. A page of
+another site cannot make a browser change anything with its user's credentials.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Final
+
+from annulet.admin.requests.local_requests import (
+    came_over_loopback,
+    is_local,
+    origin_authority,
+    peer_address,
+    refused_origin,
+)
+from annulet.admin.requests.responses import ResourceError
+from annulet.broker.connections.access import Access
+from annulet.broker.network.listening import PeerFacts
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from annulet.broker.broker import Broker
+    from annulet.broker.security.authentication import User
+    from annulet.core.host.virtual_host import VirtualHost
+
+API_TAGS: Final = frozenset({"administrator", "monitoring", "management"})
+ALL_HOSTS_TAGS: Final = frozenset({"administrator", "monitoring"})
+ADMINISTRATOR: Final = "administrator"
+WRITE_TAGS: Final = frozenset({ADMINISTRATOR, "management"})
+HOST_CHARACTERS_MAX: Final = 100
+"""Characters of a ``Host`` or ``Origin``, which the peer chooses, that are repeated in an answer."""
+
+CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="Annulet", charset="UTF-8"'}
+
+
+def broker_of(request: Request) -> Broker:
+    """Return the broker this application belongs to."""
+    broker: Broker = request.app.state.broker
+    return broker
+
+
+async def require_user(request: Request, tags: frozenset[str] = API_TAGS) -> User:
+    """Return the user of the request's credentials; 401 without valid ones, 403 without one of ``tags``."""
+    name, password = read_credentials(request)
+    port = 0 if request.client is None else request.client.port
+    local = is_local(request)
+    peer = PeerFacts(peer_address(request), port, local, request.url.scheme == "https")
+    user = await broker_of(request).authenticator.login(name, password, peer=peer, mechanism="HTTP Basic")
+    if user is None:
+        reason = "user name or password is wrong, or the user may not connect from there"
+        if came_over_loopback(request) and not local:
+            host = request.headers.get("host", "")[:HOST_CHARACTERS_MAX]
+            reason += f": Host {host!r} is no name of this machine; use localhost, or list it in 'local_host_names'"
+        raise ResourceError(401, reason, CHALLENGE)
+    if not user.tags & tags:
+        raise ResourceError(403, f"user {name!r} needs one of the tags {', '.join(sorted(tags))}")
+    return user
+
+
+async def require_writer(request: Request, tags: frozenset[str] = WRITE_TAGS) -> User:
+    """As :func:`require_user`, of a request that changes something: 403 when a page of another site sent it.
+
+    For browsers of this machine, sites whose names were pointed to this machine also count as other sites.
+    """
+    origin = refused_origin(request) or _other_origin(request)
+    if origin:
+        raise ResourceError(403, f"requests from pages of {origin[:HOST_CHARACTERS_MAX]!r} may change nothing here")
+    return await require_user(request, tags)
+
+
+def _other_origin(request: Request) -> str:
+    """Return the ``Origin`` of a page that is not the broker's own, even if it is on this machine."""
+    origin = request.headers.get("origin")
+    if origin is None or origin_authority(origin) == request.headers.get("host", "").lower():
+        return ""
+    return origin or "null"
+
+
+def access_of(request: Request, user: User, host: VirtualHost) -> Access:
+    """Return the access of a user to a virtual host: full for an administrator, except to exclusive queues of others.
+
+    Those are all exclusive queues: a request belongs to no connection that could own one.
+    """
+    broker = broker_of(request)
+    administrator = ADMINISTRATOR in user.tags
+    return Access(broker.authenticator, broker.catalogue, host, user.name, administrator=administrator)
+
+
+def read_credentials(request: Request) -> tuple[str, str]:
+    """Return name and password of HTTP Basic authentication (RFC 7617); 401 when there are none."""
+    scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "basic":
+        raise ResourceError(401, "HTTP Basic credentials are needed", CHALLENGE)
+    try:
+        name, colon, password = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
+    except ValueError as error:  # no base64, no UTF-8, or no ASCII to begin with
+        raise ResourceError(401, "the Basic credentials are not base64 of UTF-8 text", CHALLENGE) from error
+    if not colon:
+        raise ResourceError(401, "the Basic credentials are not USER:PASSWORD", CHALLENGE)
+    return name, password
+
+
+def visible_hosts(request: Request, user: User) -> list[VirtualHost]:
+    """Return the virtual hosts the user may see, by name."""
+    broker = broker_of(request)
+    hosts = [broker.hosts[name] for name in sorted(broker.hosts)]
+    if user.tags & ALL_HOSTS_TAGS:
+        return hosts
+    return [host for host in hosts if broker.authenticator.may_enter(user.name, host.name)]
+
+
+def hosts_without_credentials(request: Request) -> list[VirtualHost]:
+    """Return the virtual hosts that a request of this machine sees without credentials: those of the anonymous user."""
+    broker = broker_of(request)
+    name = broker.authenticator.anonymous_user
+    return [broker.hosts[host] for host in sorted(broker.hosts) if name and broker.authenticator.may_enter(name, host)]
+
+
+def chosen_hosts(request: Request, user: User, wanted: str | None) -> list[VirtualHost]:
+    """Return the visible virtual hosts, or only the ``wanted`` one; 404 when it is not visible."""
+    hosts = visible_hosts(request, user)
+    if wanted is None:
+        return hosts
+    chosen = [host for host in hosts if host.name == wanted]
+    if not chosen:
+        raise ResourceError(404, f'no virtual host {wanted!r}; write "/" in a path as %2F')
+    return chosen

@@ -1,0 +1,1 @@
+"""One resource of the HTTP API in each module."""

@@ -1,0 +1,68 @@
+"""Every bound has a name and a value that somebody may set another figure against."""
+
+from __future__ import annotations
+
+from annulet.admin.figures.bounds import LISTED_QUEUES_MAX, bounds
+from annulet.broker.paging.look_turns import BROWSER_SHARE, CHARGED_MAX, SHARE, TURN_SECONDS
+from annulet.broker.paging.lost_wakes import CONSUMERS_LOOKED_AT
+from annulet.broker.paging.spill_pace import SPILL_BEHIND_BYTES
+from annulet.broker.turns.delivery_shares import BROWSER_PART, LEAST_SECONDS, SHARE_LEAST, TURN_DELIVERIES
+from annulet.broker.turns.delivery_shares import TURN_SECONDS as DELIVERIES_SECONDS
+from annulet.broker.turns.input_shares import (
+    INPUT_BYTES_FIRST,
+    INPUT_BYTES_LEAST,
+    INPUT_BYTES_MAX,
+    INPUT_SECONDS,
+    INPUT_SECONDS_MAX,
+)
+from annulet.residency.bodies.account_audit import RECOUNTED_DELIVERIES, RECOUNTED_RETURNED_MAX, RECOUNTED_WAITING_MAX
+from annulet.residency.loading.search_ahead import ROWS_LEAST
+from annulet.residency.rows.group_column import CODES_MAX, NAMES_CHARACTERS_MAX, TEXTS_MAX
+from annulet.store.log.read_ahead import AHEAD_BYTES_MAX
+from annulet.store.searching.search import DOUBTS_MAX, STRETCHES_MAX
+from annulet.store.segments.head_writing import PENDING_BYTES_MAX
+from tests.admin.conftest import Site
+
+
+async def test_configured_and_built_in_bounds_are_there(site: Site) -> None:
+    found = bounds(site.broker)
+    assert found["memory_limit_bytes"] == site.broker.configuration.memory_limit_bytes
+    assert found["max_connections"] == site.broker.admission.limits.max_connections
+    assert found["metrics_listed_queues_max"] == LISTED_QUEUES_MAX
+    assert found["spill_behind_bytes"] == SPILL_BEHIND_BYTES
+    assert all(isinstance(value, int | float) for value in found.values())
+
+
+async def test_what_one_turn_of_the_loop_has_room_for(site: Site) -> None:
+    found = bounds(site.broker)
+    assert (found["input_bytes_per_turn"], found["input_bytes_per_turn_least"]) == (INPUT_BYTES_MAX, INPUT_BYTES_LEAST)
+    assert found["input_bytes_per_turn_first"] == INPUT_BYTES_FIRST
+    assert found["input_turn_seconds"] == INPUT_SECONDS
+    assert found["input_turn_seconds_most"] == INPUT_SECONDS_MAX
+    assert (found["deliveries_per_turn"], found["deliveries_per_turn_least"]) == (TURN_DELIVERIES, SHARE_LEAST)
+    assert found["deliveries_per_turn_least_browsing"] * BROWSER_PART == SHARE_LEAST
+    assert found["deliveries_turn_seconds"] == DELIVERIES_SECONDS
+    assert found["deliveries_turn_seconds_least"] == LEAST_SECONDS
+    assert (found["scan_turn_seconds"], found["scan_share"]) == (TURN_SECONDS, SHARE)
+    assert (found["browser_share"], found["browser_charged_seconds_max"]) == (BROWSER_SHARE, CHARGED_MAX)
+    assert found["read_ahead_bytes"] == AHEAD_BYTES_MAX
+    assert (found["search_rows_least"], found["search_stretches_max"]) == (ROWS_LEAST, STRETCHES_MAX)
+    assert found["heads_pending_bytes"] == PENDING_BYTES_MAX
+    assert found["search_doubts_per_stretch_max"] == DOUBTS_MAX
+
+
+async def test_what_a_tick_looks_at_of_accounts_and_consumers(site: Site) -> None:
+    found = bounds(site.broker)
+    assert (found["recounted_waiting_max"], found["recounted_returned_max"]) == (
+        RECOUNTED_WAITING_MAX,
+        RECOUNTED_RETURNED_MAX,
+    )
+    assert found["recounted_deliveries_per_tick"] == RECOUNTED_DELIVERIES
+    assert found["lost_wakes_consumers_per_tick"] == CONSUMERS_LOOKED_AT
+
+
+async def test_what_pages_of_queues_with_groups_remember(site: Site) -> None:
+    found = bounds(site.broker)
+    assert found["groups_per_page_max"] == CODES_MAX - 1, "one code says that the row has to be read"
+    assert found["group_names_per_page_characters_max"] == NAMES_CHARACTERS_MAX
+    assert found["group_names_per_queue_max"] == TEXTS_MAX
