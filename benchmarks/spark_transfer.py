@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from annulet.bulk.client import BulkClient
-from annulet.bulk.protocol import QueueStatus
-from annulet.bulk.url import parse_url
+from annulet.bulk.protocol.protocol import QueueStatus
+from annulet.bulk.protocol.url import parse_url
 from annulet.spark.session import local_session
 from benchmarks.brokers import Annulet, Running
 

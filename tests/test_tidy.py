@@ -52,7 +52,7 @@ WITHOUT_OWN_TEST: dict[str, str] = {
 """Source modules without a test module of their own, each with the reason."""
 
 LARGE_FOLDERS: dict[str, int] = {
-    "bulk": 31, "wire/amqp091": 26, "wire/amqp10": 35,
+    "wire/amqp091": 26, "wire/amqp10": 35,
 }  # fmt: skip
 """Folders with more modules than allowed, each with their count. A new module goes elsewhere; the counts only fall."""
 

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from annulet.bulk import publisher
-from annulet.bulk.encoding import WriteDefaults
-from annulet.bulk.publisher import CommitRequest
-from annulet.bulk.stages import StageKey
+from annulet.bulk.writing import publisher
+from annulet.bulk.writing.encoding import WriteDefaults
+from annulet.bulk.writing.publisher import CommitRequest
+from annulet.bulk.writing.stages import StageKey
 from annulet.core.queue.queue import Queue
 from tests.bulk.helpers import Bench, stage_name
 

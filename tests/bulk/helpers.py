@@ -17,8 +17,8 @@ from annulet.broker.broker import Broker
 from annulet.broker.settings.clock import system_clock
 from annulet.broker.settings.configuration import LOOPBACK, BrokerConfiguration, Endpoint
 from annulet.bulk.client import BulkClient
+from annulet.bulk.protocol.url import parse_url
 from annulet.bulk.server import BulkService
-from annulet.bulk.url import parse_url
 from annulet.core.message.message import Message, Origin
 from annulet.core.queue.queue import Queue
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties

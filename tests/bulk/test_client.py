@@ -12,13 +12,13 @@ import pytest
 
 from annulet.broker.settings.limits import Limits
 from annulet.bulk import client as client_module
-from annulet.bulk import protocol
 from annulet.bulk.client import BulkClient, connect
-from annulet.bulk.errors import (
+from annulet.bulk.protocol import protocol
+from annulet.bulk.protocol.errors import (
     StageInterruptedError,
     UnavailableError,
 )
-from annulet.bulk.url import parse_url
+from annulet.bulk.protocol.url import parse_url
 from tests.bulk.helpers import away, bench, bulk_client, free_ports, stage_name
 
 

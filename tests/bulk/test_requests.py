@@ -9,8 +9,8 @@ import pytest
 
 from annulet.broker.security.authentication import HASHER
 from annulet.broker.settings.configuration import PermissionDeclaration, UserDeclaration
-from annulet.bulk import protocol
-from annulet.bulk.errors import (
+from annulet.bulk.protocol import protocol
+from annulet.bulk.protocol.errors import (
     AuthenticationError,
     PermissionDeniedError,
 )

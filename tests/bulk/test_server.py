@@ -17,14 +17,15 @@ from pyarrow import flight
 from annulet.broker.security.authentication import HASHER
 from annulet.broker.settings.configuration import PermissionDeclaration, StartError, UserDeclaration
 from annulet.broker.settings.limits import Limits
-from annulet.bulk import protocol, server
-from annulet.bulk.errors import (
+from annulet.bulk import server
+from annulet.bulk.protocol import protocol
+from annulet.bulk.protocol.errors import (
     InvalidRequestError,
     LeaseGoneError,
     NotFoundError,
 )
-from annulet.bulk.schema import COLUMNS
-from annulet.bulk.url import parse_url
+from annulet.bulk.protocol.schema import COLUMNS
+from annulet.bulk.protocol.url import parse_url
 from tests.bulk.helpers import away, bench, bulk_client, stage_name
 
 

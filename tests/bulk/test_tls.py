@@ -14,11 +14,11 @@ from pyarrow import flight
 from annulet import testing
 from annulet.broker.security import tls
 from annulet.broker.settings.configuration import LOOPBACK, Endpoint
-from annulet.bulk import protocol
 from annulet.bulk.client import AUTHORITIES_VARIABLE, BulkClient
-from annulet.bulk.errors import AuthenticationError, BulkError, UnavailableError
+from annulet.bulk.protocol import protocol
+from annulet.bulk.protocol.errors import AuthenticationError, BulkError, UnavailableError
+from annulet.bulk.protocol.url import parse_url
 from annulet.bulk.server import BulkService
-from annulet.bulk.url import parse_url
 from tests.bulk.helpers import Bench, away
 from tests.certificates import Certificates
 

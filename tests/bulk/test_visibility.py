@@ -11,8 +11,8 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from annulet.bulk.adoption import LeaseRequest
-from annulet.bulk.protocol import PlanSequences
+from annulet.bulk.protocol.protocol import PlanSequences
+from annulet.bulk.reading.adoption import LeaseRequest
 from annulet.core.queue.invariants import check_invariants
 from annulet.core.queue.live_changes import revise_delivering
 from annulet.store.files.errors import StoreError

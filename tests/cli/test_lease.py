@@ -11,7 +11,7 @@ import pytest
 import structlog
 from click.testing import CliRunner, Result
 
-from annulet.bulk import protocol
+from annulet.bulk.protocol import protocol
 from annulet.cli.lease import TITLES, duration, row_of
 from annulet.cli.main import main
 from tests.bulk.helpers import Bench, away, bench, bulk_client

@@ -27,11 +27,11 @@ import pyarrow as pa
 from annulet.broker.durability.history import COUNTERS_MILLISECONDS
 from annulet.broker.operation.backup import STAGING, Backup
 from annulet.broker.recovery import recovery
-from annulet.bulk.adoption import LeaseRequest
-from annulet.bulk.encoding import WriteDefaults
-from annulet.bulk.errors import BulkError
-from annulet.bulk.publisher import CommitRequest
-from annulet.bulk.stages import StageKey, StageStore
+from annulet.bulk.protocol.errors import BulkError
+from annulet.bulk.reading.adoption import LeaseRequest
+from annulet.bulk.writing.encoding import WriteDefaults
+from annulet.bulk.writing.publisher import CommitRequest
+from annulet.bulk.writing.stages import StageKey, StageStore
 from annulet.core.base.errors import CoreError
 from annulet.core.message.message import Message, Origin
 from annulet.store.database.catalogue import Catalogue

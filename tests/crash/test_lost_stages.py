@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from annulet.bulk.errors import NotFoundError
-from annulet.bulk.stages import StageKey, StageStore
+from annulet.bulk.protocol.errors import NotFoundError
+from annulet.bulk.writing.stages import StageKey, StageStore
 from annulet.store.files.data_format import STAGE_DIRECTORY
 from tests.crash.test_marked_points import MortalBrokers, round_of
 from tests.crash.volatile_files import Fault, VolatileFiles

@@ -25,11 +25,11 @@ from annulet.broker.settings.configuration import BrokerConfiguration
 from annulet.broker.settings.limits import RANGES, Limits
 from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS
 from annulet.broker.stomp.destinations import LIMIT_TEMPORARY_QUEUES
-from annulet.bulk.commit_room import LIMIT_COMMIT
-from annulet.bulk.message_meter import LIMIT_MESSAGE as LIMIT_BULK_MESSAGE
-from annulet.bulk.message_meter import LIMIT_REQUEST, LIMIT_STREAMS
-from annulet.bulk.message_meter import LIMIT_UNFINISHED as LIMIT_BULK_UNFINISHED
-from annulet.bulk.stage_account import LIMIT_ALL, LIMIT_USER
+from annulet.bulk.bounds.message_meter import LIMIT_MESSAGE as LIMIT_BULK_MESSAGE
+from annulet.bulk.bounds.message_meter import LIMIT_REQUEST, LIMIT_STREAMS
+from annulet.bulk.bounds.message_meter import LIMIT_UNFINISHED as LIMIT_BULK_UNFINISHED
+from annulet.bulk.bounds.stage_account import LIMIT_ALL, LIMIT_USER
+from annulet.bulk.writing.commit_room import LIMIT_COMMIT
 from tests.broker_process import BrokerProcess, free_ports
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from annulet.bulk import protocol
 from annulet.bulk.client import BulkClient
-from annulet.bulk.errors import BulkError
-from annulet.bulk.url import parse_url
+from annulet.bulk.protocol import protocol
+from annulet.bulk.protocol.errors import BulkError
+from annulet.bulk.protocol.url import parse_url
 from tests.regression.blocking_clients import Amqp091Client, BlockingClient
 from tests.regression.cycle_kinds import Places, kind
 

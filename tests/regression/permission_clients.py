@@ -16,10 +16,10 @@ from pamqp import commands
 
 from annulet.admin.application import build_application
 from annulet.broker.broker import Broker
-from annulet.bulk import protocol
 from annulet.bulk.client import BulkClient
-from annulet.bulk.errors import BulkError, PermissionDeniedError, RefusedError
-from annulet.bulk.url import BulkUrl
+from annulet.bulk.protocol import protocol
+from annulet.bulk.protocol.errors import BulkError, PermissionDeniedError, RefusedError
+from annulet.bulk.protocol.url import BulkUrl
 from annulet.wire.amqp10 import conditions
 from annulet.wire.amqp10.frames import AMQP_HEADER
 from annulet.wire.amqp10.outcomes import Rejected

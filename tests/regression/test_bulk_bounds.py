@@ -14,10 +14,10 @@ import pytest
 from pyarrow import flight
 
 from annulet.broker.settings.limits import Limits
-from annulet.bulk import protocol
 from annulet.bulk.client import BulkClient
-from annulet.bulk.errors import InvalidRequestError
-from annulet.bulk.url import parse_url
+from annulet.bulk.protocol import protocol
+from annulet.bulk.protocol.errors import InvalidRequestError
+from annulet.bulk.protocol.url import parse_url
 from tests.bulk.helpers import Bench, away, bench, bulk_client, stage_name
 
 MEBIBYTE = 2**20

@@ -9,9 +9,9 @@ import pytest
 
 from annulet.broker.security.authentication import HASHER
 from annulet.broker.settings.configuration import PermissionDeclaration, UserDeclaration
-from annulet.bulk import protocol
 from annulet.bulk.client import BulkClient
-from annulet.bulk.errors import NotFoundError, PermissionDeniedError
+from annulet.bulk.protocol import protocol
+from annulet.bulk.protocol.errors import NotFoundError, PermissionDeniedError
 from tests.bulk.helpers import away, bench, bulk_client, stage_name
 
 NOTHING = UserDeclaration(HASHER.hash("secret"), (), {"/": PermissionDeclaration()})

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from pamqp import commands
 
-from annulet.bulk import acquisition
-from annulet.bulk.adoption import LeaseRequest
-from annulet.bulk.leases import LeaseManager
+from annulet.bulk.reading import acquisition
+from annulet.bulk.reading.adoption import LeaseRequest
+from annulet.bulk.reading.leases import LeaseManager
 from annulet.core.queue.invariants import check_invariants
 from annulet.core.searching.grouped_lanes import GroupedLanes
 from tests.broker.amqp091.peer import Peer

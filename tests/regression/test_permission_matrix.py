@@ -14,7 +14,7 @@ from annulet import testing
 from annulet.broker.broker import Broker
 from annulet.broker.security.authentication import HASHER
 from annulet.broker.settings.configuration import PermissionDeclaration, UserDeclaration
-from annulet.bulk.adoption import LeaseRequest
+from annulet.bulk.reading.adoption import LeaseRequest
 from annulet.bulk.server import BulkService
 from annulet.core.message.message import Message, Origin
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties

@@ -14,8 +14,8 @@ from structlog.testing import capture_logs
 from annulet import testing
 from annulet.admin.figures.rendering import render
 from annulet.admin.resources.metrics import BrokerCollector, gather
-from annulet.bulk import protocol
-from annulet.bulk.errors import NotFoundError
+from annulet.bulk.protocol import protocol
+from annulet.bulk.protocol.errors import NotFoundError
 from annulet.testing.in_process import RunningBroker
 from tests.bulk.helpers import away, bench, bulk_client
 from tests.clients.raw import PROTOCOL_HEADER, method

@@ -14,10 +14,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from annulet.bulk import protocol
 from annulet.bulk.client import BulkClient
-from annulet.bulk.errors import InvalidRequestError
-from annulet.bulk.url import parse_url
+from annulet.bulk.protocol import protocol
+from annulet.bulk.protocol.errors import InvalidRequestError
+from annulet.bulk.protocol.url import parse_url
 from annulet.wire.amqp091.constants import PROTOCOL_HEADER
 from tests.broker_process import BrokerProcess
 from tests.regression.blocking_clients import Amqp091Client, BlockingClient, HttpClient

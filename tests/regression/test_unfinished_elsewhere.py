@@ -15,12 +15,12 @@ from pyarrow import flight
 
 from annulet import testing
 from annulet.broker.settings.limits import Limits
-from annulet.bulk import protocol
-from annulet.bulk.arriving import TOLD_BYTES
+from annulet.bulk.bounds.arriving import TOLD_BYTES
 from annulet.bulk.client import BulkClient
-from annulet.bulk.errors import InvalidRequestError, OverLimitError
-from annulet.bulk.stages import StageKey
-from annulet.bulk.url import parse_url
+from annulet.bulk.protocol import protocol
+from annulet.bulk.protocol.errors import InvalidRequestError, OverLimitError
+from annulet.bulk.protocol.url import parse_url
+from annulet.bulk.writing.stages import StageKey
 from annulet.testing.in_process import RunningBroker
 from tests.broker.conftest import until
 from tests.bulk.helpers import away, bench, bulk_client, stage_name

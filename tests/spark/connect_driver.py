@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from annulet.bulk.client import connect
-from annulet.bulk.protocol import ListLeases, ReleaseLease
-from annulet.bulk.url import parse_url
+from annulet.bulk.protocol.protocol import ListLeases, ReleaseLease
+from annulet.bulk.protocol.url import parse_url
 from annulet.spark import deduplicate, register, ring, survivors
 from annulet.spark.java import ensure_java
 from annulet.spark.session import local_settings

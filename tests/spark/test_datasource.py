@@ -14,7 +14,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 import pyspark_annulet
 import pyspark_annulet.source as pyspark_source
-from annulet.bulk.schema import COLUMNS
+from annulet.bulk.protocol.schema import COLUMNS
 from annulet.spark.datasource import FORMAT, AnnuletDataSource
 from annulet.spark.options import OptionError
 from annulet.spark.schema import read_schema

@@ -17,8 +17,8 @@ import pika
 import pytest
 
 from annulet.bulk.client import BulkClient
-from annulet.bulk.protocol import BrowseTicket, OpenBrowse
-from annulet.bulk.url import parse_url
+from annulet.bulk.protocol.protocol import BrowseTicket, OpenBrowse
+from annulet.bulk.protocol.url import parse_url
 from tests.broker_process import BrokerProcess
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]

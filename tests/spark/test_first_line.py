@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.util import handle_worker_exception
 
-from annulet.bulk.errors import NotFoundError
+from annulet.bulk.protocol.errors import NotFoundError
 from annulet.spark import first_line
 from annulet.spark.first_line import HIDE_TRACEBACK, told_first
 
@@ -52,7 +52,7 @@ def test_the_text_comes_first_and_the_traceback_behind_it() -> None:
         os.environ.pop(HIDE_TRACEBACK, None)
         lines = told(work)
         assert lines[:2] == [
-            "annulet.bulk.errors.NotFoundError: no queue 'q': declare it",
+            "annulet.bulk.protocol.errors.NotFoundError: no queue 'q': declare it",
             "Traceback (most recent call last):",
         ]
         assert any("test_first_line.py" in line for line in lines)

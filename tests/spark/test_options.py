@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.bulk.schema import COLUMNS
+from annulet.bulk.protocol.schema import COLUMNS
 from annulet.spark.options import (
     BYTES_PER_TRIGGER,
     MESSAGES_PER_TRIGGER,

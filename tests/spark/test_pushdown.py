@@ -26,8 +26,8 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from annulet.bulk.schema import Row, record_batches
-from annulet.bulk.snapshots import Bounds, SnapshotStore
+from annulet.bulk.protocol.schema import Row, record_batches
+from annulet.bulk.reading.snapshots import Bounds, SnapshotStore
 from annulet.core.base.settings import QueueSettings
 from annulet.core.message.message import Message, Origin
 from annulet.core.model.effects import Effects

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
 
-from annulet.bulk.errors import InvalidRequestError
+from annulet.bulk.protocol.errors import InvalidRequestError
 from annulet.spark.options import OptionError, WriteOptions
 from annulet.spark.rejecting import AnnuletRejecter
 

@@ -14,8 +14,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from annulet.bulk.errors import InvalidRequestError
-from annulet.bulk.schema import COLUMNS, SCHEMA
+from annulet.bulk.protocol.errors import InvalidRequestError
+from annulet.bulk.protocol.schema import COLUMNS, SCHEMA
 from annulet.spark.options import OptionError
 from annulet.spark.schema import TYPES, columns_of, read_schema
 

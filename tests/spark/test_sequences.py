@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from annulet.bulk.client import BulkClient
-from annulet.bulk.errors import InvalidRequestError, LeaseGoneError
+from annulet.bulk.protocol.errors import InvalidRequestError, LeaseGoneError
 from annulet.spark.options import OptionError, ReadOptions
 from annulet.spark.sequences import AnnuletSequenceReader, SequencePartition
 from tests.spark.test_source import numbered, run_available

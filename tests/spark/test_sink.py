@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql.types import DataType, IntegerType, StringType, StructField, StructType
 
-from annulet.bulk import protocol
-from annulet.bulk.errors import AuthenticationError, StageInterruptedError, UnavailableError
+from annulet.bulk.protocol import protocol
+from annulet.bulk.protocol.errors import AuthenticationError, StageInterruptedError, UnavailableError
 from annulet.spark.datasource import AnnuletDataSource
 from annulet.spark.options import OptionError, WriteOptions
 from annulet.spark.sink import AnnuletWriter, StageMessage

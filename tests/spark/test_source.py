@@ -13,7 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from annulet.broker.security.authentication import HASHER
 from annulet.bulk.client import connect
-from annulet.bulk.errors import (
+from annulet.bulk.protocol.errors import (
     AuthenticationError,
     BulkError,
     InvalidRequestError,
@@ -21,10 +21,10 @@ from annulet.bulk.errors import (
     LeaseInUseError,
     RefusedError,
 )
-from annulet.bulk.protocol import ReleaseLease
-from annulet.bulk.schema import COLUMNS
+from annulet.bulk.protocol.protocol import ReleaseLease
+from annulet.bulk.protocol.schema import COLUMNS
+from annulet.bulk.protocol.url import parse_url
 from annulet.bulk.server import BulkService
-from annulet.bulk.url import parse_url
 from annulet.spark.options import ReadOptions
 from annulet.spark.source import AnnuletStreamReader, split
 from tests.spark.refusals import refused

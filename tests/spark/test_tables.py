@@ -9,7 +9,7 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql.types import StructField, StructType
 
-from annulet.bulk.schema import COLUMNS
+from annulet.bulk.protocol.schema import COLUMNS
 from annulet.spark import tables
 from annulet.spark.datasource import AnnuletDataSource
 from annulet.spark.options import OptionError

@@ -20,8 +20,8 @@ import msgspec
 import pyarrow as pa
 from pyarrow import flight
 
-from annulet.bulk import protocol
-from annulet.bulk.errors import (
+from annulet.bulk.protocol import protocol
+from annulet.bulk.protocol.errors import (
     AuthenticationError,
     BulkError,
     StageInterruptedError,
@@ -29,7 +29,7 @@ from annulet.bulk.errors import (
     UnavailableError,
     decode_error,
 )
-from annulet.bulk.url import BulkUrl
+from annulet.bulk.protocol.url import BulkUrl
 
 T = TypeVar("T")
 
@@ -93,7 +93,7 @@ class BulkClient:
         """Stream the batches of a ticket. An interrupted stream continues after the received rows.
 
         That is after their number, or after the place that the broker sent with the last batch. A
-        :class:`~annulet.bulk.protocol.SequenceTicket` has to ask for the column ``position`` for that.
+        :class:`~annulet.bulk.protocol.protocol.SequenceTicket` has to ask for the column ``position`` for that.
         """
         deadline = None
         attempt = 0

@@ -6,24 +6,30 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from annulet.broker.connections.access import Access
 from annulet.broker.network.listening import PeerFacts
-from annulet.bulk import protocol
-from annulet.bulk.adoption import LeaseRequest
-from annulet.bulk.encoding import WriteDefaults
-from annulet.bulk.errors import AuthenticationError, BulkError, InvalidRequestError, PermissionDeniedError, RefusedError
-from annulet.bulk.leases import LeaseManager
-from annulet.bulk.publisher import CommitRequest, Publisher
-from annulet.bulk.sequences import SequenceStore
-from annulet.bulk.shares import check_shares, rows_of_share
-from annulet.bulk.snapshots import Bounds, SnapshotStore
-from annulet.bulk.waiting import first_answer
+from annulet.bulk.protocol import protocol
+from annulet.bulk.protocol.errors import (
+    AuthenticationError,
+    BulkError,
+    InvalidRequestError,
+    PermissionDeniedError,
+    RefusedError,
+)
+from annulet.bulk.protocol.shares import check_shares, rows_of_share
+from annulet.bulk.reading.adoption import LeaseRequest
+from annulet.bulk.reading.leases import LeaseManager
+from annulet.bulk.reading.sequences import SequenceStore
+from annulet.bulk.reading.snapshots import Bounds, SnapshotStore
+from annulet.bulk.reading.waiting import first_answer
+from annulet.bulk.writing.encoding import WriteDefaults
+from annulet.bulk.writing.publisher import CommitRequest, Publisher
 from annulet.core.base.errors import CoreError
 from annulet.core.policies.staged_batches import pending_count
 from annulet.core.queue.statistics import lag_of
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
-    from annulet.bulk.deep_snapshots import ViewRead
-    from annulet.bulk.schema import Row
+    from annulet.bulk.protocol.schema import Row
+    from annulet.bulk.reading.deep_snapshots import ViewRead
 
 
 PROTOCOL: Final = "bulk transfer"

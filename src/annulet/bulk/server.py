@@ -20,10 +20,9 @@ from annulet.broker.connections.payloads import payload_of
 from annulet.broker.network.listening import PeerFacts
 from annulet.broker.security.tls_listeners import TITLES
 from annulet.broker.settings.configuration import Endpoint
-from annulet.bulk import protocol
-from annulet.bulk.door import Door, Watcher
-from annulet.bulk.encoding import check_write_schema
-from annulet.bulk.errors import (
+from annulet.bulk.bounds.door import Door, Watcher
+from annulet.bulk.protocol import protocol
+from annulet.bulk.protocol.errors import (
     AuthenticationError,
     BulkError,
     InvalidRequestError,
@@ -33,14 +32,15 @@ from annulet.bulk.errors import (
     UnavailableError,
     encode_error,
 )
-from annulet.bulk.leases import LeaseManager
-from annulet.bulk.publisher import Publisher
+from annulet.bulk.protocol.schema import positioned_batches, schema_of, select_columns
+from annulet.bulk.protocol.tokens import TokenStore, parse_basic
+from annulet.bulk.reading.leases import LeaseManager
+from annulet.bulk.reading.sequences import SequenceStore
+from annulet.bulk.reading.snapshots import SnapshotStore
 from annulet.bulk.requests import PROTOCOL, Caller, RequestHandler
-from annulet.bulk.schema import positioned_batches, schema_of, select_columns
-from annulet.bulk.sequences import SequenceStore
-from annulet.bulk.snapshots import SnapshotStore
-from annulet.bulk.stages import StageKey, StageStore
-from annulet.bulk.tokens import TokenStore, parse_basic
+from annulet.bulk.writing.encoding import check_write_schema
+from annulet.bulk.writing.publisher import Publisher
+from annulet.bulk.writing.stages import StageKey, StageStore
 from annulet.store.files.errors import StoreError
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from annulet.broker.network.unfinished import Unfinished
     from annulet.broker.settings.configuration import BrokerConfiguration
     from annulet.broker.settings.limits import Limits
-    from annulet.bulk.deep_snapshots import ViewRead
-    from annulet.bulk.schema import Row
+    from annulet.bulk.protocol.schema import Row
+    from annulet.bulk.reading.deep_snapshots import ViewRead
 
 logger = structlog.get_logger(__name__)
 T = TypeVar("T")

@@ -50,7 +50,8 @@ def list_command(url: str, retry_seconds: int, queue: str | None, *, as_json: bo
     time since its creation and last use.
     """
     with connected(url, retry_seconds) as client:
-        from annulet.bulk.protocol import ListLeases  # noqa: PLC0415 - only with the packages of annulet[spark]
+        # only with the packages of annulet[spark]
+        from annulet.bulk.protocol.protocol import ListLeases  # noqa: PLC0415
 
         found = client.act(ListLeases(virtual_host=client.url.virtual_host))["leases"]
     chosen = [status for status in found if queue in (None, status["queue"])]
@@ -72,7 +73,7 @@ def release_command(names: tuple[str, ...], url: str, retry_seconds: int) -> Non
     at the first lease that cannot be released; those before it are.
     """
     with connected(url, retry_seconds) as client:
-        from annulet.bulk.protocol import ReleaseLease  # noqa: PLC0415 - as above
+        from annulet.bulk.protocol.protocol import ReleaseLease  # noqa: PLC0415 - as above
 
         for name in names:
             answer = client.act(ReleaseLease(virtual_host=client.url.virtual_host, lease=name))
@@ -85,8 +86,8 @@ def connected(url: str, retry_seconds: int) -> Iterator[BulkClient]:
     if find_spec("pyarrow") is None:
         fail("pyarrow is not installed; pip install 'annulet[spark]'")
     from annulet.bulk.client import BulkClient  # noqa: PLC0415 - as above
-    from annulet.bulk.errors import BulkError  # noqa: PLC0415
-    from annulet.bulk.url import parse_url  # noqa: PLC0415
+    from annulet.bulk.protocol.errors import BulkError  # noqa: PLC0415
+    from annulet.bulk.protocol.url import parse_url  # noqa: PLC0415
 
     try:
         client = BulkClient(parse_url(url), retry_seconds=retry_seconds)

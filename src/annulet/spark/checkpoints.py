@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from annulet.bulk.errors import InvalidRequestError
+from annulet.bulk.protocol.errors import InvalidRequestError
 
 VERSION: Final = re.compile(r"v\d+")
 """First line of a file of Spark's offset log and commit log."""

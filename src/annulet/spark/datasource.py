@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import cloudpickle
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from annulet.bulk.errors import BulkError
+from annulet.bulk.protocol.errors import BulkError
 from annulet.spark import tables
 from annulet.spark.checkpoints import inspect, local_folder
 from annulet.spark.first_line import told_first

@@ -23,7 +23,7 @@ from typing import Any, Final, TypeVar
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-from annulet.bulk.errors import BulkError, decode_error, encode_error
+from annulet.bulk.protocol.errors import BulkError, decode_error, encode_error
 
 HIDE_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
 

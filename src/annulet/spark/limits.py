@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxRows
 
-from annulet.bulk import protocol
+from annulet.bulk.protocol import protocol
 
 if TYPE_CHECKING:
     from annulet.spark.options import ReadOptions

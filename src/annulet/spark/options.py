@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from annulet.bulk.client import RETRY_SECONDS
-from annulet.bulk.errors import InvalidRequestError
-from annulet.bulk.schema import COLUMNS, select_columns
-from annulet.bulk.url import EXAMPLE, BulkUrl, parse_url
+from annulet.bulk.protocol.errors import InvalidRequestError
+from annulet.bulk.protocol.schema import COLUMNS, select_columns
+from annulet.bulk.protocol.url import EXAMPLE, BulkUrl, parse_url
 
 MESSAGES_PER_TRIGGER: Final = 10_000
 """Rows of a micro-batch: large enough that Spark's fixed cost per batch is small, small enough to recompute gladly."""

@@ -29,7 +29,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from annulet.bulk import protocol
+from annulet.bulk.protocol import protocol
 
 TEXTS: Final = {
     "message_id": "amqp.message_id",

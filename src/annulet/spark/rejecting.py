@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from annulet.bulk import protocol
 from annulet.bulk.client import connect
+from annulet.bulk.protocol import protocol
 from annulet.spark.first_line import FailureMessage, raise_failure, told_first
 from annulet.spark.options import OptionError, WriteOptions
 from annulet.spark.parcels import Sealed

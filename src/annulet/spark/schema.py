@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from annulet.bulk.schema import select_columns
+from annulet.bulk.protocol.schema import select_columns
 from annulet.spark.options import OptionError
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from annulet.bulk import protocol
 from annulet.bulk.client import connect
-from annulet.bulk.errors import InvalidRequestError
+from annulet.bulk.protocol import protocol
+from annulet.bulk.protocol.errors import InvalidRequestError
 from annulet.spark.first_line import told_first
 from annulet.spark.idling import Idling
 from annulet.spark.limits import batch_limits

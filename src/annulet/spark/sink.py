@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from annulet.bulk import protocol
 from annulet.bulk.client import BulkClient, connect
-from annulet.bulk.errors import BulkError, StageInterruptedError, UnavailableError
-from annulet.bulk.schema import READ_ONLY_COLUMNS, WRITE_COLUMNS
+from annulet.bulk.protocol import protocol
+from annulet.bulk.protocol.errors import BulkError, StageInterruptedError, UnavailableError
+from annulet.bulk.protocol.schema import READ_ONLY_COLUMNS, WRITE_COLUMNS
 from annulet.spark.first_line import FailureMessage, raise_failure, told_first
 from annulet.spark.options import OptionError, WriteOptions
 from annulet.spark.parcels import Sealed

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from annulet.bulk import protocol
 from annulet.bulk.client import BulkClient, connect
-from annulet.bulk.errors import InvalidRequestError
+from annulet.bulk.protocol import protocol
+from annulet.bulk.protocol.errors import InvalidRequestError
 from annulet.spark.first_line import told_first
 from annulet.spark.idling import Idling
 from annulet.spark.limits import batch_limits

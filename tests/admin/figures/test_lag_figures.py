@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from annulet.admin.figures.lag_figures import LagFigures, lag_families, lag_figures
 from annulet.broker.durability.leased import LeaseSum
-from annulet.bulk.adoption import LeaseRequest
+from annulet.bulk.reading.adoption import LeaseRequest
 from annulet.testing import VirtualClock
 from tests.admin.conftest import Site
 from tests.admin.resources.test_metrics import key, scrape

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from annulet.bulk.adoption import LeaseRequest
+from annulet.bulk.reading.adoption import LeaseRequest
 from annulet.testing import VirtualClock
 from tests.admin.conftest import Site
 from tests.bulk.helpers import bench

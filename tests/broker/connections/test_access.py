@@ -56,14 +56,14 @@ WITHOUT_A_USER = {
 
 
 WAYS_OF_MESSAGES = {
-    "browse": {"bulk/snapshots.py"},
+    "browse": {"bulk/reading/snapshots.py"},
     "enqueue": {"broker/durability/event_log.py", "broker/durability/ledger_queue.py"},
-    "enqueue_all": {"bulk/publisher.py"},
+    "enqueue_all": {"bulk/writing/publisher.py"},
     "publish": {
         "broker/amqp091/handler.py",
         "broker/amqp091/publishing.py",
         "broker/connections/sending.py",
-        "bulk/publisher.py",
+        "bulk/writing/publisher.py",
     },
     "queue_for": {
         "broker/connections/access.py",
@@ -72,9 +72,9 @@ WAYS_OF_MESSAGES = {
         "broker/durability/ledger_queue.py",
         "broker/stomp/commands.py",  # temporary queues
         "broker/stomp/subscribing.py",  # the same
-        "bulk/leases.py",
+        "bulk/reading/leases.py",
     },
-    "route": {"broker/amqp091/publishing.py", "broker/connections/sending.py", "bulk/publisher.py"},
+    "route": {"broker/amqp091/publishing.py", "broker/connections/sending.py", "bulk/writing/publisher.py"},
 }
 """Methods that let messages in and out, and the modules that call them, each after it has asked an access."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from annulet.admin.resources.messages import Sample
-from annulet.bulk.stretches import read_stretch
+from annulet.bulk.reading.stretches import read_stretch
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.settings import BROWSE_SNAPSHOT
 from annulet.core.base.sliced_work import AT_ONCE_MAX, SLICE_MESSAGES

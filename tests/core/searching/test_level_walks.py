@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.bulk.taker import SelectorTaker
+from annulet.bulk.reading.taker import SelectorTaker
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.message.message import Message
 from annulet.core.paging.paged_priorities import PagedLevels

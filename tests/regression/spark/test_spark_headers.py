@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from annulet.bulk import protocol
+from annulet.bulk.protocol import protocol
 from annulet.wire.amqp091.properties import decode_properties
 from tests.bulk.helpers import away, bench, bulk_client, stage_name
 

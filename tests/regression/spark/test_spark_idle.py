@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from annulet.bulk.leases import LeaseManager
+from annulet.bulk.reading.leases import LeaseManager
 from tests.spark.conftest import BrokerThread, broker, name  # noqa: F401 - fixtures
 
 if TYPE_CHECKING:

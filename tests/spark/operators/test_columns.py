@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
-from annulet.bulk.schema import COLUMNS
+from annulet.bulk.protocol.schema import COLUMNS
 from annulet.spark.operators import (
     Columns,
     Operator,

@@ -7,7 +7,7 @@ from annulet.spark.pipeline.errors import TEXT_MAX, explain
 TRACEBACK = """[STREAM_FAILED] Query [id = 1] terminated with exception: Traceback (most recent call last):
   File "worker.py", line 1, in main
     process()
-annulet.bulk.errors.LeaseGoneError: lease range gone: 'x'; use a new checkpoint
+annulet.bulk.protocol.errors.LeaseGoneError: lease range gone: 'x'; use a new checkpoint
  SQLSTATE: XXKST
 """
 

@@ -160,7 +160,7 @@ class FailedQuery:
     lastProgress = None  # noqa: N815
 
     def exception(self) -> Exception:
-        return RuntimeError("annulet.bulk.errors.UnavailableError: nobody there; start one")
+        return RuntimeError("annulet.bulk.protocol.errors.UnavailableError: nobody there; start one")
 
     def stop(self) -> None:
         """It has ended."""
@@ -180,8 +180,8 @@ def test_a_lease_that_is_gone_and_a_damaged_checkpoint_are_told(
     runner: Runner, broker: BrokerThread, name: str
 ) -> None:
     from annulet.bulk.client import connect
-    from annulet.bulk.protocol import ReleaseLease
-    from annulet.bulk.url import parse_url
+    from annulet.bulk.protocol.protocol import ReleaseLease
+    from annulet.bulk.protocol.url import parse_url
 
     broker.declare(f"{name}-in")
     broker.publish(f"{name}-in", bodies(0, 10))

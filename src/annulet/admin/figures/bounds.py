@@ -36,11 +36,11 @@ from annulet.broker.turns.input_shares import (
 )
 from annulet.broker.turns.input_turns import PIECE_BYTES
 from annulet.broker.turns.input_turns import TURN_SECONDS as STRANGER_SECONDS
-from annulet.bulk.door import connections_max
-from annulet.bulk.message_meter import (
+from annulet.bulk.bounds.door import connections_max
+from annulet.bulk.bounds.message_meter import (
     LIMIT_MESSAGE as LIMIT_BULK_MESSAGE,
 )
-from annulet.bulk.message_meter import (
+from annulet.bulk.bounds.message_meter import (
     LIMIT_REQUEST,
     LIMIT_STREAMS,
     LIMIT_UNFINISHED,

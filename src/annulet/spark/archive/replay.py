@@ -24,10 +24,10 @@ from urllib.parse import quote
 import msgspec
 import pyarrow.parquet
 
-from annulet.bulk import protocol
 from annulet.bulk.client import BulkClient
-from annulet.bulk.schema import WRITE_COLUMNS
-from annulet.bulk.url import parse_url
+from annulet.bulk.protocol import protocol
+from annulet.bulk.protocol.schema import WRITE_COLUMNS
+from annulet.bulk.protocol.url import parse_url
 from annulet.spark.archive.archiving import ORDER, read_archive
 from annulet.spark.archive.log import ArchiveError, sync_folder
 from annulet.spark.archive.table import Table

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from annulet.bulk.errors import BulkError
+from annulet.bulk.protocol.errors import BulkError
 from annulet.spark.archive.table import INSIDE, Table
 from annulet.spark.options import OptionError, WriteOptions
 from annulet.spark.pipeline.definition import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from annulet.bulk import protocol
 from annulet.bulk.client import BulkClient
-from annulet.bulk.url import parse_url
+from annulet.bulk.protocol import protocol
+from annulet.bulk.protocol.url import parse_url
 from annulet.spark.pipeline.checkpoints import inspect
 from annulet.spark.pipeline.definition import (
     ConsoleSink,

@@ -1,0 +1,1 @@
+"""Bounds of what clients may send: frames, messages, stages."""

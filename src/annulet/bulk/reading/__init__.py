@@ -1,0 +1,1 @@
+"""Reading queues: leases, streams by sequence, snapshots."""

@@ -1,0 +1,1 @@
+"""Writing queues: rows staged and published once."""
