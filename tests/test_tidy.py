@@ -47,12 +47,12 @@ WITHOUT_OWN_TEST: dict[str, str] = {
     "core/message/message.py": "plain records; every core and wire test builds them",
     "core/message/neutral_content.py": "a plain record; every converter's tests build it",
     "core/model/effects.py": "an interface; its implementations are tested",
-    "wire/amqp10/handler.py": "an interface; the engine's tests implement it",
+    "wire/amqp10/connection/handler.py": "an interface; the engine's tests implement it",
 }
 """Source modules without a test module of their own, each with the reason."""
 
 LARGE_FOLDERS: dict[str, int] = {
-    "wire/amqp091": 26, "wire/amqp10": 35,
+    "wire/amqp091": 26,
 }  # fmt: skip
 """Folders with more modules than allowed, each with their count. A new module goes elsewhere; the counts only fall."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from annulet.broker.broker import Broker
 from annulet.broker.connections.sending import SendingSession
 from annulet.broker.connections.transport import ClientConnection
-from annulet.wire.amqp10.view import VIEW
+from annulet.wire.amqp10.messages.view import VIEW
 from tests.broker.amqp091.peer import RecordingTransport
 
 

@@ -14,8 +14,8 @@ from annulet import testing
 from annulet.broker.broker import Broker
 from annulet.broker.settings.configuration import load
 from annulet.core.host.address_accounts import AddressAccount
-from annulet.wire.amqp10 import conditions
-from annulet.wire.amqp10.outcomes import Rejected, TransactionalState
+from annulet.wire.amqp10.frames.outcomes import Rejected, TransactionalState
+from annulet.wire.amqp10.types import conditions
 from tests.broker.amqp091.peer import Peer, persistent, publish, settlements
 from tests.broker.amqp10 import peer as amqp10
 from tests.broker.amqp10.test_coordinator import controller, declare, discharge

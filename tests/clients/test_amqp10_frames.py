@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from annulet.wire.amqp10.performatives import decode_performative
+from annulet.wire.amqp10.frames.performatives import decode_performative
 from tests.broker_process import BrokerProcess
 from tests.clients.raw10 import (
     ACCEPTED,

@@ -17,9 +17,8 @@ from typing import Any, Self, TypeVar
 from annulet.core.message.message import PropertyValue
 from annulet.wire.amqp091.constants import PROTOCOL_HEADER
 from annulet.wire.amqp091.methods import Method, decode_method, encode_method
-from annulet.wire.amqp10.composite import decode_composite
-from annulet.wire.amqp10.frames import AMQP_HEADER, FRAME_AMQP, FRAME_SASL, SASL_HEADER, encode_frame, next_frame
-from annulet.wire.amqp10.performatives import (
+from annulet.wire.amqp10.frames.frames import AMQP_HEADER, FRAME_AMQP, FRAME_SASL, SASL_HEADER, encode_frame, next_frame
+from annulet.wire.amqp10.frames.performatives import (
     Attach,
     Begin,
     Close,
@@ -32,8 +31,9 @@ from annulet.wire.amqp10.performatives import (
     decode_performative,
     encode_performative,
 )
-from annulet.wire.amqp10.sasl import SaslInit, SaslMechanisms, SaslOutcome
-from annulet.wire.amqp10.terminus import Coordinator, Source, Target
+from annulet.wire.amqp10.frames.sasl import SaslInit, SaslMechanisms, SaslOutcome
+from annulet.wire.amqp10.frames.terminus import Coordinator, Source, Target
+from annulet.wire.amqp10.types.composite import decode_composite
 
 FRAME_MAX = 1 << 20
 TIMEOUT_SECONDS = 10.0

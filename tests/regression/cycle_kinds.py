@@ -15,11 +15,11 @@ from typing import Final
 from annulet.core.base.typed_values import Described, Symbol
 from annulet.core.message.message import PropertyValue
 from annulet.wire.amqp091.constants import PROTOCOL_HEADER
-from annulet.wire.amqp10.frames import FRAME_SASL, SASL_HEADER, encode_frame
-from annulet.wire.amqp10.outcomes import Accepted, Declare, Declared, Discharge, TransactionalState
-from annulet.wire.amqp10.performatives import Disposition, Transfer, encode_performative
-from annulet.wire.amqp10.sasl import SaslInit, SaslMechanisms
-from annulet.wire.amqp10.terminus import Coordinator, Source, Target
+from annulet.wire.amqp10.frames.frames import FRAME_SASL, SASL_HEADER, encode_frame
+from annulet.wire.amqp10.frames.outcomes import Accepted, Declare, Declared, Discharge, TransactionalState
+from annulet.wire.amqp10.frames.performatives import Disposition, Transfer, encode_performative
+from annulet.wire.amqp10.frames.sasl import SaslInit, SaslMechanisms
+from annulet.wire.amqp10.frames.terminus import Coordinator, Source, Target
 from tests.regression.blocking_clients import (
     Amqp091Client,
     Amqp10Client,

@@ -20,11 +20,11 @@ from annulet.bulk.client import BulkClient
 from annulet.bulk.protocol import protocol
 from annulet.bulk.protocol.errors import BulkError, PermissionDeniedError, RefusedError
 from annulet.bulk.protocol.url import BulkUrl
-from annulet.wire.amqp10 import conditions
-from annulet.wire.amqp10.frames import AMQP_HEADER
-from annulet.wire.amqp10.outcomes import Rejected
-from annulet.wire.amqp10.performatives import Close, Open, Source, Target
-from annulet.wire.amqp10.terminus import DURABLE_UNSETTLED_STATE, EXPIRE_NEVER
+from annulet.wire.amqp10.frames.frames import AMQP_HEADER
+from annulet.wire.amqp10.frames.outcomes import Rejected
+from annulet.wire.amqp10.frames.performatives import Close, Open, Source, Target
+from annulet.wire.amqp10.frames.terminus import DURABLE_UNSETTLED_STATE, EXPIRE_NEVER
+from annulet.wire.amqp10.types import conditions
 from annulet.wire.stomp.frames import Frame
 from tests.broker.amqp091 import peer as amqp091
 from tests.broker.amqp10 import peer as amqp10

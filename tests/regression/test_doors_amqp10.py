@@ -11,12 +11,12 @@ from annulet import testing
 from annulet.broker.broker import Broker
 from annulet.broker.security.authentication import HASHER
 from annulet.testing.clock import VirtualClock
-from annulet.wire.amqp10 import conditions
-from annulet.wire.amqp10.composite import definition_by_code, list_bounds, read_descriptor
-from annulet.wire.amqp10.frames import AMQP_HEADER, next_frame
-from annulet.wire.amqp10.link_frames import Disposition, Flow
-from annulet.wire.amqp10.outcomes import Rejected
-from annulet.wire.amqp10.performatives import Close, Open, Source
+from annulet.wire.amqp10.frames.frames import AMQP_HEADER, next_frame
+from annulet.wire.amqp10.frames.link_frames import Disposition, Flow
+from annulet.wire.amqp10.frames.outcomes import Rejected
+from annulet.wire.amqp10.frames.performatives import Close, Open, Source
+from annulet.wire.amqp10.types import conditions
+from annulet.wire.amqp10.types.composite import definition_by_code, list_bounds, read_descriptor
 from tests.broker.amqp091.peer import Peer as Amqp091Peer
 from tests.broker.amqp10.peer import ACCEPTED, MAX_FRAME_SIZE, Peer, Received, bodies, message, permit, queue_of
 from tests.broker.conftest import leave

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from annulet.broker.broker import Broker
-from annulet.wire.amqp10.performatives import Source
-from annulet.wire.amqp10.terminus import DISTRIBUTION_COPY
+from annulet.wire.amqp10.frames.performatives import Source
+from annulet.wire.amqp10.frames.terminus import DISTRIBUTION_COPY
 from tests.broker.amqp10.peer import Peer, PeerLink
 from tests.broker.amqp10.test_sources import selector
 from tests.residency.acceptance.deep import Deep, deep_broker, number_of

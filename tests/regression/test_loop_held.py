@@ -25,10 +25,10 @@ from annulet.broker.turns.input_shares import INPUT_SECONDS_MAX
 from annulet.core.routing.dropped_edges import SLICE_EDGES, SLICE_QUEUES
 from annulet.store.database.definition_groups import DefinitionGroup
 from annulet.testing.clock import VirtualClock
-from annulet.wire.amqp10.frames import AMQP_HEADER, FRAME_AMQP, FRAME_SASL, SASL_HEADER, encode_frame
-from annulet.wire.amqp10.performatives import Attach, Begin, Open, encode_performative
-from annulet.wire.amqp10.sasl import SaslInit
-from annulet.wire.amqp10.terminus import Source, Target
+from annulet.wire.amqp10.frames.frames import AMQP_HEADER, FRAME_AMQP, FRAME_SASL, SASL_HEADER, encode_frame
+from annulet.wire.amqp10.frames.performatives import Attach, Begin, Open, encode_performative
+from annulet.wire.amqp10.frames.sasl import SaslInit
+from annulet.wire.amqp10.frames.terminus import Source, Target
 from annulet.wire.stomp.frames import Frame
 from annulet.wire.stomp.frames import encode_frame as encode_stomp_frame
 from tests.broker.amqp091.peer import PROTOCOL_HEADER, turns

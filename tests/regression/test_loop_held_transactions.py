@@ -12,8 +12,8 @@ from annulet.broker.broker import Broker
 from annulet.broker.connections.client_session import LIMIT_TRANSACTION
 from annulet.broker.settings.limits import Limits
 from annulet.testing.clock import VirtualClock
-from annulet.wire.amqp10.outcomes import Declare, Declared, Discharge, Rejected, TransactionalState
-from annulet.wire.amqp10.terminus import Coordinator
+from annulet.wire.amqp10.frames.outcomes import Declare, Declared, Discharge, Rejected, TransactionalState
+from annulet.wire.amqp10.frames.terminus import Coordinator
 from tests.broker.amqp091.peer import Peer as Amqp091Peer
 from tests.broker.amqp10.peer import Peer as Amqp10Peer
 from tests.broker.amqp10.peer import message, queue_of, value

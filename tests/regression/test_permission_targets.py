@@ -9,8 +9,8 @@ import pytest
 from annulet import testing
 from annulet.broker.broker import Broker
 from annulet.testing.clock import VirtualClock
-from annulet.wire.amqp10 import conditions
-from annulet.wire.amqp10.terminus import Source, Target
+from annulet.wire.amqp10.frames.terminus import Source, Target
+from annulet.wire.amqp10.types import conditions
 from tests.broker.amqp10 import peer as amqp10
 from tests.broker.stomp import peer as stomp
 

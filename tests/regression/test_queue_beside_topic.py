@@ -9,7 +9,7 @@ import pytest
 from annulet import testing
 from annulet.broker.broker import Broker
 from annulet.testing.clock import VirtualClock
-from annulet.wire.amqp10.performatives import Source, Target
+from annulet.wire.amqp10.frames.performatives import Source, Target
 from tests.broker.amqp10.peer import ACCEPTED, Peer, bodies, message, queue_of
 from tests.broker.conftest import leave
 from tests.broker.stomp.peer import Peer as StompPeer

@@ -12,9 +12,9 @@ from annulet import testing
 from annulet.broker.broker import Broker
 from annulet.broker.settings.limits import Limits
 from annulet.testing.in_process import RunningBroker
-from annulet.wire.amqp10.outcomes import Declare, Declared, TransactionalState
-from annulet.wire.amqp10.performatives import Close
-from annulet.wire.amqp10.terminus import Coordinator, Target
+from annulet.wire.amqp10.frames.outcomes import Declare, Declared, TransactionalState
+from annulet.wire.amqp10.frames.performatives import Close
+from annulet.wire.amqp10.frames.terminus import Coordinator, Target
 from tests.broker.conftest import until
 from tests.regression.blocking_clients import Amqp091Client, Amqp10Client, StompClient, data_message, value_message
 

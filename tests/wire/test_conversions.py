@@ -40,9 +40,9 @@ from annulet.wire.amqp091 import conversion as amqp091
 from annulet.wire.amqp091.properties import VIEW as AMQP_0_9_1
 from annulet.wire.amqp091.properties import BasicProperties, encode_properties
 from annulet.wire.amqp091.type_tags import lower
-from annulet.wire.amqp10 import conversion as amqp10
-from annulet.wire.amqp10.sections import DATA, VALUE, encode_section
-from annulet.wire.amqp10.view import VIEW as AMQP_1_0
+from annulet.wire.amqp10.messages import conversion as amqp10
+from annulet.wire.amqp10.messages.sections import DATA, VALUE, encode_section
+from annulet.wire.amqp10.messages.view import VIEW as AMQP_1_0
 from annulet.wire.stomp import conversion as stomp
 from annulet.wire.stomp.view import VIEW as STOMP
 from tests.wire.contents import assert_same, contents, simple

@@ -12,8 +12,8 @@ from annulet.core.management import select
 from annulet.core.message.message import ContentView, Message, Origin, PropertyValue
 from annulet.core.message.neutral_content import BODY_TEXT, MessageContent
 from annulet.core.model.entry_holds import pinned_upto
-from annulet.wire.amqp10.conversion import from_content
-from annulet.wire.amqp10.view import VIEW as AMQP_1_0
+from annulet.wire.amqp10.messages.conversion import from_content
+from annulet.wire.amqp10.messages.view import VIEW as AMQP_1_0
 from tests.admin.conftest import ORIGIN, Site
 
 PATH = "/api/v1/queues/%2F/shop/messages"

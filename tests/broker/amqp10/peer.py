@@ -10,11 +10,10 @@ from annulet.broker.broker import Broker
 from annulet.broker.durability.durable_declarations import DurableDeclarations
 from annulet.core.message.message import PropertyValue
 from annulet.core.queue.queue import Queue
-from annulet.wire.amqp10 import sections
-from annulet.wire.amqp10.frames import AMQP_HEADER, FRAME_AMQP, FRAME_SASL, SASL_HEADER, encode_frame, next_frame
-from annulet.wire.amqp10.link_frames import Disposition, Flow, Transfer
-from annulet.wire.amqp10.outcomes import Accepted, DeliveryState, Error
-from annulet.wire.amqp10.performatives import (
+from annulet.wire.amqp10.frames.frames import AMQP_HEADER, FRAME_AMQP, FRAME_SASL, SASL_HEADER, encode_frame, next_frame
+from annulet.wire.amqp10.frames.link_frames import Disposition, Flow, Transfer
+from annulet.wire.amqp10.frames.outcomes import Accepted, DeliveryState, Error
+from annulet.wire.amqp10.frames.performatives import (
     Attach,
     Begin,
     Detach,
@@ -25,8 +24,9 @@ from annulet.wire.amqp10.performatives import (
     decode_performative,
     encode_performative,
 )
-from annulet.wire.amqp10.sasl import SaslInit, SaslOutcome, SaslResponse
-from annulet.wire.amqp10.values import decode_value
+from annulet.wire.amqp10.frames.sasl import SaslInit, SaslOutcome, SaslResponse
+from annulet.wire.amqp10.messages import sections
+from annulet.wire.amqp10.types.values import decode_value
 from tests.broker.amqp091.peer import RecordingTransport, answered, turns
 
 Kind = TypeVar("Kind")

@@ -13,11 +13,11 @@ from annulet.broker.security.authentication import HASHER
 from annulet.broker.settings.configuration import PermissionDeclaration, UserDeclaration
 from annulet.broker.settings.limits import Limits
 from annulet.testing.clock import VirtualClock
-from annulet.wire.amqp10 import conditions
-from annulet.wire.amqp10.frames import AMQP_HEADER, SASL_HEADER
-from annulet.wire.amqp10.limits import HELD_OUTPUT_BYTES
-from annulet.wire.amqp10.performatives import Attach, Begin, Close, Detach, Flow, Open, Source, Target
-from annulet.wire.amqp10.sasl import SaslChallenge, SaslInit, SaslMechanisms, SaslOutcome, SaslResponse
+from annulet.wire.amqp10.frames.frames import AMQP_HEADER, SASL_HEADER
+from annulet.wire.amqp10.frames.limits import HELD_OUTPUT_BYTES
+from annulet.wire.amqp10.frames.performatives import Attach, Begin, Close, Detach, Flow, Open, Source, Target
+from annulet.wire.amqp10.frames.sasl import SaslChallenge, SaslInit, SaslMechanisms, SaslOutcome, SaslResponse
+from annulet.wire.amqp10.types import conditions
 from tests.broker.amqp091.peer import turns
 from tests.broker.amqp10.peer import Peer, frame, permit, sasl_frame
 from tests.broker.conftest import leave

@@ -7,11 +7,8 @@ import pytest
 from annulet.broker.amqp10.coordinator import COORDINATOR_CREDIT, TRANSACTIONS_MAX, Coordinator, read_command
 from annulet.broker.broker import Broker
 from annulet.core.base.removal_reasons import RemovalReason
-from annulet.wire.amqp10 import conditions
-from annulet.wire.amqp10.errors import DecodeError
-from annulet.wire.amqp10.link_frames import Disposition, Flow
-from annulet.wire.amqp10.names import REJECTED_CONDITION
-from annulet.wire.amqp10.outcomes import (
+from annulet.wire.amqp10.frames.link_frames import Disposition, Flow
+from annulet.wire.amqp10.frames.outcomes import (
     Accepted,
     Declare,
     Declared,
@@ -22,8 +19,11 @@ from annulet.wire.amqp10.outcomes import (
     Released,
     TransactionalState,
 )
-from annulet.wire.amqp10.performatives import Detach, End, Source
-from annulet.wire.amqp10.terminus import Coordinator as CoordinatorTarget
+from annulet.wire.amqp10.frames.performatives import Detach, End, Source
+from annulet.wire.amqp10.frames.terminus import Coordinator as CoordinatorTarget
+from annulet.wire.amqp10.messages.names import REJECTED_CONDITION
+from annulet.wire.amqp10.types import conditions
+from annulet.wire.amqp10.types.errors import DecodeError
 from tests.broker.amqp10.peer import ACCEPTED, Delivery, Peer, PeerLink, bodies, message, queue_of, value
 
 

@@ -7,15 +7,15 @@ import pytest
 from annulet.broker.amqp10.dynamic_nodes import plain
 from annulet.broker.broker import Broker
 from annulet.core.base.typed_values import Described, Float32, Symbol, UnsignedInt, UnsignedLong
-from annulet.wire.amqp10 import conditions
-from annulet.wire.amqp10.performatives import Source, Target
-from annulet.wire.amqp10.terminus import (
+from annulet.wire.amqp10.frames.performatives import Source, Target
+from annulet.wire.amqp10.frames.terminus import (
     DELETE_ON_CLOSE,
     DELETE_ON_NO_LINKS,
     DELETE_ON_NO_LINKS_OR_MESSAGES,
     DELETE_ON_NO_MESSAGES,
     EXPIRE_NEVER,
 )
+from annulet.wire.amqp10.types import conditions
 from tests.broker.amqp10.peer import ACCEPTED, Peer, PeerLink, bodies, message, permit
 
 SYMBOLIC = {

@@ -7,7 +7,7 @@ from annulet.broker.connections.sending import DiskFull
 from annulet.core.base import errors as core_errors
 from annulet.core.base.errors import CoreError
 from annulet.store.files.errors import StoreError
-from annulet.wire.amqp10 import conditions
+from annulet.wire.amqp10.types import conditions
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from annulet.broker.amqp10.filters import (
 )
 from annulet.core.base.errors import InvalidArgument
 from annulet.core.base.typed_values import Described, Symbol, UnsignedLong
-from annulet.wire.amqp10 import conditions
-from annulet.wire.amqp10.errors import LinkFault
+from annulet.wire.amqp10.types import conditions
+from annulet.wire.amqp10.types.errors import LinkFault
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from structlog.testing import capture_logs
 
 from annulet.broker.broker import Broker
 from annulet.testing.clock import VirtualClock
-from annulet.wire.amqp10 import conditions
-from annulet.wire.amqp10.link_frames import Disposition, Flow
-from annulet.wire.amqp10.outcomes import Modified, Received, Released
-from annulet.wire.amqp10.performatives import Detach, Source
-from annulet.wire.amqp10.terminus import DURABLE_UNSETTLED_STATE
+from annulet.wire.amqp10.frames.link_frames import Disposition, Flow
+from annulet.wire.amqp10.frames.outcomes import Modified, Received, Released
+from annulet.wire.amqp10.frames.performatives import Detach, Source
+from annulet.wire.amqp10.frames.terminus import DURABLE_UNSETTLED_STATE
+from annulet.wire.amqp10.types import conditions
 from tests.broker.amqp091.peer import turns
 from tests.broker.amqp10.peer import ACCEPTED, WINDOW, Peer, bodies, queue_of
 from tests.broker.amqp10.test_sources import prepared, subscribe, tell, topic

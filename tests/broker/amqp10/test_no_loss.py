@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annulet.broker.broker import Broker
-from annulet.wire.amqp10.outcomes import (
+from annulet.wire.amqp10.frames.outcomes import (
     Accepted,
     Declare,
     Declared,
@@ -22,8 +22,8 @@ from annulet.wire.amqp10.outcomes import (
     Released,
     TransactionalState,
 )
-from annulet.wire.amqp10.performatives import Source
-from annulet.wire.amqp10.terminus import DURABLE_UNSETTLED_STATE, Coordinator
+from annulet.wire.amqp10.frames.performatives import Source
+from annulet.wire.amqp10.frames.terminus import DURABLE_UNSETTLED_STATE, Coordinator
 from tests.broker.amqp10.peer import ACCEPTED, Delivery, Peer, PeerLink, bodies, message, queue_of, value
 from tests.hypothesis_profiles import state_machine_settings
 

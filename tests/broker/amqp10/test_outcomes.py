@@ -6,11 +6,11 @@ import pytest
 
 from annulet.broker.broker import Broker
 from annulet.core.base.removal_reasons import RemovalReason
-from annulet.wire.amqp10 import conditions
-from annulet.wire.amqp10.link_frames import Disposition
-from annulet.wire.amqp10.names import REJECTED_CONDITION, REJECTED_DESCRIPTION
-from annulet.wire.amqp10.outcomes import Accepted, Error, Modified, Received, Rejected, Released
-from annulet.wire.amqp10.terminus import Source
+from annulet.wire.amqp10.frames.link_frames import Disposition
+from annulet.wire.amqp10.frames.outcomes import Accepted, Error, Modified, Received, Rejected, Released
+from annulet.wire.amqp10.frames.terminus import Source
+from annulet.wire.amqp10.messages.names import REJECTED_CONDITION, REJECTED_DESCRIPTION
+from annulet.wire.amqp10.types import conditions
 from tests.broker.amqp10.peer import ACCEPTED, Peer, bodies, frame, message, queue_of
 
 

@@ -8,7 +8,7 @@ from annulet.broker.amqp10.remembered import (
     LinkName,
     RememberedOutcomes,
 )
-from annulet.wire.amqp10.outcomes import Accepted
+from annulet.wire.amqp10.frames.outcomes import Accepted
 
 OUTCOME = Accepted()
 

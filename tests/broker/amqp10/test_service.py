@@ -5,11 +5,11 @@ import pytest
 from annulet.broker.amqp10.service import Amqp10Service, session_of
 from annulet.broker.broker import Broker
 from annulet.store.files.errors import StoreError
-from annulet.wire.amqp10 import conditions
-from annulet.wire.amqp10.handler import Amqp10Handler
-from annulet.wire.amqp10.outcomes import Error
-from annulet.wire.amqp10.performatives import Close, Detach, End
-from annulet.wire.amqp10.session import EngineSession
+from annulet.wire.amqp10.connection.handler import Amqp10Handler
+from annulet.wire.amqp10.connection.session import EngineSession
+from annulet.wire.amqp10.frames.outcomes import Error
+from annulet.wire.amqp10.frames.performatives import Close, Detach, End
+from annulet.wire.amqp10.types import conditions
 from tests.broker.amqp10.peer import ACCEPTED, Peer, bodies, frame, message, queue_of
 
 

@@ -6,9 +6,9 @@ from annulet.broker.amqp10.session import Amqp10Session
 from annulet.broker.broker import Broker
 from annulet.broker.connections.transport import WRITE_BYTES
 from annulet.core.base.sliced_work import AT_ONCE_MAX
-from annulet.wire.amqp10.link_frames import Disposition, Flow, Transfer
-from annulet.wire.amqp10.outcomes import Rejected
-from annulet.wire.amqp10.performatives import Begin, Close, End
+from annulet.wire.amqp10.frames.link_frames import Disposition, Flow, Transfer
+from annulet.wire.amqp10.frames.outcomes import Rejected
+from annulet.wire.amqp10.frames.performatives import Begin, Close, End
 from tests.broker.amqp091.peer import turns
 from tests.broker.amqp10.peer import ACCEPTED, Peer, bodies, frame, message, queue_of
 

@@ -8,15 +8,15 @@ from annulet.broker.amqp10.filters import NO_LOCAL, SELECTOR
 from annulet.broker.amqp10.sources import OUTCOMES
 from annulet.broker.broker import Broker
 from annulet.core.base.typed_values import Described, Symbol
-from annulet.wire.amqp10 import conditions
-from annulet.wire.amqp10.outcomes import Modified, Released
-from annulet.wire.amqp10.performatives import Detach, Source
-from annulet.wire.amqp10.terminus import (
+from annulet.wire.amqp10.frames.outcomes import Modified, Released
+from annulet.wire.amqp10.frames.performatives import Detach, Source
+from annulet.wire.amqp10.frames.terminus import (
     DISTRIBUTION_COPY,
     DURABLE_UNSETTLED_STATE,
     EXPIRE_LINK_DETACH,
     EXPIRE_NEVER,
 )
+from annulet.wire.amqp10.types import conditions
 from tests.broker.amqp10.peer import ACCEPTED, Peer, PeerLink, bodies, message, permit, queue_of
 
 

@@ -10,11 +10,11 @@ from annulet.broker.broker import Broker
 from annulet.broker.settings.limits import Limits
 from annulet.core.base.typed_values import UnsignedLong
 from annulet.testing.clock import VirtualClock
-from annulet.wire.amqp10 import conditions
-from annulet.wire.amqp10.link_frames import Disposition, Flow
-from annulet.wire.amqp10.outcomes import Rejected
-from annulet.wire.amqp10.performatives import Detach, Source, Target
-from annulet.wire.amqp10.terminus import DURABLE_UNSETTLED_STATE
+from annulet.wire.amqp10.frames.link_frames import Disposition, Flow
+from annulet.wire.amqp10.frames.outcomes import Rejected
+from annulet.wire.amqp10.frames.performatives import Detach, Source, Target
+from annulet.wire.amqp10.frames.terminus import DURABLE_UNSETTLED_STATE
+from annulet.wire.amqp10.types import conditions
 from tests.broker.amqp10.peer import ACCEPTED, MAX_FRAME_SIZE, Peer, bodies, message, permit, queue_of, value
 from tests.broker.conftest import leave
 

@@ -11,9 +11,9 @@ from annulet import testing
 from annulet.broker.broker import Broker
 from annulet.broker.connections.consumer_timeouts import ROUND_MILLISECONDS_MOST, SESSIONS_PER_TICK, ConsumerTimeouts
 from annulet.testing.clock import VirtualClock
-from annulet.wire.amqp10 import conditions
-from annulet.wire.amqp10.outcomes import Received
-from annulet.wire.amqp10.performatives import Detach
+from annulet.wire.amqp10.frames.outcomes import Received
+from annulet.wire.amqp10.frames.performatives import Detach
+from annulet.wire.amqp10.types import conditions
 from tests.broker.amqp091.peer import Peer, bodies, publish, turns
 from tests.broker.amqp10.peer import Peer as Peer10
 from tests.broker.amqp10.peer import message

@@ -15,8 +15,8 @@ from annulet.core.base.errors import AccessRefused, LimitExceeded, NotFound, Res
 from annulet.core.host.transaction import Transaction
 from annulet.core.message.message import Message
 from annulet.store.files.errors import StoreError
-from annulet.wire.amqp10.message import split_incoming
-from annulet.wire.amqp10.view import VIEW
+from annulet.wire.amqp10.messages.message import split_incoming
+from annulet.wire.amqp10.messages.view import VIEW
 from tests.broker.amqp091.peer import turns
 from tests.broker.amqp10.peer import message, permit, queue_of
 from tests.broker.echo import EchoConnection, connected

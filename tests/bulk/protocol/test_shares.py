@@ -11,9 +11,9 @@ from annulet.bulk.protocol.schema import Row
 from annulet.bulk.protocol.shares import SHARES_MAX, check_shares, rows_of_share
 from annulet.core.message.message import Message, Origin
 from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
-from annulet.wire.amqp10.message import split_incoming
-from annulet.wire.amqp10.sections import APPLICATION_PROPERTIES, DATA, encode_section
-from annulet.wire.amqp10.view import VIEW as VIEW_10
+from annulet.wire.amqp10.messages.message import split_incoming
+from annulet.wire.amqp10.messages.sections import APPLICATION_PROPERTIES, DATA, encode_section
+from annulet.wire.amqp10.messages.view import VIEW as VIEW_10
 
 
 def row(position: int, **headers: object) -> Row:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from annulet.wire.amqp10.engine import Amqp10Engine
-from annulet.wire.amqp10.frames import AMQP_HEADER, FRAME_AMQP, FRAME_SASL, SASL_HEADER, encode_frame, next_frame
-from annulet.wire.amqp10.handler import Amqp10Handler
-from annulet.wire.amqp10.link import IncomingDelivery, Link
-from annulet.wire.amqp10.performatives import (
+from annulet.wire.amqp10.connection.engine import Amqp10Engine
+from annulet.wire.amqp10.connection.handler import Amqp10Handler
+from annulet.wire.amqp10.connection.link import IncomingDelivery, Link
+from annulet.wire.amqp10.connection.session import EngineSession
+from annulet.wire.amqp10.frames.frames import AMQP_HEADER, FRAME_AMQP, FRAME_SASL, SASL_HEADER, encode_frame, next_frame
+from annulet.wire.amqp10.frames.performatives import (
     Attach,
     Begin,
     Flow,
@@ -20,8 +21,7 @@ from annulet.wire.amqp10.performatives import (
     decode_performative,
     encode_performative,
 )
-from annulet.wire.amqp10.sasl import SaslInit
-from annulet.wire.amqp10.session import EngineSession
+from annulet.wire.amqp10.frames.sasl import SaslInit
 
 
 class Recorder(Amqp10Handler):

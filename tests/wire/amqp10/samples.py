@@ -23,8 +23,7 @@ from annulet.core.base.typed_values import (
     UnsignedLong,
     Uuid,
 )
-from annulet.wire.amqp10.composite import Composite
-from annulet.wire.amqp10.performatives import (
+from annulet.wire.amqp10.frames.performatives import (
     Accepted,
     Attach,
     Begin,
@@ -51,7 +50,8 @@ from annulet.wire.amqp10.performatives import (
     TransactionalState,
     Transfer,
 )
-from annulet.wire.amqp10.sections import Header, Properties, encode_header, encode_properties, encode_section
+from annulet.wire.amqp10.messages.sections import Header, Properties, encode_header, encode_properties, encode_section
+from annulet.wire.amqp10.types.composite import Composite
 
 texts = st.text(st.characters(codec="utf-8"), max_size=20)
 symbols = st.text(st.characters(codec="ascii"), max_size=20).map(Symbol)

@@ -6,10 +6,17 @@ from collections.abc import Callable
 
 import pytest
 
-from annulet.wire.amqp10.errors import ConnectionFault, DecodeError
-from annulet.wire.amqp10.frames import AMQP_HEADER, FRAME_AMQP, FRAME_SASL, HEARTBEAT_FRAME, encode_frame, next_frame
-from annulet.wire.amqp10.performatives import decode_performative, encode_performative
-from annulet.wire.amqp10.sections import (
+from annulet.wire.amqp10.frames.frames import (
+    AMQP_HEADER,
+    FRAME_AMQP,
+    FRAME_SASL,
+    HEARTBEAT_FRAME,
+    encode_frame,
+    next_frame,
+)
+from annulet.wire.amqp10.frames.performatives import decode_performative, encode_performative
+from annulet.wire.amqp10.frames.trace import describe_frame
+from annulet.wire.amqp10.messages.sections import (
     Section,
     decode_header,
     decode_properties,
@@ -18,8 +25,8 @@ from annulet.wire.amqp10.sections import (
     find_in_map,
     split_message,
 )
-from annulet.wire.amqp10.trace import describe_frame
-from annulet.wire.amqp10.values import decode_value, encode_value, skip_value
+from annulet.wire.amqp10.types.errors import ConnectionFault, DecodeError
+from annulet.wire.amqp10.types.values import decode_value, encode_value, skip_value
 from tests.wire.amqp10.samples import COMPOSITES, MESSAGE
 from tests.wire.fuzzing import SOAK_INPUTS, TEST_INPUTS, fuzz
 

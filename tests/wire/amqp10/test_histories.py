@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from annulet.wire.amqp10.performatives import (
+from annulet.wire.amqp10.frames.performatives import (
     Accepted,
     Attach,
     Begin,

@@ -34,9 +34,8 @@ from annulet.core.base.typed_values import (
     UnsignedShort,
     Uuid,
 )
-from annulet.wire.amqp10.composite_encoding import encode_composite
-from annulet.wire.amqp10.performatives import decode_performative
-from annulet.wire.amqp10.sections import (
+from annulet.wire.amqp10.frames.performatives import decode_performative
+from annulet.wire.amqp10.messages.sections import (
     APPLICATION_PROPERTIES,
     DATA,
     DELIVERY_ANNOTATIONS,
@@ -51,7 +50,8 @@ from annulet.wire.amqp10.sections import (
     encode_section,
     split_message,
 )
-from annulet.wire.amqp10.values import decode_value, encode_value
+from annulet.wire.amqp10.types.composite_encoding import encode_composite
+from annulet.wire.amqp10.types.values import decode_value, encode_value
 from tests.wire.amqp10.samples import COMPOSITES, shape, symbols, texts, values
 
 PACKAGES = Path("/usr/lib/python3/dist-packages")

@@ -60,7 +60,7 @@ from annulet.residency.rows.group_column import CODES_MAX, NAMES_CHARACTERS_MAX,
 from annulet.store.log.read_ahead import AHEAD_BYTES_MAX
 from annulet.store.searching.search import DOUBTS_MAX, STRETCHES_MAX
 from annulet.store.segments.head_writing import PENDING_BYTES_MAX
-from annulet.wire.amqp10.limits import DEFAULT_INCOMING_WINDOW, HELD_OUTPUT_BYTES, MAX_LINK_BYTES, MAX_UNSETTLED
+from annulet.wire.amqp10.frames.limits import DEFAULT_INCOMING_WINDOW, HELD_OUTPUT_BYTES, MAX_LINK_BYTES, MAX_UNSETTLED
 from annulet.wire.stomp.constants import MAX_HEADERS
 
 if TYPE_CHECKING:

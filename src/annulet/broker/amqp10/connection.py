@@ -16,15 +16,15 @@ from annulet.broker.connections.transport import CLOSE_ANSWER_SECONDS, ClientCon
 from annulet.broker.observing.tracing import frame_trace
 from annulet.broker.security.authentication import ANONYMOUS, EXTERNAL, PLAIN
 from annulet.broker.security.sasl import Challenge, SaslExchange, Success
-from annulet.wire.amqp10 import conditions
-from annulet.wire.amqp10.engine import Amqp10Engine
-from annulet.wire.amqp10.errors import ConnectionFault
+from annulet.wire.amqp10.connection.engine import Amqp10Engine
+from annulet.wire.amqp10.types import conditions
+from annulet.wire.amqp10.types.errors import ConnectionFault
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
-    from annulet.wire.amqp10.link import Link
-    from annulet.wire.amqp10.outcomes import Outcome
-    from annulet.wire.amqp10.performatives import Open
+    from annulet.wire.amqp10.connection.link import Link
+    from annulet.wire.amqp10.frames.outcomes import Outcome
+    from annulet.wire.amqp10.frames.performatives import Open
 
 logger = structlog.get_logger(__name__)
 

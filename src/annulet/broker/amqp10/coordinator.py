@@ -8,11 +8,8 @@ from annulet.broker.amqp10.errors import condition_for
 from annulet.broker.amqp10.outcomes import revise_for_rejection
 from annulet.core.base.errors import CoreError
 from annulet.core.host.transaction import Transaction
-from annulet.wire.amqp10 import conditions
-from annulet.wire.amqp10 import terminus as standard
-from annulet.wire.amqp10.composite import decode_composite
-from annulet.wire.amqp10.errors import DecodeError, LinkFault, SessionFault
-from annulet.wire.amqp10.outcomes import (
+from annulet.wire.amqp10.frames import terminus as standard
+from annulet.wire.amqp10.frames.outcomes import (
     Accepted,
     Declare,
     Declared,
@@ -23,12 +20,15 @@ from annulet.wire.amqp10.outcomes import (
     Rejected,
     TransactionalState,
 )
-from annulet.wire.amqp10.sections import VALUE, split_message
+from annulet.wire.amqp10.messages.sections import VALUE, split_message
+from annulet.wire.amqp10.types import conditions
+from annulet.wire.amqp10.types.composite import decode_composite
+from annulet.wire.amqp10.types.errors import DecodeError, LinkFault, SessionFault
 
 if TYPE_CHECKING:
     from annulet.broker.amqp10.session import Amqp10Session
     from annulet.core.model.entry import QueueEntry
-    from annulet.wire.amqp10.link import IncomingDelivery, Link
+    from annulet.wire.amqp10.connection.link import IncomingDelivery, Link
 
 CAPABILITIES: Final = ("amqp:local-transactions", "amqp:multi-txns-per-ssn")
 """§4.5.7: several at a time in a session; none spans sessions or brokers."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from annulet.broker.connections.access import READ, WRITE, end_address, end_queue, generated_name
 from annulet.core.base.errors import InvalidArgument
 from annulet.core.base.typed_values import Described
-from annulet.wire.amqp10 import terminus
+from annulet.wire.amqp10.frames import terminus
 
 if TYPE_CHECKING:
     from annulet.broker.amqp10.connection import Amqp10Connection
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from annulet.core.configuration.arguments import Arguments
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.queue.queue import Queue
-    from annulet.wire.amqp10.link import Link
-    from annulet.wire.amqp10.terminus import Source, Target
+    from annulet.wire.amqp10.connection.link import Link
+    from annulet.wire.amqp10.frames.terminus import Source, Target
 
 TEMPORARY_QUEUE: Final = "temporary-queue"
 TEMPORARY_TOPIC: Final = "temporary-topic"

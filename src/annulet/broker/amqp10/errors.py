@@ -6,9 +6,9 @@ from typing import Final
 
 from annulet.broker.connections.sending import DiskFull
 from annulet.core.base import errors as core_errors
-from annulet.wire.amqp10 import conditions
-from annulet.wire.amqp10.errors import LinkFault
-from annulet.wire.amqp10.outcomes import Error
+from annulet.wire.amqp10.frames.outcomes import Error
+from annulet.wire.amqp10.types import conditions
+from annulet.wire.amqp10.types.errors import LinkFault
 
 CONDITIONS: Final[tuple[tuple[type[Exception], str], ...]] = (
     (DiskFull, conditions.RESOURCE_LIMIT_EXCEEDED),

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from annulet.core.base.errors import InvalidArgument
 from annulet.core.base.typed_values import Described
-from annulet.wire.amqp10 import conditions
-from annulet.wire.amqp10.errors import LinkFault
+from annulet.wire.amqp10.types import conditions
+from annulet.wire.amqp10.types.errors import LinkFault
 
 SELECTOR: Final = "apache.org:selector-filter:string"
 NO_LOCAL: Final = "apache.org:no-local-filter:list"

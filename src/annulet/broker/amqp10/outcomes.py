@@ -9,8 +9,7 @@ import structlog
 from annulet.core.base.errors import ContentUnavailable
 from annulet.core.model.entry import DeliveryCopy
 from annulet.core.queue.live_changes import revise_delivering
-from annulet.wire.amqp10.names import REJECTED_CONDITION, REJECTED_DESCRIPTION
-from annulet.wire.amqp10.outcomes import (
+from annulet.wire.amqp10.frames.outcomes import (
     Accepted,
     Modified,
     Outcome,
@@ -18,6 +17,7 @@ from annulet.wire.amqp10.outcomes import (
     Rejected,
     TransactionalState,
 )
+from annulet.wire.amqp10.messages.names import REJECTED_CONDITION, REJECTED_DESCRIPTION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

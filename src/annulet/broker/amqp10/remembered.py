@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from annulet.wire.amqp10.outcomes import Outcome
+    from annulet.wire.amqp10.frames.outcomes import Outcome
 
 REMEMBERED_LINKS_MAX: Final = 1024
 """Suspended links of all clients whose outcomes are remembered: far more than lose their connection at a time."""

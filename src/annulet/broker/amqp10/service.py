@@ -10,14 +10,14 @@ from annulet.broker.amqp10.errors import detach_for
 from annulet.broker.amqp10.session import Amqp10Session
 from annulet.core.base.errors import CoreError
 from annulet.store.files.errors import StoreError
-from annulet.wire.amqp10.handler import Amqp10Handler
+from annulet.wire.amqp10.connection.handler import Amqp10Handler
 
 if TYPE_CHECKING:
     from annulet.broker.amqp10.connection import Amqp10Connection
-    from annulet.wire.amqp10.link import IncomingDelivery, Link
-    from annulet.wire.amqp10.outcomes import Error
-    from annulet.wire.amqp10.performatives import Attach, Begin, Open
-    from annulet.wire.amqp10.session import EngineSession
+    from annulet.wire.amqp10.connection.link import IncomingDelivery, Link
+    from annulet.wire.amqp10.connection.session import EngineSession
+    from annulet.wire.amqp10.frames.outcomes import Error
+    from annulet.wire.amqp10.frames.performatives import Attach, Begin, Open
 
 logger = structlog.get_logger(__name__)
 

@@ -13,10 +13,10 @@ from annulet.broker.amqp10.targets import TargetLink, attach_target
 from annulet.broker.connections.sending import SendingSession
 from annulet.core.model.entry import DELIVERING
 from annulet.core.sessions.session import end_together
-from annulet.wire.amqp10 import conditions
-from annulet.wire.amqp10 import terminus as standard
-from annulet.wire.amqp10.outcomes import Accepted, Error, Rejected
-from annulet.wire.amqp10.view import VIEW
+from annulet.wire.amqp10.frames import terminus as standard
+from annulet.wire.amqp10.frames.outcomes import Accepted, Error, Rejected
+from annulet.wire.amqp10.messages.view import VIEW
+from annulet.wire.amqp10.types import conditions
 
 if TYPE_CHECKING:
     from annulet.broker.amqp10.connection import Amqp10Connection
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from annulet.core.model.entry import QueueEntry
     from annulet.core.queue.queue import Queue
     from annulet.core.sessions.delivery_deadlines import Overdue
-    from annulet.wire.amqp10.link import IncomingDelivery, Link
-    from annulet.wire.amqp10.performatives import Attach
-    from annulet.wire.amqp10.session import EngineSession
+    from annulet.wire.amqp10.connection.link import IncomingDelivery, Link
+    from annulet.wire.amqp10.connection.session import EngineSession
+    from annulet.wire.amqp10.frames.performatives import Attach
 
 logger = structlog.get_logger(__name__)
 

@@ -20,21 +20,21 @@ from annulet.core.deliveries.bodies import FOUND
 from annulet.core.model.consumer import Consumer, LinkCredit
 from annulet.core.routing.exchanges import Address
 from annulet.core.routing.exchanges.address import ANYCAST, MULTICAST
-from annulet.wire.amqp10 import conditions
-from annulet.wire.amqp10 import terminus as standard
-from annulet.wire.amqp10.errors import DecodeError, LocalProtocolError
-from annulet.wire.amqp10.message import encode_delivery
-from annulet.wire.amqp10.outcomes import Outcome, Received
-from annulet.wire.amqp10.performatives import SENDER_SETTLED
-from annulet.wire.amqp10.terminus import Source
-from annulet.wire.amqp10.view import VIEW
+from annulet.wire.amqp10.frames import terminus as standard
+from annulet.wire.amqp10.frames.outcomes import Outcome, Received
+from annulet.wire.amqp10.frames.performatives import SENDER_SETTLED
+from annulet.wire.amqp10.frames.terminus import Source
+from annulet.wire.amqp10.messages.message import encode_delivery
+from annulet.wire.amqp10.messages.view import VIEW
+from annulet.wire.amqp10.types import conditions
+from annulet.wire.amqp10.types.errors import DecodeError, LocalProtocolError
 
 if TYPE_CHECKING:
     from annulet.broker.amqp10.session import Amqp10Session
     from annulet.core.host.nodes import NodeReference
     from annulet.core.model.entry import QueueEntry
     from annulet.core.queue.queue import Queue
-    from annulet.wire.amqp10.link import Link
+    from annulet.wire.amqp10.connection.link import Link
 
 logger = structlog.get_logger(__name__)
 

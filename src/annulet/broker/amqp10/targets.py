@@ -12,19 +12,19 @@ from annulet.broker.amqp10.sources import routing_type_of
 from annulet.core.base.errors import AccessRefused, CoreError, InvalidArgument, LimitExceeded, NotFound
 from annulet.core.host.schedule_cancelling import cancel_scheduled
 from annulet.core.message.message import DEFAULT_PRIORITY, Message
-from annulet.wire.amqp10 import conditions
-from annulet.wire.amqp10.errors import DecodeError, SessionFault
-from annulet.wire.amqp10.message import IncomingMessage, split_incoming, with_given_deaths
-from annulet.wire.amqp10.outcomes import Accepted, Error, Outcome, Rejected, TransactionalState
-from annulet.wire.amqp10.terminus import DURABLE_UNSETTLED_STATE, Source, Target
+from annulet.wire.amqp10.frames.outcomes import Accepted, Error, Outcome, Rejected, TransactionalState
+from annulet.wire.amqp10.frames.terminus import DURABLE_UNSETTLED_STATE, Source, Target
+from annulet.wire.amqp10.messages.message import IncomingMessage, split_incoming, with_given_deaths
+from annulet.wire.amqp10.types import conditions
+from annulet.wire.amqp10.types.errors import DecodeError, SessionFault
 
 if TYPE_CHECKING:
     from annulet.broker.amqp10.coordinator import OpenTransaction
     from annulet.broker.amqp10.session import Amqp10Session
     from annulet.broker.connections.sending import Destination
-    from annulet.wire.amqp10.link import IncomingDelivery, Link
-    from annulet.wire.amqp10.outcomes import DeliveryState
-    from annulet.wire.amqp10.performatives import Attach
+    from annulet.wire.amqp10.connection.link import IncomingDelivery, Link
+    from annulet.wire.amqp10.frames.outcomes import DeliveryState
+    from annulet.wire.amqp10.frames.performatives import Attach
 
 logger = structlog.get_logger(__name__)
 
