@@ -25,7 +25,7 @@ from annulet.core.model.consumer import Consumer, CreditWindow
 from annulet.core.model.entry import QueueEntry
 from annulet.core.queue.queue import Queue
 from annulet.core.sessions.session import Session, end_together
-from annulet.wire.amqp091.properties import VIEW
+from annulet.wire.amqp091.messages.properties import VIEW
 
 HEADER: Final = b"\x10\x00\x02"
 """Content header of AMQP 0-9-1 with delivery mode 2 and nothing else."""

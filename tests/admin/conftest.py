@@ -17,7 +17,7 @@ from annulet.broker.settings.limits import Limits
 from annulet.core.message.message import ContentView, Message, Origin
 from annulet.core.queue.queue import Queue
 from annulet.testing import VirtualClock, broker
-from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
+from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, encode_properties
 
 ORIGIN = Origin("", "q", "guest@test", ContentView("none"))
 LOCAL = ("127.0.0.1", 40_000)

@@ -10,7 +10,7 @@ from pamqp import commands
 from annulet.broker.broker import Broker
 from annulet.core.message.message import Message, Origin
 from annulet.core.queue.queue import Queue
-from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
+from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, encode_properties
 from tests.broker.amqp091.peer import Peer
 
 

@@ -19,7 +19,7 @@ from annulet.store.database.history import History
 from annulet.store.files.data_format import HISTORY_FILE
 from annulet.store.files.errors import DiskFullError, StoreError
 from annulet.store.segments.interface import Log
-from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
+from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, encode_properties
 from tests.broker.durability.test_commit import Remembering, SteeredLog
 from tests.broker.durability.test_effects import NOW, House
 from tests.broker.security.test_tls_listeners import until

@@ -18,7 +18,7 @@ from annulet.core.model.audit_trail import AuditEntry
 from annulet.store.database.history import History
 from annulet.store.database.history_batch import EntryState, HistoryBatch
 from annulet.store.files.errors import HistoryError
-from annulet.wire.amqp091.properties import VIEW
+from annulet.wire.amqp091.messages.properties import VIEW
 from tests.broker.amqp091.peer import Peer, persistent, publish
 from tests.broker.restarts import contents, crash, leave, publish_all, queue_of, send_with_id
 

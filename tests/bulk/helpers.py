@@ -21,7 +21,7 @@ from annulet.bulk.protocol.url import parse_url
 from annulet.bulk.server import BulkService
 from annulet.core.message.message import Message, Origin
 from annulet.core.queue.queue import Queue
-from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
+from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, encode_properties
 
 T = TypeVar("T")
 

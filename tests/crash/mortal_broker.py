@@ -43,7 +43,7 @@ from annulet.store.log import maintenance
 from annulet.store.log.log import MessageLog
 from annulet.store.segments.head_writing import HeadTask, PendingHeads
 from annulet.store.spill.spill import SpillStore
-from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
+from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, encode_properties
 from tests.bulk.helpers import Bench, bench
 from tests.cheap_passwords import use_cheap_passwords
 from tests.crash.volatile_databases import VolatileDatabases

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from annulet.broker.durability.durable_declarations import DurableDeclarations
 from annulet.core.message.message import Message, Origin
 from annulet.store.files.errors import DiskFullError
-from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
+from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, encode_properties
 from tests.bulk.helpers import Bench
 from tests.crash.mortal_broker import QUEUES, ROUND, Clients, Order, body_of
 

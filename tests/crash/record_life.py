@@ -27,7 +27,7 @@ from annulet.store.log.log import MessageLog
 from annulet.store.log.space import SEGMENT_BYTES_MIN
 from annulet.store.segments.segment import SEGMENT_SUFFIX
 from annulet.store.segments.segment_index import index_number, index_path
-from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
+from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, encode_properties
 from tests.bulk.helpers import Bench, bench, crash_image
 
 RING: Final = 5

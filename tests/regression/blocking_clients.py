@@ -15,8 +15,8 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from annulet.core.message.message import PropertyValue
-from annulet.wire.amqp091.constants import PROTOCOL_HEADER
-from annulet.wire.amqp091.methods import Method, decode_method, encode_method
+from annulet.wire.amqp091.connection.methods import Method, decode_method, encode_method
+from annulet.wire.amqp091.types.constants import PROTOCOL_HEADER
 from annulet.wire.amqp10.frames.frames import AMQP_HEADER, FRAME_AMQP, FRAME_SASL, SASL_HEADER, encode_frame, next_frame
 from annulet.wire.amqp10.frames.performatives import (
     Attach,

@@ -14,7 +14,7 @@ from typing import Final
 
 from annulet.core.base.typed_values import Described, Symbol
 from annulet.core.message.message import PropertyValue
-from annulet.wire.amqp091.constants import PROTOCOL_HEADER
+from annulet.wire.amqp091.types.constants import PROTOCOL_HEADER
 from annulet.wire.amqp10.frames.frames import FRAME_SASL, SASL_HEADER, encode_frame
 from annulet.wire.amqp10.frames.outcomes import Accepted, Declare, Declared, Discharge, TransactionalState
 from annulet.wire.amqp10.frames.performatives import Disposition, Transfer, encode_performative

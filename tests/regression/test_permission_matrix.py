@@ -17,7 +17,7 @@ from annulet.broker.settings.configuration import PermissionDeclaration, UserDec
 from annulet.bulk.reading.adoption import LeaseRequest
 from annulet.bulk.server import BulkService
 from annulet.core.message.message import Message, Origin
-from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
+from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, encode_properties
 from tests.broker.amqp091.peer import turns
 from tests.broker.amqp10.peer import queue_of
 from tests.regression import permission_clients

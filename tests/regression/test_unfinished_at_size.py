@@ -18,7 +18,7 @@ from annulet.bulk.client import BulkClient
 from annulet.bulk.protocol import protocol
 from annulet.bulk.protocol.errors import InvalidRequestError
 from annulet.bulk.protocol.url import parse_url
-from annulet.wire.amqp091.constants import PROTOCOL_HEADER
+from annulet.wire.amqp091.types.constants import PROTOCOL_HEADER
 from tests.broker_process import BrokerProcess
 from tests.regression.blocking_clients import Amqp091Client, BlockingClient, HttpClient
 from tests.regression.test_unfinished_elsewhere import Stream, request_head

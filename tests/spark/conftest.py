@@ -14,7 +14,7 @@ import pytest
 from annulet.core.message.message import Message, Origin
 from annulet.core.queue.queue import Queue
 from annulet.testing import in_process
-from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
+from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, encode_properties
 
 T = TypeVar("T")
 

@@ -36,7 +36,7 @@ from annulet.selector.parser import LENGTH_MAX
 from annulet.spark.options import ReadOptions
 from annulet.spark.pushdown import Pushed, push
 from annulet.spark.source import AnnuletFilteringReader
-from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
+from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, encode_properties
 from tests.spark.test_source import numbered, read
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from annulet import testing
 from annulet.broker.broker import Broker
 from annulet.broker.durability.durable_declarations import DurableDeclarations
 from annulet.core.message.message import Message, Origin
-from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
+from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, encode_properties
 
 BODY = bytes(range(250)) * 4
 COUNT = 40

@@ -36,10 +36,10 @@ from annulet.core.message.neutral_content import (
     BODY_VALUE,
     MessageContent,
 )
-from annulet.wire.amqp091 import conversion as amqp091
-from annulet.wire.amqp091.properties import VIEW as AMQP_0_9_1
-from annulet.wire.amqp091.properties import BasicProperties, encode_properties
-from annulet.wire.amqp091.type_tags import lower
+from annulet.wire.amqp091.messages import conversion as amqp091
+from annulet.wire.amqp091.messages.properties import VIEW as AMQP_0_9_1
+from annulet.wire.amqp091.messages.properties import BasicProperties, encode_properties
+from annulet.wire.amqp091.messages.type_tags import lower
 from annulet.wire.amqp10.messages import conversion as amqp10
 from annulet.wire.amqp10.messages.sections import DATA, VALUE, encode_section
 from annulet.wire.amqp10.messages.view import VIEW as AMQP_1_0

@@ -13,7 +13,7 @@ from annulet.broker.amqp091.connection import AmqpConnection
 from annulet.broker.amqp10.connection import Amqp10Connection
 from annulet.broker.network.lingering import LINGER_SECONDS, STRANGER_BYTES_MAX
 from annulet.broker.network.listening import PeerFacts, release_transport
-from annulet.wire.amqp091.versions import VERSIONS_BY_HEADER
+from annulet.wire.amqp091.connection.versions import VERSIONS_BY_HEADER
 
 if TYPE_CHECKING:
     import asyncio

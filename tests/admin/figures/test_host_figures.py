@@ -6,7 +6,7 @@ from annulet.admin.figures.host_figures import HOST_COUNTERS, HOST_GAUGES, host_
 from annulet.broker.durability.blocked import BlockedTarget
 from annulet.core.base.errors import LimitExceeded
 from annulet.core.message.message import Message, Origin
-from annulet.wire.amqp091.properties import VIEW
+from annulet.wire.amqp091.messages.properties import VIEW
 from tests.admin.conftest import Site
 
 

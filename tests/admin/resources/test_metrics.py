@@ -12,7 +12,7 @@ from annulet.core.message.message import Message, Origin
 from annulet.core.model.audit_trail import AuditEntry
 from annulet.residency.bodies.memory_figures import residence_of
 from annulet.store.database.history import History
-from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
+from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, encode_properties
 from tests.admin.conftest import REMOTE, Site
 from tests.broker.amqp091.old_peer import OldPeer
 from tests.broker.amqp091.peer import Peer

@@ -11,7 +11,7 @@ from pamqp.base import Frame
 from annulet.broker.amqp091.connection import AmqpConnection
 from annulet.broker.broker import Broker
 from annulet.broker.connections.transport import AnyConnection
-from annulet.wire.amqp091.states import ConnectionState
+from annulet.wire.amqp091.connection.states import ConnectionState
 
 AnyFrame = TypeVar("AnyFrame")
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"

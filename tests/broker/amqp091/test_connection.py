@@ -21,7 +21,7 @@ from annulet.broker.connections.transport import (
 from annulet.broker.turns.delivery_shares import DELIVERIES_TIMED, SHARE_LEAST, TURN_DELIVERIES, TURN_SECONDS
 from annulet.core.base.sliced_work import AT_ONCE_MAX
 from annulet.core.model.loss_ledger import LossListener, LossRecord
-from annulet.wire.amqp091.engine import HELD_OUTPUT_BYTES
+from annulet.wire.amqp091.connection.engine import HELD_OUTPUT_BYTES
 from tests.broker.amqp091.peer import PROTOCOL_HEADER, Peer, bodies, persistent, publish, turns
 from tests.broker.restarts import publish_all, queue_of
 

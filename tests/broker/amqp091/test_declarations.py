@@ -10,7 +10,7 @@ from annulet.broker.amqp091.topology import Topology
 from annulet.broker.broker import Broker
 from annulet.core.base import errors
 from annulet.store.files.errors import CatalogueError
-from annulet.wire.amqp091.errors import ChannelError
+from annulet.wire.amqp091.types.errors import ChannelError
 from tests.broker.amqp091.peer import Peer
 
 

@@ -12,7 +12,7 @@ from annulet.broker.broker import Broker
 from annulet.broker.connections import views
 from annulet.core.message.message import Message, Origin
 from annulet.core.message.neutral_content import BODY_TEXT, MessageContent
-from annulet.wire.amqp091.properties import VIEW as AMQP_0_9_1
+from annulet.wire.amqp091.messages.properties import VIEW as AMQP_0_9_1
 from annulet.wire.amqp10.messages.conversion import from_content
 from annulet.wire.amqp10.messages.view import VIEW as AMQP_1_0
 from tests.broker.amqp091.peer import Peer, bodies, publish

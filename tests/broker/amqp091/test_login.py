@@ -14,7 +14,7 @@ from annulet.broker.broker import Broker
 from annulet.broker.security import admission as admission_module
 from annulet.broker.settings.limits import Limits
 from annulet.testing.clock import VirtualClock
-from annulet.wire.amqp091.states import ConnectionState
+from annulet.wire.amqp091.connection.states import ConnectionState
 from tests.broker.amqp091.peer import CLIENT_PROPERTIES, PROTOCOL_HEADER, Peer, turns
 from tests.broker.security.test_sasl import ScramClient
 

@@ -8,7 +8,7 @@ from annulet.broker.connections.payloads import payload_of
 from annulet.core.base.typed_values import Byte
 from annulet.core.message.message import Message, Origin
 from annulet.core.message.neutral_content import BODY_DATA, BODY_MAP, BODY_TEXT, MessageContent
-from annulet.wire.amqp091.properties import VIEW as AMQP_0_9_1
+from annulet.wire.amqp091.messages.properties import VIEW as AMQP_0_9_1
 from annulet.wire.amqp10.messages.conversion import from_content
 from annulet.wire.amqp10.messages.view import VIEW as AMQP_1_0
 from annulet.wire.stomp.view import VIEW as STOMP

@@ -19,8 +19,8 @@ from annulet.broker.connections.views import (
 from annulet.core.message.message import ContentView, Message, Origin
 from annulet.core.message.neutral_content import MessageContent
 from annulet.store.segments.index_filling import GIVES_PRIORITY, HAS_DUPLICATE_ID, SETS_TIME
-from annulet.wire.amqp091.properties import VIEW as AMQP_0_9_1
-from annulet.wire.amqp091.properties import decode_properties
+from annulet.wire.amqp091.messages.properties import VIEW as AMQP_0_9_1
+from annulet.wire.amqp091.messages.properties import decode_properties
 from annulet.wire.amqp10.messages.conversion import from_content
 from annulet.wire.amqp10.messages.view import VIEW as AMQP_1_0
 from annulet.wire.stomp.view import VIEW as STOMP

@@ -15,7 +15,7 @@ from annulet.broker.paging.pager import CHUNK
 from annulet.core.message.message import Message, Origin
 from annulet.core.queue.queue import Queue
 from annulet.store.files.files import OsFile
-from annulet.wire.amqp091.properties import VIEW
+from annulet.wire.amqp091.messages.properties import VIEW
 from tests.broker.amqp091.peer import turns
 from tests.residency.acceptance.deep import SIZE, Consumer, Deep, body_of, deep_broker, refuse
 

@@ -23,7 +23,7 @@ from annulet.broker.settings.configuration import BrokerConfiguration, Permissio
 from annulet.broker.settings.limits import Limits
 from annulet.broker.settings.scram_verifiers import derive_verifier
 from annulet.store.database.catalogue import Catalogue
-from annulet.wire.amqp091.values import encode_table
+from annulet.wire.amqp091.types.values import encode_table
 from tests.cheap_passwords import PRODUCT_HASHER
 from tests.scram_client import ScramClient
 

@@ -10,7 +10,7 @@ from annulet.broker.settings.configuration import BrokerConfiguration, UserDecla
 from annulet.broker.settings.limits import Limits
 from annulet.broker.settings.scram_verifiers import derive_verifier
 from annulet.store.database.catalogue import Catalogue
-from annulet.wire.amqp091.values import encode_table
+from annulet.wire.amqp091.types.values import encode_table
 from tests.scram_client import ScramClient
 
 LOCAL = PeerFacts("127.0.0.1", 50_000, is_loopback=True)

@@ -7,8 +7,8 @@ from annulet.broker.connections.views import ConversionError
 from annulet.broker.stomp import session
 from annulet.core.base.sliced_work import AT_ONCE_MAX
 from annulet.core.message.message import Message, Origin
-from annulet.wire.amqp091.properties import VIEW as AMQP091_VIEW
-from annulet.wire.amqp091.properties import BasicProperties, encode_properties
+from annulet.wire.amqp091.messages.properties import VIEW as AMQP091_VIEW
+from annulet.wire.amqp091.messages.properties import BasicProperties, encode_properties
 from tests.broker.stomp.peer import Peer
 
 QUEUE = "/queue/q"

@@ -20,7 +20,7 @@ from annulet.bulk.protocol.schema import (
     select_columns,
 )
 from annulet.core.message.message import Message, Origin
-from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
+from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, encode_properties
 
 
 def row(position: int, body: bytes = b"x", header: bytes | None = None, exchange: str = "") -> Row:

@@ -10,7 +10,7 @@ from annulet.bulk.protocol.errors import InvalidRequestError
 from annulet.bulk.protocol.schema import Row
 from annulet.bulk.protocol.shares import SHARES_MAX, check_shares, rows_of_share
 from annulet.core.message.message import Message, Origin
-from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
+from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, encode_properties
 from annulet.wire.amqp10.messages.message import split_incoming
 from annulet.wire.amqp10.messages.sections import APPLICATION_PROPERTIES, DATA, encode_section
 from annulet.wire.amqp10.messages.view import VIEW as VIEW_10

@@ -12,7 +12,7 @@ from annulet.core.message.message import Message, Origin
 from annulet.core.model.effects import Effects
 from annulet.core.model.entry import DELIVERING, QueueEntry
 from annulet.core.queue.queue import Queue
-from annulet.wire.amqp091.properties import VIEW
+from annulet.wire.amqp091.messages.properties import VIEW
 
 
 def queue() -> Queue:

@@ -12,7 +12,7 @@ from annulet.core.base.settings import QueueSettings
 from annulet.core.message.message import ContentView, Message, Origin, PropertyValue
 from annulet.core.model.effects import Effects
 from annulet.core.queue.queue import Queue
-from annulet.wire.amqp091.properties import VIEW
+from annulet.wire.amqp091.messages.properties import VIEW
 from tests.residency.doubles import Disk, bodies_of, durable_queue, filled
 
 

@@ -18,7 +18,7 @@ from annulet.bulk.writing.encoding import (
     encode_rows,
 )
 from annulet.core.configuration.arguments.values import MILLISECONDS_MAX
-from annulet.wire.amqp091.properties import VIEW, decode_properties
+from annulet.wire.amqp091.messages.properties import VIEW, decode_properties
 
 HERE = WriteDefaults(address="q")
 

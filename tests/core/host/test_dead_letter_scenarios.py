@@ -12,7 +12,7 @@ from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.message.message import Message, Origin, PropertyValue
 from annulet.core.model.entry import QueueEntry
 from annulet.core.queue.queue import Queue
-from annulet.wire.amqp091.properties import VIEW, BasicProperties, decode_properties, encode_properties
+from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, decode_properties, encode_properties
 from tests.core.helpers import NOW, RecordingEffects, RecordingSession, pending, removed
 
 SECOND = 1000

@@ -19,8 +19,8 @@ from annulet.core.model.forwarding_targets import targets_for
 from annulet.core.model.loss_ledger import LossRecord
 from annulet.core.queue.queue import Queue
 from annulet.core.routing.diverts import Divert
-from annulet.wire.amqp091.annotations import encode_deaths
-from annulet.wire.amqp091.properties import VIEW, BasicProperties, decode_properties, encode_properties
+from annulet.wire.amqp091.messages.annotations import encode_deaths
+from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, decode_properties, encode_properties
 from tests.core.helpers import NOW, RecordingEffects, pending
 
 DEAD_LETTERED = RemovalReason.DEAD_LETTERED

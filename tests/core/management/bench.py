@@ -10,7 +10,7 @@ from annulet.core.message.message import Message, Origin, PropertyValue
 from annulet.core.model.audit_trail import AuditEntry
 from annulet.core.model.entry import QueueEntry
 from annulet.core.queue.queue import Queue
-from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
+from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, encode_properties
 from tests.core.helpers import NOW, RecordingEffects, make_message
 
 

@@ -16,7 +16,7 @@ from annulet.core.message.selector_names import (
     refuse_per_delivery,
 )
 from annulet.selector.selector import compile_selector
-from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
+from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, encode_properties
 
 
 class CountingView(ContentView):

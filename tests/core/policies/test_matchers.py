@@ -12,7 +12,7 @@ from annulet.core.message.message import Message, Origin
 from annulet.core.message.selector_names import lookup_for
 from annulet.core.policies.matchers import RETIRED_MAX, needles_of
 from annulet.selector.selector import compile_selector
-from annulet.wire.amqp091.properties import VIEW
+from annulet.wire.amqp091.messages.properties import VIEW
 from tests.core.helpers import NOW, RecordingSession, make_message, queue_of, send
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from annulet.bulk.protocol import protocol
-from annulet.wire.amqp091.properties import decode_properties
+from annulet.wire.amqp091.messages.properties import decode_properties
 from tests.bulk.helpers import away, bench, bulk_client, stage_name
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from annulet.wire.amqp091.properties import VIEW
+from annulet.wire.amqp091.messages.properties import VIEW
 from tests.spark.conftest import BrokerThread, broker, name  # noqa: F401 - fixtures
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from annulet.residency.loading.figures import PagingFigures
 from annulet.residency.pages.pages import LOAD_BYTES
 from annulet.store.files.files import OsFile
 from annulet.testing.clock import VirtualClock
-from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
+from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, encode_properties
 from tests.broker.amqp091.peer import Peer, is_reading, turns
 from tests.broker.conftest import leave
 

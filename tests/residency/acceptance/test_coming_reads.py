@@ -17,7 +17,7 @@ from annulet.core.message.message import Message, Origin
 from annulet.core.queue.queue import Queue
 from annulet.core.searching.deep_lanes import DeepLanes
 from annulet.store.files.files import OsFile
-from annulet.wire.amqp091.properties import VIEW
+from annulet.wire.amqp091.messages.properties import VIEW
 from tests.broker.amqp091.peer import Peer, turns
 from tests.broker.amqp10 import peer as amqp10
 from tests.residency.acceptance.deep import Consumer, Deep, body_of, deep_broker, number_of, refuse

@@ -12,8 +12,8 @@ from annulet.core.model.entry import QueueEntry
 from annulet.core.queue.invariants import check_invariants
 from annulet.core.queue.queue import Queue
 from annulet.testing import VirtualClock
-from annulet.wire.amqp091.properties import VIEW, BasicProperties, decode_properties, encode_properties
-from annulet.wire.amqp091.publish_headers import read_publish_headers
+from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, decode_properties, encode_properties
+from annulet.wire.amqp091.messages.publish_headers import read_publish_headers
 from tests.core.helpers import RecordingEffects, RecordingSession
 
 SECOND = 1000

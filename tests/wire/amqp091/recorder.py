@@ -7,8 +7,8 @@ from typing import Any
 
 from pamqp import commands, frame, header
 
-from annulet.wire.amqp091.engine import ConnectionEngine
-from annulet.wire.amqp091.handler import ConnectionHandler
+from annulet.wire.amqp091.connection.engine import ConnectionEngine
+from annulet.wire.amqp091.connection.handler import ConnectionHandler
 
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
 CAPABLE = {

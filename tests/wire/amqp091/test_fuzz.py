@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pamqp import commands, frame
 
-from annulet.wire.amqp091.constants import FRAME_SIZE_TOLERANCE
+from annulet.wire.amqp091.types.constants import FRAME_SIZE_TOLERANCE
 from tests.wire.amqp091.recorder import Recorder, engine_with, frame_of, handshake, publish
 from tests.wire.fuzzing import SOAK_INPUTS, TEST_INPUTS, fuzz
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from annulet.core.base.typed_values import UnsignedLong, Uuid
 from annulet.core.message.message import ContentView, Message, Origin
 from annulet.core.message.neutral_content import BODY_DATA, BODY_LIST, BODY_MAP, BODY_TEXT, MessageContent
-from annulet.wire.amqp091.conversion import from_content as to_amqp_0_9_1
-from annulet.wire.amqp091.properties import VIEW as AMQP_0_9_1
+from annulet.wire.amqp091.messages.conversion import from_content as to_amqp_0_9_1
+from annulet.wire.amqp091.messages.properties import VIEW as AMQP_0_9_1
 from annulet.wire.amqp10.messages.conversion import from_content as to_amqp_1_0
 from annulet.wire.amqp10.messages.view import VIEW as AMQP_1_0
 from annulet.wire.stomp import names

@@ -4,7 +4,7 @@ import pytest
 
 from annulet.core.base.death_trail import RECORDS_MAX, DeathRecord
 from annulet.core.message.message import Message, Origin
-from annulet.wire.amqp091 import conversion as amqp091
+from annulet.wire.amqp091.messages import conversion as amqp091
 from annulet.wire.amqp10.messages import conversion as amqp10
 from annulet.wire.stomp.conversion import to_content
 from annulet.wire.stomp.deaths import decode_deaths, encode_deaths

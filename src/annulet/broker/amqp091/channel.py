@@ -20,11 +20,11 @@ from annulet.core.model.consumer import Consumer, CreditWindow
 from annulet.core.model.entry import DELIVERING
 from annulet.core.sessions.session import UnknownDeliveryTag
 from annulet.store.files.errors import StoreError
-from annulet.wire.amqp091 import constants
-from annulet.wire.amqp091.errors import ChannelError, RemoteProtocolError
-from annulet.wire.amqp091.field_types import limit_field_types
-from annulet.wire.amqp091.properties import VIEW
-from annulet.wire.amqp091.values import Long, encode_short_string
+from annulet.wire.amqp091.messages.field_types import limit_field_types
+from annulet.wire.amqp091.messages.properties import VIEW
+from annulet.wire.amqp091.types import constants
+from annulet.wire.amqp091.types.errors import ChannelError, RemoteProtocolError
+from annulet.wire.amqp091.types.values import Long, encode_short_string
 
 if TYPE_CHECKING:
     from annulet.broker.amqp091.connection import AmqpConnection

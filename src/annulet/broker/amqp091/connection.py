@@ -12,10 +12,10 @@ from annulet.broker.amqp091.handler import AmqpHandler
 from annulet.broker.amqp091.login import ConnectionLogin, offered_mechanisms
 from annulet.broker.connections.transport import CLOSE_ANSWER_SECONDS, ClientConnection
 from annulet.broker.observing.tracing import frame_trace
-from annulet.wire.amqp091 import constants
-from annulet.wire.amqp091.engine import ConnectionEngine
-from annulet.wire.amqp091.errors import ConnectionFault
-from annulet.wire.amqp091.states import ConnectionState
+from annulet.wire.amqp091.connection.engine import ConnectionEngine
+from annulet.wire.amqp091.connection.states import ConnectionState
+from annulet.wire.amqp091.types import constants
+from annulet.wire.amqp091.types.errors import ConnectionFault
 
 if TYPE_CHECKING:
     import asyncio

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.base import errors as core_errors
 from annulet.store.files.errors import StoreError
-from annulet.wire.amqp091 import constants
-from annulet.wire.amqp091.errors import ChannelError
-from annulet.wire.amqp091.handler import ConnectionHandler
+from annulet.wire.amqp091.connection.handler import ConnectionHandler
+from annulet.wire.amqp091.types import constants
+from annulet.wire.amqp091.types.errors import ChannelError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

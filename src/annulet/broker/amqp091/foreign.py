@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.broker.amqp091.publishing import destination_of
 from annulet.broker.connections.views import ConversionError, converted
-from annulet.wire.amqp091.constants import MAX_SHORT_STRING_BYTES
-from annulet.wire.amqp091.errors import LocalProtocolError
-from annulet.wire.amqp091.output import encode_destination
-from annulet.wire.amqp091.properties import VIEW
+from annulet.wire.amqp091.connection.output import encode_destination
+from annulet.wire.amqp091.messages.properties import VIEW
+from annulet.wire.amqp091.types.constants import MAX_SHORT_STRING_BYTES
+from annulet.wire.amqp091.types.errors import LocalProtocolError
 
 if TYPE_CHECKING:
     from annulet.core.message.message import Message

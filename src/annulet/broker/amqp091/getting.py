@@ -16,8 +16,8 @@ from annulet.broker.amqp091.publishing import destination_of
 from annulet.broker.connections.client_session import give_up
 from annulet.core.policies.staged_batches import pending_count
 from annulet.core.queue.pull_waits import PullWaiter
-from annulet.wire.amqp091 import constants
-from annulet.wire.amqp091.errors import ChannelError
+from annulet.wire.amqp091.types import constants
+from annulet.wire.amqp091.types.errors import ChannelError
 
 if TYPE_CHECKING:
     from annulet.broker.amqp091.channel import Channel

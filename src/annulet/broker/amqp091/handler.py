@@ -10,9 +10,9 @@ from annulet.broker.amqp091.topology import Topology
 from annulet.core.base import errors as core_errors
 from annulet.core.sessions.session import end_together
 from annulet.store.files.errors import StoreError
-from annulet.wire.amqp091 import constants
-from annulet.wire.amqp091.errors import ConnectionFault
-from annulet.wire.amqp091.handler import PENDING
+from annulet.wire.amqp091.connection.handler import PENDING
+from annulet.wire.amqp091.types import constants
+from annulet.wire.amqp091.types.errors import ConnectionFault
 
 if TYPE_CHECKING:
     from annulet.broker.amqp091.connection import AmqpConnection

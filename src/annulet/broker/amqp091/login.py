@@ -9,8 +9,8 @@ import structlog
 
 from annulet.broker.security.authentication import AMQP_0
 from annulet.broker.security.sasl import Challenge, Failure, SaslExchange, Step, Success, mechanisms_text
-from annulet.wire.amqp091.constants import RESOURCE_ERROR
-from annulet.wire.amqp091.errors import ConnectionFault
+from annulet.wire.amqp091.types.constants import RESOURCE_ERROR
+from annulet.wire.amqp091.types.errors import ConnectionFault
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

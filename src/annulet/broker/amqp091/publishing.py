@@ -16,13 +16,13 @@ from annulet.core.base.settings import UNLIMITED
 from annulet.core.configuration.arguments.values import MILLISECONDS_MAX
 from annulet.core.host.schedule_cancelling import cancel_scheduled
 from annulet.core.message.message import DEFAULT_PRIORITY, Message, Origin
-from annulet.wire.amqp091 import constants
-from annulet.wire.amqp091.annotations import annotate, replace_reply_to
-from annulet.wire.amqp091.errors import ChannelError, ConnectionFault
-from annulet.wire.amqp091.methods import encode_method
-from annulet.wire.amqp091.output import encode_destination
-from annulet.wire.amqp091.properties import VIEW, read_publish_facts
-from annulet.wire.amqp091.publish_headers import NOTHING, PublishHeaders, read_publish_headers
+from annulet.wire.amqp091.connection.methods import encode_method
+from annulet.wire.amqp091.connection.output import encode_destination
+from annulet.wire.amqp091.messages.annotations import annotate, replace_reply_to
+from annulet.wire.amqp091.messages.properties import VIEW, read_publish_facts
+from annulet.wire.amqp091.messages.publish_headers import NOTHING, PublishHeaders, read_publish_headers
+from annulet.wire.amqp091.types import constants
+from annulet.wire.amqp091.types.errors import ChannelError, ConnectionFault
 
 if TYPE_CHECKING:
     from annulet.broker.amqp091.connection import AmqpConnection

@@ -18,8 +18,8 @@ from annulet.core.base.settings import ConsumerSettings
 from annulet.core.configuration.arguments import parse_consumer_arguments
 from annulet.core.policies.staged_batches import pending_count
 from annulet.core.routing.exchanges import EXCHANGE_TYPES
-from annulet.wire.amqp091 import constants
-from annulet.wire.amqp091.errors import ChannelError, ConnectionFault
+from annulet.wire.amqp091.types import constants
+from annulet.wire.amqp091.types.errors import ChannelError, ConnectionFault
 
 if TYPE_CHECKING:
     from annulet.broker.amqp091.channel import Channel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.wire.amqp091.bodies import CONTAINER_TYPES, write_body
+from annulet.wire.amqp091.messages.bodies import CONTAINER_TYPES, write_body
 from annulet.wire.amqp10.messages.message import FORM_DATA
 from annulet.wire.amqp10.messages.view import VIEW as AMQP_1_0
 

@@ -11,8 +11,8 @@ import structlog
 
 from annulet.core.message.message import ContentView, Message, Origin
 from annulet.store.segments.index_filling import GIVES_PRIORITY, HAS_DUPLICATE_ID, SETS_TIME
-from annulet.wire.amqp091 import conversion as amqp091
-from annulet.wire.amqp091.properties import VIEW as AMQP_0_9_1
+from annulet.wire.amqp091.messages import conversion as amqp091
+from annulet.wire.amqp091.messages.properties import VIEW as AMQP_0_9_1
 from annulet.wire.amqp10.messages import conversion as amqp10
 from annulet.wire.amqp10.messages.view import VIEW as AMQP_1_0
 from annulet.wire.stomp import conversion as stomp

@@ -22,7 +22,7 @@ from annulet.core.message.message import Message, Origin
 from annulet.core.model.events import QueueEvents
 from annulet.core.model.forwarder import Forwarder
 from annulet.core.model.loss_ledger import LossLedger
-from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
+from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, encode_properties
 
 if TYPE_CHECKING:
     import asyncio

@@ -14,7 +14,7 @@ import msgspec
 from annulet.broker.durability.fed_queue import FedQueue
 from annulet.core.message.message import Message, Origin
 from annulet.core.model.loss_ledger import LEDGER_RECORDS_MAX, LossLedger, LossListener
-from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
+from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, encode_properties
 
 if TYPE_CHECKING:
     import asyncio

@@ -29,7 +29,7 @@ from annulet.store.log.memory import MemoryLog
 from annulet.store.segments.interface import RecoveredRows
 from annulet.store.segments.queue_names import highest_id
 from annulet.store.spill.spill import SpillStore
-from annulet.wire.amqp091.errors import RemoteProtocolError
+from annulet.wire.amqp091.types.errors import RemoteProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -32,8 +32,8 @@ from annulet.broker.settings.scram_verifiers import (
     derive_verifier,
     parse_verifier,
 )
-from annulet.wire.amqp091.errors import RemoteProtocolError
-from annulet.wire.amqp091.values import read_table_content
+from annulet.wire.amqp091.types.errors import RemoteProtocolError
+from annulet.wire.amqp091.types.values import read_table_content
 
 if TYPE_CHECKING:
     from annulet.broker.network.listening import PeerFacts

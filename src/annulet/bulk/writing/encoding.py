@@ -13,10 +13,10 @@ from annulet.bulk.protocol.errors import InvalidRequestError, OverLimitError
 from annulet.bulk.protocol.schema import READ_ONLY_COLUMNS, WRITE_COLUMNS, property_value
 from annulet.core.configuration.arguments.values import MILLISECONDS_MAX
 from annulet.core.message.message import DEFAULT_PRIORITY, Message, Origin, PropertyValue
-from annulet.wire.amqp091.constants import DEFAULT_FRAME_MAX, FRAME_OVERHEAD
-from annulet.wire.amqp091.errors import ChannelError, LocalProtocolError
-from annulet.wire.amqp091.properties import VIEW, BasicProperties, encode_properties
-from annulet.wire.amqp091.publish_headers import NOTHING, SCHEDULE_NAMES, PublishHeaders, read_publish_headers
+from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, encode_properties
+from annulet.wire.amqp091.messages.publish_headers import NOTHING, SCHEDULE_NAMES, PublishHeaders, read_publish_headers
+from annulet.wire.amqp091.types.constants import DEFAULT_FRAME_MAX, FRAME_OVERHEAD
+from annulet.wire.amqp091.types.errors import ChannelError, LocalProtocolError
 
 PERSISTENT: Final = 2
 TRANSIENT: Final = 1

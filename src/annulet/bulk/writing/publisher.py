@@ -24,7 +24,7 @@ from annulet.core.base.errors import CoreError, LimitExceeded
 from annulet.core.host.send_plan import Claims
 from annulet.core.message.message import Origin
 from annulet.core.policies.staged_batches import HiddenBatch, take_back
-from annulet.wire.amqp091.properties import VIEW
+from annulet.wire.amqp091.messages.properties import VIEW
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker

@@ -1,0 +1,1 @@
+"""The connection engine of a server: methods, channels, versions."""
