@@ -216,7 +216,7 @@ def pin(queue: Queue, messages: list[Message]) -> None:
     if bodies is not None:
         refusal = bodies.reading_refusal([message for message in messages if message.absent])
         if refusal:
-            raise PreconditionFailed(f"queue '{queue.name}': what was asked for is to be in memory, but {refusal}")
+            raise PreconditionFailed(f"queue '{queue.name}': the requested one has to be in memory, but {refusal}")
     for number, message in enumerate(messages):
         if message.absent:
             if bodies is not None:

@@ -86,7 +86,7 @@ def _prepared(scan: Scan, ring: Queue) -> list[QueueEntry]:
 def _refused(ring: Queue) -> ContentUnavailable:
     address, _ = owner_of(ring)
     return ContentUnavailable(
-        f"address '{address}': the disk does not give now what it keeps for new queues; try again when the disk is well"
+        f"address '{address}': the disk cannot read the messages kept for new queues; try again when the disk is well"
     )
 
 

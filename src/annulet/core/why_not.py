@@ -63,7 +63,7 @@ class Obstacle(Enum):
     GROUP_OWNED = "group of another consumer"
     GROUP_PARKED = "group waits for deliveries"
     KEY_CAPPED = "as much of its key in delivery as may be"
-    TOO_LARGE = "larger than what is left of the window"
+    TOO_LARGE = "larger than the rest of the window"
 
 
 CONDITIONS: Final = frozenset({Obstacle.SELECTOR, Obstacle.NO_LOCAL, Obstacle.REPLAY, Obstacle.REFUSED})

@@ -190,7 +190,7 @@ class Spilling:
         self.figures.spill_refused += bodies
         if not self._warned:
             self._warned = True
-            logger.warning("bodies cannot be spilled and stay in memory; who brings more may have to wait: %s", reason)
+            logger.warning("bodies cannot be spilled and stay in memory; publishers may have to wait: %s", reason)
 
     def retry(self) -> None:
         """Retry the store, and maintain its files. A write that was not repeated since the last time needs no room: its

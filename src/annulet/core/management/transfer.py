@@ -62,7 +62,7 @@ def refusal_of(host: VirtualHost, destination: Queue, message: Message) -> str:
         if account.blocked:
             return f"address '{name}' is full and holds publishers back (address-full-policy block)"
         if account.drops(message.size):
-            return f"address '{name}' is full and drops what comes ({account.rule})"
+            return f"address '{name}' is full and drops arrivals ({account.rule})"
         refusal = account.refusal(message.size)
         if refusal:
             return refusal
