@@ -30,7 +30,8 @@ WARM_UP_INPUTS = 1500
 """Inputs before the first size is taken, at least: by then every part was used and the heap has its working size."""
 
 WARM_UP_INPUTS_MOST = 30_000
-"""Inputs after which the first size is taken even if the loss ledger is not full, which is a fault. 6,000 filled it."""
+"""Inputs after which the first size is taken even if the loss ledger is not full, which is a fault, or no index of the
+log was made, which is none: segments may die before. 6,000 filled the ledger, and after 16,000 there was an index."""
 
 WARM_UP_SECONDS = 120.0
 """As :data:`WARM_UP_INPUTS`, for honest clients."""
@@ -94,7 +95,8 @@ def assail(
 ) -> Report:
     """Send ``warm_up`` and then ``count`` inputs beside neighbours; return what was seen. Nothing is asserted.
 
-    ``fill``: the warm-up goes on until the loss ledger is full, as a table that still fills would be taken for growth.
+    ``fill``: the warm-up goes on until the loss ledger is full and the log has made an index: a table that still fills,
+    and what a thread takes once, would be taken for growth.
     ``seconds``: after the warm-up, go on until so much time has passed, also beyond ``count``.
     """
     report = Report()
@@ -111,7 +113,7 @@ def assail(
 
         while report.inputs < warm_up:
             send(min(BATCH, warm_up - report.inputs))
-        while fill and not site.progress().full and report.inputs < WARM_UP_INPUTS_MOST:
+        while fill and not site.progress().settled and report.inputs < WARM_UP_INPUTS_MOST:
             send(BATCH)
         _measure_first(site, report, fill=fill)
         last, end = report.inputs + count, time.monotonic() + seconds
@@ -132,7 +134,7 @@ def assail(
 def live_honestly(
     site: Site, seconds: float, *, warm_up: float = WARM_UP_SECONDS, pause: float = ROUND_SECONDS, say: bool = False
 ) -> Report:
-    """Let honest clients come and go; return what was seen. The warm-up is that of :func:`assail`."""
+    """Let honest clients come and go; return what was seen. The warm-up goes on until the loss ledger is full."""
     report = Report()
 
     def look(clients: HonestClients) -> None:

@@ -50,6 +50,11 @@ class Progress:
         """Whether each further loss takes the place of another."""
         return self.forgotten > 0
 
+    @property
+    def settled(self) -> bool:
+        """Whether the thread that makes indexes has its memory, too."""
+        return self.full and self.indexes > 0
+
 
 NO_PROGRESS = Progress(0, 0, 0)
 

@@ -79,6 +79,12 @@ def test_a_ledger_is_full_once_a_loss_takes_the_place_of_another() -> None:
     assert Progress(losses=10_000, forgotten=1, indexes=0).full
 
 
+def test_a_broker_is_settled_once_its_log_has_an_index_too() -> None:
+    assert not Progress(losses=10_000, forgotten=0, indexes=1).settled
+    assert not Progress(losses=10_000, forgotten=1, indexes=0).settled
+    assert Progress(losses=10_000, forgotten=1, indexes=1).settled
+
+
 def test_a_seed_gives_the_same_script_again() -> None:
     assert [script(seed, SESSIONS) for seed in range(200)] == [script(seed, SESSIONS) for seed in range(200)]
 

@@ -68,6 +68,10 @@ QUEUE_ARGUMENTS: Final[dict[str, dict[str, PropertyValue]]] = {
 }
 
 
+CREDIT: Final = 500
+"""Messages that a receiver takes before its session ends: the windows of the client are 1,000 transfers."""
+
+
 def kind(work: Kind) -> Kind:
     """Enter a function among the kinds."""
     KINDS[work.__name__] = work
@@ -400,13 +404,14 @@ def amqp10_shared_subscriptions(places: Places, count: int) -> None:
 
 @kind
 def amqp10_messages(places: Places, count: int) -> None:
-    with session(places) as client:
-        client.sender("s", Target("sent"))
-        client.receiver("r", Source("sent"), handle=1, credit=1000)
-        for number in range(count):
-            client.transfer(number, data_message(b"x" * 100))
-            client.expect(Transfer)
-            client.performative(Disposition(True, number, None, True, Accepted()))
+    for first in range(0, count, CREDIT):
+        with session(places) as client:
+            client.sender("s", Target("sent"))
+            client.receiver("r", Source("sent"), handle=1, credit=CREDIT)
+            for number in range(min(CREDIT, count - first)):
+                client.transfer(number, data_message(b"x" * 100))
+                client.expect(Transfer)
+                client.performative(Disposition(True, number, None, True, Accepted()))
 
 
 @kind

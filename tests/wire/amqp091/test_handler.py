@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-import annulet.wire.amqp091
+from annulet import _build
 from annulet.wire.amqp091.handler import ConnectionHandler
 
 SAMPLES: dict[str, object] = {"int": 1, "str": "q", "bool": True, "bytes": b"", "dict[str, PropertyValue]": {}}
@@ -18,7 +17,7 @@ SAMPLES: dict[str, object] = {"int": 1, "str": "q", "bool": True, "bytes": b"", 
 
 def declared_calls() -> dict[str, list[object]]:
     """Return arguments for each call by its name, from the source: compiled methods carry no annotations."""
-    source = Path(annulet.wire.amqp091.__path__[0]) / "handler.py"
+    source = _build.source_of(ConnectionHandler.__module__)
     (declaration,) = (node for node in ast.parse(source.read_text()).body if isinstance(node, ast.ClassDef))
     return {
         node.name: [SAMPLES[ast.unparse(item.annotation)] for item in node.args.args[1:] if item.annotation]
