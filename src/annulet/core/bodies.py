@@ -82,7 +82,7 @@ class QueueBodies:
         raise NotImplementedError
 
     def reading_refusal(self, messages: list[Message]) -> str:
-        """Say why not all these bodies can be in memory at once; empty when they can."""
+        """Return why not all these bodies can be in memory at once; empty when they can."""
         raise NotImplementedError
 
     def kept(self, entries: list[QueueEntry], kept: bytearray) -> None:

@@ -72,7 +72,7 @@ class Transaction:
 
     @property
     def empty(self) -> bool:
-        """Say whether nothing was collected."""
+        """Return whether nothing was collected."""
         return not (self._sends or self._settlements or self._rejections or self._returns)
 
     @property

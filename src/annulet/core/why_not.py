@@ -102,7 +102,7 @@ class WhyNot:
 
     @property
     def deliverable(self) -> bool:
-        """Say whether nothing keeps the message back."""
+        """Return whether nothing keeps the message back."""
         return self.obstacle is Obstacle.DELIVERABLE
 
     def __str__(self) -> str:
@@ -197,7 +197,7 @@ def _in_order(queue: Queue, consumer: Consumer, entries: list[QueueEntry]) -> li
 
 
 def _is_behind(consumer: Consumer) -> bool:
-    """Say whether a reader of a deep queue has something before it that it has not read yet."""
+    """Return whether a reader of a deep queue has something before it that it has not read yet."""
     return isinstance(consumer.unseen, BrowseOrder) and consumer.unseen.is_behind()
 
 

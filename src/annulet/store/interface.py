@@ -390,7 +390,7 @@ class Log(ABC):
 
     @abstractmethod
     def has_room(self, size: int, now: int) -> bool:
-        """Say whether a message of ``size`` bytes (header and body) can be appended at ``now`` (milliseconds)."""
+        """Return whether a message of ``size`` bytes (header and body) can be appended at ``now`` (milliseconds)."""
 
     @abstractmethod
     def retry(self) -> bool:

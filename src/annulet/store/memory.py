@@ -109,7 +109,7 @@ class MemoryLog(Log):
         return not self._closed
 
     def retry(self) -> bool:
-        """Say yes."""
+        """Return true."""
         return True
 
     def take_batch(self) -> Batch | None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def misfit_of(host: VirtualHost, destination: Queue, message: Message) -> str:
-    """Say why a queue can never take a message; empty when it can."""
+    """Return why a queue can never take a message; empty when it can."""
     selector = host.filters.get(destination)
     if selector is not None and not selector.matches(lookup_for(message)):
         return FILTERED
@@ -44,7 +44,7 @@ def misfit_of(host: VirtualHost, destination: Queue, message: Message) -> str:
 
 
 def refusal_of(host: VirtualHost, destination: Queue, message: Message) -> str:
-    """Say why a queue does not take a message now; empty when it does."""
+    """Return why a queue does not take a message now; empty when it does."""
     name = destination.name
     if destination.deleted:
         return f"queue '{name}' was deleted"

@@ -124,7 +124,7 @@ class Rules:
 
 
 def path_dependence(rules: Rules) -> str:
-    """Say why the survivors depend on the course of events, so that no window function finds them; else empty.
+    """Return why the survivors depend on the course of events, so that no window function finds them; else empty.
 
     Otherwise the survivors are a choice among all messages by rank, independent of the order of events: an evicted
     message always has enough more important ones above it.
