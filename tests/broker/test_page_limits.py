@@ -164,10 +164,10 @@ async def test_that_messages_are_dropped_is_in_the_log_once(broker: Broker) -> N
         await fill(broker, "DROP")
         peer = await Peer(broker).open(1)
         await peer.send(1, *(publish(1, "q") for _ in range(3)))
-    told = [log for log in logs if "drops what comes" in log["event"]]
+    told = [log for log in logs if "drops arrivals" in log["event"]]
     assert told == [
         {
-            "event": "address is full and drops what comes",
+            "event": "address is full and drops arrivals",
             "log_level": "warning",
             "address": "q",
             "rule": "page-full-policy drop",

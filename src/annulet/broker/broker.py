@@ -480,7 +480,7 @@ class Broker:
             scanning.charge(time.thread_time() - began)
 
     def accepts_durable(self, size: int, now: int) -> bool:
-        """Say whether the message log takes another persistent message of ``size`` bytes."""
+        """Return whether the message log takes another persistent message of ``size`` bytes."""
         return not self.commit.failed and self.log.has_room(size, now)
 
     def note_limit_refusal(self, text: str, now: int) -> None:

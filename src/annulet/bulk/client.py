@@ -143,8 +143,8 @@ class BulkClient:
             except (UnavailableError, TokenExpiredError) as error:
                 if not repeatable:
                     raise StageInterruptedError(
-                        f"{error}. The stage is larger than {REPEATABLE_PUT_BYTES_MAX // 2**20} MiB, so what it was "
-                        "made of has to be computed again: repeat the write, or give it more partitions"
+                        f"{error}. The stage is larger than {REPEATABLE_PUT_BYTES_MAX // 2**20} MiB, so its "
+                        "source has to be computed again: repeat the write, or give it more partitions"
                     ) from error
                 deadline = self._clock() + self.retry_seconds if deadline is None else deadline
                 self._pause(error, attempt, deadline)

@@ -132,7 +132,7 @@ def run_archive(
 @click.option("--name", required=True, help="Name of this replay: under it, it goes on, and is done once.")
 @click.option("--since", type=moment, help="Messages accepted then or later.")
 @click.option("--until", type=moment, help="Messages accepted before then.")
-@click.option("--address", "addresses", multiple=True, help="Only what was sent there; may be given several times.")
+@click.option("--address", "addresses", multiple=True, help="Only messages sent there; may be given several times.")
 @click.option("--where", help='Only rows for which this SQL condition holds, e.g. "priority > 5".')
 @RETRY_OPTION
 @click.option("--rate", type=click.IntRange(1), help="Messages a second.  [default: as fast as it goes]")

@@ -30,7 +30,7 @@ def chosen_messages(command: Any) -> Any:
     for option in (
         click.option("--since", type=moment, help="Messages accepted then or later."),
         click.option("--until", type=moment, help="Messages accepted before then."),
-        click.option("--address", "addresses", multiple=True, help="Only what was sent there."),
+        click.option("--address", "addresses", multiple=True, help="Only messages sent there."),
         click.option("--where", help="Only rows for which this SQL condition holds."),
     ):
         command = option(command)

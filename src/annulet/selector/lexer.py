@@ -229,5 +229,5 @@ class Lexer:
 
 
 def is_plain_name(name: str) -> bool:
-    """Say whether a property name needs no quotes in a selector without prefix."""
+    """Return whether a property name needs no quotes in a selector without prefix."""
     return _NAME.fullmatch(name) is not None and name.upper() not in KEYWORDS

@@ -78,7 +78,7 @@ class LikePattern:
         self.shortest = sum(segment.length for segment in segments)
 
     def matches(self, text: str) -> bool:
-        """Say whether the whole text has the pattern's form."""
+        """Return whether the whole text has the pattern's form."""
         length = len(text)
         if self.exact:
             return length == self.shortest and self.first.fits(text, 0)

@@ -56,7 +56,7 @@ class Selector:
         return found
 
     def matches(self, lookup: Lookup) -> bool:
-        """Say whether the condition is true for the values ``lookup`` gives; *unknown* does not match.
+        """Return whether the condition is true for the values ``lookup`` gives; *unknown* does not match.
 
         ``lookup`` is called with names of :attr:`identifiers`, possibly several times with one, and returns ``None``
         for a missing value. Its exceptions are passed on; the condition itself raises nothing.

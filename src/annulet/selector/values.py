@@ -22,7 +22,7 @@ _WHOLE_DIGITS: Final = 20
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Say whether a value is a number; truth values are not."""
+    """Return whether a value is a number; truth values are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

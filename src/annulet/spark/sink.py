@@ -221,7 +221,7 @@ def check_schema(schema: StructType, options: WriteOptions) -> None:
     types: dict[str, Any] = {field.name: field.dataType.simpleString() for field in schema.fields}
     if "body" not in types:
         raise OptionError(
-            "column 'body' is missing: what is to be sent, binary or string; e.g. .select(to_json(...).alias('body'))"
+            "column 'body' is missing: the content to send, binary or string; e.g. .select(to_json(...).alias('body'))"
         )
     for name, given in types.items():
         if name in READ_ONLY_COLUMNS:

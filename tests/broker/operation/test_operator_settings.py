@@ -146,4 +146,4 @@ async def test_what_this_version_does_not_allow_is_left_out_and_said(
     capsys.readouterr()
     async with broker(data_dir=tmp_path, http=False) as running:
         assert queue_of(running.broker).settings.ring_size == -1
-    assert capsys.readouterr().out.count("what an operator set is not restored") == 3
+    assert capsys.readouterr().out.count("the operator's value is not restored") == 3

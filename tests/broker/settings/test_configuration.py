@@ -288,7 +288,7 @@ def test_mechanisms_are_known_names(tmp_path: Path) -> None:
     assert load(write(tmp_path, 'sasl_mechanisms = ["PLAIN"]')).sasl_mechanisms == ("PLAIN",)
     with pytest.raises(ConfigurationError, match="unknown mechanism 'PLAN'; did you mean 'PLAIN'"):
         load(write(tmp_path, 'sasl_mechanisms = ["PLAN"]'))
-    with pytest.raises(ConfigurationError, match="sasl_mechanisms: empty; nobody could log in"):
+    with pytest.raises(ConfigurationError, match="sasl_mechanisms: empty; no client could log in"):
         load(write(tmp_path, "sasl_mechanisms = []"))
 
 

@@ -194,7 +194,7 @@ def test_what_is_kept_on_disk_is_read_for_a_new_queue_or_that_does_not_join(monk
         bodies_of(ring, disk).let_all_go(1 << 60)
     paged = ring.order.paged_count()
     disk.failing = True
-    with pytest.raises(ContentUnavailable, match="address 'news': the disk does not give now what it keeps"):
+    with pytest.raises(ContentUnavailable, match="address 'news': the disk cannot read the messages kept"):
         address(host, "news", "q")
     assert host.addresses["news"].queues() == []
     disk.failing = False

@@ -132,7 +132,7 @@ def test_publishers_of_a_blocked_queue_are_not_overtaken():
     ("policy", "reason"),
     [
         ("FAIL", "page-limit-messages is 1"),
-        ("DROP", "address 'other' is full and drops what comes (page-full-policy drop)"),
+        ("DROP", "address 'other' is full and drops arrivals (page-full-policy drop)"),
     ],
 )
 def test_an_address_that_may_page_no_more_refuses_too(policy, reason):
@@ -152,7 +152,7 @@ def test_an_address_that_may_page_no_more_refuses_too(policy, reason):
     ("policy", "reason", "moved"),
     [
         ("FAIL", "address 'other' is full", 2),
-        ("DROP", "drops what comes (address-full-policy drop)", 2),
+        ("DROP", "drops arrivals (address-full-policy drop)", 2),
         ("BLOCK", "holds publishers back (address-full-policy block)", 2),
     ],
 )

@@ -55,7 +55,7 @@ def test_a_ring_that_is_lowered_keeps_what_a_consumer_has_room_for_once_the_firs
     consumer.window.bytes_max = 6
     for body in ("held", "large", "s", "last"):
         queue.enqueue(make_message(body), NOW)
-    assert session.received == ["held"], "the next one is larger than what is left of the window"
+    assert session.received == ["held"], "the next one is larger than the rest of the window"
     queue.update(dataclasses.replace(queue.settings, ring_size=1, ring_trim_now=True), NOW)
     assert (session.received, pending(queue)) == (["held", "s"], ["last"])
     assert queue.counters.removed[RemovalReason.REPLACED_RING] == 1

@@ -93,7 +93,7 @@ def test_words_of_comments_and_strings_are_no_views() -> None:
         ('python = "module:function"', "", "transforms.seen: give either sql"),
         ("[transforms.late]", "[transforms.flights]", "transforms.flights: a source has the same name"),
         ("[transforms.late]", '[transforms."la te"]', "'la te' is no name of an SQL view"),
-        ("FROM flights f JOIN airports ON true", "", "transforms.late: reads nothing of what stands above it"),
+        ("FROM flights f JOIN airports ON true", "", "transforms.late: reads nothing from above it"),
         ("[sinks.console]", "[sinks]\n[sink.console]", "sink: unknown table"),
         ("[pipeline]", "[pipeline", ":2: not TOML"),
         ('path = "airports"', 'path = "s3a://b/a"', ":12: sources.airports.path: 's3a://b/a' is a URI (s3a), and only"),

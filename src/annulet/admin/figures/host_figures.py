@@ -16,7 +16,7 @@ HOST_GAUGES: Final = (
     ("addresses_limited", "Addresses with limits, each with an account"),
     ("address_messages_paged", "Messages beyond the limits of addresses that page"),
     ("address_bytes_paged", "Body bytes beyond the limits of addresses that page"),
-    ("addresses_page_limited", "Addresses of which what is paged has a limit (page-full-policy)"),
+    ("addresses_page_limited", "Addresses whose paged messages have a limit (page-full-policy)"),
     ("addresses_page_full", "Addresses whose page limits are reached"),
     ("duplicate_addresses", "Addresses that remember duplicate ids"),
     ("duplicate_ids", "Duplicate ids remembered"),

@@ -41,7 +41,7 @@ def paging_counters(broker: Broker) -> dict[str, tuple[str, float]]:
             "Of those that were to be written, the ones that stayed: no room within the limit, or the disk refused",
             figures.spill_refused,
         ),
-        "paging_bodies_read": ("Bodies that were read, also for who does not take them", figures.bodies_read),
+        "paging_bodies_read": ("Bodies that were read, also for browsers", figures.bodies_read),
     }
 
 
@@ -73,7 +73,7 @@ def _body_gauges(broker: Broker) -> dict[str, tuple[str, float]]:
         ),
         "bodies_away_bytes": ("Bytes of these bodies", away_bytes),
         "bodies_ahead_bytes": (
-            "Bodies kept for browsers and others who do not take messages",
+            "Bodies kept for browsers and other readers without acknowledgement",
             0 if pager is None else pager.store.ahead_bytes,
         ),
         "accounting_drift_bytes": (
@@ -93,14 +93,14 @@ def _spill_gauges(broker: Broker) -> dict[str, tuple[str, float]]:
     return {
         "spill_files": ("Files of the spill store", 0 if spill is None else len(spill.all)),
         "spill_bytes": ("Bytes of these files", 0 if spill is None else spill.used),
-        "spill_live_bytes": ("Of these, bytes of bodies somebody wants", 0 if spill is None else spill.live_bytes),
+        "spill_live_bytes": ("Of these, bytes of bodies in use", 0 if spill is None else spill.live_bytes),
         "spill_bodies": ("Bodies of transient messages on disk", 0 if spill is None else spill.bodies),
         "spill_pace_connections": (
             "Connections that are not read until bodies are written, or wait for room in the spill store",
             len(broker.spill_pace),
         ),
         "spill_full": (
-            "1 while what is to be spilled has no room, and who publishes more waits",
+            "1 while bodies to spill find no room, and further publishing waits",
             broker.spill_pace.full,
         ),
     }

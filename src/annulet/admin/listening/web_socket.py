@@ -113,7 +113,7 @@ class WebSocketTransport:
         asyncio.get_running_loop().call_soon(self._lower.go_on)
 
     def is_closing(self) -> bool:
-        """Say whether :meth:`close` was called."""
+        """Return whether :meth:`close` was called."""
         return self._closing
 
     def close(self) -> None:

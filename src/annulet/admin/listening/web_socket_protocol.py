@@ -101,7 +101,7 @@ class LingeringTransport:
         return getattr(self._transport, name)
 
     def is_closing(self) -> bool:
-        """Say whether the socket was closed."""
+        """Return whether the socket was closed."""
         return self._handed_over or self._transport.is_closing()
 
     def close(self) -> None:
@@ -159,7 +159,7 @@ class BoundedWebSocketProtocol(WSProtocol):
 
     @property
     def stranger(self) -> bool:
-        """Say whether the peer has not logged in."""
+        """Return whether the peer has not logged in."""
         return self._lower is None or self._lower.stranger
 
     def shake_hands(self, head: bytes) -> None:

@@ -47,7 +47,7 @@ def machine_name() -> str:
 
 
 def is_local_name(name: str, configuration: BrokerConfiguration) -> bool:
-    """Say whether a host name or address, in lower case, is one of this machine's own, whatever it resolves to."""
+    """Return whether a host name or address, in lower case, is one of this machine's own, whatever it resolves to."""
     listeners = (configuration.http, configuration.https)
     return (
         name in LOCAL_NAMES
@@ -59,24 +59,24 @@ def is_local_name(name: str, configuration: BrokerConfiguration) -> bool:
 
 
 def was_forwarded(connection: HTTPConnection) -> bool:
-    """Say whether a proxy passed the request on."""
+    """Return whether a proxy passed the request on."""
     return "x-forwarded-for" in connection.headers or "forwarded" in connection.headers
 
 
 def came_over_loopback(connection: HTTPConnection) -> bool:
-    """Say whether the peer is a program of this machine and no proxy. It may be a browser with a page of any site."""
+    """Return whether the peer is a program of this machine and no proxy. It may be a browser on a page of any site."""
     client = connection.client
     return client is not None and is_loopback(client.host) and not was_forwarded(connection)
 
 
 def names_this_machine(connection: HTTPConnection) -> bool:
-    """Say whether ``Host`` is a name of this machine. Without one it is no browser: HTTP/1.0 needs none."""
+    """Return whether ``Host`` is a name of this machine. Without one it is no browser: HTTP/1.0 needs none."""
     host = connection.headers.get("host")
     return host is None or is_local_name(host_name(host), _broker_of(connection).configuration)
 
 
 def is_local(connection: HTTPConnection) -> bool:
-    """Say whether the request was made on this machine, with a name of this machine.
+    """Return whether the request was made on this machine, with a name of this machine.
 
     All others need credentials, and users restricted to loopback are refused.
     """

@@ -40,12 +40,12 @@ async def ready(request: Request) -> Response:
 
 
 def death_reason(broker: Broker) -> str:
-    """Say why only a restart helps; empty when nothing is wrong."""
+    """Return why only a restart helps; empty when nothing is wrong."""
     return "the message log cannot be written; see the log, repair the disk, restart" if broker.commit.failed else ""
 
 
 def unready_reason(broker: Broker) -> str:
-    """Say why clients may not connect; empty when they may."""
+    """Return why clients may not connect; empty when they may."""
     if broker.stopping:
         return "stopping"
     if not broker.ready:

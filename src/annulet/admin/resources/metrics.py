@@ -191,7 +191,7 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         "conversions_failed": ("Messages that could not be converted", CONVERSIONS.failures),
         "publishes_over_limit": ("Publishes that a full queue or address refused", broker.limit_refusals),
         "settled_losses": (
-            "Messages refused after their sender had settled them (AMQP 1.0), so that nobody could be told",
+            "Messages refused after their sender had settled them (AMQP 1.0), so that none could be told",
             broker.settled_losses,
         ),
         "backups_finished": ("Backups taken", broker.backups.finished),
@@ -238,7 +238,7 @@ def _commits(broker: Broker) -> dict[str, tuple[str, float]]:
         "commit_batches": ("Group commits written", broker.commit.batches),
         "definition_commits": ("Commits of what clients declared, each of a turn of the loop", commits.commits),
         "definition_commits_refused": (
-            "Of these, those that the disk refused: what they declared is undone, and the connections were cut",
+            "Of these, those that the disk refused: their declarations are undone, and the connections were cut",
             commits.refused,
         ),
     }
@@ -289,14 +289,14 @@ def _turns(broker: Broker) -> dict[str, tuple[str, float]]:
             broker.input_turns.cut,
         ),
         "input_reads_cut": (
-            "Times less is read of a connection from then on, as what it sends takes long",
+            "Times less is read of a connection from then on, as its input takes long",
             inputs.reads_cut,
         ),
         "input_rests": ("Times what a client sent waited for another turn, as this one had no time left", inputs.rests),
         "spill_pace_waits": (
             (
                 "Times a connection was not read until bodies were spilled, as memory held far more than the body "
-                "budget, what cannot leave included"
+                "budget, including those that cannot leave"
             ),
             broker.spill_pace.waits,
         ),

@@ -186,7 +186,7 @@ class Channel(PublishingSession):
         self._too_large.append((consumer, entry))
 
     def too_large(self, entry: QueueEntry) -> str:
-        """Say why a message cannot be sent to this client, and the remedy."""
+        """Return why a message cannot be sent to this client, and the remedy."""
         overhead = constants.FRAME_OVERHEAD + constants.HEADER_OVERHEAD
         message = in_own_form(entry.message) or entry.message
         return (

@@ -102,7 +102,7 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
     # ------------------------------------------------------------------ questions of channels
 
     def capable(self, name: str) -> bool:
-        """Say whether the client announced a capability."""
+        """Return whether the client announced a capability."""
         return bool(self.engine.capabilities.get(name))
 
     def fail_channel(self, number: int, code: int, text: str, class_id: int, method_id: int) -> None:

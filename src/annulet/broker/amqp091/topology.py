@@ -294,7 +294,7 @@ class PurgeWaiter:
             channel.client.fail_channel(
                 channel.number,
                 constants.RESOURCE_ERROR,
-                "the purge could not be written to disk: what went may come back with a restart; free some space",
+                "the purge could not be written to disk: purged messages may return with a restart; free some space",
                 50,
                 30,
             )

@@ -187,14 +187,14 @@ class Coordinator:
         session.engine.settle_incoming(session.engine_session, delivery.delivery_id, delivery.delivery_id, state)
 
     def _is_partial(self, identifier: bytes) -> bool:
-        """Say whether a message in a transaction is still arriving."""
+        """Return whether a message in a transaction is still arriving."""
         arriving = [link.receiving.state for link in self._session.targets if link.receiving is not None]
         return any(isinstance(state, TransactionalState) and state.txn_id == identifier for state in arriving)
 
     # ------------------------------------------------------------------ work inside
 
     def holds(self, number: int) -> bool:
-        """Say whether a delivery is to come to its outcome with one of the open transactions."""
+        """Return whether a delivery is to come to its outcome with one of the open transactions."""
         return any(number in transaction.outcomes for transaction in self._open.values())
 
     def find(self, identifier: bytes) -> OpenTransaction | None:

@@ -78,7 +78,7 @@ class Outcomes:
         return DEFAULT_OUTCOME if source is None else source.source.default_outcome or DEFAULT_OUTCOME
 
     def linked(self, number: int) -> bool:
-        """Say whether the peer can still settle a delivery that is held: it has not yet, and its link is there."""
+        """Return whether the peer can still settle a delivery that is held: it has not yet, and its link is there."""
         session = self._session
         entry = session.unacknowledged.get(self._tags.get(number, 0))
         known = number in session.engine_session.outgoing_unsettled

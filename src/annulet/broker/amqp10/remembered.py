@@ -39,7 +39,7 @@ class RememberedOutcomes:
         return len(self._links)
 
     def __contains__(self, name: LinkName) -> bool:
-        """Say whether a link is remembered."""
+        """Return whether a link is remembered."""
         return name in self._links
 
     def take(self, name: LinkName) -> dict[bytes, Outcome]:

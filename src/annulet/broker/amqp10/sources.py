@@ -389,7 +389,7 @@ def _subscription_name(link: Link) -> str:
 
 
 def _is_durable(wanted: Source) -> bool:
-    """Say whether a subscription outlives its link: durable, or kept for ever (§3.5.5, §3.5.6)."""
+    """Return whether a subscription outlives its link: durable, or kept for ever (§3.5.5, §3.5.6)."""
     if wanted.expiry_policy == standard.EXPIRE_NEVER:
         return True
     at_once = wanted.expiry_policy == standard.EXPIRE_LINK_DETACH and not wanted.timeout

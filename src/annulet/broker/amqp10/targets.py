@@ -253,7 +253,7 @@ def attach_target(session: Amqp10Session, link: Link, performative: Attach) -> N
 
 
 def _keeps_unsettled(link: Link) -> bool:
-    """Say whether a sender can do with the receiver-settle-mode second: it keeps unsettled state, or resumes with it.
+    """Return whether a sender can use the receiver-settle-mode second: it keeps unsettled state, or resumes with it.
 
     Others that ask for second (Azure's clients do by default) wait for a settled disposition, which second never sends
     before they settle themselves: they would hang, and send again. They are answered first (§2.8.3), as by Artemis.

@@ -112,7 +112,7 @@ class Access:
     # ------------------------------------------------------------------ permissions
 
     def allowed(self, kind: PermissionKind, name: str) -> bool:
-        """Say whether the user may configure, write or read the exchange, address or queue ``name``."""
+        """Return whether the user may configure, write or read the exchange, address or queue ``name``."""
         return self._administrator or self._authenticator.allowed(self.user_name, self.host.name, kind, name)
 
     def require(self, kind: PermissionKind, *names: str) -> None:
@@ -408,7 +408,7 @@ def _end_address_at(host: VirtualHost, address: Address, _now: int) -> None:
 
 
 def _may_come(parsed: AddressName) -> bool:
-    """Say whether an unknown name may be made by naming it.
+    """Return whether an unknown name may be made by naming it.
 
     No exchange is, no queue of an address, no management node and no reply queue.
     """

@@ -139,7 +139,7 @@ def subscribe(
 
 
 def _usable(session: SendingSession, queue: Queue, subscription: Subscription, *, same: bool) -> bool:
-    """Say whether a subscription is the queue that has its name; else the queue was one and is gone: make it anew.
+    """Return whether a subscription is the queue that has its name; else the queue was one and is gone: make it anew.
 
     Raises as :func:`subscribe`.
     """

@@ -390,7 +390,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self._write(self.transport, self.take_deliveries())
 
     def _answers_wait(self) -> bool:
-        """Say whether some of the output answers definitions that are not durable yet."""
+        """Return whether some of the output answers definitions that are not durable yet."""
         return self.definitions_due or self._definitions.pending
 
     def wait_for_definitions(self) -> None:
@@ -631,7 +631,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         return self.access
 
     def accepts_durable(self, size: int, now: int) -> bool:
-        """Say whether the message log takes another persistent message of ``size`` bytes."""
+        """Return whether the message log takes another persistent message of ``size`` bytes."""
         return self.broker.accepts_durable(size, now)
 
     def abort(self) -> None:
@@ -653,12 +653,12 @@ class ClientConnection(Generic[EngineT, SessionT]):
 
     @property
     def running(self) -> bool:
-        """Say whether publishers may be left unread: the hand-shake is over, and no answer to a close is awaited."""
+        """Return whether publishers may be left unread: the hand-shake is over, and no answer to a close is awaited."""
         return self.opened
 
     @property
     def holding(self) -> bool:
-        """Say whether the engine keeps input back until its answers were taken."""
+        """Return whether the engine keeps input back until its answers were taken."""
         return False
 
     def go_on(self) -> None:

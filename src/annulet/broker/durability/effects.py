@@ -408,7 +408,7 @@ class HostEffects(Effects):
 
     def address_drops(self, name: str, rule: str) -> None:
         """Say once that messages are lost here: their senders are told that they were accepted."""
-        logger.warning("address is full and drops what comes", address=name, rule=rule)
+        logger.warning("address is full and drops arrivals", address=name, rule=rule)
 
     # ------------------------------------------------------------------ clients and definitions
 

@@ -113,7 +113,7 @@ class HistoryRecorder:
             self.failed = True
             logger.error(
                 "history cannot be written", file=self.history.path, error=str(error),
-                remedy="free or repair the disk; it is tried again, and what is noted meanwhile is kept in memory",
+                remedy="free or repair the disk; it is tried again, and new records are kept in memory",
             )  # fmt: skip
         batch.absorb(self.pending)
         self.pending = batch

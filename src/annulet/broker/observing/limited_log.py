@@ -52,7 +52,7 @@ class LimitedLog:
             self._logger.error(event, **values)
 
     def _may_log(self, values: dict[str, Any]) -> bool:
-        """Say whether there is a line left in this second; the line says how many were left out before it."""
+        """Return whether there is a line left in this second; the line says how many were left out before it."""
         now = self._clock()
         if now - self._since >= 1.0:
             self._since = now

@@ -169,5 +169,5 @@ def _warn_of_idle(host: VirtualHost, pattern: str) -> None:
 def _not_restored(what: str, name: str, error: CoreError) -> None:
     """A later version, or another file, may forbid a setting allowed before; that is no reason to stop."""
     logger.warning(
-        "what an operator set is not restored", what=what, name=name, reason=str(error), remedy="set it again over HTTP"
+        "the operator's value is not restored", what=what, name=name, reason=str(error), remedy="set it again over HTTP"
     )

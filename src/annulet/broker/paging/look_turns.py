@@ -87,12 +87,12 @@ class Scanning:
             self._handle = self._loop.call_soon(self._next)
 
     def asked(self, queue: Queue) -> bool:
-        """Say whether a queue has a turn coming."""
+        """Return whether a queue has a turn coming."""
         return queue in self._asking
 
     @property
     def browsing(self) -> bool:
-        """Say whether the last turn was for browsers, and so short a time ago that what they are sent is charged."""
+        """Return whether the last turn was for browsers, and so short a time ago that what they are sent is charged."""
         return self._browsed and self._seconds() < self._turn_ended + CHARGED_MAX
 
     def charge(self, seconds: float) -> None:

@@ -67,7 +67,7 @@ class LostWakes:
                 self._suspects[queue] = _progress(queue)
 
     def _waits(self, queue: Queue) -> bool:
-        """Say whether a queue has messages and a ready consumer, and nothing says why he should not get any.
+        """Return whether a queue has messages and a ready consumer, and nothing says why he should not get any.
 
         Perhaps none is for him, or all are too large: to wake the queue finds out.
         """

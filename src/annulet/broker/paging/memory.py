@@ -97,7 +97,7 @@ class MemoryAlarm:
                 "memory_limit is reached before the body budget: publishers will be held back",
                 limit=self.limit,
                 lacking=bodies - room,
-                remedy="lower body_budget by what is lacking, or raise memory_limit by it",
+                remedy="lower body_budget by the lacking amount, or raise memory_limit by it",
             )
 
     def check(self) -> bool:

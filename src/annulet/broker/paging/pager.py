@@ -305,7 +305,7 @@ class Pager:
         return False
 
     def _foldable(self, queue: Queue, *, begun: bool = False) -> bool:
-        """Say whether so many came back whose bodies are on disk that they had better be rows.
+        """Return whether so many came back whose bodies are on disk that they had better be rows.
 
         A pass ``begun`` goes on with those whose bodies are in memory: they stand before the others.
         """
@@ -321,7 +321,7 @@ class Pager:
         return abs(back - self._unfolded.get(queue, -CHUNK)) >= CHUNK  # else none could, and they are about the same
 
     def _deep(self, queue: Queue, durable: int) -> bool:
-        """Say whether a queue that messages came to is to keep hardly any of them, whatever the budget has left."""
+        """Return whether a queue that messages came to is to keep hardly any of them, whatever the budget has left."""
         order = queue.order
         return (
             isinstance(order, TargetList)

@@ -75,7 +75,7 @@ class SpillPace:
 
     @property
     def full(self) -> bool:
-        """Say whether publishers wait for consumers."""
+        """Return whether publishers wait for consumers."""
         return self.state == SPILL_FULL
 
     def look(self, over: int, spilling: Spills | None) -> None:

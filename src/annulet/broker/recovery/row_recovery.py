@@ -88,7 +88,7 @@ class RowRestorer:
         pager.small.expect()
 
     def may_have_rows(self, queue_id: int) -> bool:
-        """Say whether the queue can have rows now; not so one that is gone."""
+        """Return whether the queue can have rows now; not so one that is gone."""
         queue = self._queues.get(queue_id)
         return (
             queue is not None and pageable(queue) and isinstance(queue.order, (FifoOrder, LevelledOrder, GroupedLanes))

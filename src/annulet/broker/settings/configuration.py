@@ -375,7 +375,7 @@ class _Reader:
                     f"{nearest_name(name, dict.fromkeys(SASL_MECHANISMS))}"
                 )
         if not names:
-            raise ConfigurationError(f"{self._source('sasl_mechanisms')}: empty; nobody could log in")
+            raise ConfigurationError(f"{self._source('sasl_mechanisms')}: empty; no client could log in")
         return tuple(names)
 
     def _definitions(self, values: ConfigurationFile) -> StaticDefinitions:

@@ -59,7 +59,7 @@ def parse_endpoint(text: str, default_port: int) -> Endpoint:
 
 
 def _is_short_address(host: str) -> bool:
-    """Say whether the system takes a host for an address though it has not its four numbers: 5672, 0x10, 127.1."""
+    """Return whether the system takes a host for an address though it has not its four numbers: 5672, 0x10, 127.1."""
     if host.replace(".", "").isdecimal():  # digits of other scripts too, which names are normalised from
         return re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,3}){3}", host, re.ASCII) is None
     return re.fullmatch(r"(?i)(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+))*", host) is not None

@@ -67,6 +67,6 @@ def settings_of(section: TlsSection, listener: str, folder: Path = Path()) -> Tl
             raise TlsSettingsError(f"the listener {listener} needs tls.{field}: a PEM file")
     if values.get("verify", "none") != "none" and "client_ca" not in values:
         raise TlsSettingsError(
-            f"the listener {listener} verifies clients and needs tls.client_ca: a PEM file of who signs them"
+            f"the listener {listener} verifies clients and needs tls.client_ca: a PEM file of their authorities"
         )
     return TlsSettings(**values)

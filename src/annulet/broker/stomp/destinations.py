@@ -175,7 +175,7 @@ def destination_of(origin: Origin, host: VirtualHost) -> str:
 
 
 def leads_to(destination: str, origin: Origin) -> bool:
-    """Say whether a destination is where a message is from: the sender's text, unless the message was forwarded
+    """Return whether a destination is where a message is from: the sender's text, unless the message was forwarded
     since."""
     parsed = parse_address_name(destination)
     if parsed.kind == TO_EXCHANGE:

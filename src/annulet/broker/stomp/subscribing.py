@@ -273,5 +273,5 @@ def delete_subscription(session: StompSession, headers: dict[str, str], identifi
 
 
 def names_durable(headers: dict[str, str]) -> bool:
-    """Say whether UNSUBSCRIBE means the end of a durable subscription and not only of its consumer."""
+    """Return whether UNSUBSCRIBE means the end of a durable subscription and not only of its consumer."""
     return any(headers.get(name) for name in SUBSCRIPTION_NAMES) or _switch(headers, (DURABLE,))

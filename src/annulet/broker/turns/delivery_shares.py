@@ -88,7 +88,7 @@ class DeliveryShares:
         self._turn_until = self.computed() + TURN_SECONDS
 
     def over(self) -> bool:
-        """Say whether the turn's time is up, before all connections were written to."""
+        """Return whether the turn's time is up, before all connections were written to."""
         over = self.computed() >= self._turn_until
         self.rounds_cut += over
         return over
@@ -100,7 +100,7 @@ class DeliveryShares:
 
 
 def only_browse(sessions: Iterable[Session]) -> bool:
-    """Say whether there are consumers, and none of them takes anything; as a rule the first one does."""
+    """Return whether there are consumers, and none of them takes anything; as a rule the first one does."""
     browses = False
     for session in sessions:
         for consumer in session.consumers.values():

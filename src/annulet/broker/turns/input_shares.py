@@ -80,7 +80,7 @@ class InputShares:
         self._spent = 0.0
 
     def has_time(self) -> bool:
-        """Say whether this turn has time for more input."""
+        """Return whether this turn has time for more input."""
         return self._spent < INPUT_SECONDS_MAX
 
     def begin(self) -> float:

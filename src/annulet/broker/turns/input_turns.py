@@ -40,7 +40,7 @@ class InputTurns:
         self._scheduled = False
 
     def has_time(self) -> bool:
-        """Say whether another piece may be taken in this turn."""
+        """Return whether another piece may be taken in this turn."""
         return self._spent < TURN_SECONDS
 
     def take(self, paced: PacedInput) -> None:
@@ -117,12 +117,12 @@ class PacedInput:
 
     @property
     def left(self) -> bool:
-        """Say whether there are pieces that were not taken."""
+        """Return whether there are pieces that were not taken."""
         return bool(self._data)
 
     @property
     def ready(self) -> bool:
-        """Say whether there is a piece that may be taken."""
+        """Return whether there is a piece that may be taken."""
         return self._taken < len(self._data) and not self._ended and self._may_take()
 
     def received(self, data: bytes) -> None:

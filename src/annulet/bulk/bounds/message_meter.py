@@ -282,7 +282,7 @@ RECORD_BATCH: Final = 3
 
 
 def is_compressed(header: bytes) -> bool:
-    """Say whether a field is Arrow's ``Message`` of a batch whose buffers are compressed. Anything else is not."""
+    """Return whether a field is Arrow's ``Message`` of a batch whose buffers are compressed. Anything else is not."""
     if EXPERIMENTAL_COMPRESSION in header:
         return True
     try:

@@ -100,7 +100,7 @@ def continue_without(request: LeaseRequest, lease: Lease) -> None:
             f"position {request.position}, was released or expired or its queue was deleted; messages that "
             "were planned "
             "may be read by others. Start with a new checkpoint, or set failOnDataLoss=false to go on with "
-            "what is left"
+            "the rest"
         )
     lease.acknowledged = lease.last = request.position  # positions planned above start are counted when they are read
 

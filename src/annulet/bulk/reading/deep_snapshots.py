@@ -38,7 +38,7 @@ class Selecting(Protocol):
     """The condition for the messages of a view."""
 
     def matches(self, entry: QueueEntry) -> bool:
-        """Say whether an entry is meant."""
+        """Return whether an entry is meant."""
 
 
 class QueueView:

@@ -338,7 +338,7 @@ class LeaseManager:
                 f"lease range gone: {missing} of positions {after + 1} to {upto} of lease {name!r} are not held "
                 "any more: "
                 "acknowledged, released, expired, or their queue was deleted. Start with a new checkpoint, or set "
-                "failOnDataLoss=false to go on with what is left"
+                "failOnDataLoss=false to go on with the rest"
             )
         if lease.gaps.note(after, upto, [row.position for row in rows]):
             logger.warning("lease positions lost", lease=name, after=after, upto=upto, missing=missing)

@@ -50,7 +50,7 @@ READERS_MAX: Final = 256
 NOT_STARTED: Final = protocol.ANY
 """Start of a checkpoint without a batch: it begins with the oldest message."""
 
-REMEDY: Final = "Start with a new checkpoint, or set failOnDataLoss=false to go on with what is left"
+REMEDY: Final = "Start with a new checkpoint, or set failOnDataLoss=false to go on with the rest"
 
 
 class KeptRange:

@@ -45,7 +45,7 @@ class Bounds:
     accepted_upto: int = BATCH_MAX
 
     def admit(self, entry: QueueEntry) -> bool:
-        """Say whether a message is within them."""
+        """Return whether a message is within them."""
         accepted_at = entry.message.accepted_at
         return self.first <= entry.sequence <= self.last and self.accepted_from <= accepted_at <= self.accepted_upto
 

@@ -88,7 +88,7 @@ def check_write_schema(schema: pa.Schema) -> None:
                 f"column {field.name!r} has type {field.type}, not {' or '.join(map(str, types))}"
             )
     if "body" not in schema.names:
-        raise InvalidRequestError("column 'body' is missing: what is to be sent, binary or string")
+        raise InvalidRequestError("column 'body' is missing: the content to send, binary or string")
 
 
 def _same_type(given: pa.DataType, wanted: pa.DataType) -> bool:

@@ -300,7 +300,7 @@ def _promise(host: VirtualHost, messages: list[tuple[PendingMessage, Route]], cl
 
 
 def _is_spilled(host: VirtualHost, message: Message, route: Route) -> bool:
-    """Say whether the log has nothing of a message for some queue that it goes to, so that its body may be spilled."""
+    """Return whether the log lacks a message for one of its queues, so that its body may be spilled."""
     return not message.durable or not all(queue.durable for queue in host.targets(message, route))
 
 

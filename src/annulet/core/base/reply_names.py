@@ -29,7 +29,7 @@ def new_reply_name() -> str:
 
 
 def is_reply_name(name: str) -> bool:
-    """Say whether a queue of this name is, or was, the reply queue of a channel."""
+    """Return whether a queue of this name is, or was, the reply queue of a channel."""
     return name.startswith(REPLY_PREFIX)
 
 

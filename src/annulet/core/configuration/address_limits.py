@@ -79,15 +79,15 @@ class AddressLimits:
         return 0 <= self.max_messages < messages or 0 <= self.max_bytes < octets
 
     def reached_by(self, messages: int, octets: int) -> bool:
-        """Say whether this much leaves no room for another message of at least one byte."""
+        """Return whether this much leaves no room for another message of at least one byte."""
         return 0 <= self.max_messages <= messages or 0 <= self.max_bytes <= octets
 
     def refused_by(self, octets: int) -> bool:
-        """Say whether this many bytes are above BLOCK's hard limit."""
+        """Return whether this many bytes are above BLOCK's hard limit."""
         return self._rejects and octets > self.reject_threshold
 
     def page_exceeded_by(self, messages: int, octets: int) -> bool:
-        """Say whether this much is more than may be paged."""
+        """Return whether this much is more than may be paged."""
         return 0 <= self.page_max_messages < messages or 0 <= self.page_max_bytes < octets
 
     def page_reached_by(self, messages: int, octets: int) -> bool:
@@ -95,11 +95,11 @@ class AddressLimits:
         return 0 <= self.page_max_messages <= messages or 0 <= self.page_max_bytes <= octets
 
     def same_as(self, other: AddressLimits) -> bool:
-        """Say whether both limit the same."""
+        """Return whether both limit the same."""
         return self._all() == other._all()
 
     def pages_as(self, other: AddressLimits) -> bool:
-        """Say whether the same messages are paged under both limits."""
+        """Return whether the same messages are paged under both limits."""
         if PAGE not in {self.policy, other.policy}:
             return True
         return (self.policy, self.max_bytes, self.max_messages) == (other.policy, other.max_bytes, other.max_messages)

@@ -82,7 +82,7 @@ class QueueBodies:
         raise NotImplementedError
 
     def reading_refusal(self, messages: list[Message]) -> str:
-        """Say why not all these bodies can be in memory at once; empty when they can."""
+        """Return why not all these bodies can be in memory at once; empty when they can."""
         raise NotImplementedError
 
     def kept(self, entries: list[QueueEntry], kept: bytearray) -> None:
@@ -216,7 +216,7 @@ def pin(queue: Queue, messages: list[Message]) -> None:
     if bodies is not None:
         refusal = bodies.reading_refusal([message for message in messages if message.absent])
         if refusal:
-            raise PreconditionFailed(f"queue '{queue.name}': what was asked for is to be in memory, but {refusal}")
+            raise PreconditionFailed(f"queue '{queue.name}': the requested one has to be in memory, but {refusal}")
     for number, message in enumerate(messages):
         if message.absent:
             if bodies is not None:

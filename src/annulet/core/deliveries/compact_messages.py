@@ -65,7 +65,7 @@ class HeldKind:
         self.leaving_bytes = 0  # their body bytes
 
     def fits(self, entry: QueueEntry) -> bool:
-        """Say whether an entry that may be folded is of this kind."""
+        """Return whether an entry that may be folded is of this kind."""
         message = entry.message
         return (
             entry.consumer is self.consumer

@@ -82,7 +82,7 @@ _ALONE: Final = references([object()], 0)
 
 
 def _was_folded(block: DeliveryBlock) -> bool:
-    """Say whether the first delivery of a block is folded."""
+    """Return whether the first delivery of a block is folded."""
     for slot in block.slots:
         if slot is not None:
             return isinstance(slot, HeldMessage) and isinstance(slot.link, HeldKind)

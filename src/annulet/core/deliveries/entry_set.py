@@ -38,7 +38,7 @@ class EntrySet:
         return self._count
 
     def __bool__(self) -> bool:
-        """Say whether there are any."""
+        """Return whether there are any."""
         return self._count > 0
 
     def __iter__(self) -> Iterator[QueueEntry]:

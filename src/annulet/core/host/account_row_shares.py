@@ -59,7 +59,7 @@ class RowShares:
         self._by_queue: dict[Queue, list[RowShare]] = {}
 
     def __bool__(self) -> bool:
-        """Say whether there are any."""
+        """Return whether there are any."""
         return bool(self._by_queue)
 
     def add(self, queue: Queue, share: RowShare) -> None:

@@ -81,7 +81,7 @@ class AddressAccount:
 
     @property
     def page_full(self) -> bool:
-        """Say whether the address pages and its page limits have no room for another message of at least one byte."""
+        """Return whether the address pages and its page limits have no room for a message of at least one byte."""
         limits = self.limits
         return (
             limits.limits_pages
@@ -98,7 +98,7 @@ class AddressAccount:
         return f"address-full-policy {limits.policy}"
 
     def refusal(self, size: int, claimed: Amount = NOTHING) -> str:
-        """Say why FAIL or BLOCK's hard limit refuses a message of ``size`` body bytes; empty when they do not.
+        """Return why FAIL or BLOCK's hard limit refuses a message of ``size`` body bytes; empty when they do not.
 
         ``claimed`` was let in before it and is not counted yet.
         """
@@ -126,11 +126,11 @@ class AddressAccount:
         )
 
     def drops(self, size: int, claimed: Amount = NOTHING) -> bool:
-        """Say whether DROP discards a message of ``size`` body bytes; ``claimed`` as for :meth:`refusal`."""
+        """Return whether DROP discards a message of ``size`` body bytes; ``claimed`` as for :meth:`refusal`."""
         return self._met_by(size, claimed) == DROP
 
     def pages(self, size: int, claimed: Amount = NOTHING) -> bool:
-        """Say whether a message of ``size`` body bytes would be paged.
+        """Return whether a message of ``size`` body bytes would be paged.
 
         The address counts as full while anything is paged, so it pages until all has moved up: order is kept.
         """
@@ -338,7 +338,7 @@ class AddressAccounts:
             self._report(account)
 
     def counted(self, message: Message) -> bool:
-        """Say whether a message is counted by an account."""
+        """Return whether a message is counted by an account."""
         return message in self._charges
 
     def released(self, entry: QueueEntry) -> None:

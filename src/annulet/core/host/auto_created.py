@@ -39,7 +39,7 @@ class Lifetime:
 
 
 def was_used(queue: Queue) -> bool:
-    """Say whether a queue ever had a consumer or a message."""
+    """Return whether a queue ever had a consumer or a message."""
     return queue.had_consumer or queue.counters.messages_added > 0
 
 

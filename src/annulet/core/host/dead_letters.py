@@ -119,7 +119,7 @@ class DeadLetters(Forwarder):
     # ------------------------------------------------------------------ targets
 
     def takes(self, queue: Queue, reason: RemovalReason) -> bool:
-        """Say whether the queue's settings name a target for this reason."""
+        """Return whether the queue's settings name a target for this reason."""
         settings = queue.settings
         if (
             not settings.dropped_address
@@ -386,7 +386,7 @@ def original_address_of(message: Message) -> str:
 
 
 def _died_before(message: Message) -> bool:
-    """Say whether a message carries the originals of a death here; a divert's copy has an original address only.
+    """Return whether a message carries the originals of a death here; a divert's copy has an original address only.
 
     A publisher that sends a dead letter on sends its originals, too: they are of the message it was.
     """

@@ -58,7 +58,7 @@ class DuplicateCaches:
         return len(self._caches)
 
     def has(self, address: str, duplicate_id: str) -> bool:
-        """Say whether a message with this id was accepted at this address and the id has not fallen out."""
+        """Return whether a message with this id was accepted at this address and the id has not fallen out."""
         cache = self._caches.get(address)
         return cache is not None and duplicate_id in cache
 

@@ -385,13 +385,13 @@ class Publishing(RoutingGraph):
         self._open_accounts(limits, held, opened)
 
     def _is_uncounted(self, address: str, limits: dict[str, AddressLimits]) -> bool:
-        """Say whether an address has limits and no account yet. ``limits``: those that are known."""
+        """Return whether an address has limits and no account yet. ``limits``: those that are known."""
         if address not in limits:
             limits[address] = self.settings_of(address).limits
         return not limits[address].unlimited and address not in self.accounts.by_address
 
     def _is_left(self, entry: QueueEntry) -> bool:
-        """Say whether an entry is there and not charged."""
+        """Return whether an entry is there and not charged."""
         return entry.state != REMOVED and not self.accounts.counted(entry.message)
 
     def _open_accounts(

@@ -28,12 +28,12 @@ def ring_name(address: str, routing_type: str) -> str:
 
 
 def is_ring_name(name: str) -> bool:
-    """Say whether a queue of this name is the ring of a retroactive address."""
+    """Return whether a queue of this name is the ring of a retroactive address."""
     return name.startswith(RING_PREFIX)
 
 
 def is_ring(queue: Queue) -> bool:
-    """Say whether a queue is the ring of a retroactive address."""
+    """Return whether a queue is the ring of a retroactive address."""
     return is_ring_name(queue.name)
 
 
@@ -87,7 +87,7 @@ def _prepared(scan: Scan, ring: Queue) -> list[QueueEntry]:
 def _refused(ring: Queue) -> ContentUnavailable:
     address, _ = owner_of(ring)
     return ContentUnavailable(
-        f"address '{address}': the disk does not give now what it keeps for new queues; try again when the disk is well"
+        f"address '{address}': the disk cannot read the messages kept for new queues; try again when the disk is well"
     )
 
 

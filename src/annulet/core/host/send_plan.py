@@ -75,7 +75,7 @@ class Claims:
         return self._accounts.get(account, NOTHING)
 
     def has_identifier(self, address: str, duplicate_id: str) -> bool:
-        """Say whether an earlier leg carries this duplicate id to this address."""
+        """Return whether an earlier leg carries this duplicate id to this address."""
         return (address, duplicate_id) in self._identifiers
 
     def add(self, leg: Leg) -> None:

@@ -72,7 +72,7 @@ class Transaction:
 
     @property
     def empty(self) -> bool:
-        """Say whether nothing was collected."""
+        """Return whether nothing was collected."""
         return not (self._sends or self._settlements or self._rejections or self._returns)
 
     @property
@@ -189,8 +189,8 @@ class Transaction:
                 if leg.fate == DUPLICATE and leg.address not in accepting:  # else two diverts copy it to one address
                     raise TransactionRefused(
                         f"transaction refused, nothing of it was done: send {number} to '{leg.address}' has duplicate "
-                        f"id '{send.duplicate_id}', which that address has accepted before; leave out what was sent "
-                        "already"
+                        f"id '{send.duplicate_id}', which that address has accepted before; leave out messages "
+                        "sent already"
                     )
             plans.append(legs)
         return plans

@@ -47,12 +47,12 @@ class Action:
         self.arguments = arguments
 
     def obstacle(self, entry: QueueEntry, now: int) -> str:
-        """Say why this entry, pending or scheduled, is passed over; empty when it is not."""
+        """Return why this entry, pending or scheduled, is passed over; empty when it is not."""
         del entry, now
         return ""
 
     def refusal(self, entry: QueueEntry, now: int) -> str:
-        """Say why the operation has to stop before this entry; empty when it has not."""
+        """Return why the operation has to stop before this entry; empty when it has not."""
         del entry, now
         return ""
 

@@ -105,7 +105,7 @@ class Work:
 
     @property
     def waiting(self) -> bool:
-        """Say whether it has nothing to do until the disk gives more."""
+        """Return whether it has nothing to do until the disk gives more."""
         return self._scan.waiting
 
     def _ready(self, looks: int, now: int) -> bool:
@@ -160,7 +160,7 @@ class Work:
         return own
 
     def _obstacle(self, entry: QueueEntry, now: int) -> str:
-        """Say why a selected entry cannot be touched."""
+        """Return why a selected entry cannot be touched."""
         if entry.state == DELIVERING:
             return IN_DELIVERY
         if entry.state == SCHEDULED and not self._scheduled:
@@ -276,7 +276,7 @@ class Operation(Work):
 
     @property
     def ended(self) -> bool:
-        """Say whether there is nothing left to do."""
+        """Return whether there is nothing left to do."""
         return self.state != RUNNING
 
     @property

@@ -92,7 +92,7 @@ class Tasks:
 
     @property
     def waiting(self) -> bool:
-        """Say whether none of these has anything to do until the disk gives more."""
+        """Return whether none of these has anything to do until the disk gives more."""
         return all(task.waiting for task in self._running.values())
 
     def _remember(self, number: int, task: Task) -> None:

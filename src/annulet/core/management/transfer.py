@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def misfit_of(host: VirtualHost, destination: Queue, message: Message) -> str:
-    """Say why a queue can never take a message; empty when it can."""
+    """Return why a queue can never take a message; empty when it can."""
     selector = host.filters.get(destination)
     if selector is not None and not selector.matches(lookup_for(message)):
         return FILTERED
@@ -44,7 +44,7 @@ def misfit_of(host: VirtualHost, destination: Queue, message: Message) -> str:
 
 
 def refusal_of(host: VirtualHost, destination: Queue, message: Message) -> str:
-    """Say why a queue does not take a message now; empty when it does."""
+    """Return why a queue does not take a message now; empty when it does."""
     name = destination.name
     if destination.deleted:
         return f"queue '{name}' was deleted"
@@ -62,7 +62,7 @@ def refusal_of(host: VirtualHost, destination: Queue, message: Message) -> str:
         if account.blocked:
             return f"address '{name}' is full and holds publishers back (address-full-policy block)"
         if account.drops(message.size):
-            return f"address '{name}' is full and drops what comes ({account.rule})"
+            return f"address '{name}' is full and drops arrivals ({account.rule})"
         refusal = account.refusal(message.size)
         if refusal:
             return refusal

@@ -63,7 +63,7 @@ class Obstacle(Enum):
     GROUP_OWNED = "group of another consumer"
     GROUP_PARKED = "group waits for deliveries"
     KEY_CAPPED = "as much of its key in delivery as may be"
-    TOO_LARGE = "larger than what is left of the window"
+    TOO_LARGE = "larger than the rest of the window"
 
 
 CONDITIONS: Final = frozenset({Obstacle.SELECTOR, Obstacle.NO_LOCAL, Obstacle.REPLAY, Obstacle.REFUSED})
@@ -102,7 +102,7 @@ class WhyNot:
 
     @property
     def deliverable(self) -> bool:
-        """Say whether nothing keeps the message back."""
+        """Return whether nothing keeps the message back."""
         return self.obstacle is Obstacle.DELIVERABLE
 
     def __str__(self) -> str:
@@ -197,7 +197,7 @@ def _in_order(queue: Queue, consumer: Consumer, entries: list[QueueEntry]) -> li
 
 
 def _is_behind(consumer: Consumer) -> bool:
-    """Say whether a reader of a deep queue has something before it that it has not read yet."""
+    """Return whether a reader of a deep queue has something before it that it has not read yet."""
     return isinstance(consumer.unseen, BrowseOrder) and consumer.unseen.is_behind()
 
 

@@ -136,7 +136,7 @@ def _is_identifier(value: Any) -> bool:
 
 
 def same_value(one: Any, other: Any) -> bool:
-    """Say whether two values are the same in type and content; lists and maps by their items, maps in any order.
+    """Return whether two values are the same in type and content; lists and maps by their items, maps in any order.
 
     A key that is a symbol is not the same as one that is a text.
     """

@@ -39,7 +39,7 @@ class Verdicts:
         self._known: dict[Selector, bool] = {}
 
     def admits(self, selector: Selector | None) -> bool:
-        """Say whether a filter lets the message pass; no filter lets everything pass."""
+        """Return whether a filter lets the message pass; no filter lets everything pass."""
         if selector is None:
             return True
         verdict = self._known.get(selector)

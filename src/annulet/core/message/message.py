@@ -250,7 +250,7 @@ class Message:
 
     @property
     def absent(self) -> bool:
-        """Say whether the body is on disk only."""
+        """Return whether the body is on disk only."""
         return self._body is None
 
     def leave(self) -> None:

@@ -36,7 +36,7 @@ class CreditWindow:
         self.bytes = 0  # their body bytes
 
     def allows(self, size: int) -> bool:
-        """Say whether one more message of ``size`` body bytes may go out."""
+        """Return whether one more message of ``size`` body bytes may go out."""
         if 0 <= self.messages_max <= self.messages:
             return False
         return self.bytes_max < 0 or self.bytes == 0 or self.bytes + size <= self.bytes_max
@@ -144,12 +144,12 @@ class Consumer:
 
     @property
     def copies(self) -> bool:
-        """Say whether it reads without taking: a browser, or any consumer of a non-destructive queue."""
+        """Return whether it reads without taking: a browser, or any consumer of a non-destructive queue."""
         return self.unseen is not None
 
     @property
     def ready(self) -> bool:
-        """Say whether it could be handed a message if the message were small enough."""
+        """Return whether it could be handed a message if the message were small enough."""
         session = self.session
         if not session.writable:
             return False
@@ -161,7 +161,7 @@ class Consumer:
         )
 
     def allows(self, size: int) -> bool:
-        """Say whether a message of ``size`` body bytes may be handed over now."""
+        """Return whether a message of ``size`` body bytes may be handed over now."""
         session = self.session
         if not session.writable:
             return False

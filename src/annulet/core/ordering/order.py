@@ -81,7 +81,7 @@ class Order:
         return self.snapshot()
 
     def coming(self) -> bool:
-        """Say whether the next entry is being read by a thread; see :meth:`QueueArea.coming`."""
+        """Return whether the next entry is being read by a thread; see :meth:`QueueArea.coming`."""
         return False
 
     def exhausted(self) -> bool:
@@ -102,7 +102,7 @@ class Order:
         return NEVER
 
     def rows_are_timed(self) -> bool:
-        """Say whether it is known of all rows when they were accepted."""
+        """Return whether it is known of all rows when they were accepted."""
         return True
 
     def retime(self) -> None:
@@ -119,7 +119,7 @@ class Order:
         return None
 
     def reading_refusal(self) -> str:
-        """Say why not all of it can be in memory at once; empty when it can, or is."""
+        """Return why not all of it can be in memory at once; empty when it can, or is."""
         return ""
 
     def in_memory(self) -> list[QueueEntry]:
@@ -327,7 +327,7 @@ class FifoOrder(Order):
         return [self]
 
     def has_row(self, sequence: int) -> bool:
-        """Say whether the message of a sequence is a row."""
+        """Return whether the message of a sequence is a row."""
         del sequence
         return False
 

@@ -304,7 +304,7 @@ class TargetList(FifoOrder):
         self._split = bool(pages.items or self._pending_cache)
 
     def has_row(self, sequence: int) -> bool:
-        """Say whether the message of a sequence is a row."""
+        """Return whether the message of a sequence is a row."""
         return self.pages.has_row(sequence)
 
     def standing(self, sequence: int) -> QueueEntry | None:

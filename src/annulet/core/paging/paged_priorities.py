@@ -112,7 +112,7 @@ class PagedLevels(LevelledOrder):
         return shares
 
     def _worth_paging(self, level: FifoOrder) -> bool:
-        """Say whether a level has rows, or much."""
+        """Return whether a level has rows, or much."""
         if level.paged_count() or level.count >= self.fold_least:
             return True
         return sum([entry.message.size for entry in level.in_memory()]) >= self.fold_bytes

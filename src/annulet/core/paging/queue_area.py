@@ -58,7 +58,7 @@ class RowWalk:
         raise NotImplementedError
 
     def holds(self, entry: QueueEntry) -> bool:
-        """Say whether the queue is not done with the record of an entry that was read."""
+        """Return whether the queue is not done with the record of an entry that was read."""
         raise NotImplementedError
 
 
@@ -152,7 +152,7 @@ class QueueArea:
         raise NotImplementedError
 
     def timed(self) -> bool:
-        """Say whether it is known of all rows when they were accepted; only then may the queue give them a time."""
+        """Return whether it is known of all rows when they were accepted; only then may the queue give them a time."""
         raise NotImplementedError
 
     def first_expiry(self, now: int) -> tuple[int, int]:
@@ -208,7 +208,7 @@ class QueueArea:
         raise NotImplementedError
 
     def coming(self) -> bool:
-        """Say whether a thread is reading what the first load comes to: then the queue is woken when it has.
+        """Return whether a thread is reading what the first load comes to: then the queue is woken when it has.
 
         No caller has to wait for that. A load reads all the same.
         """
@@ -291,7 +291,7 @@ class QueueArea:
         raise NotImplementedError
 
     def has_row(self, sequence: int) -> bool:
-        """Say whether a row has this sequence."""
+        """Return whether a row has this sequence."""
         raise NotImplementedError
 
     def snapshot(self, entries: list[QueueEntry]) -> RowView:
@@ -330,7 +330,7 @@ class QueueArea:
 
 
 def pageable(queue: Queue) -> bool:
-    """Say whether pending messages of a queue may be on disk only: nothing but its order knows of them.
+    """Return whether pending messages of a queue may be on disk only: nothing but its order knows of them.
 
     That is first in, first out, or so on each level of strict priorities, or sorted by a key.
 
@@ -352,7 +352,7 @@ def pageable(queue: Queue) -> bool:
 
 
 def refusal_for(rows: int, size: int, room: int) -> str:
-    """Say why rows whose bodies have ``size`` bytes cannot come into ``room`` bytes of memory; empty when they can."""
+    """Return why rows with bodies of ``size`` bytes do not fit into ``room`` bytes of memory; empty when they do."""
     needed = size + rows * ENTRY_BYTES
     if not rows or needed <= room:
         return ""
@@ -363,7 +363,7 @@ def refusal_for(rows: int, size: int, room: int) -> str:
 
 
 def may_be_row(entry: QueueEntry) -> bool:
-    """Say whether the log has all there is to know of an entry of a pageable queue but what its row keeps.
+    """Return whether the log has all there is to know of an entry of a pageable queue but what its row keeps.
 
     Its rank, where it has one, is that of the level in which the row stands, or a sort key that is kept beside it; its
     times stand beside the row. An address with limits finds its count by the message, which a row does not have. The

@@ -181,7 +181,7 @@ class CompetingDispatch:
                 return
 
     def is_live(self, consumer: Consumer) -> bool:
-        """Say whether a consumer is served; browsers always are."""
+        """Return whether a consumer is served; browsers always are."""
         if self.live_max < 0 or consumer.settings.browse:
             return True
         self.elect()

@@ -56,7 +56,7 @@ class Fairness:
         return key
 
     def capped(self, key: FairKey) -> bool:
-        """Say whether as much of the key is in delivery as may be."""
+        """Return whether as much of the key is in delivery as may be."""
         return 0 <= self._cap <= key.in_delivery
 
     def arrived(self, key: FairKey) -> None:

@@ -106,7 +106,7 @@ class KeyTable:
         return table
 
     def superseded(self, entry: QueueEntry) -> bool:
-        """Say whether enough newer messages of its key arrived that ``entry`` must not come back."""
+        """Return whether enough newer messages of its key arrived that ``entry`` must not come back."""
         record = entry.key
         return record is not None and entry.sequence not in record.recent
 

@@ -76,7 +76,7 @@ class Group:
 
     @property
     def idle(self) -> bool:
-        """Say whether nothing of the group is in the queue."""
+        """Return whether nothing of the group is in the queue."""
         return self.in_delivery == 0 and self.pending == 0 and self.parked_sequences is None
 
     def hold(self, consumer: Consumer | None) -> None:
@@ -156,7 +156,7 @@ class GroupTable:
         return group
 
     def closes(self, entry: QueueEntry) -> bool:
-        """Say whether a message ends its group's assignment (sequence -1)."""
+        """Return whether a message ends its group's assignment (sequence -1)."""
         message = entry.message
         sequence = message.origin.view.application_property(message, SEQUENCE_PROPERTY)
         return sequence in (CLOSING_SEQUENCE, CLOSING_SEQUENCE_UNSIGNED) and not isinstance(sequence, bool)

@@ -203,7 +203,7 @@ class Holding:
 
     @property
     def empty(self) -> bool:
-        """Say whether nothing of its groups is known to wait."""
+        """Return whether nothing of its groups is known to wait."""
         return not self.count and not self.backlog
 
     def file(self, group: Group, first: int) -> None:

@@ -77,29 +77,29 @@ class Limits:
         return 0 <= self.max_bytes < self.bytes_of(queue)
 
     def full(self, queue: Holdings) -> bool:
-        """Say whether one more message, however small, would be too many."""
+        """Return whether one more message, however small, would be too many."""
         if 0 <= self.max_length <= self.length_of(queue):
             return True
         return 0 <= self.max_bytes <= self.bytes_of(queue)
 
     def takes_back(self, queue: Holdings, count: int) -> bool:
-        """Say whether ``count`` messages that are in delivery fit when they are pending again, whatever their size."""
+        """Return whether ``count`` messages in delivery fit when they are pending again, whatever their size."""
         if self.counts_all:
             return not self.exceeded(queue)
         return not self.would_exceed(queue, count, queue.delivering_bytes)
 
     def would_exceed(self, queue: Holdings, count: int, size: int) -> bool:
-        """Say whether ``count`` more messages of ``size`` body bytes together would be too many."""
+        """Return whether ``count`` more messages of ``size`` body bytes together would be too many."""
         if 0 <= self.max_length < self.length_of(queue) + count:
             return True
         return 0 <= self.max_bytes < self.bytes_of(queue) + size
 
     def oversized(self, size: int) -> bool:
-        """Say whether one message of ``size`` body bytes is larger than all may be together."""
+        """Return whether one message of ``size`` body bytes is larger than all may be together."""
         return 0 <= self.max_bytes < size
 
     def refusal(self, queue: Holdings, size: int, more: int = 0, more_bytes: int = 0) -> str:
-        """Say why a message of ``size`` body bytes is refused, empty when it is not.
+        """Return why a message of ``size`` body bytes is refused, empty when it is not.
 
         ``more`` messages of ``more_bytes`` body bytes were let in before it and are not in the queue yet.
         """
@@ -113,7 +113,7 @@ class Limits:
         )
 
     def drained(self, queue: Holdings) -> bool:
-        """Say whether a blocked queue is down to both of its resume thresholds."""
+        """Return whether a blocked queue is down to both of its resume thresholds."""
         if 0 <= self.resume_length < self.length_of(queue):
             return False
         return not 0 <= self.resume_bytes < self.bytes_of(queue)

@@ -32,7 +32,7 @@ log there is one for each row, and each costs what a settlement does."""
 
 
 def some_expire(entries: list[QueueEntry], kept: bytearray) -> bool:
-    """Say whether the sender of a message that becomes a row, an entry with a 0 in ``kept``, has limited its life."""
+    """Return whether a message that becomes a row, an entry with a 0 in ``kept``, has its sender's time to live."""
     return any(entry.message.expires_at and not kept[place] for place, entry in enumerate(entries))
 
 

@@ -60,7 +60,7 @@ class Takers:
         return self._unconditional or any(not consumer.required for consumer in self._particular)
 
     def may_take_from(self, shelf: Shelf) -> bool:
-        """Say whether one of them may have what lies on a shelf, or may turn out to be allowed to."""
+        """Return whether one of them may have what lies on a shelf, or may turn out to be allowed to."""
         owner = shelf.owner
         blocked = shelf.blocked
         if owner is not None:

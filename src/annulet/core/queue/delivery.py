@@ -265,7 +265,7 @@ def _choose(queue: Queue, entry: QueueEntry, takers: Takers, waiting: set[Consum
 
 
 def _may_be_overtaking(queue: Queue, consumer: Consumer, entry: QueueEntry) -> bool:
-    """Say whether something older that a consumer's selector looks for may still be found in a deep backlog."""
+    """Return whether something older that a consumer's selector looks for may still be found in a deep backlog."""
     lanes = queue.lanes
     if not consumer.required or not isinstance(lanes, DeepLanes) or lanes.stock is None or not lanes.stock.count:
         return False
@@ -328,7 +328,7 @@ def _serve_stock(queue: Queue, lanes: DeepLanes, consumers: list[Consumer], now:
 
 
 def _is_asked_at_once(queue: Queue, consumer: Consumer) -> bool:
-    """Say whether a consumer has a condition that no property of a message has to be read for."""
+    """Return whether a consumer has a condition that no property of a message has to be read for."""
     match_class = queue.matchers.class_of(consumer)
     return match_class is not None and match_class.selector is None
 

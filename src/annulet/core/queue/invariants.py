@@ -26,7 +26,7 @@ def check_invariants(queue: Queue) -> None:
             continue
         copies = [] if queue.copies is None else list(queue.copies.out)
         held = [entry for entry in [*queue.delivering, *copies] if entry.consumer is consumer]
-        assert consumer.held == len(held), "a consumer counts what it holds"
+        assert consumer.held == len(held), "a consumer counts its deliveries"
         assert consumer.window.messages == len(held), "a window counts what its consumer holds"
         assert consumer.window.bytes == sum(entry.message.size for entry in held), "a window counts bytes"
 
@@ -39,13 +39,15 @@ def check_parts(queue: Queue) -> None:
         assert stock.count == sum(level.count for level in stock.levels), "levels count what they hold"
     if isinstance(order, DeepLanes):
         in_lanes = len(order.entries_in_lanes())
-        assert order.count == in_lanes + (0 if stock is None else stock.count), "lanes count what is behind them too"
+        assert order.count == in_lanes + (0 if stock is None else stock.count), (
+            "lanes count the entries behind them, too"
+        )
 
 
 def _check_places(queue: Queue) -> None:
     pending = queue.order.entries()
     scheduled = queue.schedule.entries()
-    assert len(pending) == queue.order.count, "the order counts what it holds"
+    assert len(pending) == queue.order.count, "the order counts its entries"
     assert all(not later < earlier for earlier, later in pairwise(pending)), "entries ascend"
     assert all(entry.state == PENDING and entry.consumer is None for entry in pending), "pending entries have no holder"
     assert all(entry.state == SCHEDULED and entry.consumer is None for entry in scheduled), "scheduled have no holder"
@@ -92,11 +94,11 @@ def _check_delivery(queue: Queue) -> None:
 def _check_hidden(queue: Queue) -> None:
     """Hidden messages are counted, and no consumer or reader has seen them."""
     bounds = [stretch.sequence for stretch in queue.hidden]
-    assert queue.hidden_from == (bounds[0] if bounds else HIDES_NOTHING), "the first stretch says what is hidden"
+    assert queue.hidden_from == (bounds[0] if bounds else HIDES_NOTHING), "the first stretch names the hidden entries"
     assert bounds == sorted(set(bounds)), "stretches ascend"
     assert all(entry.sequence < queue.hidden_from for entry in queue.delivering), "nothing hidden is in delivery"
     copies = [] if queue.copies is None else list(queue.copies.out)
-    assert all(copy.sequence < queue.hidden_from for copy in copies), "nobody reads what is hidden"
+    assert all(copy.sequence < queue.hidden_from for copy in copies), "no browser reads hidden entries"
     pending = queue.order.in_memory() if queue.hidden else []
     for stretch, bound in zip(queue.hidden, [*bounds[1:], HIDES_NOTHING], strict=False):
         there = [entry for entry in pending if entry.state == PENDING and stretch.sequence <= entry.sequence < bound]

@@ -113,7 +113,7 @@ class Queue(Holdings):
             make_way(self, entry, pending_before, now)
 
     def refusal(self, message: Message, more: int = 0, more_bytes: int = 0) -> str:
-        """Say why ``overflow=reject`` refuses a message now; empty when it does not.
+        """Return why ``overflow=reject`` refuses a message now; empty when it does not.
 
         ``more`` messages of ``more_bytes`` body bytes are let in before it, as in a transaction.
         """
@@ -320,7 +320,7 @@ class Queue(Holdings):
             work.step(now)
 
     def lacks_room(self, count: int, size: int) -> bool:
-        """Say whether ring or limits would drop something for so much more, or hold publishers back for what expired.
+        """Return whether ring or limits would drop messages for this size, or hold publishers back for expired ones.
 
         Messages being returned in slices have their room already.
         """

@@ -134,6 +134,6 @@ class EndedDeliveries(ReturnBatch):
 
 
 def _on_its_way(slot: Slot) -> bool:
-    """Say whether the session that holds a message has ended and gives it back in slices."""
+    """Return whether the session that holds a message has ended and gives it back in slices."""
     consumer = consumer_of(slot)
     return consumer is not None and consumer.session.returning

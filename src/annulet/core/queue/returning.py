@@ -224,13 +224,13 @@ def finish_returns(queue: Queue, now: int) -> None:
 
 
 def in_slices(queue: Queue, count: int, *, counted: bool) -> bool:
-    """Say whether a return of ``count`` is more than one turn's work and may take several."""
+    """Return whether a return of ``count`` is more than one turn's work and may take several."""
     most = AT_ONCE_MAX if _plain(queue, counted=counted) else SLICE_MESSAGES
     return count > most and each_alone(queue, count, counted=counted)
 
 
 def each_alone(queue: Queue, count: int, *, counted: bool) -> bool:
-    """Say whether each of ``count`` that come back is judged without looking at the others.
+    """Return whether each of ``count`` that come back is judged without looking at the others.
 
     Not where ring or limits have no room for all, where a gate counts consumers, where the queue is deleted without
     consumers, where a place may be inherited in between, and where a fair key keeps its turn while it has any.

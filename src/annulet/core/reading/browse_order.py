@@ -193,7 +193,7 @@ class BrowseOrder(Order):
         return 0 if self._walk is None else self._walk.base + self._walk.sequence
 
     def _is_to_come(self, entry: QueueEntry) -> bool:
-        """Say whether an entry is among the rows that are still to be shown, if it was noted as one."""
+        """Return whether an entry is among the rows that are still to be shown, if it was noted as one."""
         if not self.next_sequence() or not self._start <= entry.sequence < self._end:
             return False
         return self._next_position() <= position_of(entry)
@@ -247,7 +247,7 @@ class BrowseOrder(Order):
                     seen.clear()
 
     def exhausted(self) -> bool:
-        """Say whether everything was seen."""
+        """Return whether everything was seen."""
         self._look_again()
         return not self._entries and not self.next_sequence()
 
@@ -278,7 +278,7 @@ class BrowseOrder(Order):
         return self.due(ready=True) and self._start < upto and self._head() is None
 
     def waits_for_turn(self) -> bool:
-        """Say whether there is something to see, and nothing of it before :meth:`read_on`."""
+        """Return whether there is something to see, and nothing of it before :meth:`read_on`."""
         return not (self._entries or self._read) and (self._walk is not None or bool(self._unsifted))
 
     def ask_turn(self) -> None:
@@ -331,7 +331,7 @@ class BrowseOrder(Order):
             read.popleft()
 
     def _leaves(self, entry: QueueEntry) -> bool:
-        """Say whether a message that was read has left the queue and only waits to be sent on."""
+        """Return whether a message that was read has left the queue and only waits to be sent on."""
         copies = self._queue.copies
         return copies is not None and entry.message.record in copies.leaving
 

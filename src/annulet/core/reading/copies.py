@@ -263,7 +263,7 @@ class Copies:
         return matchers.ask(consumer, entry)
 
     def _expires(self, entry: QueueEntry, unseen: Order, now: int) -> bool:
-        """Say whether the time of a pending entry has passed, and have it removed then.
+        """Return whether the time of a pending entry has passed, and have it removed then.
 
         An entry read by a browser is private to it: the queue's own expires in its place.
         """

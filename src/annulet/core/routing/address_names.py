@@ -29,7 +29,7 @@ MANAGEMENT_OF_NODE: Final = "/$management"
 
 
 def names_management(name: str) -> bool:
-    """Say whether a name is that of a management node, which is never a queue."""
+    """Return whether a name is that of a management node, which is never a queue."""
     return name in MANAGEMENT_NODES or name.endswith(MANAGEMENT_OF_NODE)
 
 

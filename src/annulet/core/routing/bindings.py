@@ -88,7 +88,7 @@ class Binding:
         self.key: BindingKey = (self.destination_kind, self.destination_name, routing_key, arguments_text(arguments))
 
     def local(self, message: Message) -> bool:
-        """Say whether ``no_local`` keeps a message off: its publisher's connection consumes from the queue."""
+        """Return whether ``no_local`` keeps a message off: its publisher's connection consumes from the queue."""
         connection = message.origin.connection
         if not self.no_local or connection is None or self.queue is None:
             return False

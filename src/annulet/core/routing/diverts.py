@@ -69,7 +69,7 @@ class Divert:
         return sent_with if self.routing_type == PASS else self.routing_type
 
     def same_as(self, other: Divert) -> bool:
-        """Say whether two diverts do the same."""
+        """Return whether two diverts do the same."""
         mine = (self.address, self.forwarding_addresses, self.selector_text, self.exclusive, self.routing_type)
         return mine == (
             other.address,

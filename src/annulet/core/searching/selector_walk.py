@@ -131,7 +131,7 @@ def _remaining_of(match_class: MatchClass, areas: list[TargetList]) -> int:
 
 
 def is_looking(queue: Queue, consumer: Consumer, last_sequence: int) -> bool:
-    """Say whether a consumer's class has something before it with a sequence up to the last one (0: any).
+    """Return whether a consumer's class has something before it with a sequence up to the last one (0: any).
 
     And may scan it: its consumers may leave as many matches with higher sequences as stop a walk.
     """
@@ -151,7 +151,8 @@ def is_looking(queue: Queue, consumer: Consumer, last_sequence: int) -> bool:
 
 
 def may_find(queue: Queue, lanes: DeepLanes, consumer: Consumer, upto: int) -> bool:
-    """Say whether the walk of a consumer's class is on, and has something before it with a sequence below ``upto``."""
+    """Return whether the walk of a consumer's class is on, with a message before it whose sequence is below
+    ``upto``."""
     match_class = queue.matchers.class_of(consumer)
     if match_class is None or lanes.stock is None:
         return False

@@ -29,7 +29,7 @@ class NoArea(QueueArea):
         return NoArea()
 
     def has_row(self, sequence: int) -> bool:
-        """Say no."""
+        """Return false."""
         del sequence
         return False
 

@@ -57,12 +57,12 @@ class Session:
 
     @property
     def outranks(self) -> bool:
-        """Say whether one of its consumers comes before others of its queue by priority."""
+        """Return whether one of its consumers comes before others of its queue by priority."""
         return any(consumer.queue.consumers.outranks(consumer) for consumer in self.consumers.values())
 
     @property
     def pulls(self) -> bool:
-        """Say whether it may hold deliveries that no consumer got."""
+        """Return whether it may hold deliveries that no consumer got."""
         return self._pulled
 
     def delivery_holders(self) -> list[Consumer]:

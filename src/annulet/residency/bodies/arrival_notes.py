@@ -35,7 +35,7 @@ class ArrivalNotes:
         self.floor_messages = messages_of(floor)
 
     def worth_noting(self, queue: Queue) -> bool:
-        """Say whether a queue that a message was put into may be over the floor."""
+        """Return whether a queue that a message was put into may be over the floor."""
         half = self.floor // 2
         return (
             queue.order.count > self.floor_messages

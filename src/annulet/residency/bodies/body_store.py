@@ -108,7 +108,7 @@ class BodyStore(BodySource):
         return body
 
     def at_hand(self, message: Message) -> bool:
-        """Say whether a body can be had without reading."""
+        """Return whether a body can be had without reading."""
         return not message.absent or key_of(message) in self._ahead
 
     def keep_ahead(self, messages: Sequence[Message], bodies: Sequence[bytes | None]) -> None:

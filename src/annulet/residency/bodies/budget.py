@@ -72,7 +72,7 @@ class BodyBudget:
             self.account(queue)
 
     def concerns(self, queue: Queue) -> bool:
-        """Say whether anything of a queue can leave memory."""
+        """Return whether anything of a queue can leave memory."""
         return not queue.deleted and (queue.queue_id != 0 or self.spills)
 
     def account(self, queue: Queue) -> None:
@@ -123,7 +123,7 @@ class BodyBudget:
         return self._costs.get(queue) or self._small.get(queue, 0)
 
     def exceeded(self) -> bool:
-        """Say whether more is in memory than may be."""
+        """Return whether more is in memory than may be."""
         return self.over > 0
 
     @property

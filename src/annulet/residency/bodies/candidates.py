@@ -198,7 +198,7 @@ class BodyCandidates(QueueBodies):
 
     @property
     def passing(self) -> bool:
-        """Say whether a pass is under way."""
+        """Return whether a pass is under way."""
         return bool(self.scanning or self.blocks)
 
     def end(self) -> None:
@@ -212,7 +212,7 @@ class BodyCandidates(QueueBodies):
         self.front = set()
 
     def may_have_place(self, entry: QueueEntry) -> bool:
-        """Say whether the body is, or could be, anywhere but in memory."""
+        """Return whether the body is, or could be, anywhere but in memory."""
         if entry.state == REMOVED:
             return False
         message = entry.message
@@ -258,7 +258,7 @@ class BodyCandidates(QueueBodies):
         return looked, unwritten
 
     def _on_disk(self, message: Message, durable_record: int) -> bool:
-        """Say whether this queue can have the body back: other queues' records may go any time."""
+        """Return whether this queue can have the body back: other queues' records may go any time."""
         if self.queue.queue_id and 0 < message.record < durable_record:
             return True
         return message.spill is not None and message.spill.readable

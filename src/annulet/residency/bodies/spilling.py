@@ -67,7 +67,7 @@ class SpillFiles(Protocol):
     limit: int
 
     def has_room(self, size: int) -> bool:
-        """Say whether ``size`` bytes more keep within the limit."""
+        """Return whether ``size`` bytes more keep within the limit."""
 
     def write(self, bodies: list[bytes]) -> SpillWrite:
         """Plan to write bodies."""
@@ -121,7 +121,7 @@ class Spilling:
         self._closed = False
 
     def takes(self, message: Message) -> bool:
-        """Say whether a body may be written that has no place."""
+        """Return whether a body may be written that has no place."""
         return message.spill is None and message.size >= BODY_BYTES_LEAST and not self.refusing and not self._closed
 
     def write(self, spiller: Spiller, entries: list[QueueEntry], size: int) -> int:
@@ -190,7 +190,7 @@ class Spilling:
         self.figures.spill_refused += bodies
         if not self._warned:
             self._warned = True
-            logger.warning("bodies cannot be spilled and stay in memory; who brings more may have to wait: %s", reason)
+            logger.warning("bodies cannot be spilled and stay in memory; publishers may have to wait: %s", reason)
 
     def retry(self) -> None:
         """Retry the store, and maintain its files. A write that was not repeated since the last time needs no room: its

@@ -70,7 +70,7 @@ class MessageReader(Protocol):
         """Say, if it is known, that no header has all octets of one of the ``needles``. Raises ``OSError``."""
 
     def holds(self, record: int, queue_id: int) -> bool:
-        """Say whether a queue is not done with a record yet."""
+        """Return whether a queue is not done with a record yet."""
 
     def held(self, records: list[int], queue_id: int) -> list[int]:
         """Return the places of those of some records that a queue is not done with."""

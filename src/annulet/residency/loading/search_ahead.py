@@ -63,7 +63,7 @@ class RecordSearch(Protocol):
         """Return up to which of so many records the last one in doubt stands; 0: the first is not known to be."""
 
     def is_awaited(self, record: int, needles: Needles) -> bool:
-        """Say whether an answer about a record comes soon."""
+        """Return whether an answer about a record comes soon."""
 
     def wait(self, wake: Callable[[], None]) -> None:
         """Call ``wake`` once, when an answer comes or none is to be waited for."""
@@ -92,8 +92,8 @@ class SearchAhead:
         messages: int,
         wake: Callable[[], None],
     ) -> bool:
-        """Say whether a look from a sequence on is done without reading: rows are passed over, or the answer about the
-        next comes soon and ``wake`` with it. The attributes say more.
+        """Return whether a look from a sequence on is done without reading: rows are passed over, or the next answer
+        comes soon and ``wake`` with it. The attributes say more.
 
         ``index``: of the page with the sequence. ``messages``: rows of a look.
         """

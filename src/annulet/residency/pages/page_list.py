@@ -226,7 +226,7 @@ class PageList:
             start = behind
 
     def _expire(self, entries: list[QueueEntry], kept: bytearray) -> bool:
-        """Say whether it has to be known when those that become rows expire."""
+        """Return whether it has to be known when those that become rows expire."""
         return self._all_timed or self._queue.ages or some_expire(entries, kept)
 
     def _made_of(self, entries: list[QueueEntry], kept: bytearray) -> list[Page]:

@@ -82,7 +82,7 @@ class HotColumns(RowColumns):
                     self._kinds[index] = None
 
     def _lacks(self, index: int, code: bytes) -> bool:
-        """Say whether a column surely has a code nowhere."""
+        """Return whether a column surely has a code nowhere."""
         kinds = self._kinds[index]
         return kinds is not None and int.from_bytes(code, byteorder) not in kinds
 

@@ -263,7 +263,7 @@ class Page:
         return self._rows(self.runs.first, self.runs.start, self._next_kept, min(limit, self.items))
 
     def has_row(self, sequence: int) -> bool:
-        """Say whether there is a row of this sequence that was not taken."""
+        """Return whether there is a row of this sequence that was not taken."""
         if not self.items or not self.first_sequence <= sequence <= self.last_sequence:
             return False
         run, start = self.runs.find(sequence)

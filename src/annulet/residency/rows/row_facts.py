@@ -97,7 +97,7 @@ class Bounds:
 
     @property
     def empty(self) -> bool:
-        """Say whether there are none."""
+        """Return whether there are none."""
         return not self.endless and not self.expires_at
 
     def note(self, accepted_at: int, expires_at: int) -> None:

@@ -133,7 +133,7 @@ class Runs:
         return found
 
     def _all_came_back(self) -> bool:
-        """Say whether all items left are rows that came back, of one mark, none of whose sequences is missing."""
+        """Return whether all items left are rows that came back, of one mark, none of whose sequences is missing."""
         run, marks = self.first, self.marks
         if run >= len(marks) or not marks[run] & 1 or marks[run + 1 :] != marks[run:-1]:
             return False
@@ -287,7 +287,7 @@ class Runs:
         self.lengths.extend(column_of("H", [ends[run + 1] - start for run, start in enumerate(starts)]))
 
     def takes(self, sequence: int, record: int) -> bool:
-        """Say whether the columns have room for a row's numbers: none is below the base, or too far above it."""
+        """Return whether the columns have room for a row's numbers: none is below the base, or too far above it."""
         behind, above = sequence - self.base_sequence, record - self.base_record
         if min(behind, above) < 0:
             return False
@@ -318,7 +318,7 @@ class Runs:
             marks.insert(place, mark)
 
     def _ends_before(self, run: int, sequence: int, record: int, mark: int) -> bool:
-        """Say whether a row, by its differences, goes on with a run."""
+        """Return whether a row, by its differences, goes on with a run."""
         length = self.lengths[run]
         return (
             self.sequences[run] + length == sequence

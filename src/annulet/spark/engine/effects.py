@@ -132,7 +132,7 @@ class EngineForwarder(Forwarder):
         self.output = output
 
     def takes(self, queue: Queue, reason: RemovalReason) -> bool:
-        """Say whether the queue's settings name a target."""
+        """Return whether the queue's settings name a target."""
         return bool(targets_for(queue.settings, reason))
 
     def add(self, queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int, loss: LossRecord | None) -> None:

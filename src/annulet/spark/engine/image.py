@@ -138,7 +138,7 @@ class _Writer:
             return [REFERENCE, self._number(value)]
         place = f"{type(value).__module__}:{type(value).__qualname__}"
         if not place.startswith(self._packages):
-            raise ImageError(f"a {place} cannot be in an image: only what is of {', '.join(self._packages)} can")
+            raise ImageError(f"a {place} cannot be in an image: only content of {', '.join(self._packages)} can")
         if is_dataclass(value):
             return [RECORD, place, *(self._value(getattr(value, field.name)) for field in fields(value))]
         return [REFERENCE, self._number(value)]

@@ -205,7 +205,7 @@ class Book:
     # ------------------------------------------------------------------ the steps of an arrival
 
     def _concerns(self, item: Item) -> bool:
-        """Say whether anything can ever happen to a message."""
+        """Return whether anything can ever happen to a message."""
         rules = self._rules
         return (
             rules.evicts

@@ -124,7 +124,7 @@ class Rules:
 
 
 def path_dependence(rules: Rules) -> str:
-    """Say why the survivors depend on the course of events, so that no window function finds them; else empty.
+    """Return why the survivors depend on the course of events, so that no window function finds them; else empty.
 
     Otherwise the survivors are a choice among all messages by rank, independent of the order of events: an evicted
     message always has enough more important ones above it.
@@ -134,16 +134,16 @@ def path_dependence(rules: Rules) -> str:
     if rules.refuses and (
         rules.max_bytes >= 0 or rules.key or rules.expires or rules.deduplicates or rules.ring_size >= 0
     ):
-        return "what is refused depends on what was there at that moment"
+        return "refusals depend on the content at that moment"
     if not rules.evicts:
         return ""
     by_age = rules.evict == OLDEST or (rules.evict == LEAST_IMPORTANT and not rules.prioritised)
     if rules.evict == LEAST_RECENT_KEY:
         return "every message changes the rank of its key"
     if rules.expires:
-        return "what expires makes room again"
+        return "expired messages make room again"
     if rules.key and not (by_age and rules.max_bytes < 0):
-        return "a replacement may be less important or smaller than what it replaces"
+        return "a replacement may be less important or smaller than the replaced message"
     if rules.max_bytes >= 0 and not by_age:
         return "a small message may fit where a large one had to go"
     return ""

@@ -360,7 +360,7 @@ class _Checks:
                 if view not in above:
                     raise pipeline.error((*path, "inputs"), f"no source or transform {view!r}{_nearest(view, above)}")
             if not pipeline.used_by(name):
-                raise pipeline.error(path, f"reads nothing of what stands above it; known there: {', '.join(above)}")
+                raise pipeline.error(path, f"reads nothing from above it; known there: {', '.join(above)}")
             above.append(name)
 
     def _check_sinks(self) -> None:

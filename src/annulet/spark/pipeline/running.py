@@ -67,7 +67,7 @@ def _hold_archives(pipeline: Pipeline, readers: ExitStack, show: Show) -> None:
             readers.enter_context(held(table))
         except OSError as error:  # a folder that may only be read
             show(
-                f"{table.root}: {error.strerror}: what is merged or expires there during the run is kept for "
+                f"{table.root}: {error.strerror}: messages merged or expired there during the run are kept for "
                 f"{GRACE_SECONDS / 60:.0f} minutes only; let this user write into {table.inside}"
             )
 

@@ -13,5 +13,5 @@ INTERVAL: Final = re.compile(r"\d+ (?:milliseconds?|seconds?|minutes?|hours?)")
 
 
 def is_trigger(text: str) -> bool:
-    """Say whether a text is one of both."""
+    """Return whether a text is one of both."""
     return text == AVAILABLE_NOW or INTERVAL.fullmatch(text) is not None

@@ -58,7 +58,7 @@ class Condition:
     strict: bool
 
     def met(self, value: float) -> bool:
-        """Say whether a value meets it."""
+        """Return whether a value meets it."""
         return value < self.most if self.strict else value <= self.most
 
 

@@ -35,7 +35,7 @@ _NOTHING: Final = bytes(BLOCK_SEQUENCES)
 
 
 def only_counted(entry: QueueEntry) -> bool:
-    """Say whether an entry has no time of its sender's to wait for, and a count that has room in a byte."""
+    """Return whether an entry has no time of its sender's to wait for, and a count that has room in a byte."""
     return entry.delivery_count <= COUNT_MOST and entry.message.deliver_at == 0
 
 

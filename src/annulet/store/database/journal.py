@@ -44,7 +44,7 @@ NO_DAMAGE: Final = JournalDamage("", 0)
 def journal_damage(path: str) -> str:
     """Describe the damage in a journal whose transactions were synced one by one; empty for none, or no file."""
     damage = find_damage(path).text
-    return f"{damage}, and what was committed behind it would be lost" if damage else ""
+    return f"{damage}, and later commits would be lost" if damage else ""
 
 
 def find_damage(path: str) -> JournalDamage:

@@ -118,7 +118,7 @@ def open_format(directory: Path) -> None:
 
 
 def _holds_data(directory: Path) -> bool:
-    """Say whether a version before the format file wrote here: it made the catalogue first."""
+    """Return whether a version before the format file wrote here: it made the catalogue first."""
     return (directory / CATALOGUE_FILE).exists() or (directory / LOG_DIRECTORY).exists()
 
 

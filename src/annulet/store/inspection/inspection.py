@@ -496,7 +496,7 @@ def _check_permissions(found: Inspection) -> None:
             text = f"{path} belongs to user id {status.st_uid}, the directory to {owner}: the broker may not write it"
             found.add(WARNING, "owner", text, f"chown {owner} {path}")
         if status.st_mode & WORLD_WRITABLE and not path.is_symlink():
-            found.add(WARNING, "permissions", f"everybody may write {path}", f"chmod o-w {path}")
+            found.add(WARNING, "permissions", f"every user may write {path}", f"chmod o-w {path}")
         wanted = os.R_OK | os.W_OK | (os.X_OK if path.is_dir() else 0)
         if not os.access(path, wanted):
             found.add(

@@ -235,7 +235,7 @@ class Maintenance:
         return dead or (self._space.disk_full and (bool(self._sealer.settled) or self._sealer.deferring))
 
     def _frees(self, number: int) -> bool:
-        """Say whether a checkpoint lets a segment that was swept be removed or compacted."""
+        """Return whether a checkpoint lets a segment that was swept be removed or compacted."""
         segment = self._space.segments.get(number)
         return segment is not None and number < self._covered and self._disposable(segment)
 

@@ -116,7 +116,7 @@ class MemoryLog(Log):
         return not self._closed
 
     def retry(self) -> bool:
-        """Say yes."""
+        """Return true."""
         return True
 
     def take_batch(self) -> Batch | None:

@@ -176,7 +176,7 @@ class Recovery:
             self.written = load_written(self.directory, self.files)
             names = load_names(self.directory, self.files)
         except OSError as error:
-            logger.warning("message log: cannot read what stands beside the segments: %s", error)
+            logger.warning("message log: cannot read the files beside the segments: %s", error)
             return
         if names is not None:
             self.names = names

@@ -20,7 +20,7 @@ NUMBER_BYTES: Final = 8
 
 
 def grows_by_one(column: bytes) -> bool:
-    """Say whether each number of a column that has some is the one before plus 1."""
+    """Return whether each number of a column that has some is the one before plus 1."""
     end: i64 = len(column)
     at: i64 = NUMBER_BYTES
     expected: i64 = read_i64_le(column, 0)
@@ -91,7 +91,7 @@ def places_by_number(numbers: list[int], mask: bytes) -> dict[int, list[int]]:
 
 
 def grows(column: Sequence[int]) -> bool:
-    """Say whether each number of a column is higher than the one before."""
+    """Return whether each number of a column is higher than the one before."""
     last: i64 = -1
     for number in list(column):
         value: i64 = number
@@ -112,10 +112,10 @@ def short_numbers(data: bytes) -> array[int]:
 
 
 def is_uniform(column: array[int]) -> bool:
-    """Say whether all numbers of a column are equal, or it has none: without an object for each, as ``count`` makes."""
+    """Return whether all numbers of a column are equal, or it has none: without an object for each."""
     return column[1:] == column[:-1]
 
 
 def is_zero(column: array[int]) -> bool:
-    """Say whether a column has no number but 0."""
+    """Return whether a column has no number but 0."""
     return not any(column[:1]) and is_uniform(column)

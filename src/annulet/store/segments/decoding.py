@@ -34,7 +34,7 @@ _SINGLE_MESSAGE: Final = 1 << 16 | TYPE_MESSAGE  # number of targets, priority l
 
 
 def grow_by_one(numbers: list[int]) -> bool:
-    """Say whether each of these numbers is the one before plus 1."""
+    """Return whether each of these numbers is the one before plus 1."""
     expected = numbers[0]
     for number in numbers:
         if number != expected:
@@ -44,7 +44,7 @@ def grow_by_one(numbers: list[int]) -> bool:
 
 
 def stand_in_order(places: list[int]) -> bool:
-    """Say whether there are only places other than 0, none before the one before it."""
+    """Return whether there are only places other than 0, none before the one before it."""
     last = 1
     for place in places:
         if place < last:
@@ -146,7 +146,7 @@ def doubtful_heads(
 
 
 def has_all_of_one(header: bytes, needles: Sequence[list[bytes]]) -> bool:
-    """Say whether a header has all octets of one of these lists."""
+    """Return whether a header has all octets of one of these lists."""
     for demanded in needles:  # noqa: SIM110 - compiled, a loop makes no generator
         if all(header.find(needle) >= 0 for needle in demanded):  # `in` would try to take it for a number first
             return True
@@ -213,7 +213,7 @@ def decode_run(
 
 
 def stands_at(data: bytes, begin: i64, end: i64, text: bytes) -> bool:
-    """Say whether ``data`` has ``text`` from ``begin`` to ``end``, eight octets at a time."""
+    """Return whether ``data`` has ``text`` from ``begin`` to ``end``, eight octets at a time."""
     length: i64 = len(text)
     if end - begin != length:
         return False

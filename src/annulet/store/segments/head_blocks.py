@@ -85,6 +85,6 @@ def block_bounds(header: bytes) -> tuple[int, int, int] | None:
 
 
 def is_sound(header: bytes, runs: bytes, seed: int) -> bool:
-    """Say whether these are a block as it was written."""
+    """Return whether these are a block as it was written."""
     _, checksum, length, _, _ = BLOCK_HEADER.unpack(header)
     return len(runs) == length and bool(crc32(runs, crc32(header[_CHECKED:], seed)) == checksum)

@@ -208,7 +208,7 @@ class Filling:
         return ordinal
 
     def _is_former(self, at: i64, origin: i64, length: i64) -> bool:
-        """Say whether origin and header, ``length`` bytes ``at`` a place of the piece, are the former record's."""
+        """Return whether origin and header, ``length`` bytes ``at`` a place of the piece, are the former record's."""
         end: i64 = at + length
         if origin != self._head_origin or end > len(self._piece):
             return False
@@ -327,7 +327,7 @@ class Filling:
 
 
 def is_sound(piece: bytes, at: i64, body: i64) -> bool:
-    """Say whether sequence, times and the length of the ``body`` are such that a row can have them."""
+    """Return whether sequence, times and the length of the ``body`` are such that a row can have them."""
     accepted_at: i64 = read_i64_le(piece, at + 36)
     expires_at: i64 = read_i64_le(piece, at + 44)
     if body < 0 or body > RECORD_BYTES_MAX or accepted_at < 0 or read_i64_le(piece, at + 68) < 0:

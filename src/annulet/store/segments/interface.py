@@ -110,7 +110,7 @@ class Damage:
             return f"segment {self.segment} is missing with {self.length} live records"
         if self.kind == "short":
             return (
-                f"segment {self.segment} ends at byte {self.offset}, {self.length} bytes before what was synced: "
+                f"segment {self.segment} ends at byte {self.offset}, {self.length} bytes before its synced end: "
                 f"{self.messages} messages that were written there are gone, and those not settled by then are lost"
             )
         if self.kind == "cut":
@@ -119,7 +119,7 @@ class Damage:
             if self.length:
                 where = f"one of segments {self.segment} to {self.segment + self.length}"
             return (
-                f"{where} is shorter than it was, while what was written later is there: {gone} messages are gone, and "
+                f"{where} is shorter than before, while later records are present: {gone} messages are gone, and "
                 "what settled others there is"
             )
         return f"{self.length} {self.kind} bytes at offset {self.offset} of segment {self.segment}"
@@ -390,7 +390,7 @@ class Log(ABC):
 
     @abstractmethod
     def has_room(self, size: int, now: int) -> bool:
-        """Say whether a message of ``size`` bytes (header and body) can be appended at ``now`` (milliseconds)."""
+        """Return whether a message of ``size`` bytes (header and body) can be appended at ``now`` (milliseconds)."""
 
     @abstractmethod
     def retry(self) -> bool:

@@ -129,12 +129,12 @@ class Segment:
         return self.offsets[following] if following < len(self.offsets) else self.size
 
     def is_live(self, ordinal: int) -> bool:
-        """Say whether some queue still needs the record."""
+        """Return whether some queue still needs the record."""
         byte = ordinal >> 3
         return byte < len(self.live) and bool(self.live[byte] & (1 << (ordinal & 7)))
 
     def holds(self, ordinal: int, queue_id: int) -> bool:
-        """Say whether a queue still needs the record."""
+        """Return whether a queue still needs the record."""
         return self.is_live(ordinal) and queue_id in self.remaining(ordinal)
 
     def settle(self, ordinal: int, queue_id: int) -> bool:
@@ -175,7 +175,7 @@ class Segment:
         return self.shared[ordinal] if index == SHARED else (self.queue_ids[index],)
 
     def may_hold(self, queue_id: int) -> bool:
-        """Say whether some live record here may be for the queue. Errs on the side of yes."""
+        """Return whether some live record here may be for the queue. Errs on the side of yes."""
         return self.live_count > 0 and (queue_id in self._indexes or bool(self.shared))
 
     def forget(self, queue_id: int, start: int, count: int) -> int:

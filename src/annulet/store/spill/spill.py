@@ -271,7 +271,7 @@ class SpillStore:
         return sum([file.live_bytes for file in self.all.values()])
 
     def has_room(self, size: int) -> bool:
-        """Say whether ``size`` bytes of bodies more keep within the limit."""
+        """Return whether ``size`` bytes of bodies more keep within the limit."""
         return self.used + size + RECORD_HEADER.size <= self.limit
 
     # ------------------------------------------------------------------ in

@@ -81,12 +81,12 @@ class SpillFile:
         self.live_bytes -= end - start
 
     def is_live(self, ordinal: int) -> bool:
-        """Say whether a record is live; of a removed file none is."""
+        """Return whether a record is live; of a removed file none is."""
         return ordinal < len(self.states) and self.states[ordinal] == LIVE
 
     @property
     def movable(self) -> bool:
-        """Say whether live bodies may move elsewhere. Where the disk refused to read them, half has to go first.
+        """Return whether live bodies may move elsewhere. Where the disk refused to read them, half has to go first.
 
         Otherwise a file with a bad sector would be retried as long as its body is in use, and no other file emptied.
         """
@@ -160,7 +160,7 @@ class SpilledBody:
 
     @property
     def readable(self) -> bool:
-        """Say whether it was written, and no reader found it damaged while it was moved."""
+        """Return whether it was written, and no reader found it damaged while it was moved."""
         file, ordinal = self.where
         return file.is_live(ordinal)
 

@@ -93,7 +93,7 @@ class OracleDispatching:
     # ------------------------------------------------------------------ gates
 
     def open_gate(self, now: int) -> bool:
-        """Say whether dispatch may go on; the gate opens by count or time, never while something is in delivery."""
+        """Return whether dispatch may go on; the gate opens by count or time, never while something is in delivery."""
         if self.rebalancing and not self.out():
             self.rebalancing = False
         count = len(self.acquiring())
@@ -120,7 +120,7 @@ class OracleDispatching:
         return [delivery.message for delivery in self.deliveries if delivery.consumer is consumer]
 
     def has_turn_left(self, consumer: OracleConsumer) -> bool:
-        """Say whether one more message may go to a consumer as far as its number is concerned."""
+        """Return whether one more message may go to a consumer as far as its number is concerned."""
         session = consumer.session
         if consumer.automatic or not session.writable:
             return session.writable
@@ -142,7 +142,7 @@ class OracleDispatching:
     # ------------------------------------------------------------------ interest
 
     def wants(self, consumer: OracleConsumer, message: OracleMessage) -> bool:
-        """Say whether a message is for a consumer at all: selector, no-local, replay period, refused before."""
+        """Return whether a message is for a consumer at all: selector, no-local, replay period, refused before."""
         local = message.connection is not None and message.connection is consumer.session.connection
         if local and (consumer.no_local or self.settings.no_local):
             return False
@@ -218,7 +218,7 @@ class OracleDispatching:
         return None if value is None else (type(value).__name__, value)  # type: ignore[return-value]
 
     def capped(self, message: OracleMessage) -> bool:
-        """Say whether enough of the queue or of the message's key is in delivery."""
+        """Return whether enough of the queue or of the message's key is in delivery."""
         settings = self.settings
         if 0 <= settings.in_flight_max <= len(self.out()):
             return True
@@ -294,7 +294,7 @@ class OracleDispatching:
     # ------------------------------------------------------------------ reading without taking
 
     def shows(self, consumer: OracleConsumer, message: OracleMessage) -> bool:
-        """Say whether a browser or a non-destructive consumer is still to see a message."""
+        """Return whether a browser or a non-destructive consumer is still to see a message."""
         if message.number in consumer.seen or message.state == GONE or not self.wants(consumer, message):
             return False
         if not consumer.browse or message.number in consumer.there_at_attach:

@@ -222,7 +222,7 @@ class QueueOracle(OracleState):
     # ------------------------------------------------------------------ consumers
 
     def may_attach(self) -> bool:
-        """Say whether one more consumer is allowed."""
+        """Return whether one more consumer is allowed."""
         return not 0 <= self.settings.max_consumers <= len(self.dispatching.consumers)
 
     def attach(self, consumer: OracleConsumer, now: int) -> None:

@@ -63,7 +63,7 @@ class OracleDelivery:
 
     @property
     def browsed(self) -> bool:
-        """Say whether it is a browser's, which counts for nothing but the browser's own credit."""
+        """Return whether it is a browser's, which counts for nothing but the browser's own credit."""
         return self.consumer is not None and bool(self.consumer.browse)
 
 

@@ -67,12 +67,12 @@ class OracleState:
         return 0 <= settings.max_length < count or 0 <= settings.max_bytes < size
 
     def refuses(self, message: OracleMessage) -> bool:
-        """Say whether ``overflow=reject`` refuses a message."""
+        """Return whether ``overflow=reject`` refuses a message."""
         count, size = self.counted()
         return self.settings.overflow == OVERFLOW_REJECT and self.exceeds(count + 1, size + message.size)
 
     def superseded(self, message: OracleMessage) -> bool:
-        """Say whether ``keep_per_key`` newer messages of its key arrived since, wherever they are now."""
+        """Return whether ``keep_per_key`` newer messages of its key arrived since, wherever they are now."""
         key = key_of(self.settings, message)
         if key is None or not message.arrived:
             return False

@@ -186,7 +186,7 @@ def _whole_number(digits: str) -> int:
 
 
 def _is_unicode(text: str) -> bool:
-    """Say whether a text has no half of a surrogate pair, which JSON may name and UTF-8 has not."""
+    """Return whether a text has no half of a surrogate pair, which JSON may name and UTF-8 has not."""
     try:
         text.encode()
     except UnicodeEncodeError:

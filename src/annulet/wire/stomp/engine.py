@@ -105,7 +105,7 @@ class ConnectionEngine:
 
     @property
     def running(self) -> bool:
-        """Say whether frames are served."""
+        """Return whether frames are served."""
         return self.state is ConnectionState.CONNECTED
 
     @property

@@ -17,7 +17,7 @@ class ConnectionState(enum.Enum):
     """Where a connection is, seen from the server."""
 
     CONNECTING = "CONNECT or STOMP is awaited"
-    AUTHENTICATING = "CONNECT was read and is being judged; what comes meanwhile waits"
+    AUTHENTICATING = "CONNECT was read and is being checked; further input waits"
     CONNECTED = "CONNECTED was sent, all frames are served"
     DISCONNECTING = "DISCONNECT was read, its receipt is awaited; nothing is read any more"
     CLOSED = "nothing is read or written any more"

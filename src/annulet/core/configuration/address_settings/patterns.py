@@ -104,7 +104,7 @@ class AddressPattern:
         return (rank, (*kinds[:first], ANY), -given, -asked, (*kinds[first:], END), self.text)
 
     def matches(self, address: str) -> bool:
-        """Say whether the pattern matches an address, whose own wildcard characters count as text."""
+        """Return whether the pattern matches an address, whose own wildcard characters count as text."""
         if self.literal:
             return address == self.words[0]
         words = address.split(self.syntax.delimiter)
@@ -113,7 +113,7 @@ class AddressPattern:
         return self._matches_with_any(words)
 
     def _run_matches(self, words: list[str], place: int, start: int, count: int) -> bool:
-        """Say whether ``count`` words from ``place`` on match the pattern without ``#`` from ``start`` on."""
+        """Return whether ``count`` words from ``place`` on match the pattern without ``#`` from ``start`` on."""
         return all(
             self.kinds[start + step] == SINGLE or self.words[start + step] == words[place + step]
             for step in range(count)

@@ -87,7 +87,7 @@ class ResolvedSettings:
 
     @property
     def idle_page_limits(self) -> str:
-        """Say why page limits or their policy have no effect; empty where they have one, and where there are none."""
+        """Return why page limits or their policy have no effect; empty where they have one, and without any."""
         limited = self.page_limit_bytes >= 0 or self.page_limit_messages >= 0
         if not limited and self.page_full_policy == NO_POLICY:
             return ""

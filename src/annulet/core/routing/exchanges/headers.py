@@ -42,7 +42,7 @@ class HeadersPattern:
         ]
 
     def fits(self, headers: dict[str, PropertyValue]) -> bool:
-        """Say whether the headers match. Without conditions ``all`` fits everything and ``any`` nothing."""
+        """Return whether the headers match. Without conditions ``all`` fits everything and ``any`` nothing."""
         for name, value in self.wanted:
             # a void value requires presence only (AMQP 0-9-1 §3.1.3.4)
             hit = name in headers and (value is None or equal_values(value, headers[name]))

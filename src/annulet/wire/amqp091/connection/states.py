@@ -19,7 +19,7 @@ class ConnectionState(enum.Enum):
 
     AWAITING_HEADER = "nothing but a part of the protocol header has come"
     STARTING = "start was sent, start-ok is awaited"
-    CHECKING = "the owner looks at a SASL response; what comes meanwhile waits"
+    CHECKING = "the owner looks at a SASL response; further input waits"
     SECURING = "secure was sent with a challenge, secure-ok is awaited"
     TUNING = "the peer is authenticated, tune was sent, tune-ok is awaited"
     OPENING = "limits are negotiated, open is awaited"

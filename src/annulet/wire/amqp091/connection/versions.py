@@ -180,5 +180,5 @@ VERSIONS_BY_HEADER: Final[dict[bytes, ProtocolVersion]] = {
 
 
 def may_become_header(received: bytes) -> bool:
-    """Say whether ``received``, at most eight octets, is a served protocol header or the beginning of one."""
+    """Return whether ``received``, at most eight octets, is a served protocol header or the beginning of one."""
     return any(header.startswith(received) for header in VERSIONS_BY_HEADER)

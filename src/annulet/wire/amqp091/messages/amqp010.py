@@ -226,7 +226,7 @@ def _read_array(octets: bytes, at: int, depth: int) -> tuple[list[PropertyValue]
 
 def _require_end(position: int, end: int) -> None:
     if position != end:
-        raise _NotEncodedSo("the size of a container is not that of what is in it")
+        raise _NotEncodedSo("the size of a container differs from its content")
 
 
 def _read_value(octets: bytes, at: int, depth: int) -> tuple[PropertyValue, int]:

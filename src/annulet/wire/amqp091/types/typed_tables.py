@@ -253,5 +253,5 @@ def _encode_integer(value: int, name: str) -> bytes:
 
 
 def fits_name(name: str) -> bool:
-    """Say whether a text can be the name of a field: at most 255 octets."""
+    """Return whether a text can be the name of a field: at most 255 octets."""
     return len(name) <= MAX_SHORT_STRING_BYTES and len(name.encode("utf-8")) <= MAX_SHORT_STRING_BYTES

@@ -225,7 +225,7 @@ def _changed(
 
 
 def _names_any(header: bytes, content: int, names: frozenset[bytes]) -> bool:
-    """Say whether a map has one of these names: if not, its section keeps its octets (§3.2: immutable)."""
+    """Return whether a map has one of these names: if not, its section keeps its octets (§3.2: immutable)."""
     return any(find_in_map(header, content, len(header), name) is not None for name in names)
 
 
