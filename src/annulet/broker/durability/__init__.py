@@ -1,1 +1,1 @@
-"""What is written down: the commit pipeline, the history, effects of the core, definitions, ledger and events."""
+"""Records on disk: the commit pipeline, the history, effects of the core, definitions, ledger and events."""

@@ -1,1 +1,1 @@
-"""What the broker says of itself: logs and protocol traces."""
+"""Logs and protocol traces."""

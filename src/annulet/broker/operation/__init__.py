@@ -1,1 +1,1 @@
-"""What operators do while the broker runs: management operations, settings, backups."""
+"""Operators at run time: management operations, settings, backups."""

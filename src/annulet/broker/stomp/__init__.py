@@ -1,1 +1,1 @@
-"""broker/stomp"""
+"""STOMP connections: the engine of ``wire.stomp`` joined to sockets and to the core."""

@@ -1,1 +1,1 @@
-"""Bounds of what clients may send: frames, messages, stages."""
+"""Bounds for clients: frames, messages, stages."""

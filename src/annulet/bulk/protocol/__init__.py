@@ -1,1 +1,1 @@
-"""What client and broker say to each other: requests, addresses, tokens, errors, the columns of rows."""
+"""The protocol of bulk transfer: requests, addresses, tokens, errors, the columns of rows."""

@@ -1,1 +1,1 @@
-"""What every room of the core may use: settings, errors, reasons, typed values and times. No queue, no message."""
+"""Basics of every room of the core: settings, errors, reasons, typed values and times. No queue, no message."""

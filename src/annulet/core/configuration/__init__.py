@@ -1,1 +1,1 @@
-"""What peers and operators may say of queues, consumers and addresses: names, values, contradictions, defaults."""
+"""Definitions by peers and operators of queues, consumers and addresses: names, values, contradictions, defaults."""

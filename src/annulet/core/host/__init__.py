@@ -1,1 +1,1 @@
-"""A virtual host: all that clients can name, publishing into it, dead letters, accounts, transactions."""
+"""A virtual host: named nodes, publishing, dead letters, accounts, transactions."""

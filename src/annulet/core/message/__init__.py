@@ -1,1 +1,1 @@
-"""Messages: their bytes and facts, what selectors call their parts, and their content apart from any protocol."""
+"""Messages: their bytes and facts, the names of their parts in selectors, and their content apart from any protocol."""

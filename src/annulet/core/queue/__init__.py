@@ -1,1 +1,1 @@
-"""The queue: its commands, its state, and what each command does from arrival to return."""
+"""The queue: its commands, its state, and the steps of each command from arrival to return."""

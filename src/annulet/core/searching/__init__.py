@@ -1,1 +1,1 @@
-"""Selectors and groups over deep queues: walks over the stock, and lanes of what they found."""
+"""Selectors and groups over deep queues: walks over the stock, and lanes of the matches."""

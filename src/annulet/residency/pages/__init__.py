@@ -1,1 +1,1 @@
-"""The pages of a queue: what is put among them, chosen, walked over and taken away."""
+"""The pages of a queue: rows are inserted, chosen, walked over and removed."""

@@ -1,1 +1,1 @@
-"""The SQLite files: the catalogue of definitions, the history, and what both have in common."""
+"""The SQLite files: the catalogue of definitions, the history, and code for both."""

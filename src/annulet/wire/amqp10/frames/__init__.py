@@ -1,1 +1,1 @@
-"""Frames and performatives (parts 2 and 5): what they hold, and how they become bytes."""
+"""Frames and performatives (parts 2 and 5): their fields and their encoding."""
