@@ -277,7 +277,7 @@ async def test_publishers_are_not_read_during_the_memory_alarm(
 @pytest.mark.parametrize(
     ("credit", "consumes", "reading"), [(False, False, False), (False, True, True), (True, False, True)]
 )
-async def test_who_only_publishes_into_a_full_queue_is_not_read_unless_credit_holds_him(
+async def test_a_publisher_into_a_full_queue_is_not_read_unless_credit_stops_it(
     broker: Broker, credit: bool, consumes: bool, reading: bool
 ) -> None:
     connection, transport = connected(broker)
@@ -287,7 +287,7 @@ async def test_who_only_publishes_into_a_full_queue_is_not_read_unless_credit_ho
     target = BlockedTarget("queue 'q'")
     session.hold([target])
     if consumes:
-        session.consumers = {"c": object()}  # type: ignore[dict-item]
+        session.consumers = {"c": Consumer(session, queue_of(), "c")}
     connection.flush()
     assert transport.reading is reading
     assert connection.told == ([] if credit else ["queue 'q' full"])
