@@ -1,7 +1,7 @@
 """A queue: a composition of order, retention, dispatch and time, with counters and one return path.
 
 Deterministic: no clock, no I/O. ``now`` is milliseconds since 1970; work outside goes to ``Effects``. Here are the
-commands; the state is in :mod:`holdings`, the rules in :mod:`arrival`, :mod:`delivery`, :mod:`returning`,
+commands; the state is in :mod:`entries`, the rules in :mod:`arrival`, :mod:`delivery`, :mod:`returning`,
 :mod:`attachment` and one module per policy. Rules: design §2.
 """
 

@@ -3,7 +3,7 @@
 Most of a deep queue is in the *stock*: an order whose entries have neither lane nor answers, and whose middle may be on
 disk. A queue in memory has one too once it has very many messages, which cannot all be evaluated in one turn of the
 loop. Arrivals go there while it is not empty. Consumers without a condition get the stock's first in its turn;
-:mod:`match_classes` moves selector matches to the lanes. The frontiers of the match classes replace the answers of the
+:mod:`selector_walk` moves selector matches to the lanes. The frontiers of the match classes replace the answers of the
 stock: nothing of the stock below its frontier is for a class.
 """
 

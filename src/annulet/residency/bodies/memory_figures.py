@@ -3,7 +3,7 @@
 The broker keeps one structure where the design has several: the front of a queue is delivered directly to consumers,
 or, without consumers, is the head that waits for the first of them; everything else in memory is late. So the four
 figures are derived from the structure. Messages being loaded (L) are on the loop and never wait; bodies read for
-browsers are in :attr:`annulet.residency.bodies.bodies.BodyStore.ahead_bytes`.
+browsers are in :attr:`annulet.residency.bodies.body_store.BodyStore.ahead_bytes`.
 """
 
 from __future__ import annotations
