@@ -20,6 +20,7 @@ from annulet import testing
 from annulet.admin.listening.web_socket import WEB_SOCKET_MESSAGE_BYTES_MAX
 from annulet.broker.network.lingering import STRANGER_BYTES_MAX
 from annulet.broker.settings.configuration import LOOPBACK, Endpoint
+from annulet.broker.turns.input_shares import INPUT_SECONDS_MAX
 from annulet.testing.in_process import RunningBroker
 from tests.broker.conftest import until
 from tests.certificates import Certificates
@@ -32,6 +33,7 @@ MUCH = HUNDRED_PUBLISHES * 4
 
 STOMP_CONNECT = b"CONNECT\naccept-version:1.2\nhost:/\nlogin:guest\npasscode:%b\n\n\0"
 STOMP_SEND = b"SEND\ndestination:/queue/nowhere\n\n" + b"x" * 65_536 + b"\0"
+SENT = 2000
 SECONDS = 20
 """A guard: a broker that does not read on is found by the reset."""
 
@@ -177,3 +179,39 @@ async def test_what_a_connection_owned_is_gone_when_it_has_its_close_ok() -> Non
         assert (running.broker.admission.connections, dict(running.broker.admission.by_user)) == (1, {})
         writer.close()
         await until(lambda: running.broker.admission.connections == 0, SECONDS)
+
+
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "TLS"])
+@pytest.mark.parametrize("protocol", ["amqp", "stomp"])
+async def test_input_that_waits_for_its_turn_is_served_before_the_end_of_its_peer(
+    running: tuple[RunningBroker, ssl.SSLContext], protocol: str, secure: bool
+) -> None:
+    """A8: a client that sent 3,000 messages to 500 queues each and closed lost most of them: the end was read first."""
+    running_broker, context = running
+    broker = running_broker.broker
+    computed = 0.0
+
+    def clock() -> float:
+        nonlocal computed
+        computed += INPUT_SECONDS_MAX / 2
+        return computed
+
+    reader, writer = await connect(running_broker, protocol, context if secure else None)
+    for piece in OPENED if protocol == "amqp" else [STOMP_CONNECT % b"guest"]:
+        writer.write(piece)
+        await reader.read(65_536)
+    queue = broker.hosts["/"].declare_queue("ends", now=0)
+    broker.inputs.computed = clock
+    if protocol == "amqp":
+        body = publish(1, "ends") + content_header(1, 1) + frame(3, 1, b"x")
+    else:
+        body = b"SEND\ndestination:/queue/ends\n\nx\0"
+    writer.write(body * SENT)
+    await writer.drain()
+    writer.close()
+    while broker.connections:
+        for connection in list(broker.connections):
+            connection.look_for_end()
+        await asyncio.sleep(0)
+    assert broker.inputs.rests
+    assert queue.order.count == SENT

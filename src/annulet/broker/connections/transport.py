@@ -248,7 +248,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         """Read nothing until the input is served."""
         self._rests = True
         self._inputs.rest(self)
-        if self.transport is not None and not self._reading_paused and not self.transport.is_closing():
+        if self.transport is not None and not self.transport.is_closing():
             self._reading_paused = True
             self.transport.pause_reading()
 
@@ -309,6 +309,9 @@ class ClientConnection(Generic[EngineT, SessionT]):
 
     def eof_received(self) -> bool:
         """The peer will send nothing more: let asyncio close the transport, soon even if the peer reads nothing."""
+        if self._rests:  # over TLS the end comes together with the input before it, which is served first
+            self.engine.look, self._rests, self.engine.resting = None, False, False
+            self.serve(b"")
         if self.definitions_due:
             self._definitions.settle()
         if self._dirty:
@@ -521,10 +524,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
             (transport.pause_reading if paused else transport.resume_reading)()
 
     def look_for_end(self) -> None:
-        """Find out of a peer that is not read whether it has ended, or is dead: asyncio would not tell.
-
-        A peer's input before its end is served: no more can come than the system has taken already.
-        """
+        """Find out whether a peer that is not read has ended or is dead. Input that rests or is held is served first."""
         transport = self.transport
         if transport is None or not self._reading_paused or transport.is_closing():
             return
@@ -532,7 +532,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         if state == PEER_GONE:
             self.broker.admission.note_gone(self.name)
             self.abort()
-        elif state == PEER_ENDED:
+        elif state == PEER_ENDED and not self._rests and not self.holding:
             transport.resume_reading()
 
     def _held_reason(self) -> str:
