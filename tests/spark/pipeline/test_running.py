@@ -235,4 +235,4 @@ input = "ticks"
     (table.inside / "readers").touch()
     with ExitStack() as readers:
         _hold_archives(load(file, {}), readers, shown.append)
-    assert "is kept for 60 minutes only; let this user write into" in shown[0]
+    assert "are kept for 60 minutes only; let this user write into" in shown[0]

@@ -524,7 +524,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
             (transport.pause_reading if paused else transport.resume_reading)()
 
     def look_for_end(self) -> None:
-        """Find out whether a peer that is not read has ended or is dead. Input that rests or is held is served first."""
+        """Find out whether a peer that is not read has ended or is dead. Input that waits is served before its end."""
         transport = self.transport
         if transport is None or not self._reading_paused or transport.is_closing():
             return

@@ -334,7 +334,8 @@ def pageable(queue: Queue) -> bool:
 
     That is first in, first out, or so on each level of strict priorities, or sorted by a key.
 
-    So may one with selectors, unless it is sorted: its rows are behind its lanes, see :mod:`annulet.core.searching.deep_lanes`.
+    So may one with selectors, unless it is sorted: its rows are behind its lanes, see
+    :mod:`annulet.core.searching.deep_lanes`.
     """
     limits = queue.limits
     ranker = queue.ranker
