@@ -17,7 +17,6 @@ from annulet.admin.listening.web_socket import LIMIT_MESSAGE
 from annulet.admin.requests.bodies import LIMIT_BODY
 from annulet.admin.resources.metrics import BrokerCollector, gather
 from annulet.broker.amqp091.getting import LIMIT_GETS
-from annulet.broker.connections.client_session import LIMIT_TRANSACTION
 from annulet.broker.connections.transport import UNREAD_LIMIT
 from annulet.broker.network.unfinished import LIMIT_UNFINISHED
 from annulet.broker.security.admission import SETTINGS_OF_LIMITS
@@ -30,6 +29,7 @@ from annulet.bulk.bounds.message_meter import LIMIT_REQUEST, LIMIT_STREAMS
 from annulet.bulk.bounds.message_meter import LIMIT_UNFINISHED as LIMIT_BULK_UNFINISHED
 from annulet.bulk.bounds.stage_account import LIMIT_ALL, LIMIT_USER
 from annulet.bulk.writing.commit_room import LIMIT_COMMIT
+from annulet.core.host.transaction import LIMIT_TRANSACTION
 from tests.broker_process import BrokerProcess, free_ports
 
 ROOT = Path(__file__).resolve().parent.parent.parent

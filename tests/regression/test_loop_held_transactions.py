@@ -9,8 +9,8 @@ from pamqp import body, commands, frame, header
 
 from annulet import testing
 from annulet.broker.broker import Broker
-from annulet.broker.connections.client_session import LIMIT_TRANSACTION
 from annulet.broker.settings.limits import Limits
+from annulet.core.host.transaction import LIMIT_TRANSACTION
 from annulet.testing.clock import VirtualClock
 from annulet.wire.amqp10.frames.outcomes import Declare, Declared, Discharge, Rejected, TransactionalState
 from annulet.wire.amqp10.frames.terminus import Coordinator
@@ -21,10 +21,16 @@ from tests.broker.conftest import leave
 from tests.broker.stomp.peer import Peer as StompPeer
 
 MOST = 10
-PUBLISH = b"".join(
-    frame.marshal(part, 1)
-    for part in (commands.Basic.Publish(routing_key="q"), header.ContentHeader(body_size=1), body.ContentBody(b"x"))
-)
+
+
+def published(exchange: str, routing_key: str) -> bytes:
+    """Return the frames of a message of one octet."""
+    method = commands.Basic.Publish(exchange=exchange, routing_key=routing_key)
+    parts = (method, header.ContentHeader(body_size=1), body.ContentBody(b"x"))
+    return b"".join(frame.marshal(part, 1) for part in parts)
+
+
+PUBLISH = published("", "q")
 
 
 @pytest.fixture
@@ -97,3 +103,71 @@ async def test_amqp_1_0_discharges_as_much_as_is_allowed_and_no_more(broker: Bro
     assert isinstance(answers[1], Rejected)
     assert answers[1].error is not None
     assert LIMIT_TRANSACTION in str(answers[1].error.description)
+
+
+def bind_many(broker: Broker, exchange: str) -> None:
+    """Bind so many queues that one message to the exchange is beyond the bound."""
+    host = broker.hosts["/"]
+    for number in range(MOST):
+        queue_of(broker, f"many{number}")
+        host.bind_queue(host.queues[f"many{number}"], exchange, "")
+
+
+def entered(broker: Broker) -> int:
+    return sum(queue.order.count for name, queue in broker.hosts["/"].queues.items() if name.startswith("many"))
+
+
+async def test_queues_that_are_bound_after_the_sends_count(broker: Broker) -> None:
+    """A8: 900 sends to a fanout, then 100 queues bound to it: 90,000 messages entered with a limit of 1000."""
+    peer = await Amqp091Peer(broker).open(1)
+    await peer.send(1, commands.Tx.Select(), published("amq.fanout", "") * 2)
+    bind_many(broker, "amq.fanout")
+    await peer.send(1, commands.Tx.Commit())
+    close = (await peer.take())[-1]
+    assert isinstance(close, commands.Channel.Close)
+    assert close.reply_code == 406
+    assert LIMIT_TRANSACTION in close.reply_text
+    assert entered(broker) == 0
+    assert peer.connection.engine.limit_hits == {LIMIT_TRANSACTION: 1}
+    assert peer.connection.transacted_bytes == 0
+
+
+async def test_queues_of_stomp_that_are_bound_after_the_sends_count(broker: Broker) -> None:
+    """A8, brother: COMMIT."""
+    peer = await StompPeer(broker).open()
+    await peer.send("BEGIN", transaction="1")
+    for _ in range(2):
+        await peer.send("SEND", body=b"x", destination="/exchange/amq.fanout", transaction="1")
+    bind_many(broker, "amq.fanout")
+    await peer.send("COMMIT", transaction="1")
+    assert LIMIT_TRANSACTION in await peer.error()
+    assert entered(broker) == 0
+
+
+async def test_queues_of_amqp_1_0_that_are_bound_after_the_sends_count(broker: Broker) -> None:
+    """A8, brother: discharge."""
+    peer = await Amqp10Peer(broker).open()
+    sender = await peer.sender("/exchanges/amq.fanout")
+    link = await peer.attach("control", receiver=False, target=Coordinator())
+    declared = await peer.publish(link, value(Declare()))
+    assert isinstance(declared, Declared)
+    for _ in range(2):
+        await peer.publish(sender, message(b"x"), state=TransactionalState(declared.txn_id))
+    bind_many(broker, "amq.fanout")
+    answer = await peer.publish(link, value(Discharge(declared.txn_id, False)))
+    assert isinstance(answer, Rejected)
+    assert answer.error is not None
+    assert LIMIT_TRANSACTION in str(answer.error.description)
+    assert entered(broker) == 0
+
+
+async def test_dead_letters_of_a_transaction_count_for_each_of_their_queues(broker: Broker) -> None:
+    """A8, brother: 900 rejections whose dead letters went to 100 queues each."""
+    queue_of(broker, "dying", {"x-dead-letter-exchange": "amq.fanout"})
+    bind_many(broker, "amq.fanout")
+    peer = await Amqp091Peer(broker).open(1)
+    await peer.send(1, published("", "dying"), commands.Tx.Select(), commands.Basic.Get(queue="dying"))
+    await peer.send(1, commands.Basic.Nack(delivery_tag=1, requeue=False), commands.Tx.Commit())
+    assert isinstance((await peer.take())[-1], commands.Channel.Close)
+    assert entered(broker) == 0
+    assert broker.hosts["/"].queues["dying"].order.count == 1

@@ -11,16 +11,30 @@ import pytest
 from annulet import testing
 from annulet.broker.broker import Broker
 from annulet.broker.settings.limits import Limits
+from annulet.core.message.message import PropertyValue
 from annulet.testing.in_process import RunningBroker
+from annulet.wire.amqp091.types.constants import PROTOCOL_HEADER
+from annulet.wire.amqp10.frames.frames import AMQP_HEADER, FRAME_SASL, SASL_HEADER, encode_frame
 from annulet.wire.amqp10.frames.outcomes import Declare, Declared, TransactionalState
-from annulet.wire.amqp10.frames.performatives import Close
-from annulet.wire.amqp10.frames.terminus import Coordinator, Target
+from annulet.wire.amqp10.frames.performatives import Attach, Begin, Close, Open, encode_performative
+from annulet.wire.amqp10.frames.sasl import SaslInit
+from annulet.wire.amqp10.frames.terminus import Coordinator, Source, Target
+from tests.broker.amqp10.peer import queue_of
 from tests.broker.conftest import until
-from tests.regression.blocking_clients import Amqp091Client, Amqp10Client, StompClient, data_message, value_message
+from tests.regression.blocking_clients import (
+    PLAIN,
+    Amqp091Client,
+    Amqp10Client,
+    BlockingClient,
+    StompClient,
+    data_message,
+    value_message,
+)
 
 LIMIT = 1 << 20
 BODY = 300_000
 SECONDS = 20.0
+BEHIND_LOGIN = 50_000  # a stranger may send 64 KiB
 
 
 @pytest.fixture
@@ -194,3 +208,60 @@ async def test_the_end_of_a_peer_that_is_not_read_is_noticed(running: RunningBro
     await until(lambda: not broker.connections, SECONDS)
     assert broker.hosts["/"].queues["q"].order.count == (1 if dead else 2)
     block(broker, blocked=False)
+
+
+def say_in_0_9_1(client: Amqp091Client) -> None:
+    """Log in and publish without waiting for an answer."""
+    client.send(PROTOCOL_HEADER)
+    properties: dict[str, PropertyValue] = {"client_properties": {}, "mechanism": "PLAIN", "locale": "en_US"}
+    client.method(0, "connection.start-ok", {**properties, "response": PLAIN})
+    client.method(0, "connection.tune-ok", {"channel_max": 100, "frame_max": 131072})
+    client.method(0, "connection.open", {"virtual_host": "/"})
+    client.method(1, "channel.open")
+    client.publish(1, "q", bytes(BEHIND_LOGIN))
+
+
+def say_in_1_0(client: Amqp10Client) -> None:
+    """Log in and publish without waiting for an answer."""
+    client.send(SASL_HEADER)
+    client.send(encode_frame(FRAME_SASL, 0, encode_performative(SaslInit("PLAIN", PLAIN))))
+    client.send(AMQP_HEADER)
+    client.performative(Open("client"))
+    client.performative(Begin(None, 0, 1000, 1000))
+    client.performative(Attach("s", 0, False, source=Source("c"), target=Target("q"), initial_delivery_count=0))
+    client.transfer(0, data_message(bytes(BEHIND_LOGIN)))
+
+
+def say_in_stomp(client: StompClient) -> None:
+    """Log in and publish without waiting for an answer."""
+    client.frame("CONNECT", accept_version="1.2", host="/", login="guest", passcode="guest")
+    client.frame("SEND", b"x" * BEHIND_LOGIN, destination="/queue/q")
+
+
+@pytest.mark.parametrize("protocol", ["0-9-1", "1.0", "stomp"])
+async def test_what_waited_for_a_login_is_not_counted_when_it_was_served(running: RunningBroker, protocol: str) -> None:
+    """A6, brother: 15 idle clients that had sent whole messages with their login held 0.9 of 1 MB, and others ended."""
+    broker = running.broker
+    queue = queue_of(broker, "q")
+
+    def work() -> BlockingClient:
+        client: BlockingClient
+        parts: list[bytes] = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(BlockingClient, "send", lambda _, octets: parts.append(octets))
+            if protocol == "0-9-1":
+                client = Amqp091Client(broker.amqp_address)
+                say_in_0_9_1(client)
+            elif protocol == "1.0":
+                client = Amqp10Client(broker.amqp_address)
+                say_in_1_0(client)
+            else:
+                client = StompClient(running.stomp_address)
+                say_in_stomp(client)
+        client.send(b"".join(parts))
+        return client
+
+    with await in_thread(work):
+        await until(lambda: queue.order.count == 1, SECONDS)
+        await until(lambda: broker.unfinished.total == 0, SECONDS)
+        assert len(broker.connections) == 1

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.base.errors import TransactionRefused
+from annulet.core.base.errors import TransactionRefused, TransactionTooLarge
 from annulet.core.host.transaction import Transaction
 from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.sessions.session import UnknownDeliveryTag
 from tests.core.helpers import NOW, RecordingEffects, RecordingSession, make_message, pending
+from tests.core.management.bench import letter
 
 
 @pytest.fixture
@@ -34,24 +35,81 @@ def test_commit_stores_and_settles_inside_one_bracket_and_names_the_unroutable(h
     assert session.received == ["old", "new"]
 
 
-def test_a_send_counts_for_each_of_its_queues_and_a_settlement_once(host):
+def test_sends_and_settlements_are_operations(host):
     session = RecordingSession()
     session.consume(host.queues["q"])
-    host.bind_queue(host.queues["q"], "amq.fanout", "")
-    host.bind_queue(host.declare_queue("other", now=NOW), "amq.fanout", "")
     for body in "ABC":
         host.publish(make_message(body), host.route("", "q"), NOW)
     transaction = Transaction(session)
     transaction.send(make_message("lost"), host.route("", "nowhere"))
-    assert transaction.operations == 1
-    transaction.send(make_message("twice"), host.route("amq.fanout", ""))
-    assert transaction.operations == 3
     transaction.acknowledge(1)
     transaction.reject(2, requeue=True)
     transaction.give_back(3, counted=True)
-    assert transaction.operations == 6
+    assert transaction.operations == 4
     transaction.rollback()
     assert transaction.operations == 0
+
+
+def counted(host, session, collect, most):
+    """Return whether a commit of what ``collect`` collects is within the bound, and check that else nothing is done."""
+    transaction = Transaction(session)
+    before = list(session.unacknowledged)
+    collect(transaction)
+    try:
+        transaction.commit(host, NOW, operations_max=most)
+    except TransactionTooLarge as error:
+        assert f"at most {most} are allowed (max_transaction_operations)" in str(error)  # noqa: PT017 - either is right
+        assert transaction.empty
+        assert list(session.unacknowledged) == before
+        return False
+    return True
+
+
+@pytest.mark.parametrize("duplicate_id", ["", "once"], ids=["static", "planned"])
+def test_a_send_counts_for_each_queue_that_is_bound_when_it_is_committed(host, duplicate_id):
+    host.bind_queue(host.queues["q"], "amq.fanout", "")
+    session = RecordingSession()
+
+    def collect(transaction):
+        transaction.send(make_message("lost"), host.route("", "nowhere"))
+        transaction.send(make_message("thrice"), host.route("amq.fanout", ""), duplicate_id=duplicate_id)
+        for name in ("other", "third"):
+            host.bind_queue(host.declare_queue(name, now=NOW), "amq.fanout", "")
+
+    assert not counted(host, session, collect, 3)
+    assert pending(host.queues["third"]) == []
+    assert counted(host, session, collect, 4)
+    assert pending(host.queues["third"]) == ["thrice"]
+
+
+@pytest.mark.parametrize("ending", ["reject", "last attempt", "give back"])
+@pytest.mark.parametrize("exchange", ["amq.fanout", "amq.headers"])
+def test_a_dead_letter_counts_for_each_queue_it_goes_to(host, ending, exchange):
+    arguments = {"x-dead-letter-exchange": exchange, "x-delivery-limit": 0}
+    dying = host.declare_queue("dying", now=NOW, arguments=arguments)
+    for name in ("one", "two"):
+        host.bind_queue(host.declare_queue(name, now=NOW), exchange, "", {"x-match": "all"})
+    session = RecordingSession()
+    session.consume(dying)
+    host.publish(letter("A"), host.route("", "dying"), NOW)
+
+    def collect(transaction):
+        if ending == "give back":
+            transaction.give_back(1, counted=True)
+        else:
+            transaction.reject(1, requeue=ending == "last attempt")
+
+    assert not counted(host, session, collect, 2)
+    assert pending(host.queues["two"]) == []
+    assert counted(host, session, collect, 3)
+    assert pending(host.queues["two"]) == ["A"]
+
+
+def test_a_delivery_that_dies_nowhere_counts_once(host):
+    session = RecordingSession()
+    session.consume(host.queues["q"])
+    host.publish(make_message("A"), host.route("", "q"), NOW)
+    assert counted(host, session, lambda transaction: transaction.reject(1, requeue=False), 1)
 
 
 def test_rollback_gives_deliveries_back_in_order_of_their_tags(host):

@@ -13,7 +13,7 @@ import structlog
 
 from annulet.broker.amqp091.foreign import in_own_form
 from annulet.broker.amqp091.publishing import PublishingSession, destination_of
-from annulet.core.base.errors import CoreError, TransactionRefused
+from annulet.core.base.errors import CoreError
 from annulet.core.base.settings import UNLIMITED, ConsumerSettings
 from annulet.core.host.transaction import Transaction
 from annulet.core.model.consumer import Consumer, CreditWindow
@@ -280,11 +280,6 @@ class Channel(PublishingSession):
         transaction = self._require_transaction("tx.commit")
         broker = self.connection.broker
         if not transaction.empty:
-            try:
-                self.bound_transaction(transaction)
-            except TransactionRefused as error:
-                self.mandatory, self.sent_to = [], {}
-                raise ChannelError(constants.PRECONDITION_FAILED, str(error)) from error
             size = transaction.durable_bytes
             if size and not self.connection.accepts_durable(size, self.connection.now):
                 raise ChannelError(
@@ -295,7 +290,7 @@ class Channel(PublishingSession):
             sent_to, self.sent_to = self.sent_to, {}
             marks = self.blocked.marks()
             try:
-                unroutable = transaction.commit(self.host, self.connection.now)
+                unroutable = self.commit_bounded(transaction)
             except StoreError as error:
                 raise ChannelError(constants.RESOURCE_ERROR, f"the transaction is not durable: {error}") from error
             except CoreError as error:  # a full queue, a duplicate: nothing of it was done

@@ -6,12 +6,13 @@ full queues, and the handling of messages that its protocol cannot express.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
-from annulet.core.base.errors import TransactionRefused
+from annulet.core.base.errors import TransactionTooLarge
 from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.host.transaction import LIMIT_TRANSACTION
 from annulet.core.model.entry import DELIVERING
 from annulet.core.sessions.delivery_deadlines import DeliveryDeadlines
 from annulet.core.sessions.session import Session
@@ -22,12 +23,10 @@ if TYPE_CHECKING:
     from annulet.broker.connections.transport import AnyConnection
     from annulet.broker.durability.blocked import BlockedTarget
     from annulet.core.host.transaction import Transaction
+    from annulet.core.message.message import Message
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
     from annulet.core.sessions.delivery_deadlines import Overdue
-
-LIMIT_TRANSACTION: Final = "max_transaction_operations"
-"""Name of the bound in ``engine.limit_hits``."""
 
 
 def give_up(entry: QueueEntry, consumer: Consumer | None, now: int) -> bool:
@@ -105,19 +104,16 @@ class ClientSession(Session):
         """Count what open transactions hold to the connection, which is bounded by it."""
         self.connection.transacted_bytes += change
 
-    def bound_transaction(self, transaction: Transaction) -> None:
-        """Roll a transaction back that is too large for one turn of the loop. Raises :class:`TransactionRefused`."""
-        most = self.connection.broker.admission.limits.max_transaction_operations
-        operations = transaction.operations
-        if operations <= most:
-            return
-        transaction.rollback()
-        limit_hits = self.connection.engine.limit_hits
-        limit_hits[LIMIT_TRANSACTION] = limit_hits.get(LIMIT_TRANSACTION, 0) + 1
-        raise TransactionRefused(
-            f"transaction of {operations} sends and settlements refused, nothing of it was done: at most {most} are "
-            f"allowed ({LIMIT_TRANSACTION}); commit more often or raise the limit"
-        )
+    def commit_bounded(self, transaction: Transaction) -> list[Message]:
+        """Commit, unless that is too much for one turn of the loop. See ``Transaction.commit``."""
+        connection = self.connection
+        most = connection.broker.admission.limits.max_transaction_operations
+        try:
+            return transaction.commit(self.host, connection.now, operations_max=most)
+        except TransactionTooLarge:
+            limit_hits = connection.engine.limit_hits
+            limit_hits[LIMIT_TRANSACTION] = limit_hits.get(LIMIT_TRANSACTION, 0) + 1
+            raise
 
     # ------------------------------------------------------------------ the time of deliveries
 

@@ -159,7 +159,6 @@ class SendingSession(ClientSession):
         was done, and its deliveries are unsettled again.
         """
         connection = self.connection
-        self.bound_transaction(transaction)
         size = transaction.durable_bytes
         if size and not connection.accepts_durable(size, connection.now):
             transaction.rollback()
@@ -168,7 +167,7 @@ class SendingSession(ClientSession):
             )
         marks = self.blocked.marks()
         try:
-            unroutable = transaction.commit(self.host, connection.now)
+            unroutable = self.commit_bounded(transaction)
         except StoreError as error:
             raise DiskFull(f"the transaction is not durable: {error}") from error
         connection.broker.unroutable += len(unroutable)

@@ -136,8 +136,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self.opened = False  # the handshake is over
         self.publishes = False  # has ever published: such connections are not read during the memory alarm
         self.obeys_flow = False  # its publishers stop when they are told, so that they need not be left unread
-        self.bytes_received = 0
-        self.bytes_sent = 0
+        self.bytes_received = self.bytes_sent = 0
         self.channels: dict[int, SessionT] = {}
         self.peer = PeerFacts()
         self.waited = 0.0  # seconds of the hand-shake's that were used up before the connection was made
@@ -147,8 +146,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self._counted = False  # by the admission
         self._counted_user = ""
         self.transport: asyncio.Transport | None = None
-        self._dirty = False
-        self._transport_paused = False
+        self._dirty = self._transport_paused = False
         self._paused_at = 0  # bytes that waited when the socket took no more
         self._shares = broker.shares
         self._inputs = broker.inputs
@@ -156,12 +154,10 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self._definitions = broker.definitions
         self.definitions_due = False  # the answers wait for declarations to be durable
         self._spill_waits = SPILL_FREE
-        self._delivered = 0  # deliveries of this turn
-        self._written = 0  # bytes written before its end
+        self._delivered = self._written = 0  # deliveries of this turn, and bytes written before its end
         self._share = 0  # how many may be, since the first of them
         self._until = 0.0  # how long the loop's thread will have computed when they have taken long enough
-        self._reading_paused = self._rests = False  # rests: input waits for a turn that has time for it
-        self._blocked_told = False
+        self._blocked_told = self._reading_paused = self._rests = False  # rests: input waits for a turn with time
         self.transacted_bytes = 0  # held by open transactions of its sessions
         self._unfinished = 0  # bytes that the broker's account of unfinished work has of it
         self._held: dict[SessionT, None] = {}  # sessions that published into blocked targets
@@ -272,11 +268,14 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self.note_defect(error)
         self._definitions.end(begun, self)
         self._spill_pace.served(self)
+        self._note_unfinished()
+        self.mark_dirty()
+
+    def _note_unfinished(self) -> None:
         held = self.unfinished_bytes()
         if held != self._unfinished:
             self._unfinished = held
             self.broker.unfinished.note(self, held)
-        self.mark_dirty()
 
     def begin_waiting(self) -> int:
         """Begin to serve what waited for a login, as input is served. Returns what :meth:`end_waiting` takes."""
@@ -428,6 +427,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         if self.lost or transport is None:
             engine.take_output()
             return
+        self._note_unfinished()  # less by now, where a login or a time-out ended some and nothing was read
         if engine.output_size:
             self._write(transport, engine.take_output())
         if engine.closed:

@@ -58,8 +58,8 @@ class UnfinishedWork:
     """The size of each connection's unfinished work, and the largest of them refused when all together are beyond
     ``limit`` bytes.
 
-    A connection reports after each read, so the sum is above the limit by what one read brings at most, for as long as
-    it takes to refuse the largest. Belongs to the event loop.
+    A connection reports after each read and before it writes, so the sum is above the limit by what one read brings at
+    most, for as long as it takes to refuse the largest. Belongs to the event loop.
     """
 
     def __init__(self, limit: int) -> None:

@@ -41,3 +41,7 @@ class LimitExceeded(CoreError):
 
 class TransactionRefused(CoreError):
     """A commit was refused as a whole: nothing was sent, nothing settled (AMQP 0-9-1: 406; AMQP 1.0: rollback)."""
+
+
+class TransactionTooLarge(TransactionRefused):
+    """A commit has more operations than one transaction may have."""

@@ -130,6 +130,22 @@ class DeadLetters(Forwarder):
             return False
         return bool(targets_for(settings, reason))
 
+    def reach(self, entry: QueueEntry) -> int:
+        """Return to how many queues copies of an entry would go if it were dead-lettered now. Nothing is changed."""
+        queue, message = entry.queue, entry.message
+        if not self.takes(queue, RemovalReason.DEAD_LETTERED):
+            return 0
+        host, reached = self.host, 0
+        for target in targets_for(queue.settings, RemovalReason.DEAD_LETTERED):
+            exchange, keys = self._destination(target, message.origin.view.routing_keys(message))
+            if exchange not in host.exchanges:
+                continue
+            queues: dict[Queue, None] = {}
+            for key in keys:
+                queues.update(dict.fromkeys(host.targets(message, host.forwarding_route(exchange, key))))
+            reached += len(queues)
+        return reached
+
     # ------------------------------------------------------------------ the worklist
 
     def add(self, queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int, loss: LossRecord | None) -> None:
@@ -285,7 +301,7 @@ class DeadLetters(Forwarder):
             at=now,
         )
         deaths = with_death(view.deaths(message), death)
-        exchange, keys = self._destination(target, death)
+        exchange, keys = self._destination(target, death.routing_keys)
         header = view.forwarded_header(
             message, deaths, _originals(queue, entry, reason, now), rerouted=keys != death.routing_keys
         )
@@ -313,15 +329,15 @@ class DeadLetters(Forwarder):
         self.messages_forwarded += 1
         return ""
 
-    def _destination(self, target: Target, death: DeathRecord) -> tuple[str, tuple[str, ...]]:
+    def _destination(self, target: Target, own_keys: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
         """Return exchange and keys. An address is one of that name, else a queue, else an exchange."""
         if not target.address:
-            return target.exchange, death.routing_keys if target.routing_key is None else (target.routing_key,)
+            return target.exchange, own_keys if target.routing_key is None else (target.routing_key,)
         host = self.host
         if self._is_beside_queue(target.address):
             return "", (target.address,)
         if target.address in host.addresses or (target.address not in host.queues and target.address in host.exchanges):
-            return target.address, death.routing_keys
+            return target.address, own_keys
         return "", (target.address,)
 
     def _is_beside_queue(self, name: str) -> bool:

@@ -187,14 +187,16 @@ class Publishing(RoutingGraph):
         Nothing refuses it, as no publisher could be told, and an exchange that is closed to publishers is open to it.
         Empty when the exchange is gone.
         """
-        exchange = self.exchanges.get(exchange_name)
-        if exchange is None:
+        if exchange_name not in self.exchanges:
             return []
-        if exchange.internal:
-            route = Route(exchange_name, keys[0], [], self.generation, static=False)
-        else:
-            route = self.route(exchange_name, keys[0])
+        route = self.forwarding_route(exchange_name, keys[0])
         return self.plan(message, route, Claims(), further_keys=keys[1:], forwarded=True)
+
+    def forwarding_route(self, exchange_name: str, routing_key: str) -> Route:
+        """Return the route of what the broker sends on through an exchange that exists; it may be an internal one."""
+        if self.exchanges[exchange_name].internal:
+            return Route(exchange_name, routing_key, [], self.generation, static=False)
+        return self.route(exchange_name, routing_key)
 
     def apply(self, legs: list[Leg], now: int) -> int:
         """Carry out a plan. Returns how many queues the message was routed to, as :meth:`publish`."""

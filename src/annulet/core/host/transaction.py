@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.base.errors import CoreError, LimitExceeded, TransactionRefused
+from annulet.core.base.errors import CoreError, LimitExceeded, TransactionRefused, TransactionTooLarge
 from annulet.core.host.schedule_cancelling import cancel_scheduled
 from annulet.core.host.send_plan import DUPLICATE, ROUTED, Claims
+from annulet.core.model.entry import DELIVERING, DeliveryCopy
 
 if TYPE_CHECKING:
     from annulet.core.host.send_plan import Leg
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 SETTLEMENT_BYTES: Final = 16
 """The size of a settlement in a log that writes (queue, record) as two 64-bit numbers."""
 
+
+LIMIT_TRANSACTION: Final = "max_transaction_operations"
+"""Name of the bound of a transaction's operations, as settings and metrics have it."""
 
 SEND_BYTES: Final = 512
 """The approximate memory of a send beside its header and its body."""
@@ -77,9 +81,8 @@ class Transaction:
 
     @property
     def operations(self) -> int:
-        """How many sends and settlements were collected; a send to several queues counts as several."""
-        sends = sum([max(1, len(send.route.queues)) for send in self._sends])
-        return sends + len(self._settlements) + len(self._rejections) + len(self._returns)
+        """How many sends and settlements were collected. :meth:`commit` counts the further queues that they reach."""
+        return len(self._sends) + len(self._settlements) + len(self._rejections) + len(self._returns)
 
     @property
     def durable_bytes(self) -> int:
@@ -130,17 +133,18 @@ class Transaction:
         """Collect a return to the queue, see ``Queue.return_entries`` (AMQP 1.0 released, modified)."""
         self._returns += [Return(held, entry, counted, exclude) for held, entry in self._take(tag, multiple=False)]
 
-    def commit(self, host: VirtualHost, now: int) -> list[Message]:
+    def commit(self, host: VirtualHost, now: int, *, operations_max: int = 0) -> list[Message]:
         """Publish in send order, then settle; durable together or not at all. Returns the messages no queue took.
 
         Everything that could refuse a send is asked before anything is done, with what the earlier sends of the
         transaction take counted in. Raises :class:`TransactionRefused` for a full queue or address and for a duplicate
-        id: then nothing was sent, and the deliveries are unsettled as after :meth:`rollback`. Errors of the effects
-        pass through after :meth:`Effects.abort_transaction`; when they could not store a send, the deliveries are
-        unsettled as well.
+        id, and :class:`TransactionTooLarge` for more than ``operations_max`` operations (0: any number; a message
+        counts for each queue that it, or its dead letter, goes to now): then nothing was sent, and the deliveries are
+        unsettled as after :meth:`rollback`. Errors of the effects pass through after :meth:`Effects.abort_transaction`;
+        when they could not store a send, the deliveries are unsettled as well.
         """
         try:
-            plans = self._plan(host)
+            plans = self._plan(host, operations_max)
         except CoreError:
             self.rollback()
             raise
@@ -167,14 +171,24 @@ class Transaction:
         host.effects.end_transaction()
         return unroutable
 
-    def _plan(self, host: VirtualHost) -> list[list[Leg] | None]:
-        """Decide every send that is not simple; ``None`` stands for those that nothing can refuse."""
+    def _plan(self, host: VirtualHost, most: int) -> list[list[Leg] | None]:
+        """Decide every send that is not simple; ``None`` stands for those that nothing can refuse.
+
+        Operations are counted with it: queues may have been bound since the message was sent.
+        """
+        operations = self.operations
+        _bound(operations, most)
+        if most:
+            operations = self._count_dead_letters(host, operations, most)
         claims = Claims()
         plans: list[list[Leg] | None] = []
         for number, send in enumerate(self._sends, 1):
             route = None if send.cancels else host.renewed(send.route)
             if route is None or (route.static and not send.duplicate_id and not send.further_keys):
                 plans.append(None)
+                if route is not None:
+                    operations += max(0, len(route.queues) - 1)
+                    _bound(operations, most)
                 continue
             try:
                 legs = host.plan(
@@ -193,7 +207,24 @@ class Transaction:
                         "sent already"
                     )
             plans.append(legs)
+            operations += max(0, sum([len(leg.queues) for leg in legs]) - 1)
+            _bound(operations, most)
         return plans
+
+    def _count_dead_letters(self, host: VirtualHost, operations: int, most: int) -> int:
+        """Count the queues that dead letters of this transaction go to: their copies are sent in the same turn.
+
+        Returns the operations with them. Raises :class:`TransactionTooLarge`.
+        """
+        leaving = [entry for _, entry, requeue in self._rejections if not requeue or _last_attempt(entry, 1)]
+        leaving += [back.entry for back in self._returns if _last_attempt(back.entry, int(back.counted))]
+        for entry in leaving:
+            if entry.state == DELIVERING and not isinstance(
+                entry, DeliveryCopy
+            ):  # else it has left its queue, and the rejection has no effect
+                operations += host.dead_letters.reach(entry)
+                _bound(operations, most)
+        return operations
 
     def _publish(self, host: VirtualHost, now: int, sends: list[Send], plans: list[list[Leg] | None]) -> list[Message]:
         unroutable: list[Message] = []
@@ -239,3 +270,17 @@ class Transaction:
             self.session.take(tag, multiple=True)
             return named
         return [(tag, entry) for entry in self.session.take(tag, multiple=False)]
+
+
+def _last_attempt(entry: QueueEntry, counted: int) -> bool:
+    """Return whether a delivery that is returned, and counted so often with that, is dead-lettered instead."""
+    return 0 < entry.queue.settings.max_delivery_attempts <= entry.delivery_count + counted
+
+
+def _bound(operations: int, most: int) -> None:
+    if 0 < most < operations:
+        raise TransactionTooLarge(
+            f"transaction of at least {operations} sends and settlements refused, nothing of it was done: at most "
+            f"{most} are allowed ({LIMIT_TRANSACTION}), and a message counts for each of its queues; commit more often "
+            "or raise the limit"
+        )

@@ -43,6 +43,14 @@ def test_a_definition_has_arguments_with_and_without_prefix():
         (".*", {"x-qpid-dlq-enabled": True}, 0, "give 'x-dead-letter-address'"),
         (".*", {}, "high", "'priority' must be an integer"),
         (".*", {}, True, "'priority' must be an integer"),
+        (
+            ".*",
+            {},
+            1 << 63,
+            "policy 'p': 'priority' must be from -9223372036854775808 to 9223372036854775807, not an in",
+        ),
+        (".*", {}, -(1 << 63) - 1, "not an integer of 64 bits"),
+        (".*", {}, 1 << 1000, "not an integer of 1001 bits"),
     ],
 )
 def test_refused(pattern, definition, priority, words):
@@ -50,6 +58,11 @@ def test_refused(pattern, definition, priority, words):
     with pytest.raises(InvalidArgument, match=words):
         policies.set("p", pattern, definition, priority)
     assert policies.all() == []
+
+
+@pytest.mark.parametrize("priority", [(1 << 63) - 1, -(1 << 63)])
+def test_a_priority_has_64_bits(priority):
+    assert PolicyRepository().set("p", ".*", {}, priority).priority == priority
 
 
 def test_a_policy_needs_a_name():

@@ -19,6 +19,9 @@ from annulet.core.configuration.arguments.values import NAME_BYTES_MAX, Argument
 PATTERN_LENGTH_MAX: Final = 1024
 """Characters of a policy's regular expression; names have 255 bytes, so a longer one is a mistake."""
 
+PRIORITY_BITS: Final = 64
+"""Bits of a policy's priority, with its sign: the widest integer that databases, logs and readers of JSON agree on."""
+
 PLACEMENT: Final = frozenset(
     {
         "ha-mode",
@@ -59,6 +62,12 @@ class PolicyRepository:
         read_name("name", name, "a policy", empty=False)
         if isinstance(priority, bool) or not isinstance(priority, int):
             raise InvalidArgument(f"policy '{name}': 'priority' must be an integer, not {shown(priority)}")
+        most = (1 << (PRIORITY_BITS - 1)) - 1
+        if not -most - 1 <= priority <= most:
+            raise InvalidArgument(
+                f"policy '{name}': 'priority' must be from {-most - 1} to {most}, not an integer of "
+                f"{priority.bit_length()} bits"
+            )
         try:
             values = _read(definition)
         except InvalidArgument as error:
