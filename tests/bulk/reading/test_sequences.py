@@ -293,6 +293,23 @@ async def test_what_idle_streams_keep_is_let_go(monkeypatch: pytest.MonkeyPatch)
         assert len(here.service.sequences) == 1
 
 
+async def test_a_call_that_waited_for_a_replaced_stream_keeps_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with bench(tmp_path) as here:
+        here.declare("q")
+        await here.publish("q", numbered(4))
+        monkeypatch.setattr(sequences, "READERS_MAX", 1)
+        repeated = stream(here)
+        calls = stream(here).plan(), repeated.plan(), stream(here, reader="two").plan()  # the first has the stream
+        first, waited, other = await asyncio.gather(*calls, return_exceptions=True)
+        assert (first, other) == (4, 4)
+        assert isinstance(waited, UnavailableError)
+        assert "repeat the call" in str(waited)
+        assert await repeated.plan() == 4
+        assert await repeated.read() == numbered(4)
+
+
 async def test_a_run_that_is_to_end_does_not_end_because_the_disk_refuses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,7 +66,6 @@ class LeaseManager:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._leases: dict[tuple[str, str], Lease] = {}
-        self._opening = asyncio.Lock()
 
     # ------------------------------------------------------------------ start
 
@@ -110,27 +109,45 @@ class LeaseManager:
         and others.
         """
         check_request(request)
-        async with self._opening:
-            lease = self._leases.get((request.host, request.name))
-            if lease is not None and lease.queue.deleted:
-                await self._forget(lease, "its queue was deleted")
-                lease = None
+        key = request.host, request.name
+        opened: dict[str, int] | None = None
+        while opened is None:
+            lease = self._leases.get(key)
             if lease is None:
-                lease, gap = self._create(request), 0
-                if not request.fresh:
-                    continue_without(request, lease)
+                opened = self._open_new(request)
             else:
-                async with lease.lock:
-                    gap = await self._adopt(request, lease)
-            lease.generation += 1
-            lease.opener = request.owner
-            if not request.fresh:
-                lease.owner = request.owner
-            lease.active_at = self._broker.clock()
-            lease.gaps.note(request.position - gap, request.position)
-            self._broker.catalogue.set_lease(lease.record())
-            self._enter(lease)
-        logger.info("lease opened", lease=lease.name, queue=lease.queue_name, generation=lease.generation, gap=gap)
+                async with lease.lock:  # of this lease alone: an extend that walks a deep queue has it for seconds
+                    opened = await self._open_existing(request, lease)
+        logger.info("lease opened", lease=request.name, queue=request.queue, **opened)
+        return opened
+
+    def _open_new(self, request: LeaseRequest) -> dict[str, int]:
+        """Create the lease. Without a wait, so that no other open can create one of this name meanwhile."""
+        lease = self._create(request)
+        if not request.fresh:
+            continue_without(request, lease)
+        opened = self._hand_out(request, lease, 0)
+        self._enter(lease)
+        return opened
+
+    async def _open_existing(self, request: LeaseRequest, lease: Lease) -> dict[str, int] | None:
+        """Open a lease that is there, under its lock. None if it ended during the wait for that: its name is free."""
+        if lease.released:
+            return None
+        if lease.queue.deleted:
+            await self._forget(lease, "its queue was deleted")
+            return None
+        return self._hand_out(request, lease, await self._adopt(request, lease))
+
+    def _hand_out(self, request: LeaseRequest, lease: Lease, gap: int) -> dict[str, int]:
+        """Give the lease's next generation to this checkpoint."""
+        lease.generation += 1
+        lease.opener = request.owner
+        if not request.fresh:
+            lease.owner = request.owner
+        lease.active_at = self._broker.clock()
+        lease.gaps.note(request.position - gap, request.position)
+        self._broker.catalogue.set_lease(lease.record())
         return {"generation": lease.generation, "position": lease.acknowledged, "gap": gap}
 
     def _enter(self, lease: Lease) -> None:
@@ -234,6 +251,7 @@ class LeaseManager:
         """Have these positions rejected instead of acknowledged when they are done; see :func:`mark_rejected`."""
         lease = self._find(host, name)
         async with lease.lock:
+            self._refuse_released(lease)
             self._refuse_deleted(lease)
             return mark_rejected(self._broker.catalogue, lease, positions)
 
@@ -351,9 +369,14 @@ class LeaseManager:
         self._lease(host, name, generation).active_at = self._broker.clock()
 
     async def release(self, host: str, name: str) -> int:
-        """End a lease by hand: its messages return to their places in the queue. Returns their number."""
+        """End a lease by hand: its messages return to their places in the queue. Returns their number.
+
+        Raises :class:`LeaseGoneError` if there is none, or if it ended while this waited: a lease that was opened
+        under its name since then is another one.
+        """
         lease = self._find(host, name)
         async with lease.lock:
+            self._refuse_released(lease)
             count = len(lease.held)
             await self._forget(lease, "released")
         return count
@@ -373,7 +396,7 @@ class LeaseManager:
         return lease.queue.deleted or (lease.generated and idle > GENERATED_LEASE_IDLE_MAX)
 
     async def _forget(self, lease: Lease, why: str) -> None:
-        """Drop the lease from the catalogue first.
+        """Drop the lease, which has not ended yet, under its lock: from the catalogue first.
 
         A crash in between leaves its messages pending, as they should be.
         """
@@ -466,9 +489,13 @@ class LeaseManager:
         self._fence(lease, generation)
         return lease
 
-    def _fence(self, lease: Lease, generation: int) -> None:
+    @staticmethod
+    def _refuse_released(lease: Lease) -> None:
         if lease.released:
             raise LeaseGoneError(f"lease range gone: lease {lease.name!r} was released or expired")
+
+    def _fence(self, lease: Lease, generation: int) -> None:
+        self._refuse_released(lease)
         if generation != lease.generation:
             raise LeaseFencedError(
                 f"lease {lease.name!r} was taken over: this run has generation {generation}, the current one is "

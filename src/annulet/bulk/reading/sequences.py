@@ -68,7 +68,7 @@ class KeptRange:
 class Reader:
     """The state of one run of a stream."""
 
-    __slots__ = ("incarnation", "kept", "lock", "nothing_upto", "selection", "selector", "used_at")
+    __slots__ = ("closed", "incarnation", "kept", "lock", "nothing_upto", "selection", "selector", "used_at")
 
     def __init__(self, incarnation: str, selector: str, now: int) -> None:
         self.incarnation = incarnation
@@ -78,6 +78,7 @@ class Reader:
         self.nothing_upto = (0, Stretch())  # behind this start nothing matched in that stretch
         self.used_at = now
         self.lock = asyncio.Lock()
+        self.closed = False  # another took its place; calls that waited for it must keep nothing in it
 
     def find(self, boot: str, after: int, upto: int) -> list[Row] | None:
         """Return the kept rows of ``(after, upto]``; ``None`` when they are not kept."""
@@ -95,7 +96,8 @@ class Reader:
         self.kept = [held for held in self.kept if held.after < start < held.upto]
 
     def close(self) -> None:
-        """Forget everything."""
+        """Forget everything, and keep nothing from now on."""
+        self.closed = True
         for held in self.kept:
             unpin([row.message for row in held.rows])
         self.kept.clear()
@@ -279,6 +281,11 @@ class SequenceStore:
 
     async def _keep(self, queue: Queue, reader: Reader, held: KeptRange) -> None:
         """Keep rows in memory, and wait until persistent ones are durable."""
+        if reader.closed:  # what it kept now would stay in memory for ever
+            raise UnavailableError(
+                f"queue {queue.name!r}: this stream was replaced during the call, by one with another selector or as "
+                f"the longest unused of {READERS_MAX}; repeat the call"
+            )
         try:
             pin(queue, [row.message for row in held.rows])
         except ContentUnavailable as error:  # it left the queue, or the disk refuses for a moment
