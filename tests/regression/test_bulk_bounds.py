@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +154,39 @@ async def test_a_batch_whose_buffers_do_not_fit_is_refused(tmp_path: Path) -> No
 
         def work() -> None:
             with pytest.raises(InvalidRequestError, match="record batch is malformed"):
+                bulk_client(here).put(protocol.PutStage(query="x", stage=stage_name()), batch.schema, [batch])
+
+        await away(work)
+        assert here.service.stages.figures() == (0, 0)
+
+
+async def test_a_column_with_a_dictionary_is_refused(tmp_path: Path) -> None:
+    """A7, a brother: new dictionaries of an ignored column were stored, and not counted."""
+    async with bench(tmp_path, limits=Limits(max_stage_bytes_per_user=2 * MEBIBYTE)) as here:
+        kind = pa.dictionary(pa.int32(), pa.binary())
+        schema = pa.schema({"body": pa.binary(), "queue": kind})
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for number in range(3):
+                values = pa.array([bytes([number]) * MEBIBYTE])
+                queue = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), values)
+                yield pa.record_batch([pa.array([b"x"]), queue], schema=schema)
+
+        def work() -> None:
+            with pytest.raises(InvalidRequestError, match="column 'queue' has type dictionary"):
+                bulk_client(here).put(protocol.PutStage(query="x", stage=stage_name()), schema, batches())
+
+        await away(work)
+        assert here.service.stages.figures() == (0, 0)
+
+
+async def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    """A7, a brother: the commit failed inside the broker."""
+    async with bench(tmp_path) as here:
+        batch = pa.RecordBatch.from_arrays([pa.array([b"x"]), pa.array([b"y"])], ["body", "body"])
+
+        def work() -> None:
+            with pytest.raises(InvalidRequestError, match="column 'body' is named twice"):
                 bulk_client(here).put(protocol.PutStage(query="x", stage=stage_name()), batch.schema, [batch])
 
         await away(work)

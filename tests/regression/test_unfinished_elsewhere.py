@@ -18,8 +18,9 @@ from annulet.broker.settings.limits import Limits
 from annulet.bulk.bounds.arriving import TOLD_BYTES
 from annulet.bulk.client import BulkClient
 from annulet.bulk.protocol import protocol
-from annulet.bulk.protocol.errors import InvalidRequestError, OverLimitError
+from annulet.bulk.protocol.errors import InvalidRequestError, OverLimitError, UnavailableError
 from annulet.bulk.protocol.url import parse_url
+from annulet.bulk.writing.commit_room import PROPERTY_BYTES
 from annulet.bulk.writing.stages import StageKey
 from annulet.testing.in_process import RunningBroker
 from tests.broker.conftest import until
@@ -169,6 +170,58 @@ async def test_a_batch_beyond_the_bound_of_commits_is_refused_before_it_is_read(
         assert here.broker.admission.limit_hits["bulk transfer", "max_commit_bytes"] == 1
         assert (await away(lambda: publish(2, 1)))["messages"] == 1
         assert here.service.publisher.room.used == 0
+
+
+async def test_a_stage_that_was_weighed_is_not_replaced_by_a_larger_one(tmp_path: Path) -> None:
+    """A6, a brother: a stage was sent again while its commit waited for room, and was read at its new size."""
+    async with bench(tmp_path, limits=Limits(max_commit_bytes=LIMIT)) as here:
+        here.declare("q")
+        client, other = bulk_client(here), bulk_client(here)
+        stage = protocol.PutStage(query="x", stage=stage_name())
+        small, large = (pa.record_batch({"body": [bytes(size)]}) for size in (1, 2 * LIMIT))
+        await away(lambda: client.put(stage, small.schema, [small]))
+
+        def send_until_refused() -> None:
+            refused = ""
+            while not refused:
+                try:
+                    client.put(stage, small.schema, [small])
+                except UnavailableError as error:
+                    refused = str(error)
+            assert "is being committed" in refused
+            with pytest.raises(UnavailableError, match="is being committed"):
+                client.put(stage, large.schema, [large])
+
+        commit = protocol.CommitPublish(query="x", batch=0, stages=[stage.stage], address="q")
+        async with here.service.publisher.room.taken(LIMIT):
+            committed = asyncio.create_task(away(lambda: other.act(commit)))
+            await away(send_until_refused)
+        assert (await committed)["messages"] == 1
+        assert here.bodies("q") == [b"\0"]
+        assert here.service.publisher.room.used == 0
+        await away(lambda: client.put(stage, small.schema, [small]))
+
+
+async def test_properties_of_a_batch_count(tmp_path: Path) -> None:
+    """A6, a brother: properties of some octets take two hundred bytes each while they are read, and counted as some."""
+    async with bench(tmp_path, limits=Limits(max_commit_bytes=LIMIT)) as here:
+        here.declare("q")
+        client = bulk_client(here)
+
+        def publish(batch: int, count: int, batches: int) -> dict[str, Any]:
+            maps = pa.array([[(str(number), "v") for number in range(count)]], pa.map_(pa.string(), pa.string()))
+            rows = pa.record_batch({"body": [b"x"], "properties": maps})
+            name = f"{batch}-0-0-{'0' * 32}"
+            client.put(protocol.PutStage(query="x", stage=name), rows.schema, [rows] * batches)
+            request = protocol.CommitPublish(query="x", batch=batch, stages=[name], address="q")
+            answer: dict[str, Any] = client.act(request)
+            return answer
+
+        fits = LIMIT // PROPERTY_BYTES * 4 // 5
+        assert (await away(lambda: publish(0, fits, 1)))["messages"] == 1
+        assert (await away(lambda: publish(1, fits // 8, 8)))["messages"] == 8, "one Arrow batch after the other"
+        with pytest.raises(InvalidRequestError, match="max_commit_bytes"):
+            await away(lambda: publish(2, LIMIT // PROPERTY_BYTES, 1))
 
 
 async def test_stages_in_memory_take_a_quarter_of_the_memory_limit() -> None:

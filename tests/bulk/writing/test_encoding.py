@@ -153,6 +153,33 @@ def test_columns_of_a_read_are_passed_over() -> None:
     )
 
 
+DICTIONARY = pa.dictionary(pa.int32(), pa.binary())
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        DICTIONARY,
+        pa.list_(DICTIONARY),
+        pa.struct({"a": DICTIONARY}),
+        pa.map_(pa.string(), DICTIONARY),
+        pa.run_end_encoded(pa.int32(), pa.string()),
+        pa.opaque(DICTIONARY, "a", "b"),
+    ],
+    ids=str,
+)
+def test_ignored_columns_have_no_dictionaries(kind: pa.DataType) -> None:
+    with pytest.raises(InvalidRequestError, match=r"column 'queue' has type .*: cast it to string, or leave it out"):
+        check_write_schema(pa.schema({"body": pa.binary(), "queue": kind}))
+
+
+@pytest.mark.parametrize("name", ["body", "properties", "queue"])
+def test_a_column_named_twice_is_refused(name: str) -> None:
+    types = {"body": pa.binary(), "properties": pa.map_(pa.string(), pa.string()), "queue": pa.string()}
+    with pytest.raises(InvalidRequestError, match=f"column '{name}' is named twice; send one column of each name"):
+        check_write_schema(pa.schema([*types.items(), (name, types[name])]))
+
+
 @pytest.mark.parametrize("zone", ["Europe/Zurich", "America/New_York", "Asia/Kathmandu", "+05:45", "UTC"])
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 def test_a_time_is_the_same_moment_in_any_zone(zone: str, unit: str) -> None:

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import itertools
 import os
+import threading
 import time
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from annulet.broker.settings.limits import Limits
-from annulet.bulk.protocol.errors import InvalidRequestError, NotFoundError, OverLimitError, RefusedError
+from annulet.bulk.protocol.errors import (
+    InvalidRequestError,
+    NotFoundError,
+    OverLimitError,
+    RefusedError,
+    UnavailableError,
+)
 from annulet.bulk.writing import stages
 from annulet.bulk.writing.stages import STAGE_FILE_BYTES, StageKey, StageStore
 from annulet.store.files.files import OsFileSystem
@@ -85,6 +93,65 @@ def test_size_is_limited(store: StageStore, monkeypatch: pytest.MonkeyPatch) -> 
     store.write(key(1), BATCH.schema, [BATCH])
     with pytest.raises(RefusedError, match="repartition"):
         store.write(key(1), BATCH.schema, [BATCH, BATCH])
+
+
+def test_a_stage_weighs_its_rows_and_the_properties_of_its_fullest_batch(store: StageStore) -> None:
+    def batch(*counts: int) -> pa.RecordBatch:
+        maps = [[(str(number), "v") for number in range(count)] for count in counts]
+        properties = pa.array([*maps, None], pa.map_(pa.string(), pa.string()))
+        return pa.record_batch({"body": [b"b"] * len(properties), "properties": properties})
+
+    parts = [batch(2, 3), batch(4, 0, 5), batch(), batch(1).slice(1)]
+    stage = key(1)
+    store.write(stage, parts[0].schema, parts)
+    weight = store.weigh(stage)
+    assert (weight.rows, weight.properties) == (9, 9)
+    assert weight.size >= sum(part.nbytes for part in parts[:3])
+
+
+def test_a_pinned_stage_is_not_replaced(store: StageStore, tmp_path: Path) -> None:
+    stage, other = key(1), key(1)
+    store.write(stage, BATCH.schema, [BATCH])
+    with store.pinned([stage, stage]):
+        store.write(other, BATCH.schema, [BATCH])
+        with store.pinned([stage]):
+            pass
+        with pytest.raises(UnavailableError, match=r"is being committed, and is not replaced"):
+            store.write(stage, BATCH.schema, [BATCH, BATCH])
+        assert rows(store, stage) == [b"a", b"b"]
+        store.drop(stage)
+        with pytest.raises(UnavailableError, match=r"is being committed"):
+            store.write(stage, BATCH.schema, [BATCH])
+    assert store.figures()[0] == store.count() == 1
+    assert list(tmp_path.rglob("*.part")) == []
+    store.write(stage, BATCH.schema, [BATCH, BATCH])
+    assert rows(store, stage) == [b"a", b"b", b"a", b"b"]
+
+
+def test_weighing_waits_for_a_stage_that_was_about_to_be_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, stage = StageStore(tmp_path), key(1)
+    store.write(stage, BATCH.schema, [BATCH])
+    renaming, go_on = threading.Event(), threading.Event()
+    rename = Path.rename
+
+    def slow(path: Path, target: Path) -> Path:
+        renaming.set()
+        go_on.wait(60)
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", slow)
+    with ThreadPoolExecutor() as threads:
+        written = threads.submit(store.write, stage, BATCH.schema, [BATCH, BATCH])
+        assert renaming.wait(60)
+        with store.pinned([stage]):
+            weighed = threads.submit(store.weigh, stage)
+            with pytest.raises(TimeoutError):
+                weighed.result(0.05)
+            go_on.set()
+            assert weighed.result(60).rows == 4
+        assert written.result(60)[0] == 4
 
 
 def test_old_stages_and_halves_are_collected(tmp_path: Path) -> None:

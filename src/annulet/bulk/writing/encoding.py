@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from annulet.bulk.protocol.errors import InvalidRequestError, OverLimitError
-from annulet.bulk.protocol.schema import READ_ONLY_COLUMNS, WRITE_COLUMNS, property_value
+from annulet.bulk.protocol.schema import READ_ONLY_COLUMNS, SCHEMA, WRITE_COLUMNS, property_value
 from annulet.core.configuration.arguments.values import MILLISECONDS_MAX
 from annulet.core.message.message import DEFAULT_PRIORITY, Message, Origin, PropertyValue
 from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, encode_properties
@@ -70,14 +70,19 @@ class PendingMessage:
 
 
 def check_write_schema(schema: pa.Schema) -> None:
-    """Raise :class:`InvalidRequestError` for a column of a write that is unknown or of the wrong type."""
+    """Raise :class:`InvalidRequestError` for a column of a write that is unknown, named twice or of the wrong type."""
+    names: set[str] = set()
     for field in schema:
+        if field.name in names:
+            raise InvalidRequestError(f"column {field.name!r} is named twice; send one column of each name")
+        names.add(field.name)
         types = WRITE_COLUMNS.get(field.name)
         if types is None:
             if field.name not in READ_ONLY_COLUMNS:
                 raise InvalidRequestError(
                     f"column {field.name!r} is unknown; the columns are {', '.join(WRITE_COLUMNS)}"
                 )
+            _check_ignored(field)
         elif pa.types.is_timestamp(field.type) and field.type.tz is None and pa.types.is_timestamp(types[0]):
             raise InvalidRequestError(
                 f"column {field.name!r} has type {field.type}, which names no time zone, so it is no moment: cast it "
@@ -87,8 +92,21 @@ def check_write_schema(schema: pa.Schema) -> None:
             raise InvalidRequestError(
                 f"column {field.name!r} has type {field.type}, not {' or '.join(map(str, types))}"
             )
-    if "body" not in schema.names:
+    if "body" not in names:
         raise InvalidRequestError("column 'body' is missing: the content to send, binary or string")
+
+
+def _check_ignored(field: pa.Field) -> None:
+    """Require values without a dictionary, which a stream sends beside its batches, where no limit counts it.
+
+    Dictionaries occur within nested and extension types too; no column of a read has any of these.
+    """
+    kind = field.type
+    if pa.types.is_dictionary(kind) or kind.num_fields or isinstance(kind, pa.BaseExtensionType):
+        raise InvalidRequestError(
+            f"column {field.name!r} has type {kind}; a write ignores this column and takes it without a dictionary "
+            f"and not nested: cast it to {SCHEMA.field(field.name).type}, or leave it out"
+        )
 
 
 def _same_type(given: pa.DataType, wanted: pa.DataType) -> bool:

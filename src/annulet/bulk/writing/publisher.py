@@ -118,8 +118,9 @@ class Publisher:
         host = broker.hosts.get(request.host)
         if host is None:
             raise NotFoundError(f"no virtual host {request.host!r}")
-        async with self.room.taken(await asyncio.to_thread(self._weigh, request)):
-            counts = await self._publish_rows(host, request, may_write)
+        with self._stages.pinned([StageKey(request.query, stage) for stage in request.stages]):
+            async with self.room.taken(await asyncio.to_thread(self._weigh, request)):
+                counts = await self._publish_rows(host, request, may_write)
         if not counts["messages"] and not counts["unroutable"]:
             return counts
         await broker.commit.durable()
@@ -184,8 +185,9 @@ class Publisher:
 
     def _weigh(self, request: CommitRequest) -> int:
         """Return the memory of the batch. In a worker thread."""
-        sizes = [self._stages.weigh(StageKey(request.query, stage)) for stage in request.stages]
-        return sum(commit_bytes(rows, size) for rows, size in sizes)
+        weights = [self._stages.weigh(StageKey(request.query, stage)) for stage in request.stages]
+        rows, size = sum(weight.rows for weight in weights), sum(weight.size for weight in weights)
+        return commit_bytes(rows, size, max((weight.properties for weight in weights), default=0))
 
     def _read(self, request: CommitRequest) -> tuple[list[PendingMessage], int]:
         """Read and encode all stages, and say how much of the log the durable ones may need. In a worker thread."""

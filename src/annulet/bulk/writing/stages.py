@@ -10,9 +10,11 @@ import hashlib
 import os
 import re
 import secrets
+import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -67,8 +69,68 @@ class StageKey:
         return int(self.stage.partition("-")[0])
 
 
+@dataclass(frozen=True, slots=True)
+class StageWeight:
+    """What a commit of a stage has to bring into memory."""
+
+    rows: int
+    size: int  # bytes of the columns
+    properties: int  # of all rows of the Arrow batch that has most of them
+
+
+class _Pins:
+    """The stages that commits have weighed and are going to read, which are not replaced until then."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._pinned: Counter[Place] = Counter()
+        self._placing: Counter[Place] = Counter()
+
+    @contextmanager
+    def pinned(self, places: list[Place]) -> Iterator[None]:
+        """Let none of these stages be put into its place. Waits for nothing, so the loop may call it."""
+        with self._changed:
+            self._pinned.update(places)
+        try:
+            yield
+        finally:
+            with self._changed:
+                _take(self._pinned, places)
+
+    @contextmanager
+    def placing(self, key: StageKey, place: Place) -> Iterator[None]:
+        """Put a whole stage into its place. Raises :class:`UnavailableError` while a commit of it is under way."""
+        with self._changed:
+            if place in self._pinned:
+                raise UnavailableError(
+                    f"stage {key.stage} of query {key.query!r} is being committed, and is not replaced before the "
+                    "commit is answered; send the rows of another attempt under another name"
+                )
+            self._placing[place] += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                _take(self._placing, [place])
+                self._changed.notify_all()
+
+    def settle(self, place: Place) -> None:
+        """Wait until those are in place that were about to be when the stage was pinned."""
+        with self._changed:
+            self._changed.wait_for(lambda: place not in self._placing)
+
+
+def _take(counts: Counter[Place], places: list[Place]) -> None:
+    for place in places:
+        counts[place] -= 1
+        if not counts[place]:
+            del counts[place]
+
+
 class StageStore:
-    """All stages. Safe to use from several threads: each stage is written once, by one, and read after that.
+    """All stages. Safe to use from several threads: each stage is written by one and read after that.
+
+    A stage may be sent again and replaces itself, unless its commit is under way.
 
     ``limits`` names how many bytes of them may wait.
     """
@@ -77,6 +139,7 @@ class StageStore:
         self._directory = None if data_directory is None else data_directory / STAGE_DIRECTORY
         remedy = "" if data_directory is not None else "give the broker a data directory"
         self._account = StageAccount(limits.max_stage_bytes_per_user, limits.max_stage_bytes, remedy)
+        self._pins = _Pins()
         self._memory: dict[tuple[str, str], tuple[float, bytes]] = {}
         if self._directory is not None:
             OsFileSystem().make_directory(self._directory)
@@ -106,7 +169,9 @@ class StageStore:
         if self._directory is None:
             sink = pa.BufferOutputStream()
             counts = _write_stream(sink, schema, batches, entry)
-            self._memory[self._place(key)] = (time.monotonic(), sink.getvalue().to_pybytes())
+            content = sink.getvalue().to_pybytes()
+            with self._pins.placing(key, self._place(key)):
+                self._memory[self._place(key)] = (time.monotonic(), content)
             return counts
         folder = self._directory / _folder_name(key.query)
         make_private_directory(folder)
@@ -117,7 +182,8 @@ class StageStore:
                 counts = _write_stream(pa.PythonFile(file, mode="w"), schema, batches, entry)
                 file.flush()
                 os.fsync(file.fileno())
-            part.rename(path)
+            with self._pins.placing(key, self._place(key)):
+                part.rename(path)
         except OSError as error:
             part.unlink(missing_ok=True)
             if FULL_DISK.note(error, self._directory, "rows of a staged publish"):
@@ -145,16 +211,26 @@ class StageStore:
         with path.open("rb") as file, pa.ipc.open_stream(file) as reader:
             yield from reader
 
-    def weigh(self, key: StageKey) -> tuple[int, int]:
-        """Return rows and bytes of a stage without loading it. Raises :class:`NotFoundError`."""
+    @contextmanager
+    def pinned(self, keys: Iterable[StageKey]) -> Iterator[None]:
+        """Keep these stages as they are from their weighing to their reading; they may be dropped."""
+        with self._pins.pinned([self._place(key) for key in keys]):
+            yield
+
+    def weigh(self, key: StageKey) -> StageWeight:
+        """Return the weight of a stage without loading it. Raises :class:`NotFoundError`.
+
+        It stays true while the stage is pinned.
+        """
+        self._pins.settle(self._place(key))
         if self._directory is None:
             batches = list(self.read(key))  # views of the stage in memory
-            return _sizes(batches)
+            return _weight(batches)
         path = self._directory / _folder_name(key.query) / (key.stage + _SUFFIX)
         if not path.exists():
             raise _not_found(key)
         with pa.memory_map(str(path)) as file, pa.ipc.open_stream(file) as reader:
-            return _sizes(reader)
+            return _weight(reader)
 
     def drop(self, key: StageKey) -> None:
         """Delete a stage, if it exists."""
@@ -244,12 +320,21 @@ def _write_stream(
     return rows, size
 
 
-def _sizes(batches: Iterable[pa.RecordBatch]) -> tuple[int, int]:
-    rows = size = 0
+def _weight(batches: Iterable[pa.RecordBatch]) -> StageWeight:
+    rows = size = properties = 0
     for batch in batches:
         rows += batch.num_rows
         size += batch.nbytes
-    return rows, size
+        properties = max(properties, sum(_entries(column) for column in batch.columns))
+    return StageWeight(rows, size, properties)
+
+
+def _entries(column: pa.Array) -> int:
+    """Return how many entries the maps of a column have together; 0 for a column of another type."""
+    if not pa.types.is_map(column.type):
+        return 0
+    offsets = column.offsets
+    return int(offsets[-1].as_py()) - int(offsets[0].as_py())
 
 
 def _folder_name(query: str) -> str:
