@@ -69,6 +69,43 @@ async def test_no_more_than_the_limit_comes_in_before_the_login(tmp_path: Path) 
         assert "65536 octets before authentication" in text
 
 
+def _headers(stream: int) -> bytes:
+    """Return a frame that begins a call of DoPut, without any message."""
+    fields = (
+        (b":method", b"POST"),
+        (b":scheme", b"http"),
+        (b":path", b"/arrow.flight.protocol.FlightService/DoPut"),
+        (b":authority", b"localhost"),
+        (b"te", b"trailers"),
+        (b"content-type", b"application/grpc"),
+    )
+    block = b"".join(b"\x00" + bytes((len(name),)) + name + bytes((len(value),)) + value for name, value in fields)
+    return len(block).to_bytes(3, "big") + b"\x01\x04" + stream.to_bytes(4, "big") + block
+
+
+async def test_a_stranger_takes_few_threads(tmp_path: Path) -> None:
+    """A7: 255 calls of DoPut with headers only, before a login, took a thread of the server each."""
+    async with bench(tmp_path, handshake_timeout=2.0) as here:
+        await away(lambda: bulk_client(here).act(protocol.ListLeases()))
+        before = _threads()
+        reader, writer = await asyncio.open_connection("127.0.0.1", here.service.port)
+        writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5))
+        writer.write(b"".join(_headers(2 * number + 1) for number in range(255)))
+        most = before
+        reading = asyncio.ensure_future(reader.read())
+        while not reading.done():
+            most = max(most, _threads())
+            await asyncio.sleep(0.02)
+        assert b"bulk_stranger_streams_max" in await reading
+        writer.close()
+        assert most - before < 64, "four calls, and the server's own threads"
+        assert here.broker.admission.limit_hits["bulk transfer", "bulk_stranger_streams_max"] == 1
+
+
+def _threads() -> int:
+    return len(list(Path("/proc/self/task").iterdir()))
+
+
 async def test_a_stranger_who_says_nothing_is_cut(tmp_path: Path) -> None:
     """A7, a brother: connections of strangers had no end."""
     async with bench(tmp_path, handshake_timeout=0.1) as here:

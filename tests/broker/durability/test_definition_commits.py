@@ -74,6 +74,28 @@ async def test_declarations_of_one_turn_are_one_commit_and_are_answered_when_it_
     assert "MainThread" not in gate.threads
 
 
+async def test_a_group_that_could_not_be_handed_over_is_committed_with_the_next(
+    disk_broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A7: the thread counted as busy from then on, and no later declaration was answered."""
+
+    def no_thread(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    first, second = [await Peer(disk_broker).open(1) for _ in range(2)]
+    errors: list[object] = []
+    disk_broker.loop.set_exception_handler(lambda _, context: errors.append(context.get("exception")))
+    with monkeypatch.context() as patch:
+        patch.setattr(disk_broker.definitions._executor, "submit", no_thread)
+        hand_over(first, *declares(1))
+        await turns(20)
+    assert [str(error) for error in errors] == ["can't start new thread"]
+    assert written(first) == 0
+    await second.send(1, QUEUE.Declare(queue="later", durable=True))
+    for peer in (second, first):
+        assert [type(method) for method in await peer.take()] == [QUEUE.DeclareOk]
+
+
 async def test_answers_behind_a_declaration_keep_their_order(disk_broker: Broker) -> None:
     peer = await Peer(disk_broker).open(1)
     gate = Gate(disk_broker)

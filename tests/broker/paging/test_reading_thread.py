@@ -6,6 +6,7 @@ import gc
 import threading
 import weakref
 
+import pytest
 from structlog.testing import capture_logs
 
 from annulet.broker.paging.reading_thread import ReadingThread
@@ -34,10 +35,17 @@ def test_works_are_done_in_order_in_one_thread_until_it_is_closed() -> None:
     assert not any(thread.name == "annulet-read" for thread in threading.enumerate())
 
 
-def test_there_is_no_thread_before_there_is_work() -> None:
+def test_the_thread_is_there_before_there_is_work(monkeypatch: pytest.MonkeyPatch) -> None:
     reading = ReadingThread()
-    assert not any(thread.name == "annulet-read" for thread in threading.enumerate())
+
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    done: list[str] = []
+    reading.submit(Work(done).run)
     reading.close()
+    assert done == ["annulet-read"]
 
 
 def test_a_defect_is_logged_and_the_next_work_done() -> None:

@@ -43,9 +43,10 @@ async def test_works_are_done_in_order_in_a_thread_and_told_on_the_loop() -> Non
     assert told == [(number, True) for number in range(4)]
 
 
-async def test_without_work_there_is_no_thread() -> None:
+async def test_the_thread_is_there_before_there_is_work_and_ends_with_it() -> None:
     before = threading.active_count()
     thread = SpillThread(asyncio.get_running_loop())
     await thread.idle()
-    assert threading.active_count() == before
+    assert threading.active_count() == before + 1
     await thread.close()
+    assert threading.active_count() == before

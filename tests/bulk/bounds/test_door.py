@@ -18,7 +18,7 @@ from annulet.bulk.bounds import door
 from annulet.bulk.bounds.arriving import TOLD_BYTES
 from annulet.bulk.bounds.door import Door, Watcher
 from annulet.bulk.bounds.http2_frames import DATA, END_STREAM, GOAWAY, HEADERS, PREFACE
-from annulet.bulk.bounds.message_meter import COPIES
+from annulet.bulk.bounds.message_meter import COPIES, STRANGER_STREAMS_MAX
 from annulet.bulk.protocol import protocol
 from tests.bulk.bounds.test_http2_frames import frame
 from tests.bulk.helpers import bench, bulk_client
@@ -97,6 +97,22 @@ async def test_only_so_much_passes_before_the_login_and_all_after_it() -> None:
         await made.until(len(sent) + 100_009)
         assert bytes(made.received[: len(sent)]) == sent
         assert made.door.peer_of("unix:/nobody") is None
+        writer.close()
+
+
+async def test_only_so_many_calls_pass_before_the_login_and_all_after_it() -> None:
+    async with scene() as made:
+        kept = await connect(made)  # a reader that is let go of ends its connection
+        writer = kept[1]
+        first = PREFACE + b"".join(frame(HEADERS, b"h", stream=2 * one + 1) for one in range(STRANGER_STREAMS_MAX))
+        sent = first + b"".join(frame(HEADERS, b"more", stream=2 * one + 1) for one in range(STRANGER_STREAMS_MAX, 200))
+        writer.write(sent)
+        await made.until(len(first) + 9)
+        await asyncio.sleep(0.02)
+        assert len(made.received) == len(first) + 9
+        made.door.logged_in(made.name(), "ann")
+        await made.until(len(sent))
+        assert bytes(made.received) == sent
         writer.close()
 
 

@@ -12,6 +12,7 @@ from annulet.bulk.bounds.message_meter import (
     HEADER_FIELD,
     REQUEST_BYTES_MAX,
     ROWS_FIELD,
+    STRANGER_STREAMS_MAX,
     STREAMS_MAX,
     UNFINISHED_MESSAGES,
     MessageRefusedError,
@@ -187,6 +188,36 @@ def test_calls_of_a_connection_are_bounded() -> None:
     made = meter(STREAMS_MAX)
     made.read(frame(RST_STREAM, bytes(4), stream=1))
     made.read(frame(HEADERS, b"h", stream=2 * STREAMS_MAX + 1))
+
+
+@pytest.mark.parametrize("size", [1, 7, 16_384])
+def test_calls_before_the_login_wait_beyond_the_bound(size: int) -> None:
+    made = RequestMeter(MOST)
+    first = PREFACE + b"".join(frame(HEADERS, b"h", stream=2 * number + 1) for number in range(STRANGER_STREAMS_MAX))
+    more = frame(HEADERS, b"one too many", stream=2 * STRANGER_STREAMS_MAX + 1) + frame(DATA, b"d", stream=1)
+    sent = first + more
+    passed = 0
+    for place in range(0, len(sent), size):
+        piece = sent[place : place + size]
+        allowed = made.read(piece)
+        passed += allowed
+        if allowed < len(piece) or passed >= len(first) + 9:
+            break
+    assert passed == len(first) + 9, "the head of a frame without its payload begins no call"
+
+
+def test_a_strangers_call_counts_until_the_server_answers() -> None:
+    made = meter(STRANGER_STREAMS_MAX)
+    made.read(frame(RST_STREAM, bytes(4), stream=1))
+    one = frame(HEADERS, b"h", stream=2 * STRANGER_STREAMS_MAX + 1)
+    assert made.read(one) == 9, "a cancelled call still has its thread"
+    made.answered(1)
+    made.answered(3)
+    two = frame(HEADERS, b"h", stream=2 * STRANGER_STREAMS_MAX + 3)
+    assert made.read(two) == len(two)
+    three = frame(HEADERS, b"h", stream=2 * STRANGER_STREAMS_MAX + 5)
+    made.log_in()
+    assert made.read(three) == len(three)
 
 
 def test_calls_that_the_server_ends() -> None:

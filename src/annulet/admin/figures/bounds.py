@@ -42,10 +42,12 @@ from annulet.bulk.bounds.message_meter import (
 )
 from annulet.bulk.bounds.message_meter import (
     LIMIT_REQUEST,
+    LIMIT_STRANGER_STREAMS,
     LIMIT_STREAMS,
     LIMIT_UNFINISHED,
     REQUEST_BYTES_MAX,
     ROWS_BYTES_MORE,
+    STRANGER_STREAMS_MAX,
     STREAMS_MAX,
     UNFINISHED_MESSAGES,
 )
@@ -139,6 +141,7 @@ def _bounds_of_bulk_transfer(limits: Limits) -> dict[str, float]:
         LIMIT_REQUEST: REQUEST_BYTES_MAX,
         LIMIT_UNFINISHED: UNFINISHED_MESSAGES * message,
         LIMIT_STREAMS: STREAMS_MAX,
+        LIMIT_STRANGER_STREAMS: STRANGER_STREAMS_MAX,
     }
 
 

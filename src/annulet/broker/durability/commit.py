@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 import structlog
 
 from annulet.broker.paging.reading_thread import ReadingThread
+from annulet.broker.turns.ready_threads import ready_threads
 from annulet.store.files.errors import StoreError
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ class CommitPipeline:
         self.failed = False  # a write failed: nothing can be made durable until the broker is restarted
         self.batches = 0  # windows that reached the disk
         self._loop = loop
-        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="annulet-disk")
-        self._upkeep_executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="annulet-upkeep")
+        self._executor = ready_threads(1, "annulet-disk")
+        self._upkeep_executor = ready_threads(1, "annulet-upkeep")
         self._reading = ReadingThread()
         self._waiters: list[CommitWaiter] = []  # of the open window
         self._scheduled = False

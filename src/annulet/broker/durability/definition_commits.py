@@ -8,10 +8,11 @@ without an answer; for a while each change is then committed by itself, and a re
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
+
+from annulet.broker.turns.ready_threads import ready_threads
 
 if TYPE_CHECKING:
     import asyncio
@@ -61,7 +62,7 @@ class DefinitionCommits:
         self._single_until = 0.0
         self._waiting: dict[WaitingConnection, int] = {}  # the last group it waits for
         self._scheduled = self._busy = False
-        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="annulet-definitions")
+        self._executor = ready_threads(1, "annulet-definitions")
 
     @property
     def pending(self) -> bool:
@@ -111,9 +112,9 @@ class DefinitionCommits:
         self._scheduled = False
         assert self._catalogue is not None
         self._catalogue.groups.seal()
-        self._busy = True
-        self.commits += 1
         future = self._loop.run_in_executor(self._executor, self._catalogue.groups.run_all)
+        self._busy = True  # not before: if it cannot be handed over, the next request tries again
+        self.commits += 1
         future.add_done_callback(self._done)
 
     def _done(self, future: asyncio.Future[None]) -> None:

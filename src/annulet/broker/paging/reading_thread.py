@@ -19,27 +19,27 @@ logger = structlog.get_logger(__name__)
 
 
 class ReadingThread:
-    """One thread, started with the first work; works are done in the order they came. They keep their own errors."""
+    """One thread, started at once, as later there may be none left: works are done in the order they came.
+
+    They keep their own errors.
+    """
 
     def __init__(self) -> None:
         self._works: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._thread = threading.Thread(target=self._run, name="annulet-read", daemon=True)
+        self._thread.start()
 
     def submit(self, work: Callable[[], None]) -> None:
         """Do a work in the thread.
 
         An exception from it is a defect, and logged. Not to be called after :meth:`close`.
         """
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="annulet-read", daemon=True)
-            self._thread.start()
         self._works.put(work)
 
     def close(self) -> None:
         """Do the submitted work, and end the thread."""
-        if self._thread is not None:
-            self._works.put(None)
-            self._thread.join()
+        self._works.put(None)
+        self._thread.join()
 
     def _run(self) -> None:
         while (work := self._works.get()) is not None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from annulet.broker.turns.ready_threads import ready_threads
 from annulet.residency.bodies.spilling import SpillWork
 
 if TYPE_CHECKING:
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 class SpillThread:
-    """One thread, started with the first work; works are done in the order they came."""
+    """One thread, started at once: works are done in the order they came."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spill")
+        self._executor = ready_threads(1, "spill")
         self._futures: set[asyncio.Future[None]] = set()
 
     def submit(self, work: SpillWork, done: Callable[[], None]) -> None:

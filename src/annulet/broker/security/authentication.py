@@ -14,7 +14,6 @@ import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, Literal
 
 import argon2
@@ -32,6 +31,7 @@ from annulet.broker.settings.scram_verifiers import (
     derive_verifier,
     parse_verifier,
 )
+from annulet.broker.turns.ready_threads import ready_threads
 from annulet.wire.amqp091.types.errors import RemoteProtocolError
 from annulet.wire.amqp091.types.values import read_table_content
 
@@ -142,7 +142,7 @@ class Authenticator:
         self._anonymous = False  # the first user has the well-known password: a client without one may be that user
         self._first_verifiers: dict[tuple[str, str], ScramVerifier] = {}  # its own, as that password is known
         self._decoy = HASHER.hash(secrets.token_hex(16))  # unknown users cost as much as wrong passwords
-        self._executor = ThreadPoolExecutor(CONCURRENT_CHECKS_MAX, thread_name_prefix="annulet-passwords")
+        self._executor = ready_threads(CONCURRENT_CHECKS_MAX, "annulet-passwords")
         limits = configuration.limits
         self._throttle = LoginThrottle(
             limits.login_delay_first,

@@ -33,7 +33,14 @@ from annulet.broker.turns.input_shares import INPUT_BYTES_FIRST
 from annulet.broker.turns.input_turns import InputTurns
 from annulet.bulk.bounds.arriving import ArrivingBytes
 from annulet.bulk.bounds.http2_frames import EMPTY_SETTINGS, go_away
-from annulet.bulk.bounds.message_meter import ROWS_BYTES_MORE, MessageRefusedError, RequestMeter, ResponseMeter
+from annulet.bulk.bounds.message_meter import (
+    LIMIT_STRANGER_STREAMS,
+    ROWS_BYTES_MORE,
+    STRANGER_STREAMS_MAX,
+    MessageRefusedError,
+    RequestMeter,
+    ResponseMeter,
+)
 
 if TYPE_CHECKING:
     from annulet.broker.network.unfinished import Unfinished
@@ -231,6 +238,7 @@ class Relay(asyncio.Protocol):
         self._admitted = False
         self._unauthenticated = 0  # octets passed on before the login
         self._kept: list[bytes] = []  # input that may pass only after it
+        self._calls_kept = False  # it begins with a call that is one too many before the login
         self._early: list[bytes] = []  # input before Flight's server had the connection
         self._refused = False
         self._inner_full = False
@@ -261,12 +269,16 @@ class Relay(asyncio.Protocol):
         if self._refused:  # it is read so that the client reads why
             return
         try:
-            self._meter.read(data)
+            answerable = self._meter.read(data)
         except MessageRefusedError as error:
             self.refuse(error.limit, str(error))
             return
         if not self.opened:
             allowed = self._door.unauthenticated_bytes_max - self._unauthenticated
+            if answerable < min(len(data), allowed):
+                self._calls_kept, allowed = True, answerable
+            if self._kept:
+                allowed = 0  # a transport may deliver once more when it is paused, as that of TLS
             if len(data) > allowed:
                 self._kept.append(data[allowed:])
                 data = data[:allowed]
@@ -320,7 +332,7 @@ class Relay(asyncio.Protocol):
     def server_sent(self, data: bytes) -> None:
         """Pass on the server's output, and note which calls it ends."""
         for stream in self.response.read(data):
-            self._meter.ended(stream)
+            self._meter.answered(stream)
         self._outer.write(data)
         self._note_held()
 
@@ -362,6 +374,7 @@ class Relay(asyncio.Protocol):
             self.refuse("", reason)
             return
         self.user, self.opened = user, True
+        self._meter.log_in()
         if self._watch is not None:
             self._watch.cancel()
         for data in self._take_kept():
@@ -375,6 +388,12 @@ class Relay(asyncio.Protocol):
         self._outer.abort()
 
     def _too_late(self) -> None:
+        if self._calls_kept:
+            text = (
+                f"more than {STRANGER_STREAMS_MAX} calls before authentication ({LIMIT_STRANGER_STREAMS}); log in first"
+            )
+            self.refuse(LIMIT_STRANGER_STREAMS, text)
+            return
         if self._kept:
             most = self._door.unauthenticated_bytes_max
             text = f"more than {most} octets before authentication ({LIMIT_UNAUTHENTICATED}); log in first"

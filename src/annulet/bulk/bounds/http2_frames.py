@@ -46,6 +46,7 @@ class FrameReader:
         self._left = 0  # remaining octets of the frame's payload, including padding
         self._content = 0  # of these, content of a DATA frame
         self._pad_length_next = False
+        self.place = 0  # octets of the data being read, up to the end of the yielded head
         self.started = False  # an octet was received
 
     @property
@@ -69,6 +70,7 @@ class FrameReader:
             place += taken
             if len(self._head) == HEAD_BYTES:
                 self._begin()
+                self.place = place
                 yield Piece(self._kind, self._flags, self._stream, None)
 
     def _skip_preface(self, view: memoryview) -> int:

@@ -24,6 +24,10 @@ UNFINISHED_MESSAGES: Final = 4
 STREAMS_MAX: Final = 256
 """Calls under way on one connection; each has a thread. Spark makes one or two at a time."""
 
+STRANGER_STREAMS_MAX: Final = 4
+"""Calls that one connection may make before its login. Each has a thread of the server, which lasts until the server
+answers, also if the client cancels the call. A login is one call; programs with a token seldom make more at first."""
+
 COPIES: Final = 2
 """Number of copies of the input in memory: the server joins the pieces of a message, and a stage is written from a copy
 of its rows. Sixteen streams of 24 MiB took 2.2 times their data in transit."""
@@ -32,6 +36,7 @@ LIMIT_MESSAGE: Final = "bulk_message_bytes_max"
 LIMIT_REQUEST: Final = "request_bytes_max"
 LIMIT_UNFINISHED: Final = "bulk_unfinished_bytes_max"
 LIMIT_STREAMS: Final = "bulk_streams_max"
+LIMIT_STRANGER_STREAMS: Final = "bulk_stranger_streams_max"
 LIMIT_COMPRESSION: Final = "bulk_compression"
 LIMIT_FRAMES: Final = "bulk_frames"
 
@@ -75,31 +80,50 @@ class RequestMeter:
         self._streams: dict[int, _StreamMeter] = {}
         self._last_stream = 0
         self._unfinished = 0
+        self._strange: set[int] | None = set()  # calls before the login that the server has not answered
         self.held = 0
 
-    def read(self, data: bytes) -> None:
-        """Check received octets. Raises :class:`MessageRefusedError`: then nothing of ``data`` may be passed on."""
+    def log_in(self) -> None:
+        """The client has logged in: :data:`STRANGER_STREAMS_MAX` does not apply any more."""
+        self._strange = None
+
+    def answered(self, stream: int) -> None:
+        """End a call that the server answered or aborted: its thread is free."""
+        if self._strange is not None:
+            self._strange.discard(stream)
+        self.ended(stream)
+
+    def read(self, data: bytes) -> int:
+        """Check received octets. Raises :class:`MessageRefusedError`: then nothing of ``data`` may be passed on.
+
+        Returns how many octets may be passed on before the login: all, unless a call begins behind them that is one too
+        many for a stranger.
+        """
+        allowed = len(data)
         try:
             for piece in self._frames.read(data):
                 if piece.content is not None:
                     self._content(piece.stream, piece.content)
                 elif piece.kind == HEADERS:
-                    self._open(piece.stream)
+                    if self._open(piece.stream):
+                        allowed = min(allowed, self._frames.place)
                 elif piece.kind == RST_STREAM:
                     self.ended(piece.stream)
         except FrameError as error:
             raise MessageRefusedError(LIMIT_FRAMES, str(error)) from error
+        return allowed
 
     def ended(self, stream: int) -> None:
-        """End a call that the server answered, or either side aborted: the rest of it will not be read."""
+        """End a call that either side aborted or answered: the rest of it will not be read."""
         meter = self._streams.pop(stream, None)
         if meter is not None:
             self._unfinished -= meter.unfinished
             self.held -= COPIES * (meter.unfinished + meter.whole)
 
-    def _open(self, stream: int) -> None:
+    def _open(self, stream: int) -> bool:
+        """Begin a call. Returns whether it is one too many for a stranger."""
         if stream <= self._last_stream:  # trailers of a call
-            return
+            return False
         self._last_stream = stream
         if len(self._streams) >= STREAMS_MAX:
             raise MessageRefusedError(
@@ -107,6 +131,10 @@ class RequestMeter:
                 f"more than {STREAMS_MAX} calls are under way on one connection ({LIMIT_STREAMS}); open another one",
             )
         self._streams[stream] = _StreamMeter(self._message_bytes_max)
+        if self._strange is None:
+            return False
+        self._strange.add(stream)
+        return len(self._strange) > STRANGER_STREAMS_MAX
 
     def _content(self, stream: int, content: memoryview) -> None:
         meter = self._streams.get(stream)
