@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,30 @@ async def test_a_stranger_takes_few_threads(tmp_path: Path) -> None:
 
 def _threads() -> int:
     return len(list(Path("/proc/self/task").iterdir()))
+
+
+async def test_a_cancelled_call_gives_its_thread_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A7: calls that the client reset were not counted, and kept their threads until their wait ended."""
+    async with bench(tmp_path) as here:
+        answer = asyncio.Event()
+
+        async def no_answer(*_: object) -> None:
+            await answer.wait()
+
+        def work() -> None:
+            token = _token(bulk_client(here))
+            raw = flight.connect(parse_url(here.url).location)
+            monkeypatch.setattr(here.service._server._handler, "act", no_answer)
+            options = flight.FlightCallOptions(headers=[(b"authorization", b"Bearer " + token.encode())], timeout=0.3)
+            with pytest.raises(flight.FlightTimedOutError):
+                list(raw.do_action(flight.Action("lease.list", msgspec.json.encode(protocol.ListLeases())), options))
+            relays = list(here.service._door._connections.values())
+            while any(relay.running for relay in relays):
+                time.sleep(0.02)
+            raw.close()
+
+        await asyncio.wait_for(away(work), 30)
+        answer.set()
 
 
 async def test_a_stranger_who_says_nothing_is_cut(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import wait
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
@@ -59,6 +60,9 @@ CALL_SECONDS_MAX: Final = 300.0
 
 Longer than any pause of a disk; a longer call is answered as unavailable.
 """
+
+CANCELLED_SECONDS: Final = 0.5
+"""How often a waiting Flight thread looks whether its call was cancelled: it would be taken until its work ends."""
 
 STOP_SECONDS: Final = 5.0
 """How long a clean stop waits for streams under way. They can be read again after the restart."""
@@ -276,13 +280,13 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         request = self._decode(action.type, action.body, self._actions)
         if isinstance(request, protocol.Login):
             return self._login(context)
-        return self._call(self._handler.act(request, self._caller(context)))
+        return self._call(context, self._handler.act(request, self._caller(context)))
 
     def _get(self, context: Any, ticket_bytes: bytes) -> Any:
         caller = self._caller(context)
         ticket = self._decode("ticket", pa.py_buffer(ticket_bytes), _TICKETS)
         columns = select_columns(ticket.columns)
-        queue, rows = self._call(self._handler.rows(ticket, caller))
+        queue, rows = self._call(context, self._handler.rows(ticket, caller))
 
         source = rows if isinstance(rows, list) else self._read(context, rows)
 
@@ -297,14 +301,14 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
 
     def _read(self, context: Any, view: ViewRead) -> Iterator[Row]:
         """Read slice after slice, each in a turn of the loop, when the client has taken those before."""
-        while (rows := self._mapped(context, lambda: self._call(view.following()))) is not None:
+        while (rows := self._mapped(context, lambda: self._call(context, view.following()))) is not None:
             yield from rows
 
     def _put(self, context: Any, descriptor: Any, reader: Any) -> dict[str, int]:
         caller = self._caller(context)
         request = self._decode("stage", pa.py_buffer(descriptor.command or b""), _STAGES)
         key = StageKey(protocol.scoped(request.virtual_host, caller.user, request.query), request.stage)
-        self._call(self._handler.check_stage(request, caller))
+        self._call(context, self._handler.check_stage(request, caller))
         schema = reader.schema
         check_write_schema(schema)
 
@@ -333,7 +337,7 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         user, password = parse_basic(self._authorization(context))
         peer = self._peer(context)
         caller = Caller(user, str(peer), loopback=peer.is_loopback)
-        name = self._call(self._handler.authenticate(user, password, caller))
+        name = self._call(context, self._handler.authenticate(user, password, caller))
         self._door.logged_in(context.peer(), name)
         return {"token": self._tokens.issue(name, from_loopback=peer.is_loopback)}
 
@@ -367,7 +371,8 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
     def _mapped(self, context: Any, work: Callable[[], T]) -> T:
         """Run a handler; its errors travel with code and text intact, are counted and leave a line in the log."""
         try:
-            return work()
+            with self._door.running(context.peer()):
+                return work()
         except BulkError as error:
             if isinstance(error, OverLimitError):
                 self._loop.call_soon_threadsafe(self._handler.note_limit, error.limit)
@@ -389,18 +394,22 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
                 BulkError(f"the broker failed: {type(error).__name__}: {error}; see its log")
             ) from error
 
-    def _call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run on the broker's loop and wait."""
+    def _call(self, context: Any, work: Coroutine[Any, Any, T]) -> T:
+        """Run on the broker's loop and wait, unless the client cancels the call or its connection ends."""
         if self.stopping:
             work.close()
             raise UnavailableError("the broker is stopping")
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
-            return future.result(CALL_SECONDS_MAX)
+            for _ in range(int(CALL_SECONDS_MAX / CANCELLED_SECONDS)):
+                if wait([future], CANCELLED_SECONDS).done:
+                    return future.result()
+                if context.is_cancelled():
+                    raise UnavailableError("the client cancelled the call")
+            # the work is not cancelled: it is whole or not begun, and asking again is harmless
+            raise UnavailableError(f"the broker did not answer within {CALL_SECONDS_MAX:.0f} seconds")
         except StoreError as error:
             raise UnavailableError(str(error)) from error
-        except TimeoutError as error:  # not cancelled: the work is whole or not begun, and asking again is harmless
-            raise UnavailableError(f"the broker did not answer within {CALL_SECONDS_MAX:.0f} seconds") from error
         finally:
             del future  # its error references this frame: a cycle for each refusal
 

@@ -18,8 +18,9 @@ from annulet.bulk.bounds import door
 from annulet.bulk.bounds.arriving import TOLD_BYTES
 from annulet.bulk.bounds.door import Door, Watcher
 from annulet.bulk.bounds.http2_frames import DATA, END_STREAM, GOAWAY, HEADERS, PREFACE
-from annulet.bulk.bounds.message_meter import COPIES, STRANGER_STREAMS_MAX
+from annulet.bulk.bounds.message_meter import COPIES, STRANGER_STREAMS_MAX, STREAMS_MAX
 from annulet.bulk.protocol import protocol
+from annulet.bulk.protocol.errors import OverLimitError, UnavailableError
 from tests.bulk.bounds.test_http2_frames import frame
 from tests.bulk.helpers import bench, bulk_client
 
@@ -77,6 +78,14 @@ async def connect(made: Scene) -> tuple[asyncio.StreamReader, asyncio.StreamWrit
     return await asyncio.open_connection(LOOPBACK, made.port)
 
 
+async def gone(made: Scene) -> None:
+    """Return when every connection has ended at both sides."""
+    while made.door.admission.connections:  # noqa: ASYNC110 - told by another thread
+        await asyncio.sleep(0.001)
+    for writer in made.writers:
+        await writer.wait_closed()
+
+
 async def test_only_so_much_passes_before_the_login_and_all_after_it() -> None:
     async with scene(max_unauthenticated_bytes=4096) as made:
         kept = await connect(made)  # a reader that is let go of ends its connection
@@ -114,6 +123,26 @@ async def test_only_so_many_calls_pass_before_the_login_and_all_after_it() -> No
         await made.until(len(sent))
         assert bytes(made.received) == sent
         writer.close()
+        await gone(made)
+
+
+async def test_running_calls_are_bounded_until_their_handlers_end() -> None:
+    async with scene() as made:
+        kept = await connect(made)  # a reader that is let go of ends its connection
+        kept[1].write(PREFACE)
+        await made.until(len(PREFACE))
+        with contextlib.ExitStack() as calls:
+            for _ in range(STREAMS_MAX):
+                calls.enter_context(made.door.running(made.name()))
+            with pytest.raises(OverLimitError, match="more than 256 calls") as caught, made.door.running(made.name()):
+                pass
+            assert caught.value.limit == "bulk_streams_max"
+        with made.door.running(made.name()):
+            pass
+        with pytest.raises(UnavailableError, match="has ended"), made.door.running("unix:/gone"):
+            pass
+        kept[1].close()
+        await gone(made)
 
 
 async def test_a_refused_client_is_told_why() -> None:

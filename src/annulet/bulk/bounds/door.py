@@ -15,7 +15,7 @@ import shutil
 import socket
 import tempfile
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
@@ -35,12 +35,15 @@ from annulet.bulk.bounds.arriving import ArrivingBytes
 from annulet.bulk.bounds.http2_frames import EMPTY_SETTINGS, go_away
 from annulet.bulk.bounds.message_meter import (
     LIMIT_STRANGER_STREAMS,
+    LIMIT_STREAMS,
     ROWS_BYTES_MORE,
     STRANGER_STREAMS_MAX,
+    STREAMS_MAX,
     MessageRefusedError,
     RequestMeter,
     ResponseMeter,
 )
+from annulet.bulk.protocol.errors import OverLimitError, UnavailableError
 
 if TYPE_CHECKING:
     from annulet.broker.network.unfinished import Unfinished
@@ -98,6 +101,7 @@ class Door:
         self.arriving = ArrivingBytes(self._tell_held)
         self._directory = Path(tempfile.mkdtemp(prefix="annulet-bulk-"))  # only this user may enter it
         self._connections: dict[str, Relay] = {}
+        self._counting = threading.Lock()  # of running calls, which begin and end in threads of their own
         self._next = 0
         self._pace = HandshakePace(InputTurns())
         self._loop = asyncio.new_event_loop()
@@ -134,6 +138,30 @@ class Door:
         relay = self._connections.get(name)
         if relay is not None and not relay.opened:
             self._loop.call_soon_threadsafe(relay.log_in, user)
+
+    @contextlib.contextmanager
+    def running(self, name: str) -> Iterator[None]:
+        """Count a call of this connection while its handler has a thread. From any thread.
+
+        A client that cancels a call may make another one at once, but the thread of the first is still taken. Raises
+        :class:`OverLimitError`.
+        """
+        relay = self._connections.get(name)
+        if relay is None:
+            raise UnavailableError("the connection of this call has ended")
+        with self._counting:
+            if relay.running >= STREAMS_MAX:
+                raise OverLimitError(
+                    f"more than {STREAMS_MAX} calls of one connection are running, with those that were cancelled "
+                    f"({LIMIT_STREAMS}); cancel fewer, or open another connection",
+                    LIMIT_STREAMS,
+                )
+            relay.running += 1
+        try:
+            yield
+        finally:
+            with self._counting:
+                relay.running -= 1
 
     async def close_listeners(self) -> None:
         """Take no more connections."""
@@ -229,6 +257,7 @@ class Relay(asyncio.Protocol):
         self.name = ""  # of the peer, in the log
         self.user = ""
         self.opened = False  # it has logged in
+        self.running = 0  # calls that have a thread
         self.response = ResponseMeter()
         self._door = door
         self._meter = RequestMeter(door.message_bytes_max)
