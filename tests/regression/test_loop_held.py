@@ -259,11 +259,11 @@ async def test_declarations_that_waited_for_the_login_share_their_commits(
     """A8, a brother: what came in one read with the login was committed by the loop, with one fsync each."""
     threads = noted_commits(disk_broker)
     send(disk_broker)
-    while len(disk_broker.hosts["/"].queues) < WAITED or disk_broker.definitions.pending:  # noqa: ASYNC110
+    while len(disk_broker.hosts["/"].queues) < WAITED or disk_broker.definitions.pending or not threads:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
     assert "MainThread" not in threads
     assert 0 < len(threads) < WAITED / 10
-    assert len(disk_broker.catalogue.queues("/")) == WAITED
+    assert len(disk_broker.catalogue.queues("/")) == WAITED  # this waits for a group that is being written
 
 
 async def test_pipelined_durable_declarations_share_their_commits(disk_broker: Broker) -> None:
