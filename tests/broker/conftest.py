@@ -45,6 +45,19 @@ def shared() -> Iterator[tuple[asyncio.Runner, Broker]]:
             runner.run(stop())
 
 
+def slow_processor(broker: Broker, seconds: float) -> Callable[[], float]:
+    """Have each look at the clock of the input come so much later than the one before."""
+    computed = 0.0
+
+    def clock() -> float:
+        nonlocal computed
+        computed += seconds
+        return computed
+
+    broker.inputs.computed = clock
+    return clock
+
+
 def leave(broker: Broker) -> None:
     """Cut what a test left open: its peers do not answer connection.close, and stopping would wait for them."""
     for connection in list(broker.connections):

@@ -22,7 +22,7 @@ from annulet.broker.network.lingering import STRANGER_BYTES_MAX
 from annulet.broker.settings.configuration import LOOPBACK, Endpoint
 from annulet.broker.turns.input_shares import INPUT_SECONDS_MAX
 from annulet.testing.in_process import RunningBroker
-from tests.broker.conftest import until
+from tests.broker.conftest import slow_processor, until
 from tests.certificates import Certificates
 from tests.clients.raw import PROTOCOL_HEADER, content_header, frame, method, publish
 from tests.clients.raw10 import AMQP_HEADER, CLOSE, OPEN, performative
@@ -189,19 +189,12 @@ async def test_input_that_waits_for_its_turn_is_served_before_the_end_of_its_pee
     """A8: a client that sent 3,000 messages to 500 queues each and closed lost most of them: the end was read first."""
     running_broker, context = running
     broker = running_broker.broker
-    computed = 0.0
-
-    def clock() -> float:
-        nonlocal computed
-        computed += INPUT_SECONDS_MAX / 2
-        return computed
-
     reader, writer = await connect(running_broker, protocol, context if secure else None)
     for piece in OPENED if protocol == "amqp" else [STOMP_CONNECT % b"guest"]:
         writer.write(piece)
         await reader.read(65_536)
     queue = broker.hosts["/"].declare_queue("ends", now=0)
-    broker.inputs.computed = clock
+    slow_processor(broker, INPUT_SECONDS_MAX / 2)
     if protocol == "amqp":
         body = publish(1, "ends") + content_header(1, 1) + frame(3, 1, b"x")
     else:

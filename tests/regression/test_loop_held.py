@@ -35,7 +35,7 @@ from tests.broker.amqp091.peer import PROTOCOL_HEADER, turns
 from tests.broker.amqp091.peer import Peer as Amqp091Peer
 from tests.broker.amqp10.peer import Peer as Amqp10Peer
 from tests.broker.amqp10.peer import message, queue_of
-from tests.broker.conftest import disk_broker, leave
+from tests.broker.conftest import disk_broker, leave, slow_processor
 from tests.broker.stomp.peer import Peer as StompPeer
 from tests.certificates import Certificates
 
@@ -55,19 +55,6 @@ async def broker() -> AsyncIterator[Broker]:
     async with testing.broker(http=False, clock=VirtualClock()) as running:
         yield running.broker
         leave(running.broker)
-
-
-def slow_processor(broker: Broker, seconds: float) -> Callable[[], float]:
-    """Have each look at the clock of the input come so much later than the one before."""
-    computed = 0.0
-
-    def clock() -> float:
-        nonlocal computed
-        computed += seconds
-        return computed
-
-    broker.inputs.computed = clock
-    return clock
 
 
 async def test_declarations_of_one_read_are_served_in_turns(broker: Broker) -> None:
