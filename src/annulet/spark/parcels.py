@@ -1,4 +1,4 @@
-"""How objects travel to Spark's executors: sealed, with what opens them.
+"""Pickles objects for Spark's executors as parcels: bytes, with the function that opens them.
 
 Pickled the usual way they name modules of ``annulet``, and a Python that has none of these ends with a
 ``ModuleNotFoundError`` that says neither where nor what to do. A parcel holds them as bytes, and the function that

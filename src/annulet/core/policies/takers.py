@@ -47,7 +47,7 @@ class Takers:
         self._particular = particular
         self._ready: set[Consumer] | None = None
         self._by_bit: dict[int, list[int]] | None = None
-        self._free: list[int] = []  # places of those that no bit finds
+        self._free: list[int] = []  # places of consumers that the index by bit lacks
 
     @property
     def weight(self) -> int:
@@ -60,7 +60,7 @@ class Takers:
         return self._unconditional or any(not consumer.required for consumer in self._particular)
 
     def may_take_from(self, shelf: Shelf) -> bool:
-        """Return whether one of them may have what lies on a shelf, or may turn out to be allowed to."""
+        """Return whether one of them may get a message of a shelf, or may prove to match."""
         owner = shelf.owner
         blocked = shelf.blocked
         if owner is not None:
@@ -74,7 +74,7 @@ class Takers:
         return any(not blocked & (consumer.required | consumer.refused) for consumer in self._particular)
 
     def places_open(self, blocked: int) -> list[int] | None:
-        """Return where those stand, in turn, whose bits are not all ``blocked``; ``None``: as good as all of them."""
+        """Return the places, in turn, of consumers with a bit outside ``blocked``; ``None``: look at all of them."""
         if len(self.consumers) <= MANY:
             return None
         bits = self._wanted & ~blocked
@@ -93,7 +93,7 @@ class Takers:
         return places
 
     def bits_among(self, bits: int) -> int:
-        """Return those of these bits that are one's condition."""
+        """Return the bits of these that are the condition of a consumer."""
         return self._all & bits
 
     def _index(self) -> dict[int, list[int]]:
