@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from annulet.core.base.errors import InvalidArgument
+from annulet.core.base.steps import Steps
 from annulet.core.message.message import PropertyValue
 from annulet.core.routing.bindings import BINDING_ARGUMENTS, Binding
 from annulet.core.routing.exchanges.exchange import Exchange
@@ -43,12 +44,18 @@ class HeadersPattern:
 
     def fits(self, headers: dict[str, PropertyValue]) -> bool:
         """Return whether the headers match. Without conditions ``all`` fits everything and ``any`` nothing."""
+        return self.compared(headers)[0]
+
+    def compared(self, headers: dict[str, PropertyValue]) -> tuple[bool, int]:
+        """Return the same with the number of conditions that were looked at to find out."""
+        looked = 0
         for name, value in self.wanted:
+            looked += 1
             # a void value requires presence only (AMQP 0-9-1 §3.1.3.4)
             hit = name in headers and (value is None or equal_values(value, headers[name]))
             if hit != self.match_all:
-                return hit
-        return self.match_all
+                return hit, looked
+        return self.match_all, looked
 
 
 class HeadersExchange(Exchange):
@@ -69,7 +76,14 @@ class HeadersExchange(Exchange):
         """Drop the parsed arguments."""
         del self._patterns[binding]
 
-    def match(self, routing_key: str, headers: dict[str, PropertyValue]) -> list[Binding]:
-        """Return the bindings whose conditions are met."""
+    def match(self, routing_key: str, headers: dict[str, PropertyValue], steps: Steps | None = None) -> list[Binding]:
+        """Return the bindings whose conditions are met. A step is one condition that is looked at, at least 1 each."""
         del routing_key
-        return [binding for binding, pattern in self._patterns.items() if pattern.fits(headers)]
+        found: list[Binding] = []
+        for binding, pattern in self._patterns.items():
+            fits, looked = pattern.compared(headers)
+            if fits:
+                found.append(binding)
+            if steps is not None:
+                steps.take(looked + 1)
+        return found
