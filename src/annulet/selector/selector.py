@@ -14,8 +14,8 @@ from annulet.selector.parser import SEARCH_STEPS_MAX, parse
 SHORT_HEADER: Final = 1024
 """Octets of properties up to which finding one costs no more than an expression."""
 
-NAMES_ONE_BY_ONE: Final = 8
-"""Properties of one message that are looked for one by one; for more of them all are decoded."""
+NAMES_ONE_BY_ONE: Final = 4
+"""Properties of one long header that count as looked for; for more of them all are decoded at once."""
 
 CACHE_SIZE: Final = 1024
 """Texts the cache keeps, the most recently used ones. Users of an evicted selector keep it."""
