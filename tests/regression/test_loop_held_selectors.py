@@ -72,9 +72,7 @@ def test_slow_selectors_of_many_consumers_are_asked_in_turns() -> None:
     assert queue.matchers.evaluations == CONSUMERS, "each was asked once"
 
 
-@pytest.mark.parametrize(
-    "settings", [{}, {"fair_key": "f"}, {"group_mode": "shared", "group_key": "g"}]
-)
+@pytest.mark.parametrize("settings", [{}, {"fair_key": "f"}, {"group_mode": "shared", "group_key": "g"}])
 def test_no_message_overtakes_one_that_is_still_asked_about(settings: dict[str, Any]) -> None:
     """Later messages, and new consumers, find the same order as if all had been asked at once."""
     effects = SlicingEffects()
@@ -159,7 +157,11 @@ def test_terms_without_wild_characters_are_bounded_together() -> None:
 
 @pytest.mark.parametrize(
     ("pattern", "longest"),
-    [("%ab%", 65_536 * 1024 // 20), ("%a_b%", 65_536 * 1024 // 1030), ("%a_b%' OR p LIKE '%a_b%", 65_536 * 1024 // 2060)],
+    [
+        ("%ab%", 65_536 * 1024 // 20),
+        ("%a_b%", 65_536 * 1024 // 1030),
+        ("%a_b%' OR p LIKE '%a_b%", 65_536 * 1024 // 2060),
+    ],
 )
 def test_a_pattern_is_searched_for_up_to_the_bound_and_unknown_beyond(pattern: str, longest: int) -> None:
     selector = compile_selector(f"p LIKE '{pattern}'")

@@ -49,7 +49,9 @@ class Verdicts:
         verdict = self._known.get(selector)
         if verdict is None:
             if steps is not None:
-                steps.take(selector.steps_for(len(self.message.header)))
+                steps.left -= selector.steps_for(len(self.message.header))
+                if steps.left < 0:
+                    steps.take(0)
             verdict = selector.matches(lookup_for(self.message))
             self._known[selector] = verdict
         return verdict

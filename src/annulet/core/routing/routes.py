@@ -130,7 +130,6 @@ class Walk:
         seen = {(start.name, routing_key)}
         while waiting:
             exchange, key = waiting.pop()
-            self.steps.take(NODE_STEPS)
             for following in self._step(exchange, key):
                 place = (following[0].name, following[1])
                 if place not in seen:
@@ -159,7 +158,7 @@ class Walk:
             elif binding.exchange is not None and not binding.exchange.dropped:
                 replaced = binding.replacement_key
                 following.append((binding.exchange, routing_key if replaced is None else replaced))
-        self.steps.take(len(bindings) - (len(self.queues) - reached))
+        self.steps.take(NODE_STEPS + len(bindings) - (len(self.queues) - reached))
         if not taken and not following and exchange.alternate is not None:
             alternate = self.graph.exchanges.get(exchange.alternate)
             if alternate is not None:
