@@ -94,9 +94,7 @@ def bounds(broker: Broker) -> dict[str, float]:
         "duplicate_ids_per_address": ID_CACHE_SIZE,
         "groups_per_queue_max": ASSIGNMENTS_MAX,
         "matchers_remembered_max": RETIRED_MAX,
-        LIMIT_ROUTING: ROUTING_STEPS_MAX,
-        "selector_steps_per_turn": EVALUATION_STEPS_MAX,
-        "selector_search_steps_max": SEARCH_STEPS_MAX,
+        **_bounds_of_steps(),
         "counters_interval_seconds": COUNTERS_MILLISECONDS / 1000,
         "max_assembling_bytes": 2 * broker.admission.limits.max_message_bytes,
         "max_link_bytes": MAX_LINK_BYTES,
@@ -148,6 +146,14 @@ def _bounds_of_bulk_transfer(limits: Limits) -> dict[str, float]:
         LIMIT_UNFINISHED: UNFINISHED_MESSAGES * message,
         LIMIT_STREAMS: STREAMS_MAX,
         LIMIT_STRANGER_STREAMS: STRANGER_STREAMS_MAX,
+    }
+
+
+def _bounds_of_steps() -> dict[str, float]:
+    return {
+        LIMIT_ROUTING: ROUTING_STEPS_MAX,
+        "selector_steps_per_turn": EVALUATION_STEPS_MAX,
+        "selector_search_steps_max": SEARCH_STEPS_MAX,
     }
 
 

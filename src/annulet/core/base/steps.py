@@ -14,9 +14,9 @@ from annulet.core.base.errors import RoutingTooLong
 ROUTING_STEPS_MAX: Final = 100_000
 """Steps of the way of one message: some 40 ms of the loop in pure Python, a third of that compiled.
 
-A step is a place in the patterns of a topic exchange for one word of the routing key, a binding that leads to no queue
-the message did not reach yet, a compared header, or an operation of a filter. Queues that are reached do not count:
-a fanout to any number of them is not refused.
+A step is half a place in the patterns of a topic exchange for one word of the routing key, a binding that leads to no
+queue the message did not reach yet, a compared header, or an operation of a filter. Queues that are reached do not
+count: a fanout to any number of them is not refused.
 """
 
 LIMIT_ROUTING: Final = "routing_steps_max"

@@ -9,8 +9,11 @@ from annulet.core.message.message import PropertyValue
 from annulet.core.routing.bindings import Binding
 from annulet.core.routing.exchanges.exchange import Exchange
 
+PLACE_STEPS: Final = 2
+"""Steps of one place for one word: some 0.4 µs in pure Python, and more where the trie is larger than the caches."""
+
 STEPS_AT_ONCE: Final = 1000
-"""Places after which the steps of a message are asked: some 0.4 ms."""
+"""Steps after which those of a message are asked: some 0.2 ms."""
 
 ANY_WORD = "*"
 ANY_WORDS = "#"
@@ -105,7 +108,7 @@ class TopicExchange(Exchange):
     def match(self, routing_key: str, headers: dict[str, PropertyValue], steps: Steps | None = None) -> list[Binding]:
         """Return the bindings whose pattern fits: all patterns are followed at once, word by word.
 
-        A step is one place of the trie that is entered with one word.
+        A place of the trie that is entered with one word is :data:`PLACE_STEPS` steps.
         """
         del headers
         words = words_of(routing_key)
@@ -130,7 +133,7 @@ class TopicExchange(Exchange):
                 if node.any_words:
                     _enter(node, following, left)
             places = following
-            taken += len(places) + 1
+            taken += PLACE_STEPS * len(places)
             if taken > STEPS_AT_ONCE and steps is not None:
                 steps.take(taken)
                 taken = 0
