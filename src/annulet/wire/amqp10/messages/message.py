@@ -22,6 +22,7 @@ from annulet.wire.amqp10.messages.sections import (
     APPLICATION_PROPERTIES,
     DATA,
     HEADER,
+    LIMIT_HEADER,
     MESSAGE_ANNOTATIONS,
     PROPERTIES,
     MessageSections,
@@ -31,13 +32,16 @@ from annulet.wire.amqp10.messages.sections import (
     split_message,
 )
 from annulet.wire.amqp10.types.encoding import encode_symbol, encode_value
-from annulet.wire.amqp10.types.errors import DecodeError
+from annulet.wire.amqp10.types.errors import DecodeError, MessageTooComplex
 from annulet.wire.amqp10.types.values import compound_bounds, decode_value, skip_value, variable_bounds
 
 FORM_ENCODED: Final = 0
 FORM_DATA: Final = 1
 
 TIME_TO_LIVE_MAX: Final = 0xFFFFFFFF  # §3.2.1: milliseconds, a uint
+
+HEADER_BYTES_MAX: Final = 65_536
+"""Bytes of the sections before the body, as of the headers of a STOMP frame: 16,000 of the shortest properties."""
 
 FACTS_MAX: Final = 1024
 """Stored headers whose facts are remembered, at most about 1 KB each: senders without message ids repeat them."""
@@ -87,14 +91,16 @@ class IncomingMessage:
 _remembered: Final[dict[bytes, Facts]] = {}
 
 
-def split_incoming(payload: bytes) -> IncomingMessage:
-    """Take a transfer's payload apart.
+def split_incoming(payload: bytes, header_bytes_max: int = HEADER_BYTES_MAX) -> IncomingMessage:
+    """Take a transfer's payload apart. ``header_bytes_max``: of all sections before the body.
 
     Raises:
         DecodeError: octets that are no message (§3.2), or a header or properties section with a wrong field.
         InvalidArgument: a schedule, duplicate id or the like of the wrong type or range.
+        MessageTooComplex: more sections before the body, or more body sections, than one message may have.
     """
     sections = split_message(payload)
+    _check_header(payload, sections, header_bytes_max)
     form, body = _body_of(payload, sections)
     if sections.delivery_annotations is None:
         annotations = _short(payload, sections.message_annotations)
@@ -117,6 +123,18 @@ def split_incoming(payload: bytes) -> IncomingMessage:
                 _remembered.clear()
             _remembered[header] = facts
     return IncomingMessage(header, body, facts)
+
+
+def _check_header(payload: bytes, sections: MessageSections, most: int) -> None:
+    if len(payload) <= most:
+        return
+    first = sections.body[0] if sections.body else sections.footer
+    size = len(payload) if first is None else first.start
+    if size > most:
+        raise MessageTooComplex(
+            f"message has {size} bytes before its body, {LIMIT_HEADER} is {most}; send fewer or shorter properties",
+            LIMIT_HEADER,
+        )
 
 
 def _short(payload: bytes, section: Section | None) -> bytes:
