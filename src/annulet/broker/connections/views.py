@@ -5,6 +5,7 @@ A message keeps the form its sender's protocol gave it. Delivery by another one 
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -52,6 +53,9 @@ CONVERTED_MAX: Final = 1024
 CONVERTED_BYTES_MAX: Final = 8 * 1024 * 1024
 """Bytes of headers and bodies that are remembered, the originals' too: they live at least as long."""
 
+LOOK_SECONDS: Final = 0.003
+"""Computing time of conversions after which a connection looks at the clock: 30 to 100 small ones, or one large."""
+
 LOGGED_FAILURES_MAX: Final = 100
 """Failed conversions of a run that are logged; the others are counted only."""
 
@@ -89,6 +93,7 @@ class Conversions:
         self.conversions = 0  # made, not found among the remembered
         self.failures = 0
         self.bytes = 0  # the memory kept alive by the remembered ones
+        self.seconds = 0.0  # that they have taken since the last look at the clock
         self._remembered: dict[tuple[int, str], tuple[Message, Message, int]] = {}  # with their bytes
 
     def __len__(self) -> int:
@@ -109,8 +114,16 @@ class Conversions:
         self._remember(key, message, made)
         return made
 
+    def took_long(self) -> bool:
+        """Return whether those since the last call that did took so long that a look at the clock is due."""
+        if self.seconds < LOOK_SECONDS:
+            return False
+        self.seconds = 0.0
+        return True
+
     def _convert(self, message: Message, view: ContentView) -> Message:
         origin = message.origin
+        began = time.thread_time()
         try:
             header, body = _WRITERS[view](origin.view.content(message))
         except Exception as error:
@@ -122,6 +135,8 @@ class Conversions:
             if self.failures <= LOGGED_FAILURES_MAX:
                 logger.exception("conversion failed", reason=text)
             raise ConversionError(text) from error
+        finally:
+            self.seconds += time.thread_time() - began
         self.conversions += 1
         made = Message(
             header,

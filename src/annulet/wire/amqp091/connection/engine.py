@@ -245,6 +245,10 @@ class ConnectionEngine(ChannelLifecycle):
                 break
         return position
 
+    def look_soon(self) -> None:
+        """Ask the owner before the next frame whether there is time: the one being served takes longer than most."""
+        self._steps = 0
+
     def _must_rest(self) -> bool:
         """Return how many frames the owner allows now."""
         self._steps = 1 if self.look is None else self.look()
