@@ -29,6 +29,7 @@ from annulet.wire.amqp10.messages.sections import (
     Section,
     decode_header,
     decode_properties,
+    key_octets,
     split_message,
 )
 from annulet.wire.amqp10.types.encoding import encode_symbol, encode_value
@@ -154,7 +155,7 @@ def _with_schedule(payload: bytes, own: Section | None, delivery: Section) -> by
     _, at, stop = compound_bounds(payload, kind, i64(delivery.content) + 1, i64(delivery.end), "map")
     while at < stop:
         key_end: i64 = skip_value(payload, int(at), int(stop))
-        key = _key_octets(payload, at, key_end)
+        key = key_octets(payload, at, key_end)
         if key in SCHEDULE_NAMES:
             value, at = decode_value(payload, int(key_end), int(stop))
             asked[key.decode("ascii")] = value
@@ -257,11 +258,16 @@ def read_facts(header: bytes, *, strict: bool = True) -> Facts:
             facts.subject = properties.subject or ""
             facts.user_id = properties.user_id or b""
             facts.absolute_expiry_time = max(properties.absolute_expiry_time or 0, 0)
-        elif code in (MESSAGE_ANNOTATIONS, APPLICATION_PROPERTIES):
+        elif code in (MESSAGE_ANNOTATIONS, APPLICATION_PROPERTIES) and (strict or _may_ask(header)):
             _read_map(facts, header, content, position, strict=strict)
     if strict and facts.cancels and not facts.schedule_id:
         raise refused("x-schedule-cancel", True, "give the name of the message to take back in 'x-schedule-id'")
     return facts
+
+
+def _may_ask(header: bytes) -> bool:
+    """Return whether a header may have one of the names; as a rule it has none."""
+    return b"x-" in header or b"_AMQ_" in header
 
 
 def _read_map(facts: Facts, header: bytes, content: int, end: int, *, strict: bool) -> None:
@@ -269,7 +275,7 @@ def _read_map(facts: Facts, header: bytes, content: int, end: int, *, strict: bo
     _, at, stop = compound_bounds(header, code, i64(content) + 1, i64(end), "map")
     while at < stop:
         key_end: i64 = skip_value(header, int(at), int(stop))
-        key = _key_octets(header, at, key_end)
+        key = key_octets(header, at, key_end)
         what = NAMES.get(key, 0)
         if what:
             name = key.decode("ascii")
@@ -282,16 +288,6 @@ def _read_map(facts: Facts, header: bytes, content: int, end: int, *, strict: bo
             at = behind
         else:
             at = skip_value(header, int(key_end), int(stop))
-
-
-def _key_octets(data: bytes, at: i64, end: i64) -> bytes:
-    """Return the octets of a key that is a string or symbol, nothing for others."""
-    kind: i64 = data[at]
-    if kind == 0xA1 or kind == 0xA3:  # noqa: PLR1714 - compiles better than a tuple
-        return data[at + 2 : end]
-    if kind == 0xB1 or kind == 0xB3:  # noqa: PLR1714 - as above
-        return data[at + 5 : end]
-    return b""
 
 
 # ---------------------------------------------------------------------- going out
@@ -388,7 +384,7 @@ def section_with(
         while at < stop:
             key_end: i64 = skip_value(data, int(at), int(stop))
             behind: i64 = skip_value(data, int(key_end), int(stop))
-            if _key_octets(data, at, key_end) not in leaving:
+            if key_octets(data, at, key_end) not in leaving:
                 parts.append(data[at:behind])
                 count += 2
             at = behind

@@ -459,6 +459,32 @@ def find_in_map(data: bytes, start: int, end: int, name: bytes) -> Any:
     return None
 
 
+def key_octets(data: bytes, at: i64, end: i64) -> bytes:
+    """Return the octets of a key that is a string or symbol, nothing for others."""
+    kind: i64 = data[at]
+    if kind == 0xA1 or kind == 0xA3:  # noqa: PLR1714 - compiles better than a tuple
+        return data[at + 2 : end]
+    if kind == 0xB1 or kind == 0xB3:  # noqa: PLR1714 - as above
+        return data[at + 5 : end]
+    return b""
+
+
+def has_key(data: bytes, start: int, end: int, names: frozenset[bytes]) -> bool:
+    """Return whether the map at ``start`` has one of these text keys (UTF-8).
+
+    Raises:
+        DecodeError: malformed octets, as far as they were read.
+    """
+    code: i64 = data[start]
+    _, at, stop = compound_bounds(data, code, i64(start) + 1, i64(end), "map")
+    while at < stop:
+        key_end: i64 = skip_value(data, int(at), int(stop))
+        if key_octets(data, at, key_end) in names:
+            return True
+        at = skip_value(data, int(key_end), int(stop))
+    return False
+
+
 def is_map(octets: bytes) -> bool:
     """Return whether octets are one encoded map whose keys and values end where it says; nested ones are left to the
     decoders, as in :func:`split_message`."""
