@@ -98,7 +98,9 @@ def _content_of(headers: dict[str, str], body: bytes) -> MessageContent:
     if content.body_kind == BODY_ENCODED:
         content.content_type = _text_annotation(content, names.CONTENT_TYPE_ANNOTATION)
     elif content.body_kind == BODY_DATA and kind not in _KINDS_OF_DATA:
-        content.annotations[names.BODY_KIND_ANNOTATION] = kind  # it was not decoded; the octets still are what it says
+        content.annotations[names.BODY_KIND_ANNOTATION] = (
+            kind  # the octets were not decoded, and still are of this kind
+        )
     return content
 
 

@@ -30,7 +30,6 @@ from annulet.wire.amqp091.types.typed_tables import (
     encode_typed_table,
     encode_typed_value,
     fits_name,
-    has_more_fields,
     read_typed_array,
     read_typed_fields,
     read_typed_table,
@@ -145,47 +144,6 @@ def test_a_malformed_nested_value_is_left_out() -> None:
 )
 def test_names_have_at_most_255_octets(name: str, fits: bool) -> None:
     assert fits_name(name) is fits
-
-
-# ---------------------------------------------------------------------- counting
-
-
-def count_of(value: Any) -> int:
-    """Count names and values of a table, or values of an array."""
-    if isinstance(value, dict):
-        return sum(2 + count_of(item) for item in value.values())
-    return sum(1 + count_of(item) for item in value) if isinstance(value, list) else 0
-
-
-nested = st.recursive(
-    st.none() | st.booleans() | st.text(max_size=3) | st.integers(-(2**63), 2**63 - 1),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=4),
-)
-
-
-@given(st.dictionaries(st.text(max_size=3), nested, max_size=5))
-def test_names_and_values_are_counted_without_decoding(table: dict[str, Any]) -> None:
-    octets = encode_typed_table(table)
-    count = count_of(table)
-    assert not has_more_fields(octets, 4, len(octets), count)
-    assert count == 0 or has_more_fields(octets, 4, len(octets), count - 1)
-
-
-MALFORMED = b"\x01aA\x00\x00\x00\x01?"
-
-
-@pytest.mark.parametrize("before", [b"", MALFORMED, b"\x01aF\x00\x00\x00\x09\x01bA\x00\x00\x00\x02V?"])
-def test_a_malformed_field_ends_the_count_of_itself_only(before: bytes) -> None:
-    """As it is for the reader, which leaves it out: headers behind it are decoded, so they have to be counted."""
-    fields = before + encode_typed_table({"b": [None] * 100})[4:]
-    assert has_more_fields(fields, 0, len(fields), 100)
-    assert not has_more_fields(fields, 0, len(fields), 120)
-    assert "b" in read_typed_table(len(fields).to_bytes(4, "big") + fields, 0, len(fields) + 4)
-
-
-def test_malformed_fields_count() -> None:
-    """1,000 of them cost as much as others."""
-    assert has_more_fields(MALFORMED * 1000, 0, 1000 * len(MALFORMED), 100)
 
 
 def test_fields_that_end_nowhere_are_no_table() -> None:

@@ -74,8 +74,8 @@ ENCODING_TYPES: Final = CONTAINER_TYPES | {ENCODED_TYPE}
 """Content types that say how the octets of a body are encoded, whatever the message's own is."""
 
 _CONTAINER_BYTES_MAX: Final = CONVERTED_BYTES_MAX + 16 * CONVERTED_VALUES_MAX
-"""Bytes of a map or list that is decoded: what another protocol converts has its place in AMQP 0-10, which takes up to
-nine octets more for each value."""
+"""Bytes of a map or list that is decoded. AMQP 0-10 takes up to nine octets more for a value than AMQP 1.0, and the
+largest body of AMQP 1.0 that is converted has to be read on the way back."""
 
 _MAP_READERS: Final = {AMQP_MAP: decode_map, JMS_MAP: decode_jms_map}
 _LIST_READERS: Final = {AMQP_LIST: decode_list, JMS_STREAM: decode_jms_stream}

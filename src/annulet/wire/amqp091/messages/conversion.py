@@ -63,10 +63,9 @@ from annulet.wire.amqp091.types.typed_tables import (
     are_fields,
     encode_typed_table,
     fits_name,
-    has_more_fields,
     read_typed_table,
 )
-from annulet.wire.amqp091.types.values import Timestamp, encode_long_string
+from annulet.wire.amqp091.types.values import Timestamp, encode_long_string, has_more_fields
 
 RECORD: Final = "x-annulet-content"
 """The header that records properties of a message that AMQP 0-9-1 cannot express."""
@@ -351,7 +350,7 @@ def from_content(content: MessageContent) -> tuple[bytes, bytes]:
 
 
 def _table_of(headers: dict[str, PropertyValue]) -> bytes:
-    """Encode headers. Those that were too many to be decoded are the sender's again, behind what was added to them."""
+    """Encode headers. An encoded table of the sender follows the headers that were added to it."""
     octets = headers.get(HEADERS_OCTETS)
     if not isinstance(octets, bytes) or not are_fields(octets):
         return encode_typed_table(headers)

@@ -1,4 +1,4 @@
-"""Where the values of many headers are, found once for all who ask for some of them: selectors with many names."""
+"""The places of the values of many headers, found once for selectors with many names."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from annulet.wire.amqp091.types.errors import RemoteProtocolError
 from annulet.wire.amqp091.types.values import find_content_end, read_value, skip_value
 
 INDEXED_BYTES: Final = 2048
-"""Bytes of a content header from which on its names are remembered: a search takes 10 µs for each of 100 names there."""
+"""Bytes of a content header from which on its names are remembered: a walk takes 100 µs there."""
 
 
 class HeaderKeys:
     """The names of the latest header table asked for, with the places of their values.
 
-    One table is remembered, because all that is asked of a message is asked in one go. Without that, each name costs a
+    One table is remembered, because a selector asks for all its names in one go. Without that, each name costs a
     walk over up to ``frame_max``.
     """
 
@@ -49,6 +49,6 @@ def _places_in(header: bytes, start: int, end: int) -> dict[bytes, int]:
             following = skip_value(header, stop, end)
             places.setdefault(header[position + 1 : stop], stop)
             position = following
-    except RemoteProtocolError:  # what is behind cannot be found
+    except RemoteProtocolError:  # the place of the next field is unknown
         return places
     return places

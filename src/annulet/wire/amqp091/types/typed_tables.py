@@ -59,63 +59,6 @@ _COEFFICIENT_MAX: Final = 2**31 - 1
 """0-9-1 has 32 bits, signed to some clients and unsigned to others: up to here all read the same."""
 
 
-def has_more_fields(data: bytes, offset: int, end: int, most: int) -> bool:
-    """Return whether the fields from ``offset`` to ``end`` have more than ``most`` names and values, without decoding
-    them; those within tables and arrays count as well."""
-    if end - offset <= most:  # each takes an octet
-        return False
-    return _FieldCount(data, offset, end).exceeds(most)
-
-
-class _FieldCount:
-    """A walk over the fields of a table. As in :func:`read_typed_table`, a malformed field ends nothing but itself."""
-
-    def __init__(self, data: bytes, offset: int, end: int) -> None:
-        self.data = data
-        self.position = offset
-        self.end = end  # of the container at hand
-        self.names = True  # it is a table
-        self.outer: list[tuple[int, bool]] = []  # the containers around it: end, whether tables
-
-    def exceeds(self, most: int) -> bool:
-        """Return whether there are more than ``most``."""
-        count = 0
-        while count <= most:
-            while self.position >= self.end and self.outer:
-                self.end, self.names = self.outer.pop()
-            if self.position >= self.end:
-                return False
-            try:
-                count += self._step()
-            except RemoteProtocolError:
-                if not self.outer:
-                    return False
-                count += 2
-                self.position = self.outer[1][0] if len(self.outer) > 1 else self.end
-                self.end, self.names = self.outer[0]
-                self.outer.clear()
-        return True
-
-    def _step(self) -> int:
-        """Go over a name and its value, or a value, or into a container."""
-        data, position = self.data, self.position
-        if self.names:
-            position += 1 + data[position]
-        kind = data[position] if position < self.end else 0
-        if kind in _CONTAINERS:
-            stop = find_content_end(data, position + 1, self.end, len(self.outer), "field value")
-            self.outer.append((self.end, self.names))
-            count = 1 + self.names
-            self.position, self.end, self.names = position + 5, stop, kind == _TABLE
-            return count
-        self.position = skip_value(data, position, self.end)
-        return 1 + self.names
-
-
-_TABLE: Final = ord("F")
-_CONTAINERS: Final = frozenset((_TABLE, ord("A")))
-
-
 def are_fields(octets: bytes) -> bool:
     """Return whether octets are the fields of a table, whose values end where they say; what is in these is left to
     the decoders, as when a message is published."""

@@ -208,8 +208,8 @@ def _plain_value(octets: bytes, sections: MessageSections) -> tuple[str, bytes] 
 
 
 def _values_exceed(octets: bytes, sections: MessageSections) -> bool:
-    """Return whether there is more in a body that is no data, nor one text, than is converted. What makes sections of
-    values does not count, nor does the outermost value."""
+    """Return whether there is more in a body that is no data, nor one text, than is converted. Descriptors of
+    sections do not count, nor does the outermost value."""
     if not sections.body:
         return False
     most = CONVERTED_VALUES_MAX + 2 * len(sections.body) + (sections.body_kind == VALUE)
@@ -337,8 +337,8 @@ def from_content(content: MessageContent) -> tuple[bytes, bytes]:
 
 
 def _map_section(code: int, values: dict[str, PropertyValue], name_of_octets: str) -> bytes:
-    """Return a section that is a map. One that was too large to be decoded is the sender's again, with what was added
-    to it."""
+    """Return a section that is a map. An encoded map of the sender becomes the section again, with the values that were
+    added to it."""
     octets = values.get(name_of_octets)
     if not isinstance(octets, bytes) or not is_map(octets):
         return encode_section(code, values)

@@ -426,7 +426,7 @@ def _count_values(data: bytes, start: i64, end: i64, most: i64, depth: i64) -> i
 
 
 def _count_elements(data: bytes, elements: i64, start: i64, stop: i64, most: i64, depth: i64) -> i64:
-    """Count the elements of an array and what is within them. They share the constructor at ``start``."""
+    """Count the elements of an array and the values within them. They share the constructor at ``start``."""
     _check_depth(depth, start, "array")
     at: i64 = start
     each: i64 = 1
