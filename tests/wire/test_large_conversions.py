@@ -279,8 +279,8 @@ def test_fields_that_are_no_table_stay_a_property() -> None:
         ("amqp/map", lambda count: encode_map(table(count // 2))),
         ("jms/stream-message", lambda count: encode_jms_stream([None] * count)),
         ("jms/map-message", lambda count: encode_jms_map(table(count // 2))),
-        ("amqp/list", lambda count: encode_list([b"a" * (count * 700)])),
-        ("text/plain", lambda count: b"a" * (count * 699)),
+        ("amqp/list", lambda count: encode_list([b"a" * (count * (CONVERTED_BYTES_MAX // MOST))])),
+        ("text/plain", lambda count: b"a" * (count * (CONVERTED_BYTES_MAX // MOST))),
     ],
 )
 def test_a_body_of_0_9_1_beyond_the_bound_is_data(content_type: str, make: Callable[[int], bytes]) -> None:
