@@ -52,15 +52,18 @@ from annulet.bulk.bounds.message_meter import (
     STREAMS_MAX,
     UNFINISHED_MESSAGES,
 )
+from annulet.core.base.steps import LIMIT_ROUTING, ROUTING_STEPS_MAX
 from annulet.core.host.duplicate_ids import ID_CACHE_SIZE
 from annulet.core.message.conversion_bounds import CONVERTED_BYTES_MAX, CONVERTED_FIELDS_MAX, CONVERTED_VALUES_MAX
 from annulet.core.model.audit_trail import AUDIT_ENTRIES_MAX
 from annulet.core.model.loss_ledger import LEDGER_RECORDS_MAX
+from annulet.core.policies.evaluation_turns import EVALUATION_STEPS_MAX
 from annulet.core.policies.matchers import RETIRED_MAX
 from annulet.core.policies.message_groups import ASSIGNMENTS_MAX
 from annulet.residency.bodies.account_audit import RECOUNTED_DELIVERIES, RECOUNTED_RETURNED_MAX, RECOUNTED_WAITING_MAX
 from annulet.residency.loading.search_ahead import ROWS_LEAST
 from annulet.residency.rows.group_column import CODES_MAX, NAMES_CHARACTERS_MAX, TEXTS_MAX
+from annulet.selector.parser import SEARCH_STEPS_MAX
 from annulet.store.log.read_ahead import AHEAD_BYTES_MAX
 from annulet.store.searching.search import DOUBTS_MAX, STRETCHES_MAX
 from annulet.store.segments.head_writing import PENDING_BYTES_MAX
@@ -95,6 +98,7 @@ def bounds(broker: Broker) -> dict[str, float]:
         "duplicate_ids_per_address": ID_CACHE_SIZE,
         "groups_per_queue_max": ASSIGNMENTS_MAX,
         "matchers_remembered_max": RETIRED_MAX,
+        **_bounds_of_steps(),
         "counters_interval_seconds": COUNTERS_MILLISECONDS / 1000,
         **_bounds_of_content(),
         "max_assembling_bytes": 2 * broker.admission.limits.max_message_bytes,
@@ -159,6 +163,14 @@ def _bounds_of_content() -> dict[str, float]:
         "conversions_look_seconds": LOOK_SECONDS,
         "field_table_values_max": MAX_TABLE_VALUES,
         LIMIT_SECTIONS: BODY_SECTIONS_MAX,
+    }
+
+
+def _bounds_of_steps() -> dict[str, float]:
+    return {
+        LIMIT_ROUTING: ROUTING_STEPS_MAX,
+        "selector_steps_per_turn": EVALUATION_STEPS_MAX,
+        "selector_search_steps_max": SEARCH_STEPS_MAX,
     }
 
 

@@ -230,7 +230,7 @@ class Amqp091View(ContentView):
     """
 
     def __init__(self) -> None:
-        super().__init__("amqp-0-9-1", verbatim_texts=True)
+        super().__init__("amqp-0-9-1", verbatim_texts=True, names_beside=frozenset())
 
     def properties(self, message: Message) -> StandardProperties:
         """Decode the standard properties: ``type`` becomes subject, ``headers`` the application properties."""

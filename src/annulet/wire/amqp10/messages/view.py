@@ -52,7 +52,7 @@ class Amqp10View(ContentView):
     """
 
     def __init__(self) -> None:
-        super().__init__("amqp-1.0")
+        super().__init__("amqp-1.0", names_beside=frozenset({*ANNOTATIONS, GROUP_SEQUENCE}))
 
     def properties(self, message: Message) -> StandardProperties:
         """Decode the standard properties; ids that are no strings as :mod:`annulet.core.message.message_id_texts` has
