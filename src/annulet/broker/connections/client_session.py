@@ -12,7 +12,7 @@ from mypy_extensions import mypyc_attr
 
 from annulet.core.base.errors import TransactionTooLarge
 from annulet.core.base.removal_reasons import RemovalReason
-from annulet.core.host.transaction import LIMIT_TRANSACTION
+from annulet.core.host.commit_plan import LIMIT_TRANSACTION
 from annulet.core.model.entry import DELIVERING
 from annulet.core.sessions.delivery_deadlines import DeliveryDeadlines
 from annulet.core.sessions.session import Session

@@ -302,15 +302,12 @@ class StompCommands(ConnectionHandler):
         session = self.session
         opened = self._find(transaction) if transaction else None
         consumer, tags = session.take_named(identifier, subscription)
-        stored = False
-        if opened is not None:
-            session.enlist(opened.core, tags, acknowledged=acknowledged, requeue=requeue)
-            opened.settled += [(tag, consumer) for tag in tags]
-        elif acknowledged:
-            stored = session.settle(tags)
-        else:
-            stored = session.refuse(tags, requeue=requeue)
-        session.answer(receipt, stored=stored)
+        if opened is None:
+            session.settle(tags, receipt, acknowledged=acknowledged, requeue=requeue)
+            return
+        session.enlist(opened.core, tags, acknowledged=acknowledged, requeue=requeue)
+        opened.settled += [(tag, consumer) for tag in tags]
+        session.answer(receipt, stored=False)
 
     # ------------------------------------------------------------------ BEGIN, COMMIT, ABORT
 
