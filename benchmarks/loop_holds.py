@@ -16,6 +16,8 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -45,6 +47,12 @@ FILL: Final = 500
 QUIET_SECONDS: Final = 0.4
 """A client has got all when nothing more came for so long."""
 
+SAMPLE_SECONDS: Final = 0.005
+"""Between two looks where the loop's thread is."""
+
+SHOWN_FRAMES: Final = 5
+"""Innermost frames of such a look."""
+
 PATIENCE_SECONDS: Final = 60.0
 """A queue is not going to be as wanted after so long."""
 
@@ -58,15 +66,30 @@ class Watch(selectors.DefaultSelector):
         super().__init__()
         self.longest = 0.0
         self.turns = 0
+        self.samples: list[str] = []  # of this turn: where the thread was
+        self.where: list[tuple[str, int]] = []  # of the longest turn: where it was most often
         self._began = time.thread_time()
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Wait for input."""
-        self.longest = max(self.longest, time.thread_time() - self._began)
+        took = time.thread_time() - self._began
+        if took > self.longest:
+            self.longest = took
+            self.where = Counter(self.samples).most_common(6)
         self.turns += 1
         found = super().select(timeout)
+        self.samples.clear()
         self._began = time.thread_time()
         return found
+
+    def sample(self, thread: int) -> None:
+        """Note where the loop's thread is, over and over. In a thread of its own."""
+        while True:
+            time.sleep(SAMPLE_SECONDS)
+            frame_now = sys._current_frames().get(thread)  # noqa: SLF001 - there is no other way
+            if frame_now is not None:
+                stack = traceback.extract_stack(frame_now)
+                self.samples.append(" < ".join([f"{one.name}:{one.lineno}" for one in reversed(stack[-SHOWN_FRAMES:])]))
 
     def begin(self) -> None:
         """Forget what was."""
@@ -123,7 +146,7 @@ async def serve_clients(data: str, watch: Watch) -> None:
             elif name == "begin":
                 watch.begin()
             elif name == "report":
-                answer = {"milliseconds": watch.longest * 1000, "turns": watch.turns}
+                answer = {"milliseconds": watch.longest * 1000, "turns": watch.turns, "where": watch.where}
             elif name == "state":
                 answer = state(broker, **arguments)
             print(json.dumps(answer), flush=True)
@@ -701,11 +724,13 @@ def measure(name: str) -> dict[str, Any]:
 @click.command()
 @click.argument("names", nargs=-1)
 @click.option("--serve", default="", help="Run the broker: 'memory', or its data directory.")
-def main(names: tuple[str, ...], serve: str) -> None:  # noqa: F811
+@click.option("--samples", is_flag=True, help="Say where the longest turn was.")
+def main(names: tuple[str, ...], serve: str, *, samples: bool) -> None:
     """Measure inputs whose names contain one of NAMES (all without)."""
     if serve:
         structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
         watch = Watch()
+        threading.Thread(target=watch.sample, args=(threading.get_ident(),), daemon=True).start()
         with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(watch)) as runner:
             runner.run(serve_clients("" if serve == "memory" else serve, watch))
         return
@@ -716,6 +741,9 @@ def main(names: tuple[str, ...], serve: str) -> None:  # noqa: F811
             except TimeoutError as error:
                 click.echo(f"{name:50} not measured: {error}")
                 continue
+            if samples:
+                for place, count in found["where"]:
+                    click.echo(f"    {count:4} {place}")
             click.echo(f"{name:50} {found['milliseconds']:8.1f} ms in the longest of {found['turns']} turns")
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
-from annulet.broker.connections.client_session import ClientSession
+from annulet.broker.connections.client_session import ClientSession, SessionCommit
 from annulet.core.base.errors import CoreError
 from annulet.core.message.message import ContentView, Message, Origin
 from annulet.core.routing.exchanges import Address
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from annulet.broker.connections.transport import AnyConnection
     from annulet.core.host.nodes import NodeReference
     from annulet.core.host.transaction import Transaction
+    from annulet.core.queue.queue import Queue
     from annulet.core.routing.routes import Route
 
 DESTINATIONS_MAX: Final = 1024
@@ -50,6 +51,32 @@ class Destination:
         self.generation = generation
         self.key_from_message = key_from_message
         self.room = queues_max * TARGET_BYTES  # bytes that naming its queues takes in the log
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class SendingCommit(SessionCommit):
+    """The commit of such a session. A protocol implements :meth:`tell_done` and :meth:`refuse`."""
+
+    def __init__(self, session: SendingSession) -> None:
+        super().__init__(session)
+        self.marks: dict[Queue, int] = {}  # of blocked queues before it
+
+    def answer(self, unroutable: list[Message]) -> None:
+        """Count, hold the session back where it filled something, and tell the client."""
+        self.note_done(unroutable)
+        if not self.session.closed:
+            self.tell_done()
+
+    def note_done(self, unroutable: list[Message]) -> None:
+        """Everything took effect."""
+        session = self.session
+        session.connection.broker.unroutable += len(unroutable)
+        if session.blocked.any and not session.closed:
+            session.hold(session.blocked.entered(self.marks))
+
+    def tell_done(self) -> None:
+        """Tell the client once it is durable."""
+        raise NotImplementedError
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -151,9 +178,9 @@ class SendingSession(ClientSession):
             connection.broker.unroutable += 1
         return routed
 
-    def commit(self, transaction: Transaction) -> None:
+    def commit(self, transaction: Transaction, commit: SendingCommit) -> bool:
         """Carry out a transaction; its stored messages are durable with the open window, see
-        :meth:`answer_when_durable`.
+        :meth:`answer_when_durable`. Returns whether it is done; else ``commit`` gets the result.
 
         Raises :class:`DiskFull`, and :class:`~annulet.core.base.errors.CoreError` when a send is refused: then nothing
         was done, and its deliveries are unsettled again.
@@ -165,14 +192,15 @@ class SendingSession(ClientSession):
             raise DiskFull(
                 f"transaction of {size} bytes refused: the disk of the message log is full; free space, try again"
             )
-        marks = self.blocked.marks()
+        commit.marks = self.blocked.marks()
         try:
-            unroutable = self.commit_bounded(transaction)
+            unroutable = self.commit_bounded(transaction, commit)
         except StoreError as error:
             raise DiskFull(f"the transaction is not durable: {error}") from error
-        connection.broker.unroutable += len(unroutable)
-        if self.blocked.any:
-            self.hold(self.blocked.entered(marks))
+        if unroutable is None:
+            return False
+        commit.note_done(unroutable)
+        return True
 
     # ------------------------------------------------------------------ answers
 

@@ -81,6 +81,9 @@ class ConnectionEngine(Protocol):
     def receive(self, data: bytes) -> None:
         """Take the input and serve everything that is complete."""
 
+    def rest(self) -> None:
+        """Serve no more input from the next frame on."""
+
     def take_output(self) -> list[bytes]:
         """Return the waiting output, and forget it."""
 
@@ -160,6 +163,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self._blocked_told = self._reading_paused = self._rests = False  # rests: input waits for a turn with time
         self.transacted_bytes = 0  # held by open transactions of its sessions
         self._unfinished = 0  # bytes that the broker's account of unfinished work has of it
+        self._works = 0  # work in slices that its input waits for
         self._held: dict[SessionT, None] = {}  # sessions that published into blocked targets
         self._timer: asyncio.TimerHandle | None = None
         self._handshake_until = 0.0  # time of the loop at which the hand-shake has taken too long
@@ -244,12 +248,38 @@ class ClientConnection(Generic[EngineT, SessionT]):
         """Read nothing until the input is served."""
         self._rests = True
         self._inputs.rest(self)
+        self._pause_reading()
+
+    def await_work(self) -> None:
+        """Serve no further input of the client before work in slices for it is done: see :meth:`work_done`.
+
+        Answers stay in the order of the requests, and nothing is served that the work may change.
+        """
+        self._works += 1
+        if self._works <= 0:  # it was done in the call that asked for it
+            return
+        self.engine.rest()
+        if not self._rests:
+            self._rests = True
+            self._pause_reading()
+
+    def work_done(self) -> None:
+        """The work is done, or has failed: let the input that waited have its turn."""
+        self._works -= 1
+        self.now = self.broker.clock()
+        if self._works == 0 and not self.lost:
+            self._inputs.rest(self)
+        self.mark_dirty()
+
+    def _pause_reading(self) -> None:
         if self.transport is not None and not self.transport.is_closing():
             self._reading_paused = True
             self.transport.pause_reading()
 
     def end_rest(self) -> None:
         """Serve what rested, as far as there is time: the connection has its turn."""
+        if self._works > 0:  # begun since the turn was asked for
+            return
         self._rests = self.engine.resting = False
         if not self.lost:
             self.now = self.broker.clock()
@@ -308,7 +338,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
 
     def eof_received(self) -> bool:
         """The peer will send nothing more: let asyncio close the transport, soon even if the peer reads nothing."""
-        if self._rests:  # over TLS the end comes together with the input before it, which is served first
+        if self._rests and self._works <= 0:  # over TLS the end comes together with the input before it, which is served first
             self.engine.look, self._rests, self.engine.resting = None, False, False
             self.serve(b"")
         if self.definitions_due:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from annulet.broker.connections.access import READ, WRITE
+from annulet.broker.connections.sending import SendingCommit
 from annulet.broker.stomp.consumers import AUTO, StompConsumer, tag_for
 from annulet.broker.stomp.destinations import (
     AUTO_DELETE,
@@ -64,6 +65,28 @@ class OpenTransaction:
     def __init__(self, core: Transaction) -> None:
         self.core = core
         self.settled: list[tuple[int, StompConsumer]] = []
+
+
+class StompCommit(SendingCommit):
+    """COMMIT of a large transaction: the receipt comes when it is done and durable, or an ERROR."""
+
+    def __init__(self, session: StompSession, receipt: str, *, stored: bool) -> None:
+        super().__init__(session)
+        self._stomp = session
+        self._receipt = receipt
+        self._stored = stored
+
+    def tell_done(self) -> None:
+        """Send the receipt."""
+        self._stomp.answer(self._receipt, stored=self._stored)
+
+    def refuse(self, error: Exception) -> None:
+        """End the connection."""
+        if not self._stomp.closed:
+            known = isinstance(error, (CoreError, StoreError))
+            text = f"COMMIT: {error}" if known else "internal error; the broker's log says more"
+            self._stomp.engine.close_with_error(text, receipt=self._receipt)
+            self._stomp.connection.mark_dirty()
 
 
 class StompCommands(ConnectionHandler):
@@ -330,11 +353,12 @@ class StompCommands(ConnectionHandler):
         del self.transactions[transaction]
         try:
             with translated("COMMIT"):
-                self.session.commit(opened.core)
+                done = self.session.commit(opened.core, StompCommit(self.session, receipt, stored=stored))
         except RemoteProtocolError:
             opened.core.rollback()
             raise
-        self.session.answer(receipt, stored=stored)
+        if done:
+            self.session.answer(receipt, stored=stored)
 
     def abort_transaction(self, transaction: str, receipt: str) -> None:
         """Drop the sends; deliveries settled in it are outstanding again."""
