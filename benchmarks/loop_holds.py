@@ -28,6 +28,7 @@ from pamqp import body, commands, frame, header
 
 from annulet import testing
 from annulet.broker.broker import Broker
+from annulet.cli.collector import settle_collector
 from annulet.core.message.message import Message, Origin
 from annulet.wire.amqp091.messages.properties import VIEW
 from annulet.wire.amqp10.frames.frames import AMQP_HEADER, FRAME_AMQP, FRAME_SASL, SASL_HEADER, encode_frame
@@ -134,6 +135,7 @@ async def serve_clients(data: str, watch: Watch) -> None:
             "http": running.http_url,
             "bulk": running.bulk_url,
         }
+        settle_collector()
         print(json.dumps(ports), flush=True)
         while line := await reader.readline():
             command = json.loads(line)
