@@ -87,7 +87,7 @@ class Watch(selectors.DefaultSelector):
         """Note where the loop's thread is, over and over. In a thread of its own."""
         while True:
             time.sleep(SAMPLE_SECONDS)
-            frame_now = sys._current_frames().get(thread)  # noqa: SLF001 - there is no other way
+            frame_now = sys._current_frames().get(thread)
             if frame_now is not None:
                 stack = traceback.extract_stack(frame_now)
                 self.samples.append(" < ".join([f"{one.name}:{one.lineno}" for one in reversed(stack[-SHOWN_FRAMES:])]))
@@ -353,7 +353,9 @@ def settling_091(name: str, method: Any, count: int, **wanted: int) -> None:
 
 
 settling_091("ack multiple 200,000", commands.Basic.Ack(0, multiple=True), 200_000, delivering=0, pending=0)
-settling_091("nack multiple, dropped, 100,000", commands.Basic.Nack(0, multiple=True, requeue=False), 100_000, delivering=0)
+settling_091(
+    "nack multiple, dropped, 100,000", commands.Basic.Nack(0, multiple=True, requeue=False), 100_000, delivering=0
+)
 
 
 @measured("nack multiple, requeue, 100,000")
@@ -555,7 +557,9 @@ def delete_consumers(server: Server) -> Iterator[None]:
     for channel in range(2, 12):
         client.send(methods(commands.Channel.Open(), channel=channel))
         for number in range(1000):
-            client.send(methods(commands.Basic.Consume(queue="q", consumer_tag=f"{number}", nowait=True), channel=channel))
+            client.send(
+                methods(commands.Basic.Consume(queue="q", consumer_tag=f"{number}", nowait=True), channel=channel)
+            )
     client.quiet()
     yield
     client.send(methods(commands.Queue.Delete(queue="q")))
@@ -570,7 +574,9 @@ def end_consumers(server: Server) -> Iterator[None]:
     for channel in range(2, 12):
         client.send(methods(commands.Channel.Open(), channel=channel))
         for number in range(1000):
-            client.send(methods(commands.Basic.Consume(queue="q", consumer_tag=f"{number}", nowait=True), channel=channel))
+            client.send(
+                methods(commands.Basic.Consume(queue="q", consumer_tag=f"{number}", nowait=True), channel=channel)
+            )
     client.quiet()
     yield
     client.close()
@@ -687,15 +693,15 @@ def stomp_abort(server: Server) -> Iterator[None]:
 
 
 @measured("cancel and close of 50,000 browsed copies")
-def browse(server: Server) -> Iterator[None]:
+def attach_browser(server: Server) -> Iterator[None]:
     """A browser that comes."""
     client = amqp091(server, commands.Queue.Declare(queue="q", durable=True))
     server.ask("fill", queue="q", count=200_000)
     yield
-    client.send(methods(commands.Basic.Consume(queue="q", consumer_tag="c", no_ack=True, arguments={"x-browse": "snapshot"})))
+    client.send(
+        methods(commands.Basic.Consume(queue="q", consumer_tag="c", no_ack=True, arguments={"x-browse": "snapshot"}))
+    )
     client.quiet()
-
-
 
 
 @contextmanager
@@ -703,7 +709,7 @@ def started(*, disk: bool) -> Iterator[Server]:
     """Run a broker."""
     with tempfile.TemporaryDirectory(prefix="loop-holds-") as folder:
         command = [sys.executable, "-m", "benchmarks.loop_holds", "--serve", folder if disk else "memory"]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
             yield Server(process)
         finally:

@@ -13,7 +13,8 @@ from mypy_extensions import mypyc_attr
 from annulet.core.base.errors import CoreError, TransactionTooLarge
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.host.commit_plan import LIMIT_TRANSACTION
-from annulet.core.host.sliced_commit import CommitWaiter, commit_in_turns
+from annulet.core.host.sliced_commit import CommitWaiter, commit_in_turns, publish_in_turns
+from annulet.core.host.transaction import Transaction
 from annulet.core.model.entry import DELIVERING
 from annulet.core.sessions.delivery_deadlines import DeliveryDeadlines
 from annulet.core.sessions.session import Session
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 
     from annulet.broker.connections.transport import AnyConnection
     from annulet.broker.durability.blocked import BlockedTarget
-    from annulet.core.host.transaction import Transaction
     from annulet.core.message.message import Message
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
+    from annulet.core.routing.routes import Route
     from annulet.core.sessions.delivery_deadlines import Overdue
 
 
@@ -153,6 +154,27 @@ class ClientSession(Session):
         if unroutable is None:
             connection.await_work()
         return unroutable
+
+    def publish_wide(
+        self,
+        message: Message,
+        route: Route,
+        publication: SessionCommit,
+        *,
+        duplicate_id: str = "",
+        further_keys: tuple[str, ...] = (),
+    ) -> int:
+        """Publish where the way may lead to very many queues. Returns as ``VirtualHost.publish``; -1: it is being done.
+
+        Then it enters them in slices, hidden until it is in all, ``publication`` gets the result, and the connection's
+        further input waits for it. Raises what ``VirtualHost.publish`` raises.
+        """
+        one = Transaction(self)
+        one.send(message, route, duplicate_id=duplicate_id, further_keys=further_keys)
+        routed = publish_in_turns(one, self.host, self.connection.now, publication)
+        if routed < 0:
+            self.connection.await_work()
+        return routed
 
     def note_too_large(self) -> None:
         """Count a transaction that was refused because it has too many operations."""

@@ -13,6 +13,7 @@ from mypy_extensions import mypyc_attr
 
 from annulet.broker.connections.client_session import ClientSession, SessionCommit
 from annulet.core.base.errors import CoreError
+from annulet.core.host.sliced_commit import COMMIT_AT_ONCE_MAX
 from annulet.core.message.message import ContentView, Message, Origin
 from annulet.core.routing.exchanges import Address
 from annulet.store.files.errors import StoreError
@@ -41,7 +42,7 @@ class DiskFull(CoreError):
 class Destination:
     """Where messages to a name go. ``key_from_message``: an exchange was named without a key, each brings its own."""
 
-    __slots__ = ("generation", "key_from_message", "origin", "room", "route")
+    __slots__ = ("generation", "key_from_message", "origin", "room", "route", "wide")
 
     def __init__(
         self, origin: Origin, route: Route, generation: int, queues_max: int, *, key_from_message: bool
@@ -51,6 +52,7 @@ class Destination:
         self.generation = generation
         self.key_from_message = key_from_message
         self.room = queues_max * TARGET_BYTES  # bytes that naming its queues takes in the log
+        self.wide = queues_max > COMMIT_AT_ONCE_MAX  # one turn of the loop may have no time for all its queues
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -141,8 +143,11 @@ class SendingSession(ClientSession):
         duplicate_id: str = "",
         further_keys: tuple[str, ...] = (),
         transaction: Transaction | None = None,
+        publication: SendingCommit | None = None,
     ) -> int:
         """Route a message, or collect it in a transaction. Returns to how many queues it went; 1 for a collected one.
+
+        To very many queues it goes in slices where there is a ``publication`` that gets the result: -1 then.
 
         Raises :class:`DiskFull`, and :class:`~annulet.core.base.errors.LimitExceeded` when a full queue or address
         refuses: nothing has it then.
@@ -162,9 +167,17 @@ class SendingSession(ClientSession):
             return 1
         marks = self.blocked.marks() if self.blocked.any else {}
         try:
-            routed = self.host.publish(
-                message, destination.route, now, duplicate_id=duplicate_id, further_keys=further_keys
-            )
+            if publication is not None and destination.wide:
+                publication.marks = marks
+                routed = self.publish_wide(
+                    message, destination.route, publication, duplicate_id=duplicate_id, further_keys=further_keys
+                )
+                if routed < 0:
+                    return -1
+            else:
+                routed = self.host.publish(
+                    message, destination.route, now, duplicate_id=duplicate_id, further_keys=further_keys
+                )
         except StoreError as error:  # the disk filled up, or failed, since it was asked
             connection.broker.refused_publishes += 1
             raise DiskFull(f"message of {size} bytes refused: {error}") from error

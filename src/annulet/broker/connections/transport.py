@@ -7,12 +7,13 @@ read is handled whole; output of one loop turn leaves in one write, but for many
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 import structlog
 from mypy_extensions import mypyc_attr
 
 from annulet.broker.connections.access import Access
+from annulet.broker.connections.engine_interface import ConnectionEngine
 from annulet.broker.network.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, STRANGER_BYTES_MAX
 from annulet.broker.network.listening import PeerFacts, release_transport
 from annulet.broker.network.peer_watch import PEER_ENDED, PEER_GONE, keep_alive, state_of_peer
@@ -59,36 +60,6 @@ CLOSE_ANSWER_SECONDS: Final = 30.0
 HEARTBEAT_MISSES_MAX: Final = 2
 """Intervals a peer may be silent for that promised to say something within each: then it is given up (AMQP 0-9-1
 §4.2.7, AMQP 1.0 §2.4.5; STOMP's "Heart-beating" asks for an error margin)."""
-
-
-class ConnectionEngine(Protocol):
-    """The transport's interface to a protocol's engine."""
-
-    closed: bool
-    received_since_check: bool
-    limit_hits: dict[str, int]
-    look: Callable[[], int] | None
-    resting: bool
-
-    @property
-    def output_size(self) -> int:
-        """Bytes that :meth:`take_output` would return."""
-
-    @property
-    def unfinished_bytes(self) -> int:
-        """Bytes held of messages and frames that have not come as a whole."""
-
-    def receive(self, data: bytes) -> None:
-        """Take the input and serve everything that is complete."""
-
-    def rest(self) -> None:
-        """Serve no more input from the next frame on."""
-
-    def take_output(self) -> list[bytes]:
-        """Return the waiting output, and forget it."""
-
-    def connection_lost(self) -> None:
-        """The socket is gone."""
 
 
 EngineT = TypeVar("EngineT", bound=ConnectionEngine)
@@ -228,8 +199,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self._paced = None
 
     def _receive(self, data: bytes) -> None:
-        inputs = self._inputs
-        began = inputs.begin()
+        inputs, began = self._inputs, self._inputs.begin()
         if self.opened and not inputs.has_time():
             self.engine.resting = True
         self.serve(data)
@@ -246,7 +216,6 @@ class ClientConnection(Generic[EngineT, SessionT]):
 
     def _rest(self) -> None:
         """Read nothing until the input is served."""
-        self._rests = True
         self._inputs.rest(self)
         self._pause_reading()
 
@@ -256,12 +225,10 @@ class ClientConnection(Generic[EngineT, SessionT]):
         Answers stay in the order of the requests, and nothing is served that the work may change.
         """
         self._works += 1
-        if self._works <= 0:  # it was done in the call that asked for it
-            return
-        self.engine.rest()
-        if not self._rests:
-            self._rests = True
-            self._pause_reading()
+        if self._works > 0:  # else it was done in the call that asked for it
+            self.engine.rest()
+            if not self._rests:
+                self._pause_reading()
 
     def work_done(self) -> None:
         """The work is done, or has failed: let the input that waited have its turn."""
@@ -272,6 +239,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self.mark_dirty()
 
     def _pause_reading(self) -> None:
+        self._rests = True
         if self.transport is not None and not self.transport.is_closing():
             self._reading_paused = True
             self.transport.pause_reading()
@@ -338,7 +306,9 @@ class ClientConnection(Generic[EngineT, SessionT]):
 
     def eof_received(self) -> bool:
         """The peer will send nothing more: let asyncio close the transport, soon even if the peer reads nothing."""
-        if self._rests and self._works <= 0:  # over TLS the end comes together with the input before it, which is served first
+        if (
+            self._rests and self._works <= 0
+        ):  # over TLS the end comes together with the input before it, which is served first
             self.engine.look, self._rests, self.engine.resting = None, False, False
             self.serve(b"")
         if self.definitions_due:

@@ -202,7 +202,7 @@ class StompSession(SendingSession):
     def settle(self, tags: list[int], receipt: str, *, acknowledged: bool, requeue: bool) -> None:
         """Acknowledge, or reject, and answer: very many in slices, and then the receipt comes after the last."""
         entries = [self.unacknowledged.take(tag) for tag in tags]
-        stored = (acknowledged or not requeue) and any([entry.message.record for entry in entries])
+        stored = (acknowledged or not requeue) and any(entry.message.record for entry in entries)
         now = self.connection.now
         if not acknowledged and requeue:
             self.reject_entries(entries, now, requeue=True)

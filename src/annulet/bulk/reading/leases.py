@@ -317,9 +317,7 @@ class LeaseManager:
                 if upto > before[0]:
                     catalogue.delete_lease_ranges(lease.host, lease.name, upto)
                 if taken:
-                    catalogue.add_lease_range(
-                        lease.host, lease.name, LeaseRange(first, lease.last, b"".join(packed))
-                    )
+                    catalogue.add_lease_range(lease.host, lease.name, LeaseRange(first, lease.last, b"".join(packed)))
         except BaseException:
             lease.acknowledged, lease.last = before
             raise

@@ -1,4 +1,4 @@
-"""What a commit is about to do: the operations of a transaction, and the decisions about its sends before any is done."""
+"""What a commit is about to do: the operations of a transaction, and what is decided of them before any is done."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ class CommitPlan:
 
     Everything that could refuse a send is asked, with what the earlier sends take counted in. ``operations`` counts
     what the commit does: a message counts for each queue that it, or its dead letter, goes to now, as queues may have
-    been bound since it was sent. More than ``most`` (0: any number) raise :class:`TransactionTooLarge`. ``alone``: it is
-    one send without a transaction, so a duplicate is dropped and a refusal is that of the send.
+    been bound since it was sent. More than ``most`` (0: any number) raise :class:`TransactionTooLarge`. ``alone``: it
+    is one send without a transaction, so a duplicate is dropped and a refusal is that of the send.
     """
 
     __slots__ = ("_alone", "_claims", "_collected", "_host", "_leaving", "_most", "operations", "plans")
@@ -131,7 +131,9 @@ class CommitPlan:
             raise TransactionRefused(f"transaction refused, nothing of it was done: send {number}: {error}") from error
         accepting = {leg.address for leg in legs if leg.fate == ROUTED}
         for leg in legs:
-            if leg.fate == DUPLICATE and leg.address not in accepting and not self._alone:  # else two diverts copy it to one address
+            if (
+                leg.fate == DUPLICATE and leg.address not in accepting and not self._alone
+            ):  # else two diverts copy it to one address
                 raise TransactionRefused(
                     f"transaction refused, nothing of it was done: send {number} to '{leg.address}' has duplicate "
                     f"id '{send.duplicate_id}', which that address has accepted before; leave out messages "
@@ -174,7 +176,7 @@ def renew(host: Publishing, leg: Leg) -> None:
 
     Queues that were deleted meanwhile get nothing, and an id that an address has accepted meanwhile is a duplicate.
     """
-    if any([queue.deleted for queue in leg.queues]):
+    if any(queue.deleted for queue in leg.queues):
         leg.queues = [queue for queue in leg.queues if not queue.deleted]
     if leg.account is not None:
         leg.account = host.account_of(leg.address)

@@ -54,7 +54,12 @@ class CommitWaiter:
 
 
 def commit_in_turns(
-    transaction: Transaction, host: VirtualHost, now: int, waiter: CommitWaiter, *, operations_max: int
+    transaction: Transaction,
+    host: VirtualHost,
+    now: int,
+    waiter: CommitWaiter,
+    *,
+    operations_max: int = 0,
 ) -> list[Message] | None:
     """Commit as ``Transaction.commit`` does what is little, and return what that returns and raise what that raises.
 
@@ -73,15 +78,33 @@ def commit_in_turns(
     return None
 
 
-class _Piece:
-    """A message with its queues, and its ``entries`` in the first of these. A plan's ``leg``, if it has one."""
+def publish_in_turns(one: Transaction, host: VirtualHost, now: int, waiter: CommitWaiter) -> int:
+    """Publish the one message of a transaction as ``VirtualHost.publish`` does, and return and raise as that.
 
-    __slots__ = ("entries", "leg", "message", "queues")
+    To very many queues it goes in slices, hidden until it is in all, and ``waiter`` gets the result: -1 is returned.
+    """
+    collected = one.hand_over()
+    plan = CommitPlan(host, collected, 0, alone=True)
+    plan.go_on(-1)
+    ((route, legs),) = plan.plans
+    if plan.operations > COMMIT_AT_ONCE_MAX:
+        host.effects.later(Committing(one, host, collected, plan, waiter), now)
+        return -1
+    if route is None:
+        return 0
+    return host.publish(collected.sends[0].message, route, now) if legs is None else host.apply(legs, now)
+
+
+class _Piece:
+    """A message with its queues, and its ``entries`` in those before ``place``. A plan's ``leg``, if it has one."""
+
+    __slots__ = ("entries", "leg", "message", "place", "queues")
 
     def __init__(self, message: Message, queues: list[Queue], leg: Leg | None) -> None:
         self.message = message
         self.queues = queues
         self.leg = leg
+        self.place = 0
         self.entries: list[QueueEntry] = []
 
 
@@ -185,9 +208,7 @@ class Committing(SlicedWork):
                 self._pieces = None
                 self._sent += 1
 
-    def _pieces_of(
-        self, send: Send, plan: tuple[Route | None, list[Leg] | None], now: int
-    ) -> deque[_Piece]:
+    def _pieces_of(self, send: Send, plan: tuple[Route | None, list[Leg] | None], now: int) -> deque[_Piece]:
         """Return what of a send enters queues; do the rest of it."""
         host, message, (route, legs) = self._host, send.message, plan
         pieces: deque[_Piece] = deque()
@@ -215,10 +236,10 @@ class Committing(SlicedWork):
     def _enter_some(self, piece: _Piece, most: int, now: int) -> int:
         """Put a message into so many more of its queues; store it when it is in all. Returns how many these were."""
         assert self._pieces is not None
-        place = len(piece.entries)
-        queues = piece.queues[place : place + most]
-        piece.entries += [queue.enqueue(piece.message, now) for queue in queues]
-        if len(piece.entries) == len(piece.queues):
+        queues = piece.queues[piece.place : piece.place + most]
+        piece.place += len(queues)
+        piece.entries += [queue.enqueue(piece.message, now) for queue in queues if not queue.deleted]
+        if piece.place == len(piece.queues):
             self._host.store_entered(piece.message, piece.entries)
             if piece.leg is not None:
                 self._host.end_entering(piece.leg)

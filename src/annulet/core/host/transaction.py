@@ -10,7 +10,6 @@ from annulet.core.host.schedule_cancelling import cancel_scheduled
 from annulet.core.model.entry import REMOVED
 
 if TYPE_CHECKING:
-    from annulet.core.host.send_plan import Leg
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.message.message import Message
     from annulet.core.model.consumer import Consumer

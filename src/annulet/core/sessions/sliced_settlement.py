@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from annulet.core.deliveries.compact_messages import Slot
-    from annulet.core.host.address_accounts import AddressAccounts
     from annulet.core.model.entry import QueueEntry
     from annulet.core.queue.queue import Queue
     from annulet.core.sessions.session import Session
@@ -61,8 +60,7 @@ class Settling(SlicedWork):
         self._hurried: list[QueueEntry] = []  # settled for a sender; their consumers are not served yet
         self._session = session
         self._begun_at = now
-        self._queues: dict[Queue, None] = {}
-        self._accounts: dict[AddressAccounts, None] = {}
+        self._entered: dict[int, list[Settling]] = {}  # lists of queues and accounts that have this, by identity
         session.settling.append(self)
         self._register(queues)
 
@@ -73,12 +71,14 @@ class Settling(SlicedWork):
 
     def _register(self, queues: Iterable[Queue]) -> None:
         for queue in queues:
-            if queue not in self._queues:
-                self._queues[queue] = None
-                queue.settling.append(self)
-            if queue.accounts is not None and queue.accounts not in self._accounts:
-                self._accounts[queue.accounts] = None
-                queue.accounts.settling.append(self)
+            self._enter(queue.settling)
+            if queue.accounts is not None:
+                self._enter(queue.accounts.settling)
+
+    def _enter(self, works: list[Settling]) -> None:
+        if id(works) not in self._entered:
+            self._entered[id(works)] = works
+            works.append(self)
 
     def step(self, now: int) -> bool:
         """Settle the next ones, then serve the consumers with new credit."""
@@ -111,10 +111,8 @@ class Settling(SlicedWork):
 
     def _end(self) -> None:
         self._session.settling.remove(self)
-        for queue in self._queues:
-            queue.settling.remove(self)
-        for accounts in self._accounts:
-            accounts.settling.remove(self)
+        for works in self._entered.values():
+            works.remove(self)
 
     def hurry(self) -> bool:
         """Settle the next ones for a sender that needs room, and serve no consumer. Returns whether there were any."""

@@ -78,8 +78,8 @@ class ConnectionEngine(ChannelLifecycle):
     While ``holding``, input waits because too much output has not been taken: call :meth:`go_on` after ``take_output``.
 
     ``engine.look`` may be set to a function that returns how many frames may be served before its next call. When it
-    returns 0, or when the owner calls :meth:`rest` or sets ``engine.resting`` between reads, input waits until the owner clears ``resting`` and calls
-    :meth:`go_on`.
+    returns 0, or when the owner calls :meth:`rest` or sets ``engine.resting`` between reads, input waits until the
+    owner clears ``resting`` and calls :meth:`go_on`.
 
     ``engine.trace`` may be set to a function that takes each frame as a line (``<-`` from the peer, ``->`` to it); all
     frames then take the general path.

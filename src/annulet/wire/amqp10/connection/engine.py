@@ -95,8 +95,8 @@ class Amqp10Engine(ConnectionLifecycle):
         holding: input waits because too much output has not been taken: after ``take_output`` call
             :meth:`go_on`.
         look: may be set to a function that returns how many frames may be served before its next call. When it returns
-            0, or when the owner calls :meth:`rest` or sets ``resting`` between reads, input waits until the owner clears ``resting`` and calls
-            :meth:`go_on`.
+            0, or when the owner calls :meth:`rest` or sets ``resting`` between reads, input waits until the owner
+            clears ``resting`` and calls :meth:`go_on`.
         sessions: by the peer's channel.
         trace: called with each frame as a line.
         limit_hits: how often the peer reached a bound that ended something, by the bound's name.
