@@ -610,7 +610,7 @@ def disposition(name: str, state: Any, count: int, **wanted: int) -> None:
     def run(server: Server) -> Iterator[None]:
         client = receiver(server, count)
         yield
-        client.send(encoded(Disposition(True, 0, count, True, state)))
+        client.send(encoded(Disposition(True, 0, count - 1, True, state)))
         server.until("q", **wanted)
 
     measured(name)(run)
