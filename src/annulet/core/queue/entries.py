@@ -96,8 +96,7 @@ class Holdings:
         self.order: Order = self.ranker.new_order()
         self.lanes: Lanes | None = None
         self.copies: Copies | None = None
-        self.consumers = CompetingDispatch(live_max_of(settings))
-        self.matchers = Matchers()
+        self.consumers, self.matchers = CompetingDispatch(live_max_of(settings)), Matchers()
         self.gate = Gate()
         self.gate.open = settings.consumers_before_dispatch <= 1
         self.schedule, self.delivering = ScheduleIndex(), EntrySet()
