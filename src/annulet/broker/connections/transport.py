@@ -7,12 +7,13 @@ read is handled whole; output of one loop turn leaves in one write, but for many
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 import structlog
 from mypy_extensions import mypyc_attr
 
 from annulet.broker.connections.access import Access
+from annulet.broker.connections.engine_interface import ConnectionEngine
 from annulet.broker.network.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, STRANGER_BYTES_MAX
 from annulet.broker.network.listening import PeerFacts, bound_transport, release_transport
 from annulet.broker.network.peer_watch import PEER_ENDED, PEER_GONE, keep_alive, state_of_peer
@@ -58,36 +59,6 @@ CLOSE_ANSWER_SECONDS: Final = 30.0
 HEARTBEAT_MISSES_MAX: Final = 2
 """Intervals a peer may be silent for that promised to say something within each: then it is given up (AMQP 0-9-1
 §4.2.7, AMQP 1.0 §2.4.5; STOMP's "Heart-beating" asks for an error margin)."""
-
-
-class ConnectionEngine(Protocol):
-    """The transport's interface to a protocol's engine."""
-
-    closed: bool
-    received_since_check: bool
-    limit_hits: dict[str, int]
-    look: Callable[[], int] | None
-    resting: bool
-
-    @property
-    def output_size(self) -> int:
-        """Bytes that :meth:`take_output` would return."""
-
-    @property
-    def unfinished_bytes(self) -> int:
-        """Bytes held of messages and frames that have not come as a whole."""
-
-    def receive(self, data: bytes) -> None:
-        """Take the input and serve everything that is complete."""
-
-    def look_soon(self) -> None:
-        """Call :attr:`look` before the next frame."""
-
-    def take_output(self) -> list[bytes]:
-        """Return the waiting output, and forget it."""
-
-    def connection_lost(self) -> None:
-        """The socket is gone."""
 
 
 EngineT = TypeVar("EngineT", bound=ConnectionEngine)
@@ -152,6 +123,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self._blocked_told = self._reading_paused = self._rests = False  # rests: input waits for a turn with time
         self.transacted_bytes = 0  # held by open transactions of its sessions
         self._unfinished = 0  # bytes that the broker's account of unfinished work has of it
+        self._works = 0  # work in slices that its input waits for
         self._held: dict[SessionT, None] = {}  # sessions that published into blocked targets
         self._timer: asyncio.TimerHandle | None = None
         self._handshake_until = 0.0  # time of the loop at which the hand-shake has taken too long
@@ -216,8 +188,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self._paced = None
 
     def _receive(self, data: bytes) -> None:
-        inputs = self._inputs
-        began = inputs.begin(self.engine)
+        inputs, began = self._inputs, self._inputs.begin(self.engine)
         if self.opened and not inputs.has_time():
             self.engine.resting = True
         self.serve(data)
@@ -234,14 +205,38 @@ class ClientConnection(Generic[EngineT, SessionT]):
 
     def _rest(self) -> None:
         """Read nothing until the input is served."""
-        self._rests = True
         self._inputs.rest(self)
+        self._pause_reading()
+
+    def await_work(self) -> None:
+        """Serve no further input of the client before work in slices for it is done: see :meth:`work_done`.
+
+        Answers stay in the order of the requests, and nothing is served that the work may change.
+        """
+        self._works += 1
+        if self._works > 0:  # else it was done in the call that asked for it
+            self.engine.rest()
+            if not self._rests:
+                self._pause_reading()
+
+    def work_done(self) -> None:
+        """The work is done, or has failed: let the input that waited have its turn."""
+        self._works -= 1
+        self.now = self.broker.clock()
+        if self._works == 0 and not self.lost:
+            self._inputs.rest(self)
+        self.mark_dirty()
+
+    def _pause_reading(self) -> None:
+        self._rests = True
         if self.transport is not None and not self.transport.is_closing():
             self._reading_paused = True
             self.transport.pause_reading()
 
     def end_rest(self) -> None:
         """Serve what rested, as far as there is time: the connection has its turn."""
+        if self._works > 0:  # begun since the turn was asked for
+            return
         self._rests = self.engine.resting = False
         if not self.lost:
             self.now = self.broker.clock()
@@ -300,7 +295,9 @@ class ClientConnection(Generic[EngineT, SessionT]):
 
     def eof_received(self) -> bool:
         """The peer will send nothing more: let asyncio close the transport, soon even if the peer reads nothing."""
-        if self._rests:  # over TLS the end comes together with the input before it, which is served first
+        if (
+            self._rests and self._works <= 0
+        ):  # over TLS the end comes together with the input before it, which is served first
             self.engine.look, self._rests, self.engine.resting = None, False, False
             self.serve(b"")
         if self.definitions_due:
