@@ -4,8 +4,8 @@ The system resets a connection that is closed with unread input, and a reset des
 close-ok, ERROR, the reason of a refused login. So a peer that still writes is read until it has seen the end (RFC 9112
 §9.6 describes the same for HTTP). The time and the number of bytes are bounded.
 
-Through TLS the end of our half is its close_notify, which ends one direction only (RFC 8446 §6.1). A peer that waits for
-the end of the stream sees it at once, and one that still writes is read on. asyncio's own end of TLS reads nothing more.
+Through TLS the end of our half is close_notify, which ends one direction only (RFC 8446 §6.1). A peer that waits for
+the end of the stream sees it at once, and one that still writes is read on. asyncio's own end of TLS reads no more.
 """
 
 from __future__ import annotations
