@@ -96,7 +96,7 @@ def test_an_idle_stream_waits_at_the_broker_and_gets_what_comes(
         query.processAllAvailable()
     finally:
         query.stop()
-    assert 1 <= requests.waits - begun, "the stream asks on"
+    assert requests.waits - begun >= 1, "the stream asks on"
     assert asked.total() <= 2 * (seconds * 1000 / WAIT_MILLISECONDS + 1), f"two requests a wait: {asked}"
     assert WAIT_MILLISECONDS >= 2000, "with more requests an idle stream cost 0.0053 of a core"
     assert 0 < looks <= 2 * (seconds / waiting.LOOK_SECONDS + 1), "a look, and another at its end"
