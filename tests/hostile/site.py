@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ssl
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pika
+from pika.exceptions import ChannelClosedByBroker
 
 from annulet.broker.security.authentication import HASHER
 from tests.broker_process import BrokerProcess, free_ports
@@ -19,6 +21,11 @@ HOSTILE = "hostile"
 """User whose sessions are recorded and replayed. His permissions end at names that begin with ``hostile``."""
 
 PASSWORD = "hostile-password"
+
+RESOURCE_LOCKED = 405
+
+END_SECONDS = 30.0
+"""How long a busy broker may take to read that a connection was cut, and to delete its exclusive queues."""
 
 BULK_QUEUE = "hostile-bulk"
 """Written and read by recorded bulk transfer."""
@@ -131,10 +138,12 @@ class Site:
         The queue of recorded bulk transfer stays, since that cannot declare it.
         """
         names = [name for name in self.queues() if name.startswith("hostile") and name != BULK_QUEUE]
+        deadline = time.monotonic() + END_SECONDS
         connection = self.connect()
-        channel = connection.channel()
         for name in names:
-            channel.queue_delete(name)
+            while not _deleted(connection, name):  # its connection was cut, and a busy broker has not read that
+                assert time.monotonic() < deadline, f"queue {name} is still locked by a connection that was cut"
+        channel = connection.channel()
         channel.queue_declare(BULK_QUEUE, durable=True)
         channel.queue_purge(BULK_QUEUE)
         connection.close()
@@ -144,6 +153,18 @@ class Site:
         """Return the whole log."""
         assert self.process.log_file is not None
         return self.process.log_file.read_text(errors="replace")
+
+
+def _deleted(connection: pika.BlockingConnection, name: str) -> bool:
+    channel = connection.channel()
+    try:
+        channel.queue_delete(name)
+    except ChannelClosedByBroker as closed:
+        if closed.reply_code != RESOURCE_LOCKED:
+            raise
+        return False
+    channel.close()
+    return True
 
 
 @contextmanager
