@@ -187,7 +187,7 @@ def _note(report: Report, check: object) -> None:
 
 def _check_log(site: Site, report: Report) -> None:
     log = site.log()
-    for word in ("Traceback", "internal-error"):
+    for word in ("Traceback", "internal-error", "defect"):
         if word in log:
             report.faults.append(f"the log has {log.count(word)} × {word}; the first: {log[log.index(word) :][:1500]}")
 

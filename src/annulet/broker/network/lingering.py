@@ -65,10 +65,11 @@ class LingeringSockets:
             release: gives back what the socket was counted to.
 
         Returns:
-            ``False`` when the transport cannot be taken over, or after :meth:`stop`: nothing was done, and the caller
-            closes it.
+            ``False`` when the transport cannot be taken over, is closing, or after :meth:`stop`: nothing was done, and
+            the caller closes it.
         """
-        if self.stopped or not hasattr(transport, "can_write_eof"):  # not a socket's
+        # That of a WebSocket's stream is no socket's. One of TLS that is closing may have told its protocol of the end.
+        if self.stopped or not hasattr(transport, "can_write_eof") or transport.is_closing():
             return False
         socket = Lingering(self, transport, loop, most, release)
         self.sockets.add(socket)
