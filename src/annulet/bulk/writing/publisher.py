@@ -187,7 +187,9 @@ class Publisher:
         """Return the memory of the batch. In a worker thread."""
         weights = [self._stages.weigh(StageKey(request.query, stage)) for stage in request.stages]
         rows, size = sum(weight.rows for weight in weights), sum(weight.size for weight in weights)
-        return commit_bytes(rows, size, max((weight.properties for weight in weights), default=0))
+        properties = max((weight.properties for weight in weights), default=0)
+        destinations = 1 if request.defaults.complete else sum(weight.destinations for weight in weights)
+        return commit_bytes(rows, size, properties, destinations)
 
     def _read(self, request: CommitRequest) -> tuple[list[PendingMessage], int]:
         """Read and encode all stages, and say how much of the log the durable ones may need. In a worker thread."""
