@@ -134,7 +134,10 @@ class Publishing(RoutingGraph):
 
     def enqueue_all(self, message: Message, queues: list[Queue], now: int) -> None:
         """Put a message into these queues, and store it once for those that survive."""
-        entries = [queue.enqueue(message, now) for queue in queues]
+        self.store_entered(message, [queue.enqueue(message, now) for queue in queues])
+
+    def store_entered(self, message: Message, entries: list[QueueEntry]) -> None:
+        """Store a message once for those of its queues that survive, after it has entered all of them."""
         stored = []
         for entry in entries:
             if entry.state != REMOVED:
@@ -262,11 +265,15 @@ class Publishing(RoutingGraph):
         account = self.account_of(leg.address) if _counting(leg.queues) else None
         if account is not None:
             claimed = claims.of_account(account)
+            while account.drops(size, claimed) and self.accounts.hurry_settlements():
+                pass
             if account.drops(size, claimed):
                 leg.account = account
                 leg.fate = DROPPED
                 return
             refusal = "" if forwarded else account.refusal(size, claimed)
+            while refusal and self.accounts.hurry_settlements():
+                refusal = account.refusal(size, claimed)
             if refusal:
                 self.accounts.note_refused(account)
                 raise LimitExceeded(refusal)
@@ -281,14 +288,22 @@ class Publishing(RoutingGraph):
         claims.add(leg)
 
     def _enter(self, leg: Leg, now: int) -> None:
+        self.begin_entering(leg)
+        self.enqueue_all(leg.message, leg.queues, now)
+        self.end_entering(leg)
+
+    def begin_entering(self, leg: Leg) -> None:
+        """Before the message of a leg that is routed enters its queues: count it where its address counts."""
         message, queues = leg.message, leg.queues
         if message.expires_at and self.settings_of(leg.address).no_expiry:
             message.expires_at = 0
         counting = 0 if leg.account is None else _counting(queues)
         if leg.account is not None and counting:  # those of a dead letter may have been left out as a cycle
             self.accounts.charge(leg.account, message, counting)
-        self.enqueue_all(message, queues, now)
-        if leg.duplicate_id and queues:
+
+    def end_entering(self, leg: Leg) -> None:
+        """After it has entered them: have its address remember its id."""
+        if leg.duplicate_id and leg.queues:
             settings = self.settings_of(leg.address)
             size = settings.id_cache_size
             self.duplicates.add(leg.address, leg.duplicate_id, size)

@@ -124,6 +124,8 @@ class Queue(Holdings):
         while text and self.expiring is not None:
             self.expiring.hurry()
             text = self.limits.refusal(self, message.size, more, more_bytes)
+        while text and self.limits.counts_all and self.hurry_settlements():
+            text = self.limits.refusal(self, message.size, more, more_bytes)
         return text
 
     # ------------------------------------------------------------------ recovery
@@ -304,8 +306,8 @@ class Queue(Holdings):
         consumers wait, and any other request for messages completes the return at once.
         """
         entries = entries if isinstance(entries, list) else list(entries)
-        if exclude is None and returning.in_slices(self, len(entries), counted=counted):
-            returning.return_many(self, entries, now, counted=counted)
+        if returning.in_slices(self, len(entries), counted=counted, refused=exclude is not None):
+            returning.return_many(self, entries, now, counted=counted, exclude=exclude)
             return
         if self.sliced:
             self.make_room(self.delivering_bytes, now, len(entries))
