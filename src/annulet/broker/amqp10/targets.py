@@ -17,7 +17,7 @@ from annulet.wire.amqp10.frames.outcomes import Accepted, Error, Outcome, Reject
 from annulet.wire.amqp10.frames.terminus import DURABLE_UNSETTLED_STATE, Source, Target
 from annulet.wire.amqp10.messages.message import IncomingMessage, split_incoming, with_given_deaths
 from annulet.wire.amqp10.types import conditions
-from annulet.wire.amqp10.types.errors import DecodeError, SessionFault
+from annulet.wire.amqp10.types.errors import DecodeError, MessageTooComplex, SessionFault
 
 if TYPE_CHECKING:
     from annulet.broker.amqp10.coordinator import OpenTransaction
@@ -116,8 +116,7 @@ class TargetLink:
             stored = self._take(delivery, transaction)
         except CoreError as error:
             session.access.take_back(session.connection.now)
-            if isinstance(error, LimitExceeded):
-                session.connection.broker.note_limit_refusal(str(error), session.connection.now)
+            self._note_refusal(error)
             self._answer(delivery, Rejected(error_for(error)), transaction)
         except DecodeError as error:
             self._answer(delivery, Rejected(Error(conditions.DECODE_ERROR, error.description)), transaction)
@@ -130,6 +129,14 @@ class TargetLink:
                 session.answer_when_durable(delivery.delivery_id, stored=stored)
         self.grant()
 
+    def _note_refusal(self, error: CoreError) -> None:
+        connection = self.session.connection
+        if isinstance(error, MessageTooComplex):
+            hits = connection.engine.limit_hits
+            hits[error.limit] = hits.get(error.limit, 0) + 1
+        elif isinstance(error, LimitExceeded):
+            connection.broker.note_limit_refusal(str(error), connection.now)
+
     def _take(self, delivery: IncomingDelivery, transaction: OpenTransaction | None) -> bool | None:
         """Send a message on. Returns whether its durability has to be waited for.
 
@@ -139,7 +146,8 @@ class TargetLink:
         if delivery.message_format != MESSAGE_FORMAT:
             raise InvalidArgument(f"transfer: message-format is {delivery.message_format}; send {MESSAGE_FORMAT}")
         now = session.connection.now
-        incoming = split_incoming(delivery.payload)
+        limits = session.connection.broker.admission.limits
+        incoming = split_incoming(delivery.payload, limits.max_header_bytes)
         self._check_user(incoming)
         destination = self._destination(incoming)
         message = Message(

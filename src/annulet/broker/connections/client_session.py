@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
+from annulet.broker.connections.views import CONVERSIONS, converted
 from annulet.core.base.errors import CoreError, TransactionTooLarge
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.host.commit_plan import LIMIT_TRANSACTION
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from annulet.broker.connections.transport import AnyConnection
     from annulet.broker.durability.blocked import BlockedTarget
-    from annulet.core.message.message import Message
+    from annulet.core.message.message import ContentView, Message
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
     from annulet.core.routing.routes import Route
@@ -192,7 +193,19 @@ class ClientSession(Session):
             self.connection.broker.consumer_timeouts.extended += 1
         return extended
 
-    # ------------------------------------------------------------------ what its protocol cannot express
+    # ------------------------------------------------------------------ messages of other protocols
+
+    def converted(self, message: Message, view: ContentView) -> Message:
+        """Return a message as one of ``view``'s protocol. Where that takes long, less is done in this turn of the loop.
+
+        Raises:
+            ConversionError: it cannot be converted.
+        """
+        try:
+            return converted(message, view)
+        finally:
+            if CONVERSIONS.took_long():
+                self.connection.look_soon()
 
     def keep_back(self, consumer: Consumer, entry: QueueEntry) -> None:
         """Keep a message from a consumer that cannot be converted; others get it once the core has done its work."""

@@ -15,14 +15,13 @@ from mypy_extensions import mypyc_attr
 from annulet.broker.connections.access import Access
 from annulet.broker.connections.engine_interface import ConnectionEngine
 from annulet.broker.network.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, STRANGER_BYTES_MAX
-from annulet.broker.network.listening import PeerFacts, release_transport
+from annulet.broker.network.listening import PeerFacts, bound_transport, release_transport
 from annulet.broker.network.peer_watch import PEER_ENDED, PEER_GONE, keep_alive, state_of_peer
 from annulet.broker.network.unfinished import LIMIT_UNFINISHED
 from annulet.broker.paging.spill_pace import SPILL_BEHIND, SPILL_FREE, SPILL_FULL, must_be_heard
 from annulet.broker.security.admission import EXPLANATION_SECONDS
 from annulet.broker.security.tls import peer_facts
 from annulet.broker.turns.delivery_shares import DELIVERIES_TIMED
-from annulet.broker.turns.input_shares import INPUT_BYTES_FIRST
 from annulet.broker.turns.input_turns import PacedInput
 
 if TYPE_CHECKING:
@@ -69,16 +68,6 @@ SessionT = TypeVar("SessionT", bound="ClientSession")
 def note_unread(limit_hits: dict[str, int]) -> None:
     """Count that a connection is not read because it does not read its answers."""
     limit_hits[UNREAD_LIMIT] = limit_hits.get(UNREAD_LIMIT, 0) + 1
-
-
-def bound_transport(transport: asyncio.Transport) -> None:
-    """Set how much a connection may have waiting to be written, and how much is read of it in one turn at first.
-
-    The latter where asyncio reads the socket for us; through TLS it is what asyncio decrypts at once.
-    """
-    transport.set_write_buffer_limits(high=OUTPUT_BYTES_MAX)
-    if hasattr(transport, "max_size"):  # of its selector transports; there is no method to set it
-        transport.max_size = INPUT_BYTES_FIRST
 
 
 def _nothing() -> None:
@@ -150,7 +139,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         """Ask for admission and start the hand-shake timer."""
         broker = self.broker
         self.transport = transport
-        bound_transport(transport)
+        bound_transport(transport, OUTPUT_BYTES_MAX)
         keep_alive(transport)
         ours = transport.get_extra_info("sockname") or ("?", 0)
         self.peer = peer_facts(transport, broker.configuration, self.tls_listener)
@@ -199,7 +188,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self._paced = None
 
     def _receive(self, data: bytes) -> None:
-        inputs, began = self._inputs, self._inputs.begin()
+        inputs, began = self._inputs, self._inputs.begin(self.engine)
         if self.opened and not inputs.has_time():
             self.engine.resting = True
         self.serve(data)
@@ -390,6 +379,13 @@ class ClientConnection(Generic[EngineT, SessionT]):
         elif size >= WRITE_BYTES and self.transport is not None and not self.lost and not self._answers_wait():
             self._written += size
             self._write(self.transport, self.take_deliveries())
+
+    def look_soon(self) -> None:
+        """A delivery took long: look at the clock before the next frame, and end the deliveries whose time is up."""
+        self._inputs.look_soon()
+        if self.writable and self._delivered and self._shares.computed() >= self._until:
+            self._set_writable(False)
+            self.mark_dirty()
 
     def _answers_wait(self) -> bool:
         """Return whether some of the output answers definitions that are not durable yet."""

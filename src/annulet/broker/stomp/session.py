@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from annulet.broker.connections.sending import SendingSession
-from annulet.broker.connections.views import ConversionError, converted
+from annulet.broker.connections.views import ConversionError
 from annulet.broker.stomp.consumers import AUTO, CLIENT, StompConsumer
 from annulet.broker.stomp.destinations import destination_of, leads_to
 from annulet.wire.stomp.constants import VERSION_1_2
@@ -107,7 +107,7 @@ class StompSession(SendingSession):
         if message.origin.view is VIEW:
             return message
         try:
-            return converted(message, VIEW)
+            return self.converted(message, VIEW)
         except ConversionError:
             return None
 

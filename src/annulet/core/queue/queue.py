@@ -13,6 +13,7 @@ from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.sliced_work import AT_ONCE_MAX
 from annulet.core.model.entry import DELIVERING, PENDING, SCHEDULED, DeliveryCopy, QueueEntry, sequence_of
 from annulet.core.policies import expiry
+from annulet.core.policies.evaluation_turns import go_on_later
 from annulet.core.policies.schedule import ScheduleIndex
 from annulet.core.policies.staged_batches import count_hidden, forget_hidden, shown
 from annulet.core.queue import (
@@ -221,8 +222,10 @@ class Queue(Holdings):
         """
         lanes = self.lanes
         self.turn_asked = False
+        self.matchers.steps = 0
         if self.copies is not None and not self.deleted:
             self.copies.read_on(now)
+            go_on_later(self, now)
         more = False
         if not self.deleted and isinstance(lanes, DeepLanes):
             served, more = selector_walk.scan(self, lanes, messages)

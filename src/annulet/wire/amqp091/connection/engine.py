@@ -250,6 +250,10 @@ class ConnectionEngine(ChannelLifecycle):
         self.resting = True
         self._steps = 0
 
+    def look_soon(self) -> None:
+        """Ask the owner before the next frame whether there is time: the one being served takes longer than most."""
+        self._steps = 0
+
     def _must_rest(self) -> bool:
         """Return whether input has to wait; ask the owner how many frames it allows now."""
         if not self.resting:
