@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pika
 
-from annulet.broker.security.authentication import HASHER
+from annulet.broker.security.password_hashes import HASHER
 from tests.broker_process import BrokerProcess
 
 HOSTILE = "hostile"

@@ -12,7 +12,7 @@ import pytest
 
 from annulet import testing
 from annulet.broker.broker import Broker
-from annulet.broker.security.authentication import HASHER
+from annulet.broker.security.password_hashes import HASHER
 from annulet.broker.settings.configuration import PermissionDeclaration, UserDeclaration
 from annulet.bulk.reading.adoption import LeaseRequest
 from annulet.bulk.server import BulkService
@@ -209,7 +209,7 @@ async def exact_outcomes(broker: Broker, operation: Operation, protocol: str) ->
     for without in (None, *operation.needs):
         case = Case(broker)
         rights = [operation.pattern(kind, case.number, without) for kind in (CONFIGURE, WRITE, READ)]
-        broker.catalogue.set_permission(EXACT.name, "/", *rights)
+        broker.catalogue.access.set_permission(EXACT.name, "/", *rights)
         broker.authenticator.reload()
         try:
             outcomes[without] = await case.run(operation.identifier, protocol, EXACT.name)

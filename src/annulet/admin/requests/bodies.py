@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
-from annulet.admin.requests.access import broker_of
+from annulet.admin.requests.access import broker_of, require_still
 from annulet.admin.requests.responses import ResourceError
 from annulet.broker.network.unfinished import LIMIT_UNFINISHED
 from annulet.broker.settings.configuration import nearest_name
@@ -154,6 +154,7 @@ async def _octets(request: Request, most: int) -> bytes:
     try:
         async for chunk in request.stream():
             body.add(chunk)
+        require_still(request)
         return body.whole()
     finally:
         body.end()
