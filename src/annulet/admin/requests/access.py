@@ -45,6 +45,10 @@ HOST_CHARACTERS_MAX: Final = 100
 CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="Annulet", charset="UTF-8"'}
 
 
+class TagMissing(ResourceError):
+    """The user is logged in, and has none of the tags that the request takes."""
+
+
 def broker_of(request: Request) -> Broker:
     """Return the broker this application belongs to."""
     broker: Broker = request.app.state.broker
@@ -65,7 +69,7 @@ async def require_user(request: Request, tags: frozenset[str] = API_TAGS) -> Use
             reason += f": Host {host!r} is no name of this machine; use localhost, or list it in 'local_host_names'"
         raise ResourceError(401, reason, CHALLENGE)
     if not user.tags & tags:
-        raise ResourceError(403, f"user {name!r} needs one of the tags {', '.join(sorted(tags))}")
+        raise TagMissing(403, f"user {name!r} needs one of the tags {', '.join(sorted(tags))}")
     return user
 
 
