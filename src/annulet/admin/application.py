@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.routing import Route, WebSocketRoute
 
 from annulet.admin.listening import web_socket
+from annulet.admin.rabbitmq import routes as rabbitmq
 from annulet.admin.requests.responses import (
     ResourceError,
     answer_defect,
@@ -35,6 +37,15 @@ if TYPE_CHECKING:
     from annulet.broker.broker import Broker
 
 
+class _RabbitMQPath(PathConvertor):
+    """A path below ``/api`` but not below ``/api/v1``, whose routes say themselves what they do not know."""
+
+    regex = "(?!v1(?:/|$)).*"
+
+
+register_url_convertor("rabbitmq", _RabbitMQPath())
+
+
 def build_application(broker: Broker) -> Starlette:
     """Return the application of one broker. It opens no socket; :class:`annulet.admin.service.AdminService` does."""
     application = Starlette(
@@ -55,6 +66,7 @@ def build_application(broker: Broker) -> Starlette:
             Route("/api/v1/audit", audit.list_operations),
             Route("/api/v1/backups", backups.answer, methods=backups.METHODS),
             Route("/api/v1/backups/{number:int}", backups.get_backup),
+            Route("/api/{path:rabbitmq}", rabbitmq.TABLE.answer, methods=rabbitmq.METHODS),
             *(WebSocketRoute(path, web_socket.serve) for path in web_socket.PATHS),
         ],
         exception_handlers={

@@ -46,6 +46,10 @@ HOST_CHARACTERS_MAX: Final = 100
 CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="Annulet", charset="UTF-8"'}
 
 
+class TagMissing(ResourceError):
+    """The user is logged in, and has none of the tags that the request takes."""
+
+
 def broker_of(request: Request) -> Broker:
     """Return the broker this application belongs to."""
     broker: Broker = request.app.state.broker
@@ -74,7 +78,7 @@ def require_tag(user: User, tags: frozenset[str]) -> None:
     """Raise 403 without one of ``tags``."""
     if not user.tags & tags:
         what = f"token {user.token!r} of user {user.name!r}" if user.token else f"user {user.name!r}"
-        raise ResourceError(403, f"{what} needs one of the tags {', '.join(sorted(tags))}")
+        raise TagMissing(403, f"{what} needs one of the tags {', '.join(sorted(tags))}")
 
 
 def require_still(request: Request) -> None:
