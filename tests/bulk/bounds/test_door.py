@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from annulet.broker.network.unfinished import Unfinished
-from annulet.broker.settings.configuration import LOOPBACK, Endpoint
 from annulet.broker.security.authentication import User
+from annulet.broker.settings.configuration import LOOPBACK, Endpoint
 from annulet.broker.settings.limits import Limits
 from annulet.bulk.bounds import door
 from annulet.bulk.bounds.arriving import TOLD_BYTES

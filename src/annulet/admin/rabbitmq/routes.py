@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from annulet.admin.rabbitmq import features
+from annulet.admin.rabbitmq import features, limits, permissions, users, virtual_hosts
 from annulet.admin.rabbitmq.framework.routing import RouteTable
 
-TABLE: Final = RouteTable([*features.ROUTES])
+TABLE: Final = RouteTable([*features.ROUTES, *users.ROUTES, *permissions.ROUTES, *virtual_hosts.ROUTES, *limits.ROUTES])
 
 METHODS: Final = ("GET", "HEAD", "PUT", "POST", "DELETE")
 """Methods that some route has."""

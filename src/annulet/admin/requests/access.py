@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 API_TAGS: Final = frozenset({"administrator", "monitoring", "management"})
 ALL_HOSTS_TAGS: Final = frozenset({"administrator", "monitoring"})
 ADMINISTRATOR: Final = "administrator"
+ADMINISTRATORS: Final = frozenset({ADMINISTRATOR})
 WRITE_TAGS: Final = frozenset({ADMINISTRATOR, "management"})
 HOST_CHARACTERS_MAX: Final = 100
 """Characters of a ``Host`` or ``Origin``, which the peer chooses, that are repeated in an answer."""

@@ -51,8 +51,9 @@ INTEGER: Final = "an integer"
 SWITCH: Final = "true or false"
 INTEGERS: Final = "a list of integers"
 OBJECT: Final = "an object"
+TEXTS: Final = "a list of texts"
 
-TYPES: Final[dict[str, type]] = {TEXT: str, INTEGER: int, SWITCH: bool, INTEGERS: list, OBJECT: dict}
+TYPES: Final[dict[str, type]] = {TEXT: str, INTEGER: int, SWITCH: bool, INTEGERS: list, OBJECT: dict, TEXTS: list}
 
 
 class ArrivingBody:
@@ -221,6 +222,8 @@ def _argument(field: str, name: str, value: Any) -> PropertyValue:
 def _is_a(value: Any, kind: str) -> bool:
     if kind == INTEGERS:
         return isinstance(value, list) and all(_is_a(item, INTEGER) for item in value)
+    if kind == TEXTS:
+        return isinstance(value, list) and all(isinstance(item, str) for item in value)
     if isinstance(value, bool):
         return kind == SWITCH
     return isinstance(value, TYPES[kind])

@@ -43,24 +43,27 @@ class Revocation:
         self._waiting: list[tuple[AnyConnection, str]] = []  # to be looked at; with a reason: to be closed
         self._work: asyncio.Task[None] | None = None
 
-    def access_changed(self, users: frozenset[str]) -> None:
-        """Something about these users has changed, and is in effect."""
+    def access_changed(self, users: frozenset[str], of_tokens: frozenset[str]) -> None:
+        """These users may have fewer rights from now on; of the others some tokens have gone."""
         broker = self._broker
         for host in broker.hosts.values():
             host.graph_changed()  # sessions remember routes together with the permission to use them
         authenticator = broker.authenticator
+        concerned = users | of_tokens
+
+        def is_gone(user: User) -> bool:
+            return user.name in concerned and authenticator.current(user) is None
+
         found: list[tuple[AnyConnection, str]] = []
         for connection in broker.connections:
             user = connection.user
-            if user is None or user.name not in users:
-                continue
-            gone = authenticator.current(user) is None
-            found.append((connection, self._reason(user) if gone else ""))
+            if user is not None and is_gone(user):
+                found.append((connection, self._reason(user)))
+            elif user is not None and user.name in users:
+                found.append((connection, ""))
         self._add(found)
         for listener in self.listeners:
-            listener(
-                lambda user: user.name in users and authenticator.current(user) is None, "the user or token is gone"
-            )
+            listener(is_gone, "the user or token is gone")
 
     def close(self, connections: Iterable[AnyConnection], reason: str) -> None:
         """End connections with a reason, soon."""

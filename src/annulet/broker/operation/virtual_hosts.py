@@ -41,15 +41,22 @@ class VirtualHosts:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._records: dict[str, VirtualHostRecord] = {}
+        self.records: dict[str, VirtualHostRecord] = {}  # those whose deletion is under way as well
         self._deleting: dict[str, asyncio.Task[None]] = {}
 
     def restore(self) -> None:
         """Read the records, and go on with deletions that a restart interrupted. The broker listens soon."""
         self._read()
-        for record in self._records.values():
+        for record in self.records.values():
             if record.deleting:
                 self._begin(record.name)
+
+    def adopt(self) -> None:
+        """Open the virtual hosts that the catalogue knows and the broker does not: those the file names since then."""
+        self._read()
+        for name, record in self.records.items():
+            if name not in self._broker.hosts and not record.deleting:
+                self._broker.open_host(name)
 
     async def stop(self) -> None:
         """Leave the rest of deletions to the next start."""
@@ -58,11 +65,11 @@ class VirtualHosts:
         await asyncio.gather(*self._deleting.values(), return_exceptions=True)
 
     def _read(self) -> None:
-        self._records = {record.name: record for record in self._broker.catalogue.access.virtual_hosts()}
+        self.records = {record.name: record for record in self._broker.catalogue.access.virtual_hosts()}
 
     def record(self, name: str) -> VirtualHostRecord:
         """Return what is recorded of a virtual host. Raises :class:`NotFound`."""
-        known = self._records.get(name)
+        known = self.records.get(name)
         if known is None or known.deleting:
             raise NotFound(f"no virtual host '{name}'")
         return known
@@ -86,14 +93,14 @@ class VirtualHosts:
             broker.catalogue.access.describe_virtual_host(name, description, tags)
         if made:
             broker.open_host(name)
-        self._records[name] = VirtualHostRecord(name, description, tags)
+        self.records[name] = VirtualHostRecord(name, description, tags)
         return made
 
     def delete(self, name: str, done: Callable[[int], None] | None = None) -> asyncio.Task[None]:
         """Delete a virtual host. Returns the work, which goes on by itself and should not be cancelled.
 
-        No client may enter it any more when this returns. ``done`` is called at the end with the number of messages that
-        were pending. Raises :class:`NotFound`, :class:`PreconditionFailed`.
+        No client may enter it any more when this returns. ``done`` is called at the end with the number of messages
+        that were pending. Raises :class:`NotFound`, :class:`PreconditionFailed`.
         """
         self.record(name)
         broker = self._broker
@@ -105,7 +112,7 @@ class VirtualHosts:
             what = f"permissions of user '{users[0]}'" if users else "definitions"
             raise PreconditionFailed(f"{source} has {what} in virtual host '{name}'; take them out there first")
         broker.access_directory.host_goes(name)
-        self._records[name] = VirtualHostRecord(name, deleting=True)
+        self.records[name] = VirtualHostRecord(name, deleting=True)
         return self._begin(name, done)
 
     def _begin(self, name: str, done: Callable[[int], None] | None = None) -> asyncio.Task[None]:
@@ -128,7 +135,7 @@ class VirtualHosts:
             logger.exception("virtual host not deleted; the next start goes on", vhost=host.name)
             return
         broker.remove_host(host)
-        del self._records[host.name]
+        del self.records[host.name]
         logger.info("virtual host deleted", vhost=host.name, messages=pending)
         if done is not None:
             done(pending)

@@ -3,8 +3,8 @@
 Two sources have users: the configuration file and operators. The file's belong to it, and a change of one of them at
 run time is refused with the file's name. Everything else is kept in the catalogue until an operator takes it away.
 
-After each change the authenticator has forgotten what it had remembered, and ``on_change`` is told which users it was
-about, so that their open connections are looked at.
+After each change the authenticator has forgotten what it had remembered, and ``on_change`` is told which users may
+have fewer rights now, so that their open connections are looked at.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class AccessDirectory:
     Each change is durable when its method returns, and takes effect then; those inside of :meth:`together` when that
     ends. All methods raise ``CatalogueError`` when the file refuses, and nothing has changed then.
 
-    ``on_change(users)`` is called after changes with the names of the users that they are about. ``source`` names the
+    ``on_change(users)`` is called after changes with the names of the users that may have fewer rights. ``source`` names the
     configuration file in errors.
     """
 
@@ -77,7 +77,7 @@ class AccessDirectory:
         *,
         source: str = "",
     ) -> None:
-        self.on_change: Callable[[frozenset[str]], None] | None = None
+        self.on_change: Callable[[frozenset[str], frozenset[str]], None] | None = None
         self.on_limits: Callable[[], None] | None = None  # called after changes of limits
         self._catalogue = catalogue
         self._access = catalogue.access
@@ -89,7 +89,8 @@ class AccessDirectory:
         self._tokens: dict[tuple[str, str], TokenRecord] = {}
         self._expires_at = 0  # of the token that ends first; 0: none ends
         self._depth = 0  # brackets of together()
-        self._changed: set[str] = set()
+        self._narrowed: set[str] = set()  # users that may have fewer rights than before
+        self._of_tokens: set[str] = set()  # users of which tokens have gone
         self._read()
         self._note_expiry()
 
@@ -109,22 +110,20 @@ class AccessDirectory:
                 yield
         except BaseException:
             if self._depth == 1:
-                self._changed.clear()
+                self._narrowed.clear()
+                self._of_tokens.clear()
                 self._read()
             raise
         finally:
             self._depth -= 1
         if not self._depth:
-            changed, self._changed = frozenset(self._changed), set()
-            if changed:
-                self._tell(changed)
-
-    def _tell(self, changed: frozenset[str]) -> None:
-        self._authenticator.reload()
-        self._replace_limits()
-        self._note_expiry()
-        if self.on_change is not None:
-            self.on_change(changed)
+            narrowed, self._narrowed = frozenset(self._narrowed), set()
+            self._authenticator.reload()
+            self._replace_limits()
+            self._note_expiry()
+            of_tokens, self._of_tokens = frozenset(self._of_tokens), set()
+            if (narrowed or of_tokens) and self.on_change is not None:
+                self.on_change(narrowed, of_tokens)
 
     # ------------------------------------------------------------------ users
 
@@ -166,7 +165,6 @@ class AccessDirectory:
         with self.together():
             self._access.set_user(name, record.password_hash, record.tags, record.scram)
             self._users[name] = record
-            self._changed.add(name)
         return known is None
 
     def delete_users(self, names: Sequence[str], *, force: bool = False) -> None:
@@ -186,7 +184,7 @@ class AccessDirectory:
                 del self._users[name]
                 self._permissions = {key: kept for key, kept in self._permissions.items() if key[0] != name}
                 self._tokens = {key: kept for key, kept in self._tokens.items() if key[0] != name}
-            self._changed |= leaving
+            self._narrowed |= leaving
 
     def _refuse_of_file(self, name: str) -> None:
         """Raise :class:`PreconditionFailed` for a user that the configuration file has."""
@@ -206,11 +204,12 @@ class AccessDirectory:
 
     def reload_file(self, users: Mapping[str, UserDeclaration]) -> None:
         """Make the file's users what it says now, and take away what it no longer names."""
-        before = {*self._users}
+        known, permissions = self._users.keys(), self._permissions
         with self.together():
             declare_users(self._catalogue, users)
             self._read()
-            self._changed |= before | self._users.keys()
+            self._narrowed |= known - self._users.keys()
+            self._narrowed |= {key[0] for key, record in permissions.items() if self._permissions.get(key) != record}
 
     # ------------------------------------------------------------------ permissions
 
@@ -235,12 +234,13 @@ class AccessDirectory:
         for kind in ("configure", "write", "read"):
             _check_expression(kind, getattr(record, kind))
         key = (record.user, record.virtual_host)
-        known = key in self._permissions
+        known = self._permissions.get(key)
         with self.together():
             self._access.set_permission(record.user, record.virtual_host, record.configure, record.write, record.read)
             self._permissions[key] = record
-            self._changed.add(record.user)
-        return not known
+            if known not in {None, record}:
+                self._narrowed.add(record.user)
+        return known is None
 
     def delete_permission(self, user: str, virtual_host: str) -> None:
         """Take a user's permissions in a virtual host away. Raises :class:`NotFound`, :class:`PreconditionFailed`."""
@@ -249,13 +249,13 @@ class AccessDirectory:
         with self.together():
             self._access.delete_permission(user, virtual_host)
             del self._permissions[user, virtual_host]
-            self._changed.add(user)
+            self._narrowed.add(user)
 
     def host_goes(self, virtual_host: str) -> None:
         """Note durably that a virtual host is being deleted: no client may enter it from here on."""
         with self.together():
             self._access.begin_deleting_virtual_host(virtual_host)
-            self._changed |= {user for user, host in self._permissions if host == virtual_host}
+            self._narrowed |= {user for user, host in self._permissions if host == virtual_host}
             self._permissions = {key: kept for key, kept in self._permissions.items() if key[1] != virtual_host}
         self._replace_limits()
 
@@ -332,7 +332,7 @@ class AccessDirectory:
         with self.together():
             self._access.set_token(record)
             self._tokens[user, name] = record
-            self._changed.add(user)
+            self._of_tokens.add(user)  # one of that name may have been replaced
         return text
 
     def delete_token(self, user: str, name: str) -> None:
@@ -341,7 +341,7 @@ class AccessDirectory:
         with self.together():
             self._access.delete_token(user, name)
             del self._tokens[user, name]
-            self._changed.add(user)
+            self._of_tokens.add(user)
 
     def _note_expiry(self) -> None:
         self._expires_at = min((token.expires_at for token in self._tokens.values() if token.expires_at), default=0)
@@ -360,7 +360,7 @@ class AccessDirectory:
             self._expires_at = now + RETRY_MILLISECONDS
             logger.error("expired tokens stay in the catalogue, without effect", error=str(error))  # noqa: TRY400 - the text says it all
             if self.on_change is not None:
-                self.on_change(frozenset(user for user, _ in expired))
+                self.on_change(frozenset(), frozenset(user for user, _ in expired))
 
 
 def check_name(kind: str, name: str) -> None:

@@ -98,6 +98,7 @@ class User(msgspec.Struct, frozen=True):
     name: str
     tags: frozenset[str] = frozenset()
     token: str = ""
+    token_digest: str = ""
     scope: TokenScope | None = None
 
 
@@ -155,7 +156,6 @@ class Authenticator:
         self._anonymous = False  # the first user has the well-known password: a client without one may be that user
         self._first_verifiers: dict[tuple[str, str], ScramVerifier] = {}  # its own, as that password is known
         self._tokens: dict[str, KnownToken] = {}  # by digest
-        self._tokens_by_name: dict[tuple[str, str], KnownToken] = {}  # by (user, name)
         self._now = now
         # unknown users cost as much as wrong passwords
         self._decoy = password_hashes.HASHER.hash(secrets.token_hex(16))
@@ -204,7 +204,6 @@ class Authenticator:
             for record in access.tokens()
             if record.user in self._users
         }
-        self._tokens_by_name = {(token.user.name, token.user.token): token for token in self._tokens.values()}
         self._verdicts.clear()
 
     def _patterns(self, record: PermissionRecord, former: Patterns) -> dict[PermissionKind, re.Pattern[str]]:
@@ -221,14 +220,14 @@ class Authenticator:
         """Return who logs in with a token: its user with the tags that both have."""
         scope = msgspec.json.decode(record.scope, type=TokenScope)
         tags = self._users[record.user].tags & set(scope.tags)
-        return User(record.user, tags, record.name, scope)
+        return User(record.user, tags, record.name, record.digest, scope)
 
     def current(self, user: User) -> User | None:
         """Return a user that logged in before as it is now; ``None`` when the user or its token is gone or expired."""
         if not user.token:
             known = self._users.get(user.name)
             return known if known is None or user.tags else User(user.name)
-        token = self._tokens_by_name.get((user.name, user.token))
+        token = self._tokens.get(user.token_digest)
         return token.user if token is not None and self._is_live(token) else None
 
     def close(self) -> None:
