@@ -85,11 +85,12 @@ class Revocation:
 
     async def _run(self) -> None:
         try:
+            until = time.thread_time() + TURN_SECONDS
             while self._waiting:
-                until = time.thread_time() + TURN_SECONDS
-                while self._waiting and time.thread_time() < until:
-                    self._look(*self._waiting.pop())
-                await asyncio.sleep(0)
+                self._look(*self._waiting.pop())
+                if time.thread_time() >= until:
+                    await asyncio.sleep(0)
+                    until = time.thread_time() + TURN_SECONDS
         finally:
             self._work = None
 
