@@ -160,7 +160,7 @@ def test_a_publisher_of_each_protocol_is_asked_anew(place: Place) -> None:
     channel.basic_publish("", "of-sender", b"1")
     stomp.send("/queue/of-sender", "2")
     place.ask("PUT", "/api/permissions/%2F/sender", {**ALL, "write": ""})
-    with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="write access to 'amq.default'"):
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker, match=r"write access to 'amq\.default'"):
         channel.basic_publish("", "of-sender", b"3")
     stomp.connection.send("/queue/of-sender", "4")
     assert "write access" in str(stomp.errors.get(timeout=PATIENCE_SECONDS))

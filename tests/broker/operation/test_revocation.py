@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import aio_pika
@@ -16,6 +16,7 @@ from annulet.broker.security.password_hashes import HASHER
 from annulet.broker.security.tokens import TokenScope
 from annulet.store.database.definitions import PermissionRecord
 from annulet.testing.in_process import RunningBroker
+from tests.broker.conftest import until
 
 HASH = HASHER.hash("secret")
 
@@ -40,11 +41,6 @@ class Place:
 
     def connections(self) -> int:
         return sum(connection.user_name == "ann" and connection.running for connection in self.broker.connections)
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
-            while not condition():
-                await asyncio.sleep(0.005)
 
 
 @pytest.fixture
@@ -86,7 +82,9 @@ async def test_a_destination_that_was_used_before_is_forgotten(place: Place) -> 
     exchange = await channel.get_exchange("amq.fanout")
     await exchange.publish(aio_pika.Message(b"1"), "", mandatory=False)
     place.permit(write="^other$")
-    with pytest.raises(aio_pika.exceptions.ChannelClosed, match="write access to 'amq.fanout'.*refused for user 'ann'"):
+    with pytest.raises(
+        aio_pika.exceptions.ChannelClosed, match=r"write access to 'amq.fanout'.*refused for user 'ann'"
+    ):
         await exchange.publish(aio_pika.Message(b"2"), "", mandatory=False)
     assert not connection.is_closed
     await connection.close()
@@ -138,12 +136,12 @@ async def test_an_open_transaction_is_not_committed_with_rights_of_before(place:
     transaction = channel.transaction()
     await transaction.select()
     await channel.default_exchange.publish(aio_pika.Message(b"in a transaction"), "orders")
-    await place.until(lambda: any(each.transacted_bytes for each in place.broker.connections))
+    await until(lambda: any(each.transacted_bytes for each in place.broker.connections), 10)
     waiting = asyncio.create_task(reason_of(connection))
     await asyncio.sleep(0)
     place.permit(write="^other$")
     assert "changed during a transaction" in await waiting
-    await place.until(lambda: not place.connections())
+    await until(lambda: not place.connections(), 10)
     assert place.broker.hosts["/"].queues[queue.name].order.count == 0
 
 
@@ -152,7 +150,7 @@ async def test_a_revoked_token_ends_what_logged_in_with_it(place: Place) -> None
     text = place.directory.make_token("ann", "ci", scope, now=place.broker.clock(), expires_at=0)
     by_token, by_password = await place.connect(text), await place.connect()
     channel = await by_token.channel()
-    with pytest.raises(aio_pika.exceptions.ChannelClosed, match="configure access to 'q'.*refused"):
+    with pytest.raises(aio_pika.exceptions.ChannelClosed, match=r"configure access to 'q'.*refused"):
         await channel.declare_queue("q")
     waiting = asyncio.create_task(reason_of(by_token))
     await asyncio.sleep(0)

@@ -193,7 +193,7 @@ def test_a_user_that_the_file_names_later_becomes_the_files() -> None:
 
 
 async def test_guest_goes_for_good(place: Place) -> None:
-    with pytest.raises(PreconditionFailed, match="'administrator' with a password would be left.*force"):
+    with pytest.raises(PreconditionFailed, match=r"'administrator' with a password would be left.*force"):
         place.directory.delete_users(["guest"])
     with pytest.raises(PreconditionFailed, match="would be left"):
         place.directory.set_user("guest", ("monitoring",))

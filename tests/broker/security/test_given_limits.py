@@ -60,7 +60,7 @@ def test_nothing_and_no_limit(value: int, lets_in: bool) -> None:
 
 @pytest.mark.parametrize("value", ["5", True, 1.5, None, VALUE_MOST + 1])
 def test_values_that_are_no_numbers_are_refused(value: object) -> None:
-    with pytest.raises(InvalidArgument, match="limit 'max-queues' is .*; give a whole number"):
+    with pytest.raises(InvalidArgument, match=r"limit 'max-queues' is .*; give a whole number"):
         check_limit(VIRTUAL_HOST, "max-queues", value)
     assert check_limit(VIRTUAL_HOST, "max-queues", VALUE_MOST) == VALUE_MOST
     assert check_limit(VIRTUAL_HOST, "max-queues", -7) == -1

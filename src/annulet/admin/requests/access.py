@@ -101,8 +101,10 @@ async def require_writer(request: Request, tags: frozenset[str] = WRITE_TAGS) ->
     if origin:
         raise ResourceError(403, f"requests from pages of {origin[:HOST_CHARACTERS_MAX]!r} may change nothing here")
     user = await require_user(request, tags)
-    if user.scope is not None and not {"configure", "write"} & set(user.scope.operations):
-        raise ResourceError(403, f"token {user.token!r} of user {user.name!r} is for reading only")
+    needed = {"configure"} if tags == ADMINISTRATORS else {"configure", "write"}
+    if user.scope is not None and not needed & set(user.scope.operations):
+        words = " or ".join(sorted(needed))
+        raise ResourceError(403, f"token {user.token!r} of user {user.name!r} has no operation {words} in its scope")
     return user
 
 

@@ -65,8 +65,8 @@ class AccessDirectory:
     Each change is durable when its method returns, and takes effect then; those inside of :meth:`together` when that
     ends. All methods raise ``CatalogueError`` when the file refuses, and nothing has changed then.
 
-    ``on_change(users, of_tokens)`` is called after changes with the names of the users that may have fewer rights, and of
-    those of which tokens have gone. ``source`` names the configuration file in errors.
+    ``on_change(users, of_tokens)`` is called after changes with the names of the users that may have fewer rights, and
+    of those of which tokens have gone. ``source`` names the configuration file in errors.
     """
 
     def __init__(
