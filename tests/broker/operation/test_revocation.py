@@ -82,9 +82,7 @@ async def test_a_destination_that_was_used_before_is_forgotten(place: Place) -> 
     exchange = await channel.get_exchange("amq.fanout")
     await exchange.publish(aio_pika.Message(b"1"), "", mandatory=False)
     place.permit(write="^other$")
-    with pytest.raises(
-        aio_pika.exceptions.ChannelClosed, match=r"write access to 'amq.fanout'.*refused for user 'ann'"
-    ):
+    with pytest.raises(aio_pika.exceptions.ChannelClosed, match=r"write access to 'amq.fanout'.*refused for"):
         await exchange.publish(aio_pika.Message(b"2"), "", mandatory=False)
     assert not connection.is_closed
     await connection.close()
