@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from annulet.admin.requests.access import broker_of, require_still
 from annulet.admin.resources.audit import audit_access
+from annulet.broker.security.authentication import PASSWORD_BYTES_MAX
 from annulet.broker.security.file_users import EVERYTHING
 from annulet.broker.security.password_hashes import NO_PASSWORD, read_hash
+from annulet.broker.security.tokens import TOKEN_PREFIX, is_token
 from annulet.core.base.errors import InvalidArgument
 from annulet.store.database.definitions import OF_FILE, USER, VIRTUAL_HOST, PermissionRecord
 
@@ -22,9 +24,6 @@ if TYPE_CHECKING:
 
     from annulet.broker.security.authentication import User
     from annulet.broker.security.tokens import TokenScope
-
-PASSWORD_CHARACTERS_MAX: Final = 1024
-"""A longer password is wrong at every login, so it is not accepted for a user either."""
 
 DELETION_SECONDS: Final = 10.0
 """How long a request waits for the deletion of a virtual host, which goes on by itself after that."""
@@ -60,11 +59,14 @@ class AccessChanges:
         scram = ""
         known_hash = None if password_hash is None else read_hash(password_hash, algorithm)
         if password is not None:
-            if not 0 < len(password) <= PASSWORD_CHARACTERS_MAX:
+            size = len(password.encode(errors="surrogatepass"))
+            if not 0 < size <= PASSWORD_BYTES_MAX:
                 raise InvalidArgument(
-                    f"'password' has {len(password)} characters; give 1 to {PASSWORD_CHARACTERS_MAX}, or an empty "
-                    "'password_hash' for a user without a password"
+                    f"'password' has {size} bytes; give 1 to {PASSWORD_BYTES_MAX}, or an empty 'password_hash' for a "
+                    "user without a password"
                 )
+            if is_token(password):
+                raise InvalidArgument(f"'password' begins with {TOKEN_PREFIX!r}, as tokens do; give another one")
             known_hash, scram = await self._broker.authenticator.hash_password(password)
             require_still(self._request)
         made = self._directory.set_user(name, tags, password_hash=known_hash, scram=scram, force=force)
