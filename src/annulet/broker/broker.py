@@ -30,8 +30,10 @@ from annulet.broker.network.listening import BACKLOG, listener_error
 from annulet.broker.network.peer_watch import PeerWatch
 from annulet.broker.network.unfinished import UnfinishedWork, unfinished_limit
 from annulet.broker.operation.backup import Backups
+from annulet.broker.operation.global_parameters import CLUSTER_NAME, DEFAULT_CLUSTER_NAME, GlobalParameters
 from annulet.broker.operation.management import ManagementOperations
 from annulet.broker.operation.operator_settings import OperatorSettings
+from annulet.broker.operation.rates import Rates
 from annulet.broker.paging.memory import MemoryAlarm
 from annulet.broker.paging.pager import Pager
 from annulet.broker.paging.spill_pace import SpillPace
@@ -113,6 +115,10 @@ SERVER_CAPABILITIES: Final[dict[str, PropertyValue]] = {
 class Service(Protocol):
     """A part of the broker that lives beside the AMQP listener: HTTP, bulk transfer."""
 
+    @property
+    def urls(self) -> dict[str, str]:
+        """URL of each of its listeners by its name in the configuration, with the real port once it listens."""
+
     def restore(self, broker: Broker) -> None:
         """Put back durable state. Called after messages were recovered, before any client may connect."""
 
@@ -161,7 +167,7 @@ class Broker:
             "platform": "Python",
             "copyright": "The Annulet developers",
             "information": "Queues that are rings, tables and DataFrames",
-            "cluster_name": "annulet",
+            "cluster_name": DEFAULT_CLUSTER_NAME,
             "capabilities": dict(SERVER_CAPABILITIES),
         }
         self.services: list[Service] = []
@@ -173,7 +179,7 @@ class Broker:
         self.history: HistoryRecorder | None = None  # None: a broker in memory
         self.memory, self._peer_watch = MemoryAlarm(configuration.memory_limit_bytes), PeerWatch()
         self.unfinished = UnfinishedWork(unfinished_limit(configuration))
-        self.backups = Backups(self)
+        self.backups, self.rates = Backups(self), Rates()
         self.loop_watch, self.late_collection = LoopWatch(), LateCollection()
         self._counter_rounds: CounterRounds
         self._timers: list[WakeTimer] = []  # one for each virtual host
@@ -257,6 +263,8 @@ class Broker:
         for name in self.configuration.definitions.virtual_hosts():
             self.catalogue.add_virtual_host(name)
         self.operator_settings = OperatorSettings(self.catalogue, self.configuration.definitions)
+        self.global_parameters = GlobalParameters(self.catalogue)
+        self.server_properties[CLUSTER_NAME] = self.global_parameters.cluster_name
         restore_definitions(self)
         restore_history(self)
         await restore_messages(self)
@@ -525,6 +533,7 @@ class Broker:
             self._upkeep.tick(now)
             self._deleted.tick()
         self.consumer_timeouts.tick(now)
+        self.rates.tick(self.hosts, now)
         if self.pager is not None:  # last: it serves consumers, whose defects must not stop the work above
             self.pager.tick(now)
             for host in self.hosts.values():

@@ -4,10 +4,40 @@ from __future__ import annotations
 
 from typing import Final
 
-from annulet.admin.rabbitmq import features
+from annulet.admin.rabbitmq import (
+    bindings,
+    channels,
+    connections,
+    consumers,
+    exchanges,
+    features,
+    health_checks,
+    messages,
+    nodes,
+    overview,
+    parameters,
+    policies,
+    queues,
+)
 from annulet.admin.rabbitmq.framework.routing import RouteTable
 
-TABLE: Final = RouteTable([*features.ROUTES])
+TABLE: Final = RouteTable(
+    [
+        *overview.ROUTES,
+        *nodes.ROUTES,
+        *features.ROUTES,
+        *exchanges.ROUTES,
+        *queues.ROUTES,
+        *bindings.ROUTES,
+        *connections.ROUTES,
+        *channels.ROUTES,
+        *consumers.ROUTES,
+        *messages.ROUTES,
+        *policies.ROUTES,
+        *parameters.ROUTES,
+        *health_checks.ROUTES,
+    ]
+)
 
 METHODS: Final = ("GET", "HEAD", "PUT", "POST", "DELETE")
 """Methods that some route has."""
