@@ -12,22 +12,27 @@ from annulet.admin.rabbitmq.framework.errors import bad_request, not_found
 from annulet.admin.rabbitmq.framework.listing import Listing, Part
 from annulet.admin.rabbitmq.framework.naming import node_name, queue_type
 from annulet.admin.rabbitmq.framework.routing import Route
-from annulet.admin.rabbitmq.framework.values import json_object, with_rates
+from annulet.admin.rabbitmq.framework.values import json_object
 from annulet.admin.requests.responses import json_response
 from annulet.admin.resources.queues import sorted_names
 from annulet.broker.connections.transport import ClientConnection
 from annulet.broker.operation.durable_changes import durably
 from annulet.broker.operation.inventory import consumers_of, number_of
-from annulet.broker.operation.rates import COUNTERS, NAMES
+from annulet.broker.operation.rates import COUNTERS, NAMES, read_queue
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.reply_names import is_reply_name
 from annulet.core.policies.staged_batches import pending_bytes, pending_count, scheduled_bytes, scheduled_count
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from annulet.admin.rabbitmq.framework.call import Call
     from annulet.broker.broker import Broker
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.queue.queue import Queue
+
+STOCK: Final = NAMES[len(COUNTERS) :]
+"""Counts of messages that are there; the others of a sample are counters."""
 
 FIELDS: Final = ("durable", "auto_delete", "arguments", "exclusive")
 
@@ -46,11 +51,8 @@ class QueueColumns:
                 Part(frozenset({"arguments", "type"}), self.arguments),
                 Part(frozenset({"policy", "operator_policy", "effective_policy_definition"}), self.policy),
                 Part(frozenset({"owner_pid_details"}), self.owner),
-                Part(
-                    frozenset(name for value in NAMES[4:] for name in (value, f"{value}_details")) | {"message_stats"},
-                    self.rates,
-                    statistic=True,
-                ),
+                Part(frozenset(STOCK), self.counts, statistic=True),
+                Part(frozenset([f"{name}_details" for name in STOCK] + ["message_stats"]), self.rates, statistic=True),
                 Part(frozenset({"consumers", "exclusive_consumer_tag"}), self.consumers, statistic=True),
                 Part(
                     frozenset(
@@ -106,14 +108,29 @@ class QueueColumns:
         details = {"name": owner.name, "peer_host": owner.peer.address, "peer_port": owner.peer.port}
         return {"owner_pid_details": details}
 
-    def rates(self, row: tuple[VirtualHost, Queue]) -> dict[str, Any]:
-        """Return counts of messages and of what was done with them, each with its rate."""
-        host, queue = row
+    def counts(self, row: tuple[VirtualHost, Queue]) -> dict[str, Any]:
+        """Return how many messages there are, and in which state."""
+        queue = row[1]
         ready = pending_count(queue) + scheduled_count(queue)
         held = len(queue.delivering)
-        rates = self._broker.rates.of_queue(host.name, queue, self._now)
-        counts = {"messages": ready + held, "messages_ready": ready, "messages_unacknowledged": held}
-        return {**with_rates(counts, rates), "message_stats": with_rates(counters_of(queue), rates)}
+        return {"messages": ready + held, "messages_ready": ready, "messages_unacknowledged": held}
+
+    def rates(self, row: tuple[VirtualHost, Queue]) -> dict[str, Any]:
+        """Return what was done with messages, and how fast that and their number changes."""
+        host, queue = row
+        sample = read_queue(queue, self._now)
+        rates = self._broker.rates.since(host.name, queue, sample)
+        details = {name: {"rate": round(rates[name], 3)} for name in NAMES}
+        stats: dict[str, Any] = {}
+        for name, value in zip(COUNTERS, sample[1:], strict=False):
+            stats[name] = value
+            stats[f"{name}_details"] = details[name]
+        return {
+            "messages_details": details["messages"],
+            "messages_ready_details": details["messages_ready"],
+            "messages_unacknowledged_details": details["messages_unacknowledged"],
+            "message_stats": stats,
+        }
 
     def consumers(self, row: tuple[VirtualHost, Queue]) -> dict[str, Any]:
         """Return how many consumers there are, and the tag of one that excludes others."""
@@ -151,13 +168,17 @@ def counters_of(queue: Queue) -> dict[str, int]:
 
 async def list_queues(call: Call) -> Response:
     """Queues of the virtual hosts that the user sees, or of one, by name."""
-    rows: list[tuple[VirtualHost, Queue]] = []
-    for host in call.hosts():
-        for name in await sorted_names(host):
+    names = [(host, await sorted_names(host)) for host in call.hosts()]
+    return await QueueColumns(call.broker).listing.answer(call, _rows(names))
+
+
+def _rows(names: list[tuple[VirtualHost, list[str]]]) -> Iterator[tuple[VirtualHost, Queue]]:
+    """Yield the queues by name; those that are deleted in the meantime are left out."""
+    for host, listed in names:
+        for name in listed:
             queue = host.queues.get(name)
-            if queue is not None:  # else it was deleted while other tasks had their turn
-                rows.append((host, queue))
-    return await QueueColumns(call.broker).listing.answer(call, rows)
+            if queue is not None:
+                yield host, queue
 
 
 async def get_queue(call: Call) -> Response:

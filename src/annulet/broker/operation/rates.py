@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 ROUND_MILLISECONDS: Final = 5000
 """Between the starts of two rounds, and the age that a sample must have to be compared with: RabbitMQ's interval."""
 
-SAMPLED_A_TICK: Final = 500
-"""Queues read at each tick of the broker, four a second: 1 ms of the loop. 10,000 queues are a round of 5 s."""
+SAMPLED_A_TICK: Final = 250
+"""Queues read at each tick of the broker, four a second: 1 ms of the loop. 5,000 queues are a round of 5 s; with more a
+round takes longer, and rates are of longer times."""
 
 SAMPLED_QUEUES_MAX: Final = 20_000
 """Queues of which samples are kept, about 240 bytes each: 5 MB. The rates of further ones are 0, and the bound's metric
@@ -130,7 +131,10 @@ class Rates:
 
     def of_queue(self, host: str, queue: Queue, now: int) -> dict[str, float]:
         """Return changes a second of a queue's values since the older of its samples; 0 without one."""
-        current = read_queue(queue, now)
+        return self.since(host, queue, read_queue(queue, now))
+
+    def since(self, host: str, queue: Queue, current: Sample) -> dict[str, float]:
+        """As :meth:`of_queue`, of a sample that the caller has read."""
         key = (host, queue.name)
         return _rates(self._before.get(key) or self._last.get(key), current)
 
@@ -152,7 +156,7 @@ class Rates:
 
 
 def _rates(before: Sample | None, current: Sample) -> dict[str, float]:
-    if before is None or current[0] <= before[0]:
+    if before is None or current[0] <= before[0] or current[1:] == before[1:]:
         return dict.fromkeys(NAMES, 0.0)
     seconds = (current[0] - before[0]) / 1000
     rates = {name: (current[place] - before[place]) / seconds for place, name in enumerate(NAMES, 1)}
