@@ -62,6 +62,11 @@ class Site:
             response = await client.request(method, path, json=body, headers=headers)
             return response.status_code, response.json()
 
+    async def status(self, method: str, path: str, body: Any = None, *, user: str = "guest:guest") -> int:
+        """Send a request with a JSON body; return its status. The answer may be empty."""
+        async with self.client(user=user) as client:
+            return (await client.request(method, path, json=body)).status_code
+
     async def refused(self, method: str, path: str, body: Any = None, *, user: str = "guest:guest") -> tuple[int, str]:
         """Send what must be refused; return status and reason."""
         status, answer = await self.send(method, path, body, user=user)

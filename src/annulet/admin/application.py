@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 class _RabbitMQPath(PathConvertor):
     """A path below ``/api`` but not below ``/api/v1``, whose routes say themselves what they do not know."""
 
-    regex = "(?!v1(?:/|$)).*"
+    regex = r"(?!v1(?:/|$))[\s\S]*"
 
 
 register_url_convertor("rabbitmq", _RabbitMQPath())

@@ -30,8 +30,10 @@ from annulet.broker.network.listening import BACKLOG, listener_error
 from annulet.broker.network.peer_watch import PeerWatch
 from annulet.broker.network.unfinished import UnfinishedWork, unfinished_limit
 from annulet.broker.operation.backup import Backups
+from annulet.broker.operation.global_parameters import CLUSTER_NAME, DEFAULT_CLUSTER_NAME, GlobalParameters
 from annulet.broker.operation.management import ManagementOperations
 from annulet.broker.operation.operator_settings import OperatorSettings
+from annulet.broker.operation.rates import Rates
 from annulet.broker.operation.revocation import Revocation
 from annulet.broker.operation.virtual_hosts import VirtualHosts
 from annulet.broker.paging.memory import MemoryAlarm
@@ -116,6 +118,10 @@ SERVER_CAPABILITIES: Final[dict[str, PropertyValue]] = {
 class Service(Protocol):
     """A part of the broker that lives beside the AMQP listener: HTTP, bulk transfer."""
 
+    @property
+    def urls(self) -> dict[str, str]:
+        """URL of each of its listeners by its name in the configuration, with the real port once it listens."""
+
     def restore(self, broker: Broker) -> None:
         """Put back durable state. Called after messages were recovered, before any client may connect."""
 
@@ -166,7 +172,7 @@ class Broker:
             "platform": "Python",
             "copyright": "The Annulet developers",
             "information": "Queues that are rings, tables and DataFrames",
-            "cluster_name": "annulet",
+            "cluster_name": DEFAULT_CLUSTER_NAME,
             "capabilities": dict(SERVER_CAPABILITIES),
         }
         self.services: list[Service] = []
@@ -178,8 +184,8 @@ class Broker:
         self.history: HistoryRecorder | None = None  # None: a broker in memory
         self.memory, self._peer_watch = MemoryAlarm(configuration.memory_limit_bytes), PeerWatch()
         self.unfinished = UnfinishedWork(unfinished_limit(configuration))
-        self.backups, self.revocation, self.virtual_hosts = Backups(self), Revocation(self), VirtualHosts(self)
-        self.loop_watch, self.late_collection = LoopWatch(), LateCollection()
+        self.backups, self.rates, self.virtual_hosts = Backups(self), Rates(), VirtualHosts(self)
+        self.revocation, self.loop_watch, self.late_collection = Revocation(self), LoopWatch(), LateCollection()
         self._counter_rounds: CounterRounds
         self._timers, self._ledger_queues = {}, {}
         self._refusal_logged_at = 0  # milliseconds since 1970
@@ -262,6 +268,8 @@ class Broker:
         for name in self.configuration.definitions.virtual_hosts():
             self.catalogue.add_virtual_host(name)
         self.operator_settings = OperatorSettings(self.catalogue, self.configuration.definitions)
+        self.global_parameters = GlobalParameters(self.catalogue)
+        self.server_properties[CLUSTER_NAME] = self.global_parameters.cluster_name
         restore_definitions(self)
         restore_history(self)
         await restore_messages(self)
@@ -566,6 +574,7 @@ class Broker:
             self._deleted.tick()
         self.consumer_timeouts.tick(now)
         self.access_directory.tick(now)
+        self.rates.tick(self.hosts, now)
         if self.pager is not None:  # last: it serves consumers, whose defects must not stop the work above
             self.pager.tick(now)
             for host in self.hosts.values():

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from annulet.admin.rabbitmq.framework.bodies import read_fields
 from annulet.admin.rabbitmq.framework.levels import ADMINISTRATORS
 from annulet.admin.rabbitmq.framework.listing import Listing, Part
+from annulet.admin.rabbitmq.framework.naming import CLASSIC, node_name
 from annulet.admin.rabbitmq.framework.routing import Route
 from annulet.admin.rabbitmq.users import read_tags
 from annulet.admin.requests.responses import ResourceError, json_response
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
     from annulet.admin.rabbitmq.framework.call import Call
     from annulet.core.host.virtual_host import VirtualHost
 
-NODE: Final = "rabbit@localhost"
-"""The one node, in the form of names that clients split at the sign."""
-
-DEFAULT_QUEUE_TYPE: Final = "classic"
 FIELDS: Final = ("description", "tags", "tracing", "default_queue_type")
 
 
@@ -38,9 +35,9 @@ def listing(call: Call) -> Listing[VirtualHost]:
             "description": description,
             "tags": tags,
             "metadata": {"description": description, "tags": tags},
-            "default_queue_type": DEFAULT_QUEUE_TYPE,
+            "default_queue_type": CLASSIC,
             "tracing": False,
-            "cluster_state": {NODE: "stopped" if record is not None and record.deleting else "running"},
+            "cluster_state": {node_name(): "stopped" if record is not None and record.deleting else "running"},
         }
 
     return Listing(

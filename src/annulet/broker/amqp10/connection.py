@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
@@ -53,6 +53,7 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
         super().__init__(broker)
         self.obeys_flow = True  # link credit holds publishers back (§2.6.7)
         self.container_id = ""
+        self.client_properties: dict[str, Any] = {}  # of its open
         configuration = broker.configuration
         limits = configuration.limits
         self.engine = Amqp10Engine(
@@ -134,6 +135,7 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
         if self.refusal:
             raise ConnectionFault(conditions.RESOURCE_LIMIT_EXCEEDED, self.refusal)
         self.container_id = performative.container_id
+        self.client_properties = {str(name): value for name, value in (performative.properties or {}).items()}
         given = self.engine.hostname
         name = given.removeprefix(HOST_PREFIX)
         if name not in self.broker.hosts:

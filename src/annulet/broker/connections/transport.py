@@ -159,7 +159,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self._delivered = self._written = 0  # deliveries of this turn, and bytes written before its end
         self._share = 0  # how many may be, since the first of them
         self._until = 0.0  # how long the loop's thread will have computed when they have taken long enough
-        self._blocked_told = self._reading_paused = self._rests = False  # rests: input waits for a turn with time
+        self.blocked_told = self._reading_paused = self._rests = False  # rests: input waits for a turn with time
         self.transacted_bytes = 0  # held by open transactions of its sessions
         self._unfinished = 0  # bytes that the broker's account of unfinished work has of it
         self._held: dict[SessionT, None] = {}  # sessions that published into blocked targets
@@ -515,8 +515,8 @@ class ClientConnection(Generic[EngineT, SessionT]):
         spill_full = self._spill_waits == SPILL_FULL
         held = ((bool(self._held) and not self.obeys_flow) or spill_full) and self.running
         blocked = alarmed or held
-        if blocked != self._blocked_told:
-            self._blocked_told = blocked
+        if blocked != self.blocked_told:
+            self.blocked_told = blocked
             self.tell_blocked(("low on memory" if alarmed else self._held_reason()) if blocked else "")
         unread = self._transport_paused and transport.get_write_buffer_size() > self._paused_at + ANSWER_BYTES_MAX
         only = held and not must_be_heard(self.channels.values(), idle=not spill_full)

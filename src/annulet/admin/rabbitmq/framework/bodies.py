@@ -6,7 +6,7 @@ import difflib
 from typing import TYPE_CHECKING, Any, Final
 
 from annulet.admin.rabbitmq.framework.errors import bad_request, missing_field
-from annulet.admin.requests.bodies import arguments_of, read_object
+from annulet.admin.requests.bodies import MEMBERS_BYTES_MAX, arguments_of, read_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 SWITCHES: Final = {True: True, False: False, "true": True, "false": False}
 
-ADDRESSING: Final = frozenset({"vhost", "name", "node"})
+ADDRESSING: Final = frozenset(
+    {"vhost", "name", "node", "exchange", "queue", "source", "destination", "destination_type", "component"}
+)
 """Fields that clients repeat in the body: the path has said them already, or one node has no use for them."""
 
 INTEGER_MAX: Final = (1 << 63) - 1
@@ -80,12 +82,15 @@ class Fields:
         return arguments_of("argument", self.object(name))
 
 
-async def read_fields(call: Call, known: Iterable[str], *, ignored: Iterable[str] = ADDRESSING) -> Fields:
-    """Return the fields of the body, an object of at most 64 KiB; no body is an object without fields.
+async def read_fields(
+    call: Call, known: Iterable[str], *, ignored: Iterable[str] = ADDRESSING, bytes_max: int = MEMBERS_BYTES_MAX
+) -> Fields:
+    """Return the fields of the body, an object of at most ``bytes_max``; no body is an object without fields.
 
-    Unknown fields are refused (400) with the nearest name; ``ignored`` ones may be there.
+    Beside one long text all fields have to fit into 64 KiB. Unknown fields are refused (400) with the nearest name;
+    ``ignored`` ones may be there.
     """
-    members = await read_object(call.request)
+    members = await read_object(call.request, bytes_max)
     names = [*known]
     allowed = {*names, *ignored}
     for name, value in members.items():

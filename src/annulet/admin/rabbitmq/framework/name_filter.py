@@ -1,10 +1,14 @@
-"""The filter ``name=`` of listings: a part of the name, whatever its case (RabbitMQ)."""
+"""The filter ``name=`` of listings: a part of the name, or with ``use_regex=true`` an expression found anywhere in it.
+
+Both ignore case (RabbitMQ).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from annulet.admin.rabbitmq.framework.errors import bad_request
+from annulet.admin.rabbitmq.framework.linear_expressions import ExpressionError, LinearExpression
 
 Matcher = Callable[[str], bool]
 
@@ -14,6 +18,9 @@ def name_filter(text: str, *, regular: bool) -> Matcher | None:
     if not text:
         return None
     if regular:
-        raise bad_request("use_regex", "true", "give a part of the name and use_regex=false")
+        try:
+            return LinearExpression(text).search
+        except ExpressionError as error:
+            raise bad_request("name", text, f"give a regular expression, or use_regex=false: {error}") from error
     wanted = text.lower()
     return lambda name: wanted in name.lower()
