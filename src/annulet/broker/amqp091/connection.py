@@ -79,7 +79,7 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
         host = self.broker.hosts.get(name)
         if host is None:
             raise ConnectionFault(constants.NOT_ALLOWED, f"vhost {name} not found")
-        if not self.may_enter(name):
+        if not self.broker.authenticator.admits(self.user, name):
             raise ConnectionFault(
                 constants.NOT_ALLOWED, f"access to vhost '{name}' refused for user '{self.user_name}'"
             )

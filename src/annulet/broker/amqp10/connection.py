@@ -142,7 +142,7 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
             if given.startswith(HOST_PREFIX):
                 raise ConnectionFault(conditions.NOT_FOUND, f"hostname: no virtual host '{name}'; create it first")
             name = DEFAULT_HOST
-        if not self.may_enter(name):
+        if not self.broker.authenticator.admits(self.user, name):
             raise ConnectionFault(
                 conditions.UNAUTHORIZED_ACCESS, f"access to vhost '{name}' refused for user '{user_name}'"
             )

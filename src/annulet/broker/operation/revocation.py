@@ -111,7 +111,7 @@ class Revocation:
         host, access = connection.host, connection.access
         if host is None or access is None:
             return ""
-        if not connection.may_enter(host.name):
+        if not self._broker.authenticator.admits(connection.user, host.name):
             return f"access to vhost '{host.name}' was withdrawn from user '{connection.user_name}'"
         if connection.transacted_bytes:
             return f"permissions of user '{connection.user_name}' changed during a transaction; begin it anew"

@@ -394,9 +394,11 @@ class Authenticator:
         """Whether the user has any permission entry for a virtual host (RabbitMQ's rule for connection.open)."""
         return (user, virtual_host) in self._permissions
 
-    def admits(self, user: User, virtual_host: str) -> bool:
-        """As :meth:`may_enter`, within the scope of the token that the user logged in with."""
-        return self.may_enter(user.name, virtual_host) and (user.scope is None or user.scope.enters(virtual_host))
+    def admits(self, user: User | None, virtual_host: str) -> bool:
+        """As :meth:`may_enter`, within the scope of the token that the user logged in with; ``None``: no user has."""
+        if user is None or not self.may_enter(user.name, virtual_host):
+            return False
+        return user.scope is None or user.scope.enters(virtual_host)
 
     def allowed(self, user: str, virtual_host: str, kind: PermissionKind, name: str) -> bool:
         """Whether the user may configure, write to or read the exchange or queue ``name``.

@@ -127,7 +127,7 @@ class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
         Returns why not, empty when it is entered.
         """
         name = host if host in self.broker.hosts else DEFAULT_HOST
-        if not self.may_enter(name):
+        if not self.broker.authenticator.admits(self.user, name):
             return f"access to vhost '{name}' refused for user '{user_name}'"
         refusal = self.broker.admission.may_have_channel(user_name) or self.log_in(user_name, name)
         if refusal:
