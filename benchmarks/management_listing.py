@@ -63,12 +63,12 @@ class Turns:
             run(handle)
             turns.longest = max(turns.longest, time.thread_time() - began)
 
-        Handle._run = timed  # type: ignore[method-assign]
+        Handle._run = timed  # type: ignore[method-assign, assignment]
         return self
 
     def __exit__(self, *_: object) -> None:
         """End."""
-        Handle._run = self._run  # type: ignore[method-assign]
+        Handle._run = self._run  # type: ignore[method-assign, assignment]
 
 
 def connect_many(port: int, count: int, pipe: Connection) -> None:

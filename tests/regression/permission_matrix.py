@@ -12,12 +12,13 @@ from typing import Final
 
 CONFIGURE, WRITE, READ = "configure", "write", "read"
 
-AMQP_0, AMQP_1, ANONYMOUS_TERMINUS, STOMP, HTTP, BULK = (
+AMQP_0, AMQP_1, ANONYMOUS_TERMINUS, STOMP, HTTP, MANAGEMENT_API, BULK = (
     "AMQP 0-9-1",
     "AMQP 1.0",
     "AMQP 1.0, anonymous terminus",
     "STOMP",
     "HTTP",
+    "RabbitMQ's API",
     "bulk",
 )
 SENDERS: Final = (AMQP_1, ANONYMOUS_TERMINUS, STOMP)
@@ -60,43 +61,52 @@ class Operation:
 
 
 OPERATIONS: Final = (
-    Operation("declare_queue", "declare a queue", ((CONFIGURE, "new name"),), (AMQP_0,)),
+    Operation("declare_queue", "declare a queue", ((CONFIGURE, "new name"),), (AMQP_0, MANAGEMENT_API)),
     Operation(
         "declare_queue_with_target",
         "declare a queue with a dead-letter, expiry or dropped target",
         ((CONFIGURE, "new name"), (READ, "new name"), (WRITE, "target")),
-        (AMQP_0,),
+        (AMQP_0, MANAGEMENT_API),
     ),
     Operation("await_replies", "consume answers from `amq.rabbitmq.reply-to`", (), (AMQP_0,)),
     Operation(
         "declare_generated", "declare a queue that the broker names", ((CONFIGURE, "generated name"),), (AMQP_0,)
     ),
-    Operation("delete_queue", "delete a queue", ((CONFIGURE, "queue"),), (AMQP_0,)),
-    Operation("purge_queue", "purge a queue", ((READ, "queue"),), (AMQP_0,)),
-    Operation("bind_queue", "bind a queue, unbind it", ((WRITE, "queue"), (READ, "exchange")), (AMQP_0,)),
-    Operation("unbind_queue", "", ((WRITE, "queue"), (READ, "exchange")), (AMQP_0,)),
-    Operation("declare_exchange", "declare an exchange", ((CONFIGURE, "new name"),), (AMQP_0,)),
+    Operation("delete_queue", "delete a queue", ((CONFIGURE, "queue"),), (AMQP_0, MANAGEMENT_API)),
+    Operation("purge_queue", "purge a queue", ((READ, "queue"),), (AMQP_0, MANAGEMENT_API)),
+    Operation(
+        "bind_queue", "bind a queue, unbind it", ((WRITE, "queue"), (READ, "exchange")), (AMQP_0, MANAGEMENT_API)
+    ),
+    Operation("unbind_queue", "", ((WRITE, "queue"), (READ, "exchange")), (AMQP_0, MANAGEMENT_API)),
+    Operation("declare_exchange", "declare an exchange", ((CONFIGURE, "new name"),), (AMQP_0, MANAGEMENT_API)),
     Operation(
         "declare_exchange_with_target",
         "declare an exchange with an alternate exchange",
         ((CONFIGURE, "new name"), (READ, "new name"), (WRITE, "target")),
-        (AMQP_0,),
+        (AMQP_0, MANAGEMENT_API),
     ),
-    Operation("delete_exchange", "delete an exchange", ((CONFIGURE, "exchange"),), (AMQP_0,)),
+    Operation("delete_exchange", "delete an exchange", ((CONFIGURE, "exchange"),), (AMQP_0, MANAGEMENT_API)),
     Operation(
         "bind_exchange",
         "bind an exchange to an exchange, unbind it",
         ((WRITE, "destination"), (READ, "exchange")),
-        (AMQP_0,),
+        (AMQP_0, MANAGEMENT_API),
     ),
-    Operation("unbind_exchange", "", ((WRITE, "destination"), (READ, "exchange")), (AMQP_0,)),
-    Operation("look_at_queue", "declare passively; see figures of a queue", (), (AMQP_0, HTTP), changes=False),
-    Operation("publish", "publish to an exchange or address", ((WRITE, "exchange"),), (AMQP_0, *SENDERS, BULK)),
+    Operation("unbind_exchange", "", ((WRITE, "destination"), (READ, "exchange")), (AMQP_0, MANAGEMENT_API)),
     Operation(
-        "publish_to_queue", "publish to a queue by its name", ((WRITE, "`amq.default`"),), (AMQP_0, *SENDERS, BULK)
+        "look_at_queue", "declare passively; see figures of a queue", (), (AMQP_0, HTTP, MANAGEMENT_API), changes=False
+    ),
+    Operation(
+        "publish", "publish to an exchange or address", ((WRITE, "exchange"),), (AMQP_0, *SENDERS, MANAGEMENT_API, BULK)
+    ),
+    Operation(
+        "publish_to_queue",
+        "publish to a queue by its name",
+        ((WRITE, "`amq.default`"),),
+        (AMQP_0, *SENDERS, MANAGEMENT_API, BULK),
     ),
     Operation("consume", "consume from a queue", ((READ, "queue"),), (AMQP_0, AMQP_1, STOMP, BULK)),
-    Operation("get", "get a message", ((READ, "queue"),), (AMQP_0,)),
+    Operation("get", "get a message", ((READ, "queue"),), (AMQP_0, MANAGEMENT_API)),
     Operation("browse", "browse a queue", ((READ, "queue"),), (AMQP_0, AMQP_1, STOMP, HTTP, BULK), changes=False),
     Operation("queue_status", "ask for a queue's depth and positions", ((READ, "queue"),), (BULK,)),
     Operation("lease_status", "see or end a lease of a queue", ((READ, "queue"),), (BULK,)),
@@ -201,7 +211,7 @@ OPERATIONS: Final = (
         ((CONFIGURE, "queue"), (READ, "queue"), (WRITE, "target")),
         (HTTP,),
     ),
-    Operation("set_policy", "set policies and address settings", (), (HTTP,), for_administrators=True),
+    Operation("set_policy", "set policies and address settings", (), (HTTP, MANAGEMENT_API), for_administrators=True),
 )
 
 
@@ -231,7 +241,7 @@ EXACT: Final = Role("exact", "management", ("", "", ""))
 
 def expected(operation: Operation, protocol: str, role: Role) -> str:
     """Return what the table says of an operation over a protocol as a role."""
-    if protocol == HTTP:
+    if protocol in {HTTP, MANAGEMENT_API}:
         if role.tag == "administrator":
             return ALLOWED
         if role.tag == "monitoring" and (operation.changes or operation.needs):

@@ -31,6 +31,7 @@ from tests.regression.permission_matrix import (
     EXACT,
     HTTP,
     LOCKED,
+    MANAGEMENT_API,
     OPERATIONS,
     READ,
     REFUSED,
@@ -49,6 +50,7 @@ CLIENTS: Final[dict[str, Any]] = {
     ANONYMOUS_TERMINUS: permission_clients.AnonymousTerminusClient,
     STOMP: permission_clients.StompClient,
     HTTP: permission_clients.HttpClient,
+    MANAGEMENT_API: permission_clients.ManagementApiClient,
     BULK: permission_clients.BulkTransferClient,
 }
 
@@ -243,18 +245,24 @@ LOCKED_ROWS: Final = {
     AMQP_1: ("consume", "browse"),
     STOMP: ("consume", "browse"),
     HTTP: ("browse", "why_not", "change_settings", "change_target", "pause", "operate", "copy"),
+    MANAGEMENT_API: ("delete_queue", "purge_queue", "bind_queue", "unbind_queue", "get"),
     BULK: ("consume", "browse", "queue_status"),
 }
 """Operations on an exclusive queue that only its own connection may do, whatever the user may."""
+
+SENDING: Final = (AMQP_0, AMQP_1, ANONYMOUS_TERMINUS, STOMP, MANAGEMENT_API, BULK)
 
 ON_EXCLUSIVE: Final = [
     *((name, protocol, "all", LOCKED) for protocol, names in LOCKED_ROWS.items() for name in names),
     *((name, HTTP, "administrator", LOCKED) for name in LOCKED_ROWS[HTTP]),
     *((name, HTTP, "monitoring", REFUSED) for name in LOCKED_ROWS[HTTP]),
+    *((name, MANAGEMENT_API, "administrator", LOCKED) for name in LOCKED_ROWS[MANAGEMENT_API]),
+    *((name, MANAGEMENT_API, "monitoring", REFUSED) for name in LOCKED_ROWS[MANAGEMENT_API]),
     ("look_at_queue", HTTP, "all", ALLOWED),
+    ("look_at_queue", MANAGEMENT_API, "all", ALLOWED),
     ("losses", HTTP, "administrator", REFUSED),
-    *(("publish_to_queue", protocol, "all", ALLOWED) for protocol in (AMQP_0, AMQP_1, ANONYMOUS_TERMINUS, STOMP, BULK)),
-    *(("publish_to_queue", protocol, "read-only", REFUSED) for protocol in (AMQP_0, AMQP_1, STOMP, BULK)),
+    *(("publish_to_queue", protocol, "all", ALLOWED) for protocol in SENDING),
+    *(("publish_to_queue", protocol, "read-only", REFUSED) for protocol in SENDING),
 ]
 
 

@@ -177,7 +177,7 @@ async def make_binding(call: Call) -> Response:
     if "\r" in routing_key or "\n" in routing_key:
         raise bad_request("routing_key", routing_key, "give a key without CR and LF")
     bind = access.bind_queue if kind == TO_QUEUE else access.bind_exchange
-    await durably(call.broker, lambda: bind(destination, source, routing_key, arguments))
+    await durably(call.broker.definitions, lambda: bind(destination, source, routing_key, arguments))
     location = f"{quote(destination, safe='')}/{quote(properties_key(routing_key, arguments), safe='')}"
     return Response(status_code=201, headers={"Location": location})
 
@@ -195,7 +195,7 @@ async def delete_binding(call: Call) -> Response:
     access.require("read", source)
     row = await _chosen(call)
     unbind = access.unbind_queue if kind == TO_QUEUE else access.unbind_exchange
-    await durably(call.broker, lambda: unbind(destination, source, row.routing_key, row.arguments))
+    await durably(call.broker.definitions, lambda: unbind(destination, source, row.routing_key, row.arguments))
     return Response(status_code=204)
 
 

@@ -1,4 +1,4 @@
-"""``/api/channels``: channels of AMQP 0-9-1, sessions of AMQP 1.0, STOMP connections; each with what it holds."""
+"""``/api/channels``: channels of AMQP 0-9-1, sessions of AMQP 1.0, STOMP connections; each with its figures."""
 
 from __future__ import annotations
 

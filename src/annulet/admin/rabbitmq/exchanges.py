@@ -78,7 +78,7 @@ async def declare_exchange(call: Call) -> Response:
     arguments = fields.arguments()
     known = name in host.exchanges
     await durably(
-        call.broker,
+        call.broker.definitions,
         lambda: access.declare_exchange(
             name, type_name, durable=durable, auto_delete=auto_delete, internal=internal, arguments=arguments
         ),
@@ -93,7 +93,7 @@ async def delete_exchange(call: Call) -> Response:
     access.require("configure", name)
     unused = call.query.switch("if-unused")
     chosen_exchange(call)
-    await durably(call.broker, lambda: access.delete_exchange(name, if_unused=unused))
+    await durably(call.broker.definitions, lambda: access.delete_exchange(name, if_unused=unused))
     return Response(status_code=204)
 
 

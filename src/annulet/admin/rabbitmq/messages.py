@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
 from annulet.admin.rabbitmq.exchanges import chosen_exchange
@@ -18,7 +19,7 @@ from annulet.admin.requests.local_requests import peer_address
 from annulet.admin.requests.responses import ResourceError, json_response
 from annulet.broker.amqp091.channel import delivered_header
 from annulet.broker.amqp091.foreign import in_own_form
-from annulet.broker.operation.getting import Getter
+from annulet.broker.operation.getting import GET_BYTES_MAX, GET_COUNT_MAX, Getter
 from annulet.broker.operation.publishing import Submission, publish
 from annulet.core.base.errors import LimitExceeded
 from annulet.core.policies.staged_batches import pending_count
@@ -50,13 +51,6 @@ NUMBERS: Final = {"delivery_mode": (1, 2), "priority": (0, 255), "timestamp": (0
 """Properties that are numbers, with their bounds."""
 
 PROPERTY_NAMES: Final = (*TEXTS, *NUMBERS, "headers")
-
-GET_COUNT_MAX: Final = 1000
-"""Messages of one answer. Tools look at some; to get many, consume."""
-
-GET_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Bytes of bodies in one answer, after truncation: beyond it the answer has fewer messages than asked for. One message
-may be larger, which stands alone then."""
 
 ACKMODES: Final = {
     "ack_requeue_true": (False, True),
@@ -144,7 +138,7 @@ async def get_messages(call: Call) -> Response:
     turns = Turns()
     items: list[dict[str, Any]] = []
     size = 0
-    with Getter(call.broker, f"get of {call.user.name}") as getter:
+    with Getter(call.broker.clock, f"get of {call.user.name}") as getter:
         while len(items) < count and size < GET_BYTES_MAX:
             taken = await getter.pull(queue)
             if taken is None:
@@ -196,10 +190,8 @@ def _properties(entry: QueueEntry, message: Message) -> dict[str, Any]:
 
 def _encoded(body: bytes, encoding: str) -> tuple[str, str]:
     if encoding == "auto":
-        try:
+        with contextlib.suppress(UnicodeDecodeError):  # no text: base64
             return body.decode(), "string"
-        except UnicodeDecodeError:
-            pass
     return base64.b64encode(body).decode("ascii"), "base64"
 
 

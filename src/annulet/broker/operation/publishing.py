@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from annulet.broker.amqp091.publishing import publish_facts
 from annulet.core.base.errors import InvalidArgument, LimitExceeded, PreconditionFailed
@@ -15,8 +15,12 @@ from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, enco
 from annulet.wire.amqp091.types.errors import ChannelError, LocalProtocolError, RemoteProtocolError
 
 if TYPE_CHECKING:
-    from annulet.broker.broker import Broker
     from annulet.broker.connections.access import Access
+    from annulet.broker.durability.blocked import BlockedTargets
+    from annulet.broker.durability.commit import CommitPipeline
+    from annulet.broker.paging.spill_pace import SpillPace
+    from annulet.broker.security.admission import Admission
+    from annulet.broker.settings.clock import Clock
 
 RECORD_BYTES: Final = 1024
 """Bytes of the log that a message needs beside header and body, for the question whether there is room."""
@@ -33,7 +37,23 @@ class Submission:
     publisher: str
 
 
-async def publish(broker: Broker, access: Access, submission: Submission) -> int:
+class PublishingBroker(Protocol):
+    """The part of a broker that publishing needs."""
+
+    clock: Clock
+    admission: Admission
+    blocked: dict[str, BlockedTargets]
+    commit: CommitPipeline
+    spill_pace: SpillPace
+    memory_blocked: bool
+    unroutable: int
+    refused_publishes: int
+
+    def accepts_durable(self, size: int, now: int) -> bool:
+        """Return whether the message log takes another persistent message of ``size`` bytes."""
+
+
+async def publish(broker: PublishingBroker, access: Access, submission: Submission) -> int:
     """Publish and return to how many queues the message went: 0 if none takes it. It is durable then if it asks for it.
 
     Raises :class:`~annulet.core.base.errors.AccessRefused`, ``NotFound`` for the exchange,
@@ -86,7 +106,7 @@ async def publish(broker: Broker, access: Access, submission: Submission) -> int
     return routed
 
 
-def _require_room(broker: Broker, access: Access, message: Message, blocked: list[str]) -> None:
+def _require_room(broker: PublishingBroker, access: Access, message: Message, blocked: list[str]) -> None:
     """Refuse what a connection would be held back for: a request cannot wait until there is room."""
     if broker.memory_blocked or broker.spill_pace.full:
         raise LimitExceeded("publishers are held back until messages are consumed: memory or disk is short; try later")
