@@ -68,7 +68,7 @@ class Turns:
 
     def __exit__(self, *_: object) -> None:
         """End."""
-        Handle._run = self._run  # type: ignore[method-assign, assignment]
+        Handle._run = self._run  # type: ignore[method-assign]
 
 
 def connect_many(port: int, count: int, pipe: Connection) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from annulet.admin.figures.bounds import LISTED_QUEUES_MAX, bounds
 from annulet.admin.requests import linear_expressions
 from annulet.admin.requests.parameters import PAGE_SIZE_MAX
-from annulet.broker.operation.getting import GET_BYTES_MAX, GET_COUNT_MAX
+from annulet.broker.operation.getting import GET_BODY_BYTES_MAX, GET_BYTES_MAX, GET_COUNT_MAX
 from annulet.broker.operation.global_parameters import GLOBAL_PARAMETERS_MAX
 from annulet.broker.operation.rates import ROUNDS_KEPT, SAMPLED_A_TICK, SAMPLED_QUEUES_MAX
 from annulet.broker.paging.look_turns import BROWSER_SHARE, CHARGED_MAX, SHARE, TURN_SECONDS
@@ -60,6 +60,7 @@ async def test_what_answers_of_the_management_interfaces_may_have(site: Site) ->
     found = bounds(site.broker)
     assert found["management_page_items_max"] == PAGE_SIZE_MAX
     assert (found["management_get_messages_max"], found["management_get_bytes_max"]) == (GET_COUNT_MAX, GET_BYTES_MAX)
+    assert found["management_get_body_bytes_max"] == GET_BODY_BYTES_MAX
     assert found["management_expression_characters_max"] == linear_expressions.CHARACTERS_MAX
     assert found["management_expression_states_max"] == linear_expressions.STATES_MAX
     assert found["management_queues_sampled_max"] == SAMPLED_QUEUES_MAX

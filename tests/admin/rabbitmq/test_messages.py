@@ -131,6 +131,15 @@ async def test_a_full_queue_and_short_memory_refuse_a_publish(site: Site) -> Non
     assert await site.status("POST", PUBLISH, message(routing_key="free")) == 503
 
 
+async def test_a_very_long_body_is_cut(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.queue("q")
+    site.publish("q", b"x" * 20)
+    monkeypatch.setattr(messages, "GET_BODY_BYTES_MAX", 10)
+    for more in ({}, {"truncate": 15}):
+        [item] = (await site.send("POST", GET, ask(**more)))[1]
+        assert (item["payload"], item["payload_bytes"]) == ("x" * 10, 20)
+
+
 async def test_permissions_come_first(site: Site) -> None:
     site.queue("q")
     assert await site.status("POST", PUBLISH, {"nonsense": 1}, user="shop:pass") == 401

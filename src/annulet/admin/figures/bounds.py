@@ -21,7 +21,7 @@ from annulet.broker.connections.transport import ANSWER_BYTES_MAX, UNREAD_LIMIT
 from annulet.broker.durability.history import COUNTERS_MILLISECONDS
 from annulet.broker.network.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, STRANGER_BYTES_MAX
 from annulet.broker.network.unfinished import commit_limit
-from annulet.broker.operation.getting import GET_BYTES_MAX, GET_COUNT_MAX
+from annulet.broker.operation.getting import GET_BODY_BYTES_MAX, GET_BYTES_MAX, GET_COUNT_MAX
 from annulet.broker.operation.global_parameters import GLOBAL_PARAMETERS_MAX
 from annulet.broker.operation.rates import ROUNDS_KEPT, SAMPLED_A_TICK, SAMPLED_QUEUES_MAX
 from annulet.broker.paging.look_turns import BROWSER_SHARE, CHARGED_MAX, SHARE, TURN_SECONDS
@@ -199,6 +199,7 @@ def _bounds_of_management() -> dict[str, float]:
         "management_page_items_max": PAGE_SIZE_MAX,
         "management_get_messages_max": GET_COUNT_MAX,
         "management_get_bytes_max": GET_BYTES_MAX,
+        "management_get_body_bytes_max": GET_BODY_BYTES_MAX,
         "management_expression_characters_max": linear_expressions.CHARACTERS_MAX,
         "management_expression_states_max": linear_expressions.STATES_MAX,
         "management_queues_sampled_max": SAMPLED_QUEUES_MAX,

@@ -14,7 +14,6 @@ from annulet.admin.rabbitmq.framework.listing import Listing, Part
 from annulet.admin.rabbitmq.framework.naming import node_name, queue_type
 from annulet.admin.rabbitmq.framework.routing import Route
 from annulet.admin.rabbitmq.framework.values import json_object
-from annulet.admin.requests.responses import json_response
 from annulet.admin.resources.queues import sorted_names
 from annulet.broker.connections.transport import ClientConnection
 from annulet.broker.operation.durable_changes import durably
@@ -189,14 +188,10 @@ def _rows(names: list[tuple[VirtualHost, list[str]]]) -> Iterator[tuple[VirtualH
 async def get_queue(call: Call) -> Response:
     """One queue, with its consumers."""
     host, queue = chosen_queue(call)
-    item = QueueColumns(call.broker).listing.one(call, (host, queue))
-    wanted = call.query.text("columns")
-    if not wanted or "consumer_details" in wanted:
-        item["consumer_details"] = [
-            describe_consumer((session, number_of(session), consumer, host))
-            for session, consumer in consumers_of(queue)
-        ]
-    return json_response(item)
+    details = (
+        describe_consumer((session, number_of(session), consumer, host)) for session, consumer in consumers_of(queue)
+    )
+    return await QueueColumns(call.broker).listing.one_with(call, (host, queue), "consumer_details", details)
 
 
 async def declare_queue(call: Call) -> Response:

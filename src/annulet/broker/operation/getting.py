@@ -20,8 +20,10 @@ GET_COUNT_MAX: Final = 1000
 """Messages of one answer. Tools look at some; to get many, consume."""
 
 GET_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Bytes of bodies in one answer, after truncation: beyond it the answer has fewer messages than asked for. One message
-may be larger, which stands alone then."""
+"""Bytes of bodies in one answer: beyond it the answer has fewer messages than asked for."""
+
+GET_BODY_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Bytes of one body in an answer: a longer one is cut. Decoding and encoding so many holds the event loop for 10 ms."""
 
 
 class Getter(Session):
