@@ -11,7 +11,7 @@ import pytest
 
 from annulet.admin.application import build_application
 from annulet.broker.broker import Broker
-from annulet.broker.security.authentication import HASHER
+from annulet.broker.security.password_hashes import HASHER
 from annulet.broker.settings.configuration import PermissionDeclaration, UserDeclaration
 from annulet.broker.settings.limits import Limits
 from annulet.core.message.message import ContentView, Message, Origin

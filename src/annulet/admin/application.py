@@ -27,8 +27,12 @@ from annulet.admin.resources import (
     ledger,
     metrics,
     overview,
+    permissions,
     queue_resources,
     queues,
+    tokens,
+    users,
+    virtual_hosts,
 )
 from annulet.core.base.errors import CoreError
 from annulet.store.files.errors import CatalogueError
@@ -61,6 +65,14 @@ def build_application(broker: Broker) -> Starlette:
                 "/api/v1/address-settings/{path:path}", host_settings.address_settings, methods=host_settings.METHODS
             ),
             Route("/api/v1/policies/{path:path}", host_settings.policies, methods=host_settings.METHODS),
+            Route("/api/v1/users", users.list_users),
+            Route("/api/v1/users/{path:path}", users.answer, methods=users.METHODS),
+            Route("/api/v1/virtual-hosts", virtual_hosts.list_virtual_hosts),
+            Route("/api/v1/virtual-hosts/{path:path}", virtual_hosts.answer, methods=virtual_hosts.METHODS),
+            Route("/api/v1/permissions", permissions.list_permissions),
+            Route("/api/v1/permissions/{path:path}", permissions.answer, methods=permissions.METHODS),
+            Route("/api/v1/tokens", tokens.list_tokens),
+            Route("/api/v1/tokens/{path:path}", tokens.answer, methods=tokens.METHODS),
             Route("/api/v1/losses", ledger.list_losses),
             Route("/api/v1/losses/counts", ledger.count_losses_by_queue),
             Route("/api/v1/audit", audit.list_operations),

@@ -8,6 +8,7 @@ import pytest
 
 from annulet.broker.connections.access import Access
 from annulet.broker.operation.durable_changes import durably
+from annulet.broker.security.authentication import User
 from annulet.core.base.errors import InvalidArgument
 from annulet.store.database.definition_groups import DefinitionGroup
 from annulet.store.files.data_format import CATALOGUE_FILE
@@ -17,7 +18,8 @@ from annulet.testing import RunningBroker, broker
 
 def declare(running: RunningBroker, name: str) -> None:
     host = running.broker.hosts["/"]
-    access = Access(running.broker.authenticator, running.broker.catalogue, host, "guest", administrator=True)
+    administrator = User("guest", frozenset({"administrator"}))
+    access = Access(running.broker.authenticator, running.broker.catalogue, host, "guest", administrator=administrator)
     access.declare_queue(name, now=running.broker.clock(), durable=True, auto_delete=False, arguments={})
 
 

@@ -18,16 +18,25 @@ from annulet.admin.requests.bodies import BODY_BYTES_MAX, LIMIT_BODY, MEMBERS_BY
 from annulet.admin.requests.parameters import PAGE_SIZE_MAX
 from annulet.broker.amqp091.getting import GETS_WAITING_MAX, LIMIT_GETS
 from annulet.broker.connections.transport import ANSWER_BYTES_MAX, UNREAD_LIMIT
+from annulet.broker.connections.views import LOOK_SECONDS
 from annulet.broker.durability.history import COUNTERS_MILLISECONDS
 from annulet.broker.network.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, STRANGER_BYTES_MAX
 from annulet.broker.network.unfinished import commit_limit
 from annulet.broker.operation.getting import GET_BODY_BYTES_MAX, GET_BYTES_MAX, GET_COUNT_MAX
 from annulet.broker.operation.global_parameters import GLOBAL_PARAMETERS_MAX
 from annulet.broker.operation.rates import ROUNDS_KEPT, SAMPLED_A_TICK, SAMPLED_QUEUES_MAX
+from annulet.broker.operation.virtual_hosts import DESCRIPTION_CHARACTERS_MAX
 from annulet.broker.paging.look_turns import BROWSER_SHARE, CHARGED_MAX, SHARE, TURN_SECONDS
 from annulet.broker.paging.lost_wakes import CONSUMERS_LOOKED_AT
 from annulet.broker.paging.spill_pace import SPILL_BEHIND_BYTES, SPILL_GO_ON_BYTES
+from annulet.broker.security.access_directory import (
+    EXPRESSION_CHARACTERS_MAX,
+    NAME_BYTES_MAX,
+    TAGS_MAX,
+    TOKENS_PER_USER_MAX,
+)
 from annulet.broker.security.admission import LIMIT_STRANGERS, LIMIT_WEB_SOCKETS
+from annulet.broker.security.authentication import PASSWORD_BYTES_MAX
 from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS, SUBSCRIPTIONS_MAX, TRANSACTIONS_MAX
 from annulet.broker.stomp.destinations import LIMIT_TEMPORARY_QUEUES, TEMPORARY_QUEUES_MAX
 from annulet.broker.turns.delivery_shares import BROWSER_PART, LEAST_SECONDS, SHARE_LEAST, TURN_DELIVERIES
@@ -41,6 +50,7 @@ from annulet.broker.turns.input_shares import (
 )
 from annulet.broker.turns.input_turns import PIECE_BYTES
 from annulet.broker.turns.input_turns import TURN_SECONDS as STRANGER_SECONDS
+from annulet.bulk.bounds.call_bounds import CALLS_MAX, LIMIT_CALLS, LIMIT_SERVED_STRANGERS, SERVED_STRANGERS_MAX
 from annulet.bulk.bounds.door import connections_max
 from annulet.bulk.bounds.message_meter import (
     LIMIT_MESSAGE as LIMIT_BULK_MESSAGE,
@@ -56,18 +66,24 @@ from annulet.bulk.bounds.message_meter import (
     STREAMS_MAX,
     UNFINISHED_MESSAGES,
 )
+from annulet.core.base.steps import LIMIT_ROUTING, ROUTING_STEPS_MAX
 from annulet.core.host.duplicate_ids import ID_CACHE_SIZE
+from annulet.core.message.conversion_bounds import CONVERTED_BYTES_MAX, CONVERTED_FIELDS_MAX, CONVERTED_VALUES_MAX
 from annulet.core.model.audit_trail import AUDIT_ENTRIES_MAX
 from annulet.core.model.loss_ledger import LEDGER_RECORDS_MAX
+from annulet.core.policies.evaluation_turns import EVALUATION_STEPS_MAX
 from annulet.core.policies.matchers import RETIRED_MAX
 from annulet.core.policies.message_groups import ASSIGNMENTS_MAX
 from annulet.residency.bodies.account_audit import RECOUNTED_DELIVERIES, RECOUNTED_RETURNED_MAX, RECOUNTED_WAITING_MAX
 from annulet.residency.loading.search_ahead import ROWS_LEAST
 from annulet.residency.rows.group_column import CODES_MAX, NAMES_CHARACTERS_MAX, TEXTS_MAX
+from annulet.selector.parser import SEARCH_STEPS_MAX
 from annulet.store.log.read_ahead import AHEAD_BYTES_MAX
 from annulet.store.searching.search import DOUBTS_MAX, STRETCHES_MAX
 from annulet.store.segments.head_writing import PENDING_BYTES_MAX
+from annulet.wire.amqp091.types.constants import MAX_TABLE_VALUES
 from annulet.wire.amqp10.frames.limits import DEFAULT_INCOMING_WINDOW, HELD_OUTPUT_BYTES, MAX_LINK_BYTES, MAX_UNSETTLED
+from annulet.wire.amqp10.messages.sections import BODY_SECTIONS_MAX, LIMIT_SECTIONS
 from annulet.wire.stomp.constants import MAX_HEADERS
 
 if TYPE_CHECKING:
@@ -96,7 +112,9 @@ def bounds(broker: Broker) -> dict[str, float]:
         "duplicate_ids_per_address": ID_CACHE_SIZE,
         "groups_per_queue_max": ASSIGNMENTS_MAX,
         "matchers_remembered_max": RETIRED_MAX,
+        **_bounds_of_steps(),
         "counters_interval_seconds": COUNTERS_MILLISECONDS / 1000,
+        **_bounds_of_content(),
         "max_assembling_bytes": 2 * broker.admission.limits.max_message_bytes,
         "max_link_bytes": MAX_LINK_BYTES,
         "max_unsettled": MAX_UNSETTLED,
@@ -135,6 +153,7 @@ def bounds(broker: Broker) -> dict[str, float]:
         **_bounds_of_bulk_transfer(broker.admission.limits),
         **_bounds_of_a_tick(),
         **_bounds_of_management(),
+        **_bounds_of_access(),
         "metrics_listed_queues_max": LISTED_QUEUES_MAX,
     }
 
@@ -148,6 +167,28 @@ def _bounds_of_bulk_transfer(limits: Limits) -> dict[str, float]:
         LIMIT_UNFINISHED: UNFINISHED_MESSAGES * message,
         LIMIT_STREAMS: STREAMS_MAX,
         LIMIT_STRANGER_STREAMS: STRANGER_STREAMS_MAX,
+        LIMIT_SERVED_STRANGERS: SERVED_STRANGERS_MAX,
+        LIMIT_CALLS: CALLS_MAX,
+    }
+
+
+def _bounds_of_content() -> dict[str, float]:
+    """Return how much of one message is decoded on the event loop."""
+    return {
+        "conversion_values_max": CONVERTED_VALUES_MAX,
+        "conversion_fields_max": CONVERTED_FIELDS_MAX,
+        "conversion_bytes_max": CONVERTED_BYTES_MAX,
+        "conversions_look_seconds": LOOK_SECONDS,
+        "field_table_values_max": MAX_TABLE_VALUES,
+        LIMIT_SECTIONS: BODY_SECTIONS_MAX,
+    }
+
+
+def _bounds_of_steps() -> dict[str, float]:
+    return {
+        LIMIT_ROUTING: ROUTING_STEPS_MAX,
+        "selector_steps_per_turn": EVALUATION_STEPS_MAX,
+        "selector_search_steps_max": SEARCH_STEPS_MAX,
     }
 
 
@@ -206,6 +247,18 @@ def _bounds_of_management() -> dict[str, float]:
         "management_queues_sampled_per_tick": SAMPLED_A_TICK,
         "management_sample_rounds_kept": ROUNDS_KEPT,
         "global_parameters_max": GLOBAL_PARAMETERS_MAX,
+    }
+
+
+def _bounds_of_access() -> dict[str, float]:
+    """Return the limits of what operators may say of users."""
+    return {
+        "access_name_bytes_max": NAME_BYTES_MAX,
+        "tags_per_user_max": TAGS_MAX,
+        "tokens_per_user_max": TOKENS_PER_USER_MAX,
+        "permission_characters_max": EXPRESSION_CHARACTERS_MAX,
+        "host_description_characters_max": DESCRIPTION_CHARACTERS_MAX,
+        "password_bytes_max": PASSWORD_BYTES_MAX,
     }
 
 

@@ -18,12 +18,12 @@ from annulet.admin.requests.bodies import BODY_BYTES_MAX, arguments_of
 from annulet.admin.requests.local_requests import peer_address
 from annulet.admin.requests.responses import ResourceError, json_response
 from annulet.broker.amqp091.channel import delivered_header
-from annulet.broker.amqp091.foreign import in_own_form
+from annulet.broker.connections.views import ConversionError, converted
 from annulet.broker.operation.getting import GET_BODY_BYTES_MAX, GET_BYTES_MAX, GET_COUNT_MAX, Getter
 from annulet.broker.operation.publishing import Submission, publish
 from annulet.core.base.errors import LimitExceeded
 from annulet.core.policies.staged_batches import pending_count
-from annulet.wire.amqp091.messages.properties import BasicProperties, decode_readable_properties
+from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, decode_readable_properties
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -165,7 +165,9 @@ def describe(entry: QueueEntry, encoding: str, truncate: int) -> dict[str, Any]:
 
     A message that AMQP 0-9-1 cannot express is shown without properties, its body as it came.
     """
-    own = in_own_form(entry.message)
+    own: Message | None = None
+    with contextlib.suppress(ConversionError):  # counted and logged where it is raised
+        own = converted(entry.message, VIEW)
     message = entry.message if own is None else own
     properties = {} if own is None else _properties(entry, own)
     body = message.body

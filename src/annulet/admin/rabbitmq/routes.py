@@ -12,12 +12,16 @@ from annulet.admin.rabbitmq import (
     exchanges,
     features,
     health_checks,
+    limits,
     messages,
     nodes,
     overview,
     parameters,
+    permissions,
     policies,
     queues,
+    users,
+    virtual_hosts,
 )
 from annulet.admin.rabbitmq.framework.routing import RouteTable
 
@@ -36,6 +40,10 @@ TABLE: Final = RouteTable(
         *policies.ROUTES,
         *parameters.ROUTES,
         *health_checks.ROUTES,
+        *users.ROUTES,
+        *permissions.ROUTES,
+        *virtual_hosts.ROUTES,
+        *limits.ROUTES,
     ]
 )
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
-from annulet.admin.requests.access import broker_of
+from annulet.admin.requests.access import broker_of, require_still
 from annulet.admin.requests.responses import ResourceError
 from annulet.broker.network.unfinished import LIMIT_UNFINISHED
 from annulet.broker.settings.configuration import nearest_name
@@ -53,8 +53,9 @@ INTEGER: Final = "an integer"
 SWITCH: Final = "true or false"
 INTEGERS: Final = "a list of integers"
 OBJECT: Final = "an object"
+TEXTS: Final = "a list of texts"
 
-TYPES: Final[dict[str, type]] = {TEXT: str, INTEGER: int, SWITCH: bool, INTEGERS: list, OBJECT: dict}
+TYPES: Final[dict[str, type]] = {TEXT: str, INTEGER: int, SWITCH: bool, INTEGERS: list, OBJECT: dict, TEXTS: list}
 
 
 class ArrivingBody:
@@ -180,6 +181,7 @@ async def _octets(request: Request, most: int) -> bytes:
     try:
         async for chunk in request.stream():
             body.add(chunk)
+        require_still(request)
         return body.whole()
     finally:
         body.end()
@@ -257,6 +259,8 @@ def _argument(field: str, name: str, value: Any) -> PropertyValue:
 def _is_a(value: Any, kind: str) -> bool:
     if kind == INTEGERS:
         return isinstance(value, list) and all(_is_a(item, INTEGER) for item in value)
+    if kind == TEXTS:
+        return isinstance(value, list) and all(isinstance(item, str) for item in value)
     if isinstance(value, bool):
         return kind == SWITCH
     return isinstance(value, TYPES[kind])

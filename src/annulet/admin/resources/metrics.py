@@ -183,11 +183,16 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         **paging_counters(broker),
         **_turns(broker),
         **_fed(broker),
+        "access_connections_closed": ("Connections closed because access was taken away", broker.revocation.closed),
         "audited_operations": ("Management operations in the audit trail, with those it forgot", broker.audit.total),
         "messages_unroutable": ("Publishes that reached no queue", broker.unroutable),
         "publishes_refused": ("Persistent publishes refused because the disk takes no more", broker.refused_publishes),
         **_deliveries(broker),
         "conversions": ("Messages converted to the protocol of a consumer", CONVERSIONS.conversions),
+        "conversions_undecoded": (
+            "Converted messages of which a part was too large to be decoded",
+            CONVERSIONS.undecoded,
+        ),
         "conversions_failed": ("Messages that could not be converted", CONVERSIONS.failures),
         "publishes_over_limit": ("Publishes that a full queue or address refused", broker.limit_refusals),
         "settled_losses": (

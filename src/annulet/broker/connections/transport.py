@@ -7,21 +7,21 @@ read is handled whole; output of one loop turn leaves in one write, but for many
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 import structlog
 from mypy_extensions import mypyc_attr
 
 from annulet.broker.connections.access import Access
+from annulet.broker.connections.engine_interface import ConnectionEngine
 from annulet.broker.network.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, STRANGER_BYTES_MAX
-from annulet.broker.network.listening import PeerFacts, release_transport
+from annulet.broker.network.listening import PeerFacts, bound_transport, release_transport
 from annulet.broker.network.peer_watch import PEER_ENDED, PEER_GONE, keep_alive, state_of_peer
 from annulet.broker.network.unfinished import LIMIT_UNFINISHED
 from annulet.broker.paging.spill_pace import SPILL_BEHIND, SPILL_FREE, SPILL_FULL, must_be_heard
 from annulet.broker.security.admission import EXPLANATION_SECONDS
 from annulet.broker.security.tls import peer_facts
 from annulet.broker.turns.delivery_shares import DELIVERIES_TIMED
-from annulet.broker.turns.input_shares import INPUT_BYTES_FIRST
 from annulet.broker.turns.input_turns import PacedInput
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from annulet.broker.broker import Broker
     from annulet.broker.connections.client_session import ClientSession
+    from annulet.broker.security.authentication import User
     from annulet.core.host.virtual_host import VirtualHost
 
 logger = structlog.get_logger(__name__)
@@ -61,33 +62,6 @@ HEARTBEAT_MISSES_MAX: Final = 2
 §4.2.7, AMQP 1.0 §2.4.5; STOMP's "Heart-beating" asks for an error margin)."""
 
 
-class ConnectionEngine(Protocol):
-    """The transport's interface to a protocol's engine."""
-
-    closed: bool
-    received_since_check: bool
-    limit_hits: dict[str, int]
-    look: Callable[[], int] | None
-    resting: bool
-
-    @property
-    def output_size(self) -> int:
-        """Bytes that :meth:`take_output` would return."""
-
-    @property
-    def unfinished_bytes(self) -> int:
-        """Bytes held of messages and frames that have not come as a whole."""
-
-    def receive(self, data: bytes) -> None:
-        """Take the input and serve everything that is complete."""
-
-    def take_output(self) -> list[bytes]:
-        """Return the waiting output, and forget it."""
-
-    def connection_lost(self) -> None:
-        """The socket is gone."""
-
-
 EngineT = TypeVar("EngineT", bound=ConnectionEngine)
 SessionT = TypeVar("SessionT", bound="ClientSession")
 
@@ -95,16 +69,6 @@ SessionT = TypeVar("SessionT", bound="ClientSession")
 def note_unread(limit_hits: dict[str, int]) -> None:
     """Count that a connection is not read because it does not read its answers."""
     limit_hits[UNREAD_LIMIT] = limit_hits.get(UNREAD_LIMIT, 0) + 1
-
-
-def bound_transport(transport: asyncio.Transport) -> None:
-    """Set how much a connection may have waiting to be written, and how much is read of it in one turn at first.
-
-    The latter where asyncio reads the socket for us; through TLS it is what asyncio decrypts at once.
-    """
-    transport.set_write_buffer_limits(high=OUTPUT_BYTES_MAX)
-    if hasattr(transport, "max_size"):  # of its selector transports; there is no method to set it
-        transport.max_size = INPUT_BYTES_FIRST
 
 
 def _nothing() -> None:
@@ -126,6 +90,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self.tls_listener = "amqps"  # whose ``tls.certificate_name`` says which user a client certificate names
         self.name = ""  # peer address -> our address, as RabbitMQ names connections
         self.user_name = ""
+        self.user: User | None = None  # since the login
         self.publisher = ""  # the name in the loss ledger: user@peer
         self.identity: object = object()  # what no-local compares; messages keep it, and so not the whole connection
         self.connected_at = 0
@@ -143,8 +108,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self.paces_strangers = True  # input before the login is handled in pieces; not if that is done below
         self._paced: PacedInput | None = None
         self.refusal = ""  # why the connection may not come in, to be told as soon as the protocol allows
-        self._counted = False  # by the admission
-        self._counted_user = ""
+        self._counted, self._counted_user, self._counted_host = False, "", ""  # by the admission
         self.transport: asyncio.Transport | None = None
         self._dirty = self._transport_paused = False
         self._paused_at = 0  # bytes that waited when the socket took no more
@@ -160,6 +124,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self.blocked_told = self._reading_paused = self._rests = False  # rests: input waits for a turn with time
         self.transacted_bytes = 0  # held by open transactions of its sessions
         self._unfinished = 0  # bytes that the broker's account of unfinished work has of it
+        self._works = 0  # work in slices that its input waits for
         self._held: dict[SessionT, None] = {}  # sessions that published into blocked targets
         self._timer: asyncio.TimerHandle | None = None
         self._handshake_until = 0.0  # time of the loop at which the hand-shake has taken too long
@@ -175,7 +140,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         """Ask for admission and start the hand-shake timer."""
         broker = self.broker
         self.transport = transport
-        bound_transport(transport)
+        bound_transport(transport, OUTPUT_BYTES_MAX)
         keep_alive(transport)
         ours = transport.get_extra_info("sockname") or ("?", 0)
         self.peer = peer_facts(transport, broker.configuration, self.tls_listener)
@@ -198,13 +163,14 @@ class ClientConnection(Generic[EngineT, SessionT]):
     def _may_be_read(self) -> bool:
         return not self._reading_paused and not self.definitions_due
 
-    def log_in(self, user_name: str) -> str:
-        """Note the identity, and count the connection to the user. Returns "" or why it may not go on."""
+    def log_in(self, user_name: str, host_name: str = "") -> str:
+        """Count the connection to its user and the virtual host it opens. Returns "" or why it may not go on."""
         if self.refusal:
             return self.refusal
-        reason = self.broker.admission.may_open(user_name, self.peer)
+        reason = self.broker.admission.may_open(user_name, self.peer, host_name)
         if not reason:
             self._counted_user = self.user_name = user_name
+            self._counted_host = host_name
             self.publisher = f"{user_name}@{self.peer}" if self.peer.address else user_name
         return reason
 
@@ -224,8 +190,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self._paced = None
 
     def _receive(self, data: bytes) -> None:
-        inputs = self._inputs
-        began = inputs.begin()
+        inputs, began = self._inputs, self._inputs.begin(self.engine)
         if self.opened and not inputs.has_time():
             self.engine.resting = True
         self.serve(data)
@@ -242,14 +207,38 @@ class ClientConnection(Generic[EngineT, SessionT]):
 
     def _rest(self) -> None:
         """Read nothing until the input is served."""
-        self._rests = True
         self._inputs.rest(self)
+        self._pause_reading()
+
+    def await_work(self) -> None:
+        """Serve no further input of the client before work in slices for it is done: see :meth:`work_done`.
+
+        Answers stay in the order of the requests, and nothing is served that the work may change.
+        """
+        self._works += 1
+        if self._works > 0:  # else it was done in the call that asked for it
+            self.engine.rest()
+            if not self._rests:
+                self._pause_reading()
+
+    def work_done(self) -> None:
+        """The work is done, or has failed: let the input that waited have its turn."""
+        self._works -= 1
+        self.now = self.broker.clock()
+        if self._works == 0 and not self.lost:
+            self._inputs.rest(self)
+        self.mark_dirty()
+
+    def _pause_reading(self) -> None:
+        self._rests = True
         if self.transport is not None and not self.transport.is_closing():
             self._reading_paused = True
             self.transport.pause_reading()
 
     def end_rest(self) -> None:
         """Serve what rested, as far as there is time: the connection has its turn."""
+        if self._works > 0:  # begun since the turn was asked for
+            return
         self._rests = self.engine.resting = False
         if not self.lost:
             self.now = self.broker.clock()
@@ -308,7 +297,9 @@ class ClientConnection(Generic[EngineT, SessionT]):
 
     def eof_received(self) -> bool:
         """The peer will send nothing more: let asyncio close the transport, soon even if the peer reads nothing."""
-        if self._rests:  # over TLS the end comes together with the input before it, which is served first
+        if (
+            self._rests and self._works <= 0
+        ):  # over TLS the end comes together with the input before it, which is served first
             self.engine.look, self._rests, self.engine.resting = None, False, False
             self.serve(b"")
         if self.definitions_due:
@@ -331,7 +322,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self._paced = None
         if self._counted:
             self._counted = False
-            self.broker.admission.closed(self.peer, self._counted_user)
+            self.broker.admission.closed(self.peer, self._counted_user, self._counted_host)
         self._spill_pace.ended(self)
         self.broker.unfinished.forget(self)
         self.broker.connection_ended(self)
@@ -390,6 +381,13 @@ class ClientConnection(Generic[EngineT, SessionT]):
         elif size >= WRITE_BYTES and self.transport is not None and not self.lost and not self._answers_wait():
             self._written += size
             self._write(self.transport, self.take_deliveries())
+
+    def look_soon(self) -> None:
+        """A delivery took long: look at the clock before the next frame, and end the deliveries whose time is up."""
+        self._inputs.look_soon()
+        if self.writable and self._delivered and self._shares.computed() >= self._until:
+            self._set_writable(False)
+            self.mark_dirty()
 
     def _answers_wait(self) -> bool:
         """Return whether some of the output answers definitions that are not durable yet."""
@@ -470,7 +468,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         most = LINGER_BYTES_MAX if user else STRANGER_BYTES_MAX
         if self.broker.lingering.begin(transport, loop, seconds=seconds, most=most, release=release):
             if self._counted and user:
-                admission.lingers(user)
+                admission.lingers(user, self._counted_host)
             self._counted = False
             self.transport = None  # it is the lingering socket's now
             self.connection_lost(None)
@@ -623,7 +621,9 @@ class ClientConnection(Generic[EngineT, SessionT]):
         broker = self.broker
         self.host = host
         self.engine.look = self.look
-        self.access = Access(broker.authenticator, broker.catalogue, host, self.user_name, owner=self, records=records)
+        self.access = Access(
+            broker.authenticator, broker.catalogue, host, self.user_name, owner=self, records=records, user=self.user
+        )
 
     def require_access(self) -> Access:
         """Return what the user may do in the opened virtual host."""

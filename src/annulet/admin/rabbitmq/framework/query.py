@@ -25,6 +25,7 @@ NAMES: Final = (
     "disable_stats",
     "enable_queue_totals",
     "vhost",
+    "force",
     "if-unused",
     "if-empty",
     "lengths_age",
