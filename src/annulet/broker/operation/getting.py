@@ -27,7 +27,7 @@ GET_BODY_BYTES_MAX: Final = 4 * 1024 * 1024
 
 
 class Getter(Session):
-    """A session without a client. Leaving the block returns to the queue what was taken and not settled.
+    """A session without a client. Leaving the block returns unsettled messages to the queue.
 
     The returned messages count as delivered: they are redelivered then, as RabbitMQ's are.
     """
@@ -43,7 +43,7 @@ class Getter(Session):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Return what is held."""
+        """Return the messages that are held."""
         self.close(self._clock())
 
     def deliver(self, consumer: object, entry: QueueEntry, tag: int) -> None:

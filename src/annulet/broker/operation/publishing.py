@@ -35,7 +35,7 @@ RECORD_BYTES: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A message to be published. ``publisher``: who it comes from, for the loss ledger: user@peer."""
+    """A message to be published. ``publisher``: its source in the loss ledger, user@peer."""
 
     exchange: str
     routing_key: str
