@@ -32,8 +32,8 @@ TURN_SECONDS: Final = 0.004
 class Revocation:
     """Ends connections after changes of access. Belongs to the event loop.
 
-    ``listeners`` are told of each change, for other servers than the messaging protocols: they get a function that tells
-    whether a user that has logged in is gone, and the reason for its peers.
+    ``listeners`` are told of each change, for other servers than the messaging protocols: they get a function that
+    tells whether a user that has logged in is gone, and the reason for its peers.
     """
 
     def __init__(self, broker: Broker) -> None:
