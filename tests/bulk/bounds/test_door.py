@@ -72,6 +72,10 @@ async def scene(**limits: int) -> AsyncIterator[Scene]:
             yield made
     finally:
         await made.door.close()
+        for writer in made.writers:  # the door has ended its side, and the end may not have been read yet
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
         server.close()
 
 

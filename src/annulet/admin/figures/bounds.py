@@ -45,6 +45,7 @@ from annulet.broker.turns.input_shares import (
 )
 from annulet.broker.turns.input_turns import PIECE_BYTES
 from annulet.broker.turns.input_turns import TURN_SECONDS as STRANGER_SECONDS
+from annulet.bulk.bounds.call_bounds import CALLS_MAX, LIMIT_CALLS, LIMIT_SERVED_STRANGERS, SERVED_STRANGERS_MAX
 from annulet.bulk.bounds.door import connections_max
 from annulet.bulk.bounds.message_meter import (
     LIMIT_MESSAGE as LIMIT_BULK_MESSAGE,
@@ -160,6 +161,8 @@ def _bounds_of_bulk_transfer(limits: Limits) -> dict[str, float]:
         LIMIT_UNFINISHED: UNFINISHED_MESSAGES * message,
         LIMIT_STREAMS: STREAMS_MAX,
         LIMIT_STRANGER_STREAMS: STRANGER_STREAMS_MAX,
+        LIMIT_SERVED_STRANGERS: SERVED_STRANGERS_MAX,
+        LIMIT_CALLS: CALLS_MAX,
     }
 
 

@@ -18,6 +18,7 @@ from annulet.admin.requests.local_requests import peer_address
 from annulet.admin.requests.responses import ResourceError, json_response
 from annulet.broker.amqp091.channel import delivered_header
 from annulet.broker.amqp091.foreign import in_own_form
+from annulet.broker.connections.views import converted
 from annulet.broker.operation.getting import Getter
 from annulet.broker.operation.publishing import Submission, publish
 from annulet.core.base.errors import LimitExceeded
@@ -172,7 +173,7 @@ def describe(entry: QueueEntry, encoding: str, truncate: int) -> dict[str, Any]:
 
     A message that AMQP 0-9-1 cannot express is shown without properties, its body as it came.
     """
-    own = in_own_form(entry.message)
+    own = in_own_form(converted, entry.message)
     message = entry.message if own is None else own
     properties = {} if own is None else _properties(entry, own)
     body = message.body
