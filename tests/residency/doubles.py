@@ -9,9 +9,9 @@ from typing import Any
 
 from annulet.core.message.message import Message, Origin
 from annulet.core.model.entry import QueueEntry
+from annulet.core.model.queue_area import RowView
 from annulet.core.paging.paged_fifo import TargetList
 from annulet.core.paging.paged_priorities import paged_order_of
-from annulet.core.paging.queue_area import RowView
 from annulet.core.queue.queue import Queue
 from annulet.residency.bodies.bodies import StoredBodies
 from annulet.residency.bodies.body_store import BodyStore

@@ -19,7 +19,7 @@ from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.settings import QueueSettings
 from annulet.core.base.sliced_work import SLICE_MESSAGES
 from annulet.core.paging.paged_fifo import KEEP_MESSAGES, TargetList
-from annulet.core.paging.queue_area import ENTRY_BYTES
+from annulet.core.paging.row_conditions import ENTRY_BYTES
 from annulet.core.policies.matchers import FOUND_MESSAGES
 from annulet.core.queue.queue import Queue
 from annulet.core.queue.queue_scan import Scan

@@ -13,7 +13,7 @@ from annulet.core.message.message import Message, Origin
 from annulet.core.paging.paged_fifo import TargetList
 from annulet.core.paging.paged_priorities import PagedLevels, paged_order_of
 from annulet.core.paging.paged_sorted import PagedSorted
-from annulet.core.paging.queue_area import pageable
+from annulet.core.paging.row_conditions import pageable
 from annulet.core.queue.queue import Queue
 from annulet.core.reading.browse_order import BrowseOrder
 from annulet.core.searching.deep_lanes import DeepLanes

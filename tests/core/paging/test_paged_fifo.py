@@ -11,11 +11,11 @@ from annulet.core.deliveries.bodies import send_away
 from annulet.core.message.message import Origin
 from annulet.core.model.entry import DELIVERING, PENDING, REMOVED, QueueEntry
 from annulet.core.model.entry_holds import Pin
+from annulet.core.model.queue_area import QueueArea
 from annulet.core.ordering.order import FifoOrder
 from annulet.core.paging import paged_fifo
 from annulet.core.paging.paged_fifo import TargetList
 from annulet.core.paging.paged_priorities import paged_order_of
-from annulet.core.paging.queue_area import QueueArea
 from annulet.core.paging.redelivered_ranges import RedeliveredRanges, redelivered_ranges
 from annulet.core.queue.restoring import restore_rows
 from annulet.residency.bodies.budget import drift_of

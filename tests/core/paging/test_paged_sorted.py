@@ -17,8 +17,8 @@ from annulet.core.model.entry import QueueEntry
 from annulet.core.model.entry_holds import Pin
 from annulet.core.paging.paged_priorities import paged_order_of
 from annulet.core.paging.paged_sorted import PagedSorted
-from annulet.core.paging.queue_area import pageable
 from annulet.core.paging.redelivered_ranges import redelivered_ranges
+from annulet.core.paging.row_conditions import pageable
 from annulet.core.policies.staged_batches import HiddenBatch
 from annulet.core.queue.deep_queue_scan import scan_of
 from annulet.core.queue.invariants import check_invariants

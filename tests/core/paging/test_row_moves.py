@@ -10,7 +10,7 @@ from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.deliveries.bodies import send_away
 from annulet.core.model.entry import REMOVED, QueueEntry
 from annulet.core.model.events import QueueEvents
-from annulet.core.paging.queue_area import QueueArea
+from annulet.core.model.queue_area import QueueArea
 from annulet.core.paging.row_moves import count_lost, leave_memory, let_rows_go, take_written
 from annulet.core.queue.queue import Queue
 from tests.core.helpers import NOW, make_message

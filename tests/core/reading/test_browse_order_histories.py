@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from annulet.core.base.settings import BROWSE_FOLLOW, BROWSE_SNAPSHOT
-from annulet.core.paging.queue_area import pageable
+from annulet.core.paging.row_conditions import pageable
 from annulet.core.queue.invariants import check_invariants
 from annulet.core.queue.live_changes import revise_delivering
 from annulet.residency.pages import pages as pages_module

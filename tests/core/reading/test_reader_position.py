@@ -11,7 +11,7 @@ from annulet.core.base.settings import BROWSE_FOLLOW, BROWSE_OFF, BROWSE_SNAPSHO
 from annulet.core.management.why_not import Obstacle, why_not
 from annulet.core.model.consumer import Consumer
 from annulet.core.model.entry import QueueEntry
-from annulet.core.paging.queue_area import pageable
+from annulet.core.paging.row_conditions import pageable
 from annulet.core.reading.browse_order import ARRIVALS_MAX
 from annulet.core.reading.reader_position import UnseenRows
 from annulet.residency.pages.walk import WALK_MESSAGES

@@ -23,7 +23,7 @@ from annulet.broker.broker import Broker
 from annulet.core.message.message import DEFAULT_PRIORITY, Message, Origin
 from annulet.core.model.entry import PENDING
 from annulet.core.paging.paged_fifo import TargetList
-from annulet.core.paging.queue_area import ENTRY_BYTES
+from annulet.core.paging.row_conditions import ENTRY_BYTES
 from annulet.core.queue.queue import Queue
 from annulet.residency.bodies.budget import MIB, body_bytes, drift_of
 from annulet.residency.bodies.memory_figures import Residence, residence_of

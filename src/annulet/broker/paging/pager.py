@@ -29,7 +29,7 @@ from annulet.core.paging.front_limits import bound_front
 from annulet.core.paging.paged_fifo import KEEP_MESSAGES, TargetList
 from annulet.core.paging.paged_priorities import PagedLevels, paged_order_of
 from annulet.core.paging.paged_sorted import PagedSorted
-from annulet.core.paging.queue_area import pageable
+from annulet.core.paging.row_conditions import pageable
 from annulet.core.searching.deep_lanes import DeepLanes
 from annulet.residency.bodies.account_audit import AccountAudit
 from annulet.residency.bodies.arrival_notes import FLOOR_BYTES, ArrivalNotes

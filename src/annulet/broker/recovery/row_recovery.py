@@ -14,7 +14,7 @@ from annulet.core.message.message import DEFAULT_PRIORITY
 from annulet.core.ordering.order import FifoOrder
 from annulet.core.ordering.priority_order import LevelledOrder
 from annulet.core.paging.paged_priorities import PagedLevels
-from annulet.core.paging.queue_area import pageable
+from annulet.core.paging.row_conditions import pageable
 from annulet.core.queue.restoring import front_room, restore_rows
 from annulet.core.searching.grouped_lanes import GroupedLanes
 from annulet.store.segments.columns import grows, is_uniform, is_zero

@@ -17,8 +17,7 @@ from annulet.core.message.message import DEFAULT_PRIORITY, Message
 from annulet.core.model.entry import DELIVERING, REMOVED, QueueEntry
 
 if TYPE_CHECKING:
-    from annulet.core.deliveries.bodies import BodySource
-    from annulet.core.message.message import Origin
+    from annulet.core.message.message import BodySource, Origin
     from annulet.core.model.consumer import Consumer
     from annulet.core.queue.queue import Queue
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from annulet.core.host.address_accounts import AddressAccount
     from annulet.core.message.message import Origin
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.paging.queue_area import QueueArea
+    from annulet.core.model.queue_area import QueueArea
     from annulet.core.queue.queue import Queue
 
 

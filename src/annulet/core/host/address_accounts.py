@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from annulet.core.message.message import Message
     from annulet.core.model.effects import Effects
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.paging.queue_area import QueueArea
+    from annulet.core.model.queue_area import QueueArea
     from annulet.core.queue.queue import Queue
 
 IDLE_MAX: Final = 10_000

@@ -10,7 +10,7 @@ from annulet.core.base.settings import UNLIMITED, ConsumerSettings
 from annulet.core.message.selector_names import message_selector
 
 if TYPE_CHECKING:
-    from annulet.core.ordering.order import Order
+    from annulet.core.model.order import Order
     from annulet.core.queue.queue import Queue
     from annulet.core.sessions.session import Session
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from annulet.core.message.message import Message
     from annulet.core.model.consumer import Consumer
     from annulet.core.ordering.lane import Lane
-    from annulet.core.policies.last_per_key import KeyRecord
     from annulet.core.queue.queue import Queue
 
 PENDING: Final = 0
@@ -35,6 +34,9 @@ STATE_NAMES: Final = ("pending", "delivering", "removed", "scheduled")
 
 Rank: TypeAlias = "tuple[Any, ...]"
 """The first sort key of an order, before places; a smaller rank is delivered first."""
+
+Key: TypeAlias = "tuple[str, str | int | float | bool | bytes]"
+"""A key of a keep-per-key queue: type and value of a property."""
 
 
 class QueueEntry:
@@ -131,6 +133,25 @@ def position_of(entry: QueueEntry) -> int:
 def sequence_of(entry: QueueEntry) -> int:
     """Sort key: the order of arrival."""
     return entry.sequence
+
+
+class KeyRecord:
+    """The state of one key while a message of it is in the queue or in delivery."""
+
+    __slots__ = ("key", "latest", "live", "recency", "recent")
+
+    def __init__(self, key: Key) -> None:
+        self.key = key
+        self.live = 0  # entries pending, delivering or waiting for redelivery
+        self.latest = 0  # highest sequence accepted
+        self.recency = 0  # when the latest was accepted: counts acceptances of the table
+        # The last N accepted, by sequence; an entry is dropped when it leaves the queue, its number stays.
+        self.recent: dict[int, QueueEntry | None] = {}
+
+    @property
+    def text(self) -> str:
+        """The key as the ledger prints it."""
+        return str(self.key[1])
 
 
 class DeliveryCopy(QueueEntry):

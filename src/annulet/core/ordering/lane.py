@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.ordering.order import Order
+    from annulet.core.model.order import Order
     from annulet.core.policies.fair_keys import FairKey
     from annulet.core.policies.message_groups import Group
 

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.model.entry import BEHIND_ALL, REMOVED
-from annulet.core.paging.queue_area import may_be_row
+from annulet.core.paging.row_conditions import may_be_row
 
 if TYPE_CHECKING:
     from collections import deque

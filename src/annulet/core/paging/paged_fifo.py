@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.model.entry import BEHIND_ALL, PENDING, REMOVED, sequence_of
 from annulet.core.model.entry_holds import pinned_upto
+from annulet.core.model.queue_area import Ended, QueueArea
 from annulet.core.ordering.order import COMPACTION_MINIMUM, FifoOrder, entry_with
 from annulet.core.paging.folding import (
     FOLD_BYTES_LEAST,
@@ -24,7 +25,7 @@ from annulet.core.paging.folding import (
     sort_out,
     take_end,
 )
-from annulet.core.paging.queue_area import Ended, QueueArea, may_be_row, refusal_for
+from annulet.core.paging.row_conditions import may_be_row, refusal_for
 from annulet.core.paging.row_moves import count_lost, let_rows_go, take_written
 from annulet.core.paging.taking_by_sequence import take_from
 from annulet.core.policies.expiry import index_all

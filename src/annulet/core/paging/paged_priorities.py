@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING
 
 from annulet.core.base.expiry_times import NEVER
 from annulet.core.model.entry import PENDING, level_of
+from annulet.core.model.queue_area import Ended, QueueArea
 from annulet.core.ordering.order import FifoOrder, RankedOrder
 from annulet.core.ordering.priority_order import LevelledOrder
 from annulet.core.paging.folding import FOLD_BYTES_LEAST, FOLD_MESSAGES_LEAST
 from annulet.core.paging.merged_areas import JoinedPages
 from annulet.core.paging.paged_fifo import KEEP_BYTES, KEEP_MESSAGES, TargetList
 from annulet.core.paging.paged_sorted import PagedSorted
-from annulet.core.paging.queue_area import Ended, QueueArea, pageable, refusal_for
+from annulet.core.paging.row_conditions import pageable, refusal_for
 
 if TYPE_CHECKING:
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.ordering.order import Order
+    from annulet.core.model.order import Order
     from annulet.core.queue.queue import Queue
 
 

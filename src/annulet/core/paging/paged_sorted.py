@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.model.entry import PENDING, QueueEntry, sequence_of
 from annulet.core.model.entry_holds import pinned_upto
-from annulet.core.ordering.order import Order, RankedOrder
+from annulet.core.model.order import Order
+from annulet.core.model.queue_area import QueueArea
+from annulet.core.ordering.order import RankedOrder
 from annulet.core.ordering.ranks import SORTED_MISSING
 from annulet.core.paging.folding import FOLD_BYTES_LEAST, FOLD_MESSAGES_LEAST
 from annulet.core.paging.paged_fifo import KEEP_BYTES, KEEP_MESSAGES, LEADING_BYTES
-from annulet.core.paging.queue_area import QueueArea, may_be_row, refusal_for
+from annulet.core.paging.row_conditions import may_be_row, refusal_for
 from annulet.core.paging.row_moves import count_lost, leave_memory
 from annulet.core.paging.sort_key_runs import KeyRuns, Place
 from annulet.core.policies.expiry import index_all

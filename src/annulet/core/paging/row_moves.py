@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.deliveries.bodies import became_row
 from annulet.core.model.entry import REMOVED
-from annulet.core.paging.queue_area import may_be_row
+from annulet.core.paging.row_conditions import may_be_row
 from annulet.core.policies.expiry import leave_index
 
 if TYPE_CHECKING:
     from collections import deque
 
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.paging.queue_area import QueueArea
+    from annulet.core.model.queue_area import QueueArea
     from annulet.core.queue.queue import Queue
 
 

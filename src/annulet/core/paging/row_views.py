@@ -9,11 +9,11 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from annulet.core.model.entry import LEVEL_SPAN, level_of, sequence_of
-from annulet.core.paging.queue_area import RowView, RowWalk
+from annulet.core.model.queue_area import RowView, RowWalk
 
 if TYPE_CHECKING:
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.paging.queue_area import QueueArea
+    from annulet.core.model.queue_area import QueueArea
     from annulet.core.queue.queue import Queue
 
 

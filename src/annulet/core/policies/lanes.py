@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from annulet.core.model.order import Order
 from annulet.core.ordering.lane import Lane, Shelf
-from annulet.core.ordering.order import Order
 
 if TYPE_CHECKING:
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
+    from annulet.core.model.queue_area import QueueArea
     from annulet.core.ordering.ranks import Ranker
     from annulet.core.paging.paged_fifo import TargetList
     from annulet.core.paging.paged_priorities import PagedLevels
-    from annulet.core.paging.queue_area import QueueArea
     from annulet.core.policies.fair_keys import FairKey, Fairness
     from annulet.core.policies.message_groups import Group, GroupTable
     from annulet.core.queue.queue import Queue

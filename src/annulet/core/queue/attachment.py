@@ -11,7 +11,7 @@ from annulet.core.searching.grouped_lanes import GroupedLanes
 
 if TYPE_CHECKING:
     from annulet.core.model.consumer import Consumer
-    from annulet.core.ordering.order import Order
+    from annulet.core.model.order import Order
     from annulet.core.policies.lanes import Lanes
     from annulet.core.queue.queue import Queue
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.paging.queue_area import QueueArea, RowWalk
+    from annulet.core.model.queue_area import QueueArea, RowWalk
     from annulet.core.queue.queue import Queue
 
 

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Final, cast
 from annulet.core.base.errors import PreconditionFailed
 from annulet.core.base.removal_reasons import LOSSES, RemovalReason
 from annulet.core.base.settings import MOVE_TO_TAIL
-from annulet.core.deliveries.bodies import DAMAGED, LOOK_MESSAGES, REFUSED, QueueBodies, leaves_delivery, let_go
+from annulet.core.deliveries.bodies import DAMAGED, LOOK_MESSAGES, REFUSED, leaves_delivery, let_go
 from annulet.core.deliveries.entry_set import EntrySet
 from annulet.core.model.entry import PENDING, REMOVED, SCHEDULED, DeliveryCopy, QueueEntry
 from annulet.core.model.forwarder import Forwarder
 from annulet.core.model.loss_ledger import LossLedger, LossRecord, loss_of
-from annulet.core.ordering.order import Order
+from annulet.core.model.order import Order
+from annulet.core.model.queue_bodies import QueueBodies
+from annulet.core.model.queue_counters import QueueCounters
 from annulet.core.ordering.ranks import PriorityLevels, ranker_for
 from annulet.core.policies.consumer_turns import CompetingDispatch, live_max_of
 from annulet.core.policies.dispatch_gate import Gate
@@ -38,7 +40,6 @@ from annulet.core.policies.staged_batches import (
     shown,
     shown_appointments,
 )
-from annulet.core.queue.statistics import QueueCounters
 from annulet.core.reading.copies import Copies
 from annulet.core.searching.deep_lanes import DeepLanes
 from annulet.core.searching.grouped_lanes import GroupedLanes

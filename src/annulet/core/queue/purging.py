@@ -19,7 +19,7 @@ from annulet.core.searching.deep_lanes import DeepLanes
 
 if TYPE_CHECKING:
     from annulet.core.base.removal_reasons import RemovalReason
-    from annulet.core.paging.queue_area import QueueArea
+    from annulet.core.model.queue_area import QueueArea
     from annulet.core.policies.expiry import ExpiryBlock
     from annulet.core.policies.last_per_key import KeyTable
     from annulet.core.queue.queue import Queue

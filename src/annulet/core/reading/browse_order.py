@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Final
 from annulet.core.base.sequence_ranges import RANGES_MAX, SequenceRanges
 from annulet.core.deliveries.compact_messages import entry_in
 from annulet.core.model.entry import BEHIND_ALL, REMOVED, SCHEDULED, QueueEntry, position_of, sequence_of
-from annulet.core.ordering.order import Order
+from annulet.core.model.order import Order
 from annulet.core.ordering.returned_entries import first_of_heap
 from annulet.core.paging.row_views import view_of
 from annulet.core.policies.staged_batches import shown
 
 if TYPE_CHECKING:
     from annulet.core.deliveries.compact_messages import Slot
-    from annulet.core.paging.queue_area import QueueArea, RowView, RowWalk
+    from annulet.core.model.queue_area import QueueArea, RowView, RowWalk
     from annulet.core.queue.queue import Queue
 
 ARRIVALS_MAX: Final = 256

@@ -22,7 +22,7 @@ from annulet.core.reading.reader_position import UnseenRows
 if TYPE_CHECKING:
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.ordering.order import Order
+    from annulet.core.model.order import Order
     from annulet.core.queue.queue import Queue
     from annulet.core.sessions.session import Session
 

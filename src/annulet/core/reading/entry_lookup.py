@@ -15,7 +15,7 @@ from annulet.core.searching.deep_lanes import DeepLanes
 
 if TYPE_CHECKING:
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.ordering.order import FifoOrder
+    from annulet.core.model.order import SequenceList
     from annulet.core.queue.queue import Queue
 
 
@@ -66,7 +66,7 @@ class Reach:
         else:
             order.reinsert(entry)
 
-    def _list_with_row(self, sequence: int) -> FifoOrder | None:
+    def _list_with_row(self, sequence: int) -> SequenceList | None:
         return next((standing for standing in self._queue.order.lists() if standing.has_row(sequence)), None)
 
     def _forget_stored(self) -> None:

@@ -18,7 +18,7 @@ from annulet.core.reading.browse_order import ARRIVALS_MAX, BrowseOrder, fell_du
 if TYPE_CHECKING:
     from annulet.core.base.sequence_ranges import SequenceRanges
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.paging.queue_area import QueueArea
+    from annulet.core.model.queue_area import QueueArea
     from annulet.core.queue.queue import Queue
 
 

@@ -21,9 +21,9 @@ from annulet.core.searching.unpaged_stock import Looks, NoArea
 
 if TYPE_CHECKING:
     from annulet.core.model.entry import QueueEntry
+    from annulet.core.model.order import Order, SequenceList
+    from annulet.core.model.queue_area import Ended, QueueArea
     from annulet.core.ordering.lane import Lane
-    from annulet.core.ordering.order import FifoOrder, Order
-    from annulet.core.paging.queue_area import Ended, QueueArea
     from annulet.core.policies.matchers import MatchClass
     from annulet.core.queue.queue import Queue
 
@@ -123,7 +123,7 @@ class DeepLanes(Lanes):
             collected.extend(lane.order.in_memory())
         return collected
 
-    def lists(self) -> list[FifoOrder]:
+    def lists(self) -> list[SequenceList]:
         """Delegate to the stock."""
         return [] if self.stock is None else self.stock.lists()
 

@@ -21,7 +21,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.paging.paged_fifo import TargetList
-from annulet.core.paging.queue_area import pageable
+from annulet.core.paging.row_conditions import pageable
 from annulet.core.paging.taking_by_sequence import gather
 from annulet.core.policies.lanes import Lanes
 from annulet.core.policies.parked_groups import Holding, ParkedSequences
@@ -32,9 +32,9 @@ from annulet.core.searching.unpaged_stock import NoArea
 if TYPE_CHECKING:
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
+    from annulet.core.model.queue_area import QueueArea
     from annulet.core.ordering.lane import Lane
     from annulet.core.paging.paged_priorities import PagedLevels
-    from annulet.core.paging.queue_area import QueueArea
     from annulet.core.policies.fair_keys import FairKey
     from annulet.core.policies.message_groups import Group, GroupTable
     from annulet.core.queue.queue import Queue

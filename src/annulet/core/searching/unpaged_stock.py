@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from annulet.core.base.expiry_times import NEVER
 from annulet.core.base.sliced_work import SlicedWork
-from annulet.core.paging.queue_area import QueueArea
+from annulet.core.model.queue_area import QueueArea
 
 if TYPE_CHECKING:
     from collections.abc import Callable

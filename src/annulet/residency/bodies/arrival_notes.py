@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.paging.queue_area import ENTRY_BYTES, may_be_row
+from annulet.core.paging.row_conditions import ENTRY_BYTES, may_be_row
 
 if TYPE_CHECKING:
     from annulet.core.model.entry import QueueEntry

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from annulet.core.deliveries.bodies import DAMAGED, FOUND, REFUSED, bring_back, send_away
 from annulet.core.model.entry import DELIVERING, PENDING, REMOVED
 from annulet.core.paging.paged_fifo import KEEP_BYTES, KEEP_MESSAGES
-from annulet.core.paging.queue_area import ENTRY_BYTES, pageable
+from annulet.core.paging.row_conditions import ENTRY_BYTES, pageable
 from annulet.residency.bodies.candidates import BodyCandidates, may_leave, position_of
 from annulet.residency.bodies.spilling import BODY_BYTES_LEAST
 from annulet.residency.loading.load_ahead import PREFETCH_LOADS
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from annulet.core.message.message import Message
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.ordering.order import Order
+    from annulet.core.model.order import Order
     from annulet.core.paging.front_limits import FrontBounds
     from annulet.core.queue.queue import Queue
     from annulet.residency.bodies.body_store import BodyStore

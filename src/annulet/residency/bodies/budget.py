@@ -15,7 +15,7 @@ from annulet.core.deliveries.compact_messages import HeldMessage
 from annulet.core.model.entry import DELIVERING, REMOVED
 from annulet.core.paging.front_limits import FrontBounds
 from annulet.core.paging.paged_fifo import KEEP_BYTES, KEEP_MESSAGES
-from annulet.core.paging.queue_area import ENTRY_BYTES, pageable
+from annulet.core.paging.row_conditions import ENTRY_BYTES, pageable
 from annulet.residency.bodies.arrival_notes import FLOOR_BYTES, messages_of
 
 if TYPE_CHECKING:

@@ -19,8 +19,9 @@ from annulet.core.host.duplicate_ids import DuplicateCache
 from annulet.core.message.message import ContentView, Message, Origin
 from annulet.core.model.consumer import Consumer, CreditWindow, LinkCredit
 from annulet.core.model.effects import Effects
-from annulet.core.model.entry import DeliveryCopy, QueueEntry
+from annulet.core.model.entry import DeliveryCopy, KeyRecord, QueueEntry
 from annulet.core.model.loss_ledger import LossLedger, LossRecord
+from annulet.core.model.queue_counters import QueueCounters
 from annulet.core.ordering.lane import Lane, Shelf
 from annulet.core.ordering.order import FifoOrder, RankedOrder
 from annulet.core.ordering.priority_order import LevelledOrder
@@ -42,7 +43,7 @@ from annulet.core.policies.eviction import EvictionIndex, KeyEvictionIndex
 from annulet.core.policies.expiry import ExpiryBlock, ExpiryIndex
 from annulet.core.policies.fair_keys import FairKey, Fairness
 from annulet.core.policies.lanes import Lanes
-from annulet.core.policies.last_per_key import KeyRecord, KeyTable
+from annulet.core.policies.last_per_key import KeyTable
 from annulet.core.policies.matchers import MatchClass, Matchers
 from annulet.core.policies.message_groups import Group, GroupTable
 from annulet.core.policies.parked_groups import Holding, ParkedSequences
@@ -92,6 +93,7 @@ BLANKS: Final = _makers(
     Matchers,
     NoArea,
     ParkedSequences,
+    QueueCounters,
     RankedOrder,
     Returned,
     ScheduleIndex,

@@ -9,8 +9,9 @@ from annulet.core.configuration.address_limits import AddressLimits
 from annulet.core.host.address_accounts import AddressAccounts
 from annulet.core.model.effects import Effects
 from annulet.core.model.entry import DELIVERING
+from annulet.core.model.queue_area import QueueArea
 from annulet.core.paging.paged_priorities import paged_order_of
-from annulet.core.paging.queue_area import ROW_COUNT_MOST, QueueArea, may_be_row, pageable
+from annulet.core.paging.row_conditions import ROW_COUNT_MOST, may_be_row, pageable
 from annulet.core.queue.invariants import check_invariants
 from tests.core.deep_doubles import ALL, Deep, numbers
 from tests.core.helpers import NOW, RecordingSession, queue_of
