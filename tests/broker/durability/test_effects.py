@@ -13,10 +13,10 @@ from annulet.broker.durability.commit import CommitPipeline
 from annulet.broker.durability.effects import ARGUMENTS_TOLD_MAX, DISCARD_LEAST, DurableLosses, HostEffects
 from annulet.broker.durability.history import HistoryRecorder
 from annulet.broker.paging.pager import Pager
-from annulet.core.deliveries.compact_messages import HeldKind, HeldMessage
 from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.message.message import BodySource, ContentView, Message, Origin
 from annulet.core.model.audit_trail import AuditEntry
+from annulet.core.model.compact_messages import HeldKind, HeldMessage
 from annulet.core.model.entry import QueueEntry
 from annulet.core.model.queue_bodies import QueueBodies
 from annulet.core.queue.queue import Queue

@@ -13,12 +13,12 @@ from annulet.bulk.reading.stretches import read_stretch
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.settings import BROWSE_SNAPSHOT
 from annulet.core.base.sliced_work import AT_ONCE_MAX, SLICE_MESSAGES
-from annulet.core.deliveries.compact_messages import HeldKind, HeldMessage
 from annulet.core.deliveries.compaction import HeldFolding
 from annulet.core.deliveries.delivery_table import BLOCK_TAGS
 from annulet.core.host.transaction import Transaction
 from annulet.core.management import Preview, select
 from annulet.core.management.actions import IN_DELIVERY, NOT_THERE, Remove
+from annulet.core.model.compact_messages import HeldKind, HeldMessage
 from annulet.core.model.entry import DELIVERING, PENDING, REMOVED, QueueEntry
 from annulet.core.model.loss_ledger import LossLedger
 from annulet.core.queue.invariants import check_invariants

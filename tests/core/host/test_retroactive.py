@@ -10,7 +10,7 @@ from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.paging.paged_priorities import paged_order_of
 from annulet.residency.pages import walk as walk_module
 from tests.core.helpers import NOW
-from tests.core.node_helpers import NodeEffects, address, declare, held, make_host, note, send
+from tests.core.node_helpers import RecordingNodeEffects, address, declare, held, make_host, note, send
 from tests.residency.doubles import Disk, bodies_of, pages_of
 
 RING = "amq.retroactive.multicast.news"
@@ -54,7 +54,7 @@ def test_a4_the_ring_follows_the_settings():
 
 
 def test_a5_a_ring_that_recovery_brings_back_goes_on():
-    host = VirtualHost("/", NodeEffects())
+    host = VirtualHost("/", RecordingNodeEffects())
     host.address_settings.set("news", {"retroactive-message-count": 5})
     host.declare_exchange("news", "address", durable=True)
     ring = host.declare_queue(

@@ -8,8 +8,8 @@ from heapq import heapify
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annulet.core.deliveries.compact_messages import HeldKind, HeldMessage
 from annulet.core.message.message import BodySource
+from annulet.core.model.compact_messages import HeldKind, HeldMessage
 from annulet.core.model.entry import REMOVED, QueueEntry
 from annulet.core.ordering.returned_entries import RUN_LEAST, RUNS_MAX, UNFOLDED, Returned, first_of_heap
 from tests.core.helpers import make_message, make_queue

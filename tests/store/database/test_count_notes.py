@@ -7,8 +7,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annulet.core.deliveries.compact_messages import ATTEMPTS_MOST, HeldKind, HeldMessage
 from annulet.core.message.message import BodySource
+from annulet.core.model.compact_messages import ATTEMPTS_MOST, HeldKind, HeldMessage
 from annulet.core.model.entry import QueueEntry
 from annulet.store.database.count_notes import (
     BLOCK_SEQUENCES,

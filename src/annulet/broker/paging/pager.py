@@ -29,8 +29,9 @@ from annulet.core.paging.front_limits import bound_front
 from annulet.core.paging.paged_fifo import KEEP_MESSAGES, TargetList
 from annulet.core.paging.paged_priorities import PagedLevels, paged_order_of
 from annulet.core.paging.paged_sorted import PagedSorted
-from annulet.core.paging.row_conditions import pageable
+from annulet.core.queue.queue import Queue, as_queue
 from annulet.core.searching.deep_lanes import DeepLanes
+from annulet.core.sessions.session import Session
 from annulet.residency.bodies.account_audit import AccountAudit
 from annulet.residency.bodies.arrival_notes import FLOOR_BYTES, ArrivalNotes
 from annulet.residency.bodies.bodies import GROWTH_LEAST, StoredBodies
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.queue.queue import Queue
     from annulet.store.segments.interface import Log
     from annulet.store.spill.spill import SpillStore
 
@@ -155,7 +155,7 @@ class Pager:
 
     def unstored(self, entry: QueueEntry) -> None:
         """A message was put into a queue, and the log has nothing of it for this queue: no window will be written."""
-        queue = entry.queue
+        queue = as_queue(entry.queue)
         notes = self.notes
         if self.spilling is None or entry.message.size < BODY_BYTES_LEAST:
             return
@@ -311,7 +311,7 @@ class Pager:
         """
         bodies = self._bodies.get(queue)
         if (
-            bodies is None or queue.deleted or queue.returns or not pageable(queue)
+            bodies is None or queue.deleted or queue.returns or not queue.pageable()
         ):  # rows being written are checked later
             return False
         back = queue.order.came_back()
@@ -458,7 +458,9 @@ class Pager:
             left = self._held_left[queue] = min(self._held_left.get(queue, 0), objects)
             if objects - left >= self.held_least and queue not in self._held:  # else they are those looked at before
                 sessions = {consumer.session: None for consumer in queue.consumers}
-                self._held[queue] = [HeldFolding(session.unacknowledged) for session in sessions]
+                self._held[queue] = [
+                    HeldFolding(session.unacknowledged) for session in sessions if isinstance(session, Session)
+                ]
             if not exceeded:
                 bodies.end()
             self._untidy[queue] = None

@@ -29,7 +29,6 @@ from annulet.broker.durability.leased import (
 from annulet.bulk.protocol.gaps import Gaps
 from annulet.bulk.protocol.schema import Row
 from annulet.core.model.entry import DELIVERING
-from annulet.core.policies.staged_batches import pending_count
 from annulet.core.queue.statistics import lag_of
 from annulet.store.database.definitions import LeaseRecord
 
@@ -195,6 +194,6 @@ class Lease:
             "held": len(self.held),
             "held_bytes": sum(message.entry.message.size for message in self.held.values()),
             "gap": self.gaps.count,
-            "pending": pending_count(queue),
+            "pending": queue.shown_count(),
             "lag_milliseconds": lag_of(queue, now),
         }

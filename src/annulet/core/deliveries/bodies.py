@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from annulet.core.message.message import Message
     from annulet.core.model.entry import QueueEntry
     from annulet.core.model.queue_bodies import QueueBodies
-    from annulet.core.queue.queue import Queue
+    from annulet.core.model.queue_state import QueueState
 
 FOUND: Final = 0
 REFUSED: Final = 1
@@ -128,7 +128,7 @@ def exchange_away(entry: QueueEntry, message: Message) -> None:
     entry.message = message
 
 
-def pin(queue: Queue, messages: list[Message]) -> None:
+def pin(queue: QueueState, messages: list[Message]) -> None:
     """Have the bodies of messages of a queue in memory until they are unpinned, whatever becomes of their entries.
 
     Raises :class:`~annulet.core.base.errors.PreconditionFailed` when they do not fit, and

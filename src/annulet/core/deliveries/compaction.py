@@ -1,4 +1,4 @@
-"""Folding of messages in delivery (:mod:`annulet.core.deliveries.compact_messages`), done when there is time, never on
+"""Folding of messages in delivery (:mod:`annulet.core.model.compact_messages`), done when there is time, never on
 delivery.
 """
 
@@ -7,8 +7,8 @@ from __future__ import annotations
 from sys import getrefcount
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.deliveries.compact_messages import HeldKind, HeldMessage, kind_of, may_be_folded
 from annulet.core.deliveries.delivery_table import BLOCK_TAGS
+from annulet.core.model.compact_messages import HeldKind, HeldMessage, kind_of, may_be_folded
 from annulet.core.model.entry import QueueEntry
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class HeldFolding:
             if kind is None or not kind.fits(entry):
                 kind = self._kind = kind_of(entry)
             held = HeldMessage(kind, entry)
-            entry.queue.delivering.exchange(entry, held)
+            entry.queue.compact_delivery(entry, held)
             block.slots[place] = held
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.deliveries.compact_messages import consumer_of, entry_in
+from annulet.core.model.compact_messages import consumer_of, entry_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from annulet.core.deliveries.compact_messages import Slot
+    from annulet.core.model.compact_messages import Slot
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
 

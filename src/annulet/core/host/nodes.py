@@ -33,12 +33,12 @@ from annulet.core.routing.exchanges.address import (
 if TYPE_CHECKING:
     from annulet.core.configuration.address_settings import AddressPattern, AddressSettingsRepository, PolicyRepository
     from annulet.core.message.message import Message
-    from annulet.core.model.effects import Effects
     from annulet.core.model.loss_ledger import LossLedger
     from annulet.core.queue.queue import Queue
     from annulet.core.routing.bindings import Binding
     from annulet.core.routing.diverts import Divert
     from annulet.core.routing.exchanges.exchange import Exchange
+    from annulet.core.routing.node_effects import NodeEffects
 
 
 class NodeReference:
@@ -74,7 +74,7 @@ class Nodes(DeclaredQueues):
     def __init__(
         self,
         name: str,
-        effects: Effects,
+        effects: NodeEffects,
         ledger: LossLedger,
         address_settings: AddressSettingsRepository,
         policies: PolicyRepository | None = None,

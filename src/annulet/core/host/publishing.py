@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from annulet.core.base.errors import LimitExceeded
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.configuration.address_limits import AddressLimits
-from annulet.core.deliveries.compact_messages import HeldMessage, entry_in, origin_of
 from annulet.core.host.account_row_shares import address_of
 from annulet.core.host.address_accounts import AddressAccount, AddressAccounts
 from annulet.core.host.duplicate_ids import DuplicateCaches
 from annulet.core.host.retroactive import is_ring
 from annulet.core.host.send_plan import DROPPED, DUPLICATE, ROUTED, Claims, Leg
+from annulet.core.model.compact_messages import HeldMessage, entry_in, origin_of
 from annulet.core.model.entry import REMOVED
 from annulet.core.model.loss_ledger import LossLedger, LossRecord
 from annulet.core.paging.merged_areas import JoinedPages
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from annulet.core.configuration.address_settings import AddressSettingsRepository, ResolvedSettings
-    from annulet.core.deliveries.compact_messages import Slot
     from annulet.core.message.message import Message
-    from annulet.core.model.effects import Effects
+    from annulet.core.model.compact_messages import Slot
     from annulet.core.model.entry import QueueEntry
     from annulet.core.queue.queue import Queue
     from annulet.core.routing.bindings import Binding
     from annulet.core.routing.exchanges import Exchange
+    from annulet.core.routing.node_effects import NodeEffects
 
 
 class Publishing(RoutingGraph):
@@ -46,7 +46,7 @@ class Publishing(RoutingGraph):
     """
 
     def __init__(
-        self, name: str, effects: Effects, ledger: LossLedger, address_settings: AddressSettingsRepository
+        self, name: str, effects: NodeEffects, ledger: LossLedger, address_settings: AddressSettingsRepository
     ) -> None:
         super().__init__(name, effects)
         self.ledger = ledger

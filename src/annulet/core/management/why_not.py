@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from annulet.core.base.errors import InvalidArgument
 from annulet.core.message.selector_names import lookup_for
 from annulet.core.model.entry import DELIVERING, PENDING
-from annulet.core.policies.staged_batches import pending_count, shown
+from annulet.core.ordering.lane import lane_of
 from annulet.core.reading.browse_order import BrowseOrder
 
 if TYPE_CHECKING:
@@ -165,11 +165,11 @@ def _entries(queue: Queue, consumer: Consumer, now: int) -> list[QueueEntry]:
     if consumer.unseen is not None:
         return [
             entry
-            for entry in shown(queue, consumer.unseen.snapshot())
+            for entry in queue.shown(consumer.unseen.snapshot())
             if entry.state == DELIVERING or (entry.state == PENDING and not _expired(queue, entry, now))
         ]
     queue.order.first()  # the next one is an object, even if all others are on disk
-    there = shown(queue, queue.order.in_memory())
+    there = queue.shown(queue.order.in_memory())
     return [entry for entry in there if entry.state == PENDING and not _expired(queue, entry, now)]
 
 
@@ -189,7 +189,7 @@ def _in_order(queue: Queue, consumer: Consumer, entries: list[QueueEntry]) -> li
     turns = {key: turn for turn, key in enumerate(lanes.fairness.in_turn())}
 
     def turn_of(entry: QueueEntry) -> tuple[int, QueueEntry]:
-        lane = entry.lane
+        lane = lane_of(entry)
         key = None if lane is None else lane.fair
         return (len(turns) if key is None else turns.get(key, len(turns)), entry)
 
@@ -202,7 +202,7 @@ def _is_behind(consumer: Consumer) -> bool:
 
 
 def _nothing_there(queue: Queue, consumer: Consumer) -> Finding:
-    pending = pending_count(queue)
+    pending = queue.shown_count()
     if _is_behind(consumer):
         return Finding(Obstacle.DELIVERABLE, f"what {named(consumer)} has not seen is on disk and is read in its turn")
     if consumer.copies and pending:
@@ -223,7 +223,7 @@ def _of_batch(queue: Queue) -> list[Finding]:
     first = queue.order.first() if queue.hidden else None
     if not queue.hidden or (first is not None and first.sequence < queue.hidden_from):
         return []
-    count = queue.order.count - pending_count(queue)
+    count = queue.order.count - queue.shown_count()
     text = f"{count} messages from the first of a batch on are hidden until the commit of the batch is on disk"
     return [Finding(Obstacle.HIDDEN, text)]
 
@@ -359,7 +359,7 @@ def _condition(queue: Queue, consumer: Consumer, entry: QueueEntry) -> Finding |
 
 def _of_lane(queue: Queue, consumer: Consumer, entry: QueueEntry) -> Finding | None:
     """Return whose turn it is in the entry's group, or how many of its key are out, where that keeps it back."""
-    lane = entry.lane
+    lane = lane_of(entry)
     if queue.lanes is None:
         return None
     groups = queue.lanes.groups

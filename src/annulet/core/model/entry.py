@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 if TYPE_CHECKING:
     from annulet.core.message.message import Message
     from annulet.core.model.consumer import Consumer
-    from annulet.core.ordering.lane import Lane
-    from annulet.core.queue.queue import Queue
+    from annulet.core.model.queue_state import QueueState
 
 PENDING: Final = 0
 DELIVERING: Final = 1
@@ -37,6 +36,12 @@ Rank: TypeAlias = "tuple[Any, ...]"
 
 Key: TypeAlias = "tuple[str, str | int | float | bool | bytes]"
 """A key of a keep-per-key queue: type and value of a property."""
+
+
+class EntryLane:
+    """The lane of an entry, of which only lanes know more: :class:`annulet.core.ordering.lane.Lane`."""
+
+    __slots__ = ()
 
 
 class QueueEntry:
@@ -64,7 +69,7 @@ class QueueEntry:
         "state",
     )
 
-    def __init__(self, queue: Queue, message: Message, sequence: int) -> None:
+    def __init__(self, queue: QueueState, message: Message, sequence: int) -> None:
         self.queue = queue
         self.message = message
         self.sequence = sequence
@@ -77,7 +82,7 @@ class QueueEntry:
         self.indexed = False  # its expiry is in the queue's index; neighbours of one byte each when it is compiled
         self.away = False  # its queue can do without the body now; see core.deliveries.bodies
         self.key: KeyRecord | None = None  # its key's record on a keep-per-key queue
-        self.lane: Lane | None = None  # its lane, on queues with restricted consumers
+        self.lane: EntryLane | None = None  # its lane, on queues with restricted consumers
         self.evaluated = 0  # bits of the matchers that evaluated it; see core.policies.matchers
         self.blocked = 0  # bits of the matchers that refused it
         message.near += 1
@@ -85,7 +90,7 @@ class QueueEntry:
     @property
     def level(self) -> int:
         """Its priority level in its queue; 0 where all messages are equally important."""
-        return self.queue.levels.level_of(self.message)
+        return self.queue.level_of(self.message)
 
     def __hash__(self) -> int:
         """Compiled classes that order themselves lose the inherited hash; equality stays identity."""

@@ -17,7 +17,7 @@ from annulet.core.model.order import Order, SequenceList
 from annulet.core.ordering.returned_entries import Returned, first_of_heap
 
 if TYPE_CHECKING:
-    from annulet.core.deliveries.compact_messages import HeldMessage
+    from annulet.core.model.compact_messages import HeldMessage
     from annulet.core.model.entry import QueueEntry
 
 COMPACTION_MINIMUM: Final = 64

@@ -6,7 +6,7 @@ million messages of twenty sessions make some twenty runs: a slice is put back b
 of all is found among the first ones of the runs. In one heap every message took up to twenty comparisons on its way in
 and out.
 
-Messages returned folded (:mod:`annulet.core.deliveries.compact_messages`) stay so in separate runs, until they are
+Messages returned folded (:mod:`annulet.core.model.compact_messages`) stay so in separate runs, until they are
 first or are read: behind those are only entries that stand before it.
 """
 
@@ -18,13 +18,13 @@ from heapq import heappop, heappush, merge
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.deliveries.compact_messages import entry_of
+from annulet.core.model.compact_messages import entry_of
 from annulet.core.model.entry import PENDING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from annulet.core.deliveries.compact_messages import HeldMessage
+    from annulet.core.model.compact_messages import HeldMessage
     from annulet.core.model.entry import QueueEntry
 
 RUN_LEAST: Final = 32

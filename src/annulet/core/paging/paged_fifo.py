@@ -14,7 +14,6 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.model.entry import BEHIND_ALL, PENDING, REMOVED, sequence_of
-from annulet.core.model.entry_holds import pinned_upto
 from annulet.core.model.queue_area import Ended, QueueArea
 from annulet.core.ordering.order import COMPACTION_MINIMUM, FifoOrder, entry_with
 from annulet.core.paging.folding import (
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from annulet.core.message.hot_properties import Term
     from annulet.core.message.message import Origin
     from annulet.core.model.entry import QueueEntry, Rank
-    from annulet.core.queue.queue import Queue
+    from annulet.core.model.queue_state import QueueState
 
 KEEP_MESSAGES: Final = 1024
 """Entries at the front that never page: the next ones for consumers, about four of the largest usual prefetches."""
@@ -61,7 +60,7 @@ Viewed messages stay in memory until they are consumed, and every user with read
 class TargetList(FifoOrder):
     """First in, first out, with rows between the entries. Takes over the entries of ``order``."""
 
-    def __init__(self, queue: Queue, pages: QueueArea, order: FifoOrder) -> None:
+    def __init__(self, queue: QueueState, pages: QueueArea, order: FifoOrder) -> None:
         super().__init__()
         self.pages = pages
         self.keep_messages = KEEP_MESSAGES
@@ -410,7 +409,7 @@ class TargetList(FifoOrder):
         """
         if not self.pages.items:
             return False
-        pinned = pinned_upto(self._queue)
+        pinned = self._queue.pinned_upto
         let_go = pinned < self.pinned
         shorter = let_go or self.lowered
         if not shorter and not self._returned.count:
@@ -427,7 +426,7 @@ class TargetList(FifoOrder):
 
     def length_kept(self) -> int:
         """Return how many entries of the front stay in memory."""
-        pinned = pinned_upto(self._queue)
+        pinned = self._queue.pinned_upto
         return length_kept(self._tail, self._returned, self.keep_messages, self.keep_bytes, pinned)
 
     def fold_front(self, durable_record: int, limit: int) -> int:
@@ -435,7 +434,7 @@ class TargetList(FifoOrder):
         tail, queue = self._tail, self._queue
         before = len(tail)
         most = min(limit + self._for_browsers(), before - self.length_kept())
-        entries, kept = take_end(tail, most, durable_record, pinned_upto(queue), queue.hidden_from)
+        entries, kept = take_end(tail, most, durable_record, queue.pinned_upto, queue.hidden_from)
         self._removed -= before - len(tail) - len(entries)
         if entries:
             self.add_to_pages(entries, kept, before=True)
@@ -450,7 +449,7 @@ class TargetList(FifoOrder):
         another reason move along as objects.
         """
         returned, tail, late, queue = self._returned, self._tail, self._pending_cache, self._queue
-        if not returned.count or queue.lanes is not None or queue.returns:  # slices of a return may reference them
+        if not returned.count or not queue.returned_may_move():  # slices of a return may reference them
             return 0
         kept_back, above = kept_of_both(tail, returned, self.keep_messages, self.keep_bytes)
         excess = returned.count - kept_back
@@ -465,7 +464,7 @@ class TargetList(FifoOrder):
             above = max(above, tail[-1].place)
         below = late[0].place if late else BEHIND_ALL
         far = returned.take_far(limit + self._for_browsers(), above)
-        going, stays = sort_out(far, above, below, durable_record, pinned_upto(queue))
+        going, stays = sort_out(far, above, below, durable_record, queue.pinned_upto)
         self._removed -= len(far) - len(going) - len(stays)
         moved, refused = self._among_rows(going)
         for entry in [*stays, *refused]:
@@ -487,8 +486,8 @@ class TargetList(FifoOrder):
     def _for_browsers(self) -> int:
         """Return how many entries stay objects for browsers: all far ones may be such, and then nearer ones are
         converted."""
-        copies = self._queue.copies
-        return 0 if copies is None else len(copies.pinned)
+        readers = self._queue.reader_lists()
+        return 0 if readers is None else readers.pinned_count()
 
     def enough_written(self, count: int, durable_record: int) -> bool:
         """Return whether this many late entries, the first of them, are below this record; removed ones count."""
@@ -535,20 +534,21 @@ class TargetList(FifoOrder):
         """Drop the entries with a 0 in ``kept``, which are rows now."""
         let_rows_go(self._queue, entries, kept)
         self._split = bool(self.pages.items or self._pending_cache)
-        if self._queue.copies is not None:
-            self._queue.copies.paged()
+        readers = self._queue.reader_lists()
+        if readers is not None:
+            readers.paged()
 
     def _split_front(self) -> bool:
         """Cut the front behind the kept part; the rest is late from now on. Returns whether there is a rest."""
         tail = self._tail
-        if not tail or tail[-1].sequence <= pinned_upto(self._queue):
+        if not tail or tail[-1].sequence <= self._queue.pinned_upto:
             return False
         if self.count <= self.keep_messages and self._queue.pending_bytes <= self.keep_bytes:
             return False
         length = self.length_kept()
         if length == len(tail):
             return False
-        self.pinned = pinned_upto(self._queue)
+        self.pinned = self._queue.pinned_upto
         self._tail = deque([tail.popleft() for _ in range(length)])  # not the rest: there may be some hundred thousand
         self._pending_cache = tail
         self._split = True

@@ -18,18 +18,18 @@ from annulet.core.paging.folding import FOLD_BYTES_LEAST, FOLD_MESSAGES_LEAST
 from annulet.core.paging.merged_areas import JoinedPages
 from annulet.core.paging.paged_fifo import KEEP_BYTES, KEEP_MESSAGES, TargetList
 from annulet.core.paging.paged_sorted import PagedSorted
-from annulet.core.paging.row_conditions import pageable, refusal_for
+from annulet.core.paging.row_conditions import refusal_for
 
 if TYPE_CHECKING:
     from annulet.core.model.entry import QueueEntry
     from annulet.core.model.order import Order
-    from annulet.core.queue.queue import Queue
+    from annulet.core.policies.queue_policies import QueuePolicies
 
 
 class PagedLevels(LevelledOrder):
     """Takes over the levels of ``order``. ``pages``: empty ones, the prototype for every level that pages."""
 
-    def __init__(self, queue: Queue, pages: QueueArea, order: LevelledOrder) -> None:
+    def __init__(self, queue: QueuePolicies, pages: QueueArea, order: LevelledOrder) -> None:
         super().__init__(0)
         self.keep_messages = KEEP_MESSAGES
         self.keep_bytes = KEEP_BYTES
@@ -289,12 +289,12 @@ class PagedLevels(LevelledOrder):
         return sum([level.paged_bytes() for level in self._occupied()])
 
 
-def paged_order_of(queue: Queue, pages: QueueArea) -> TargetList | PagedLevels | PagedSorted | None:
+def paged_order_of(queue: QueuePolicies, pages: QueueArea) -> TargetList | PagedLevels | PagedSorted | None:
     """Return the paging order of a queue, converted with ``pages`` if necessary; else ``None``.
 
     For a queue with lanes it is the stock behind them: if that was empty, most of the lanes' entries move there.
     """
-    if not pageable(queue):
+    if not queue.pageable():
         return None
     if queue.lanes is not None:
         return queue.lanes.paged_part(queue, pages)
@@ -305,12 +305,13 @@ def paged_order_of(queue: Queue, pages: QueueArea) -> TargetList | PagedLevels |
     paged = PagedSorted(queue, pages, order) if isinstance(order, RankedOrder) else deep_order(queue, pages, order)
     if paged is not None:
         queue.order = paged
-        if queue.copies is not None:
-            queue.copies.use_rows()
+        readers = queue.reader_lists()
+        if readers is not None:
+            readers.use_rows()
     return paged
 
 
-def deep_order(queue: Queue, pages: QueueArea, order: Order) -> TargetList | PagedLevels | None:
+def deep_order(queue: QueuePolicies, pages: QueueArea, order: Order) -> TargetList | PagedLevels | None:
     """Return an order with the entries of another whose middle may be on disk; ``None`` where there is none such."""
     if isinstance(order, LevelledOrder):
         return PagedLevels(queue, pages, order)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.model.entry import PENDING, QueueEntry, sequence_of
-from annulet.core.model.entry_holds import pinned_upto
 from annulet.core.model.order import Order
 from annulet.core.model.queue_area import QueueArea
 from annulet.core.ordering.order import RankedOrder
@@ -23,7 +22,7 @@ from annulet.core.paging.sort_key_runs import KeyRuns, Place
 from annulet.core.policies.expiry import index_all
 
 if TYPE_CHECKING:
-    from annulet.core.queue.queue import Queue
+    from annulet.core.model.queue_state import QueueState
 
 LOAD_MESSAGES: Final = 256
 """Rows of one load, as for a plain queue: read one by one, but usually from the page cache."""
@@ -41,7 +40,7 @@ SWEPT_PER_ROW: Final = 2
 class PagedSorted(Order):
     """Takes over the entries of ``order``. ``pages``: empty ones that allow insertion of rows anywhere."""
 
-    def __init__(self, queue: Queue, pages: QueueArea, order: RankedOrder) -> None:
+    def __init__(self, queue: QueueState, pages: QueueArea, order: RankedOrder) -> None:
         super().__init__()
         self.keep_messages = KEEP_MESSAGES
         self.keep_bytes = KEEP_BYTES
@@ -281,7 +280,7 @@ class PagedSorted(Order):
         last = self._last_of_front()
         near = self._near
         hidden_from = self._queue.hidden_from
-        pinned = pinned_upto(self._queue)
+        pinned = self._queue.pinned_upto
         going: list[QueueEntry] = []
         back: list[QueueEntry] = []
         stays: list[QueueEntry] = []

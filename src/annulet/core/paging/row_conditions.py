@@ -1,4 +1,4 @@
-"""Which queue may have rows, and which of its messages may be one: all there is to know of it is then in the log."""
+"""Which message of a queue with rows may be one: all there is to know of it is then in the log."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from annulet.core.paging.sort_key_runs import fits
 
 if TYPE_CHECKING:
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.queue.queue import Queue
 
 ENTRY_BYTES: Final = 640
 """Bytes of a pending message beside its body: entry, message, header and numbers, 520 measured with a header of 60
@@ -17,29 +16,6 @@ bytes; the rest is for larger headers and what the allocator keeps."""
 
 ROW_COUNT_MOST: Final = 0xFFFF
 """The highest delivery count of a row: it has 16 bits there. A message that came back more often stays an object."""
-
-
-def pageable(queue: Queue) -> bool:
-    """Return whether pending messages of a queue may be on disk only: nothing but its order knows of them.
-
-    That is first in, first out, or so on each level of strict priorities, or sorted by a key.
-
-    So may one with selectors, unless it is sorted: its rows are behind its lanes, see
-    :mod:`annulet.core.searching.deep_lanes`.
-    """
-    limits = queue.limits
-    ranker = queue.ranker
-    return (
-        queue.queue_id != 0
-        and not queue.deleted
-        and (ranker.in_turn or ranker.sorts)
-        and (queue.lanes is None or (queue.lanes.may_page() and ranker.in_turn))
-        and queue.keys is None
-        and queue.evictions is None
-        and (queue.copies is None or queue.copies.may_page())
-        and not (queue.settings.non_destructive and ranker.ranks)
-        and (limits is None or not limits.pages or limits.max_bytes < 0)
-    )
 
 
 def refusal_for(rows: int, size: int, room: int) -> str:
@@ -62,18 +38,14 @@ def may_be_row(entry: QueueEntry) -> bool:
     refer to it and not look for a row instead: see :meth:`annulet.core.reading.copies.Copies.pin`.
     """
     message = entry.message
-    accounts, lanes, copies = entry.queue.accounts, entry.queue.lanes, entry.queue.copies
     return (
         message.record > 0
-        and (accounts is None or not accounts.counted(message))
-        and (copies is None or entry not in copies.pinned)
         and message.durable
         and message.deliver_at == 0
         and entry.state == PENDING
         and entry.delivery_count <= ROW_COUNT_MOST
         and entry.place == entry.sequence
-        and (lanes is None or entry.evaluated == 0 == entry.blocked)
         and entry.key is None
-        and (entry.lane is None or lanes is None or lanes.plain)  # of groups only the messages behind the lanes
         and (entry.rank is None or fits(entry.rank))
+        and not entry.queue.needs_object(entry)
     )

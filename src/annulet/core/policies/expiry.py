@@ -14,7 +14,8 @@ from annulet.core.policies.row_expiry import expire, expire_ended, next_expiry
 if TYPE_CHECKING:
     from annulet.core.base.settings import QueueSettings
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.queue.queue import Queue
+    from annulet.core.model.queue_state import QueueState
+    from annulet.core.policies.queue_policies import QueuePolicies
 
 COMPACTION_MINIMUM: Final = 64
 """Entries that left a block before their time, before it is swept."""
@@ -203,7 +204,7 @@ class ExpiryIndex:
         return NEVER
 
 
-def index_all(queue: Queue, entries: list[QueueEntry]) -> None:
+def index_all(queue: QueueState, entries: list[QueueEntry]) -> None:
     """Index entries that were rows, or among them, and may expire."""
     ages = queue.ages
     for entry in entries:
@@ -217,7 +218,7 @@ def leave_index(index: ExpiryIndex | None, entry: QueueEntry) -> None:
         index.forget(entry)
 
 
-def expire_due(queue: Queue, now: int) -> int:
+def expire_due(queue: QueuePolicies, now: int) -> int:
     """Remove expired messages at any position. Returns how many.
 
     More than a slice are removed in slices; the queue dispatches nothing until the end, and removes more at once if an
@@ -232,7 +233,7 @@ def expire_due(queue: Queue, now: int) -> int:
     return queue.counters.removed[RemovalReason.EXPIRED] - before
 
 
-def expire_for(queue: Queue, size: int, now: int, count: int = 1) -> int:
+def expire_for(queue: QueuePolicies, size: int, now: int, count: int = 1) -> int:
     """As :func:`expire_due`, before ring and limits judge ``count`` messages of ``size`` body bytes in an arrival or a
     return: enough expired messages are removed at once that they cause no drop and no block.
     """
@@ -242,18 +243,18 @@ def expire_for(queue: Queue, size: int, now: int, count: int = 1) -> int:
     return expired
 
 
-def _keeps_turns(queue: Queue) -> bool:
+def _keeps_turns(queue: QueuePolicies) -> bool:
     """Return whether the next message depends on the expired ones: a fair key without messages loses its turn."""
     return queue.lanes is not None and queue.lanes.fairness is not None
 
 
-def expire_some(queue: Queue, now: int, most: int) -> None:
+def expire_some(queue: QueuePolicies, now: int, most: int) -> None:
     """Remove up to ``most`` (-1: all) expired messages."""
     if queue.expiry is not None:
         expire(queue, queue.expiry, now, most)
 
 
-def expire_later(queue: Queue, now: int) -> None:
+def expire_later(queue: QueuePolicies, now: int) -> None:
     """Remove expired messages in slices, before any dispatch."""
     if queue.expiring is None:
         work = Expiring(queue, now)
@@ -262,12 +263,12 @@ def expire_later(queue: Queue, now: int) -> None:
         queue.effects.later(work, now)
 
 
-def has_expired(queue: Queue, now: int) -> bool:
+def has_expired(queue: QueuePolicies, now: int) -> bool:
     """Return whether present messages may have expired."""
     return queue.expiry is not None and 0 < next_expiry(queue, now) <= now
 
 
-def next_at(queue: Queue) -> int:
+def next_at(queue: QueuePolicies) -> int:
     """When the next message of a queue expires (milliseconds since 1970), or somewhat earlier; 0 for never."""
     return next_expiry(queue, -1)
 
@@ -279,7 +280,7 @@ class Expiring(SlicedWork):
     costs more than the expiry itself.
     """
 
-    def __init__(self, queue: Queue, now: int) -> None:
+    def __init__(self, queue: QueuePolicies, now: int) -> None:
         super().__init__()
         self._queue = queue
         self._begun_at = now

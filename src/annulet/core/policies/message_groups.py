@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from annulet.core.base.settings import GROUP_SHARED
+from annulet.core.ordering.lane import lane_of
 from annulet.core.policies.last_per_key import key_of
 
 if TYPE_CHECKING:
@@ -219,7 +220,7 @@ class GroupTable:
         groups = list(self.groups.values()) if not name else [self.groups[name]] if name in self.groups else []
         changed = {group: None for group in groups if group.owner is not None or group.parked}
         for entry in delivering:
-            lane = entry.lane
+            lane = lane_of(entry)
             if lane is not None and lane.group in changed:
                 self._stale.add(entry)
         for group in changed:

@@ -8,23 +8,17 @@ removes its messages while they are invisible.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.sliced_work import SLICE_MESSAGES, SlicedWork
-from annulet.core.deliveries.bodies import let_go
-from annulet.core.model.entry import PENDING, REMOVED, SCHEDULED
-from annulet.core.policies.expiry import leave_index
+from annulet.core.model.entry import PENDING
+from annulet.core.model.queue_state import HIDES_NOTHING
 
 if TYPE_CHECKING:
     from annulet.core.model.effects import Effects
     from annulet.core.model.entry import QueueEntry
+    from annulet.core.policies.queue_policies import QueuePolicies
     from annulet.core.policies.schedule import Appointment
-    from annulet.core.queue.entries import Holdings
-    from annulet.core.queue.queue import Queue
-
-HIDES_NOTHING: Final = 1 << 61
-"""The sequence from which a queue hides on when it hides nothing: above all there will be."""
 
 
 class Stretch:
@@ -46,11 +40,10 @@ class HiddenBatch:
 
     def __init__(self) -> None:
         self.entries: list[QueueEntry] = []  # in order, those included that have left since
-        self.queues: dict[Queue, None] = {}  # that hide something for it
+        self.queues: dict[QueuePolicies, None] = {}  # that hide something for it
 
-    def take_in(self, entry: QueueEntry) -> None:
+    def take_in(self, queue: QueuePolicies, entry: QueueEntry) -> None:
         """Hide an arrival. Batches that are filled one after the other have ascending sequences in each queue."""
-        queue = entry.queue
         self.entries.append(entry)
         if queue in self.queues:
             return
@@ -94,68 +87,6 @@ class Batches:
         self.current: HiddenBatch | None = None
 
 
-def count_hidden(queue: Holdings, entry: QueueEntry, change: int) -> None:
-    """Count a message that became pending (1), or is it no more (-1), if it is hidden."""
-    if entry.sequence < queue.hidden_from:
-        return
-    for stretch in reversed(queue.hidden):
-        if entry.sequence >= stretch.sequence:
-            stretch.count += change
-            stretch.bytes += change * entry.message.size
-            return
-
-
-# ------------------------------------------------------------------ visible messages
-
-
-def shown(queue: Holdings, entries: list[QueueEntry]) -> list[QueueEntry]:
-    """Return those of these entries of a queue that it does not hide."""
-    if not queue.hidden:
-        return entries
-    first = queue.hidden_from
-    return [entry for entry in entries if entry.sequence < first]
-
-
-def shown_appointments(queue: Holdings) -> list[Appointment]:
-    """Return the appointments of a queue that it does not hide, in no order."""
-    appointments = queue.schedule.snapshot()
-    if not queue.hidden:
-        return appointments
-    first = queue.hidden_from
-    return [appointment for appointment in appointments if appointment.entry.sequence < first]
-
-
-def pending_count(queue: Holdings) -> int:
-    """Return how many messages are pending that are not hidden."""
-    return queue.order.count - sum([stretch.count for stretch in queue.hidden])
-
-
-def pending_bytes(queue: Holdings) -> int:
-    """Return the body bytes of these."""
-    return queue.pending_bytes - sum([stretch.bytes for stretch in queue.hidden])
-
-
-def scheduled_count(queue: Holdings) -> int:
-    """Return how many messages are scheduled that are not hidden."""
-    return len(shown_appointments(queue)) if queue.hidden else queue.schedule.count
-
-
-def scheduled_bytes(queue: Holdings) -> int:
-    """Return the body bytes of these."""
-    if not queue.hidden:
-        return queue.schedule.bytes
-    return sum([appointment.entry.message.size for appointment in shown_appointments(queue)])
-
-
-def hidden_records(queue: Holdings) -> list[int]:
-    """Return the records of hidden messages of a queue, 0 if unstored. O(messages in memory)."""
-    if not queue.hidden:
-        return []
-    first = queue.hidden_from
-    there = [*queue.order.in_memory(), *queue.schedule.entries()]
-    return [entry.message.record for entry in there if entry.sequence >= first]
-
-
 # ------------------------------------------------------------------ a commit that failed
 
 
@@ -178,7 +109,8 @@ class TakingBack(SlicedWork):
         """Remove the next few; after the last of them show the rest."""
         entries = self._batch.entries
         for _ in range(min(SLICE_MESSAGES, len(entries))):
-            _take_back(entries.pop(), now)
+            entry = entries.pop()
+            entry.queue.take_back(entry, now)
         if entries:
             return True
         self._batch.show(now)
@@ -189,36 +121,13 @@ class TakingBack(SlicedWork):
         self._batch.show(now)
 
 
-def _take_back(entry: QueueEntry, now: int) -> None:
-    queue = entry.queue
-    if queue.deleted:
-        return
-    if entry.state == PENDING:
-        queue.withdraw(entry)
-        if queue.evictions is not None:
-            queue.evictions.compact(queue.order.count)
-    elif entry.state == SCHEDULED:
-        queue.schedule.cancel(entry)
-        entry.state = REMOVED
-        leave_index(queue.expiry, entry)
-        if queue.accounts is not None:
-            queue.accounts.released(entry)
-        let_go(entry)
-    else:
-        return
-    queue.counters.messages_added -= 1
-    queue.counters.bytes_added -= entry.message.size
-    if queue.events is not None:
-        queue.events.removed(entry, RemovalReason.DELETED, now)
-
-
 # ------------------------------------------------------------------ a queue that is emptied or deleted
 
 
 class Kept:
     """The hidden messages of a queue being emptied, which are not affected."""
 
-    def __init__(self, queue: Holdings) -> None:
+    def __init__(self, queue: QueuePolicies) -> None:
         self._queue = queue
         first = queue.hidden_from
         self._pending: list[QueueEntry] = []
@@ -240,17 +149,9 @@ class Kept:
             else:
                 queue.order.reinsert(entry)
             queue.pending_bytes += entry.message.size
-            count_hidden(queue, entry, 1)
+            queue.count_hidden(entry, 1)
 
     def schedule_again(self) -> None:
         """Put the scheduled ones into the schedule, which has just been cleared."""
         for item in self._appointments:
             self._queue.schedule.add(item.entry, item.at, fresh=item.fresh, schedule_id=item.schedule_id)
-
-
-def forget_hidden(queue: Queue) -> None:
-    """Stop hiding: the queue is being deleted with its hidden messages."""
-    for stretch in queue.hidden:
-        stretch.batch.queues.pop(queue, None)
-    queue.hidden = []
-    queue.hidden_from = HIDES_NOTHING

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.order import Order
     from annulet.core.policies.lanes import Lanes
-    from annulet.core.queue.queue import Queue
+    from annulet.core.queue.entries import QueueEntries
 
 
-def attach(queue: Queue, consumer: Consumer, now: int) -> None:
+def attach(queue: QueueEntries, consumer: Consumer, now: int) -> None:
     """Attach a consumer, let a rebalance begin, serve it."""
     settings = consumer.settings
     since = first = 0
@@ -40,7 +40,7 @@ def attach(queue: Queue, consumer: Consumer, now: int) -> None:
     queue.dispatch(now)
 
 
-def _look_ahead(queue: Queue, consumer: Consumer) -> None:
+def _look_ahead(queue: QueueEntries, consumer: Consumer) -> None:
     """Start reading the rows behind the front, before the front is used up and all consumers wait for it.
 
     If some consumers select, only for those that do not.
@@ -52,7 +52,7 @@ def _look_ahead(queue: Queue, consumer: Consumer) -> None:
         pages.look_ahead()
 
 
-def _rebalance(queue: Queue) -> None:
+def _rebalance(queue: QueueEntries) -> None:
     settings = queue.settings
     lanes = queue.lanes
     if not settings.group_rebalance or lanes is None or lanes.groups is None:
@@ -61,7 +61,7 @@ def _rebalance(queue: Queue) -> None:
     queue.gate.rebalancing = settings.group_rebalance_pause and bool(queue.delivering)
 
 
-def detach(queue: Queue, consumer: Consumer, now: int, *, serve: bool) -> None:
+def detach(queue: QueueEntries, consumer: Consumer, now: int, *, serve: bool) -> None:
     """Detach a consumer; its groups are freed, or parked while it has unsettled messages of them."""
     queue.consumers.remove(consumer)
     queue.draining.pop(consumer, None)
@@ -85,7 +85,7 @@ def detach(queue: Queue, consumer: Consumer, now: int, *, serve: bool) -> None:
         queue.dispatch(now)
 
 
-def _forget(queue: Queue, bits: int) -> None:
+def _forget(queue: QueueEntries, bits: int) -> None:
     """Forget the answers of retired matchers, whose bits others will get. O(n), once in many consumers."""
     for entry in [*queue.delivering.unfolded(), *queue.schedule.entries()]:
         entry.evaluated &= ~bits
@@ -98,7 +98,7 @@ def _forget(queue: Queue, bits: int) -> None:
         entry.blocked &= ~bits
 
 
-def _leave_lanes(queue: Queue) -> None:
+def _leave_lanes(queue: QueueEntries) -> None:
     """Go back to one order when nothing needs lanes any more and nothing is left in them."""
     lanes = queue.lanes
     if lanes is None or lanes.groups is not None or lanes.fairness is not None:
@@ -115,7 +115,7 @@ def _leave_lanes(queue: Queue) -> None:
     queue.simplify()
 
 
-def _order_behind(queue: Queue, lanes: Lanes) -> Order | None:
+def _order_behind(queue: QueueEntries, lanes: Lanes) -> Order | None:
     """Return one order of all messages if most of them are behind the lanes; ``None`` if that has to wait."""
     if not isinstance(lanes, DeepLanes) or not lanes.paged_count() or len(queue.matchers):
         return None
@@ -125,7 +125,7 @@ def _order_behind(queue: Queue, lanes: Lanes) -> Order | None:
     return lanes.release_all()
 
 
-def retire(queue: Queue, now: int) -> None:
+def retire(queue: QueueEntries, now: int) -> None:
     """Forget match classes without recent consumers if messages are on disk, and unneeded lanes."""
     if not isinstance(queue.lanes, DeepLanes) or not queue.order.paged_count():
         return

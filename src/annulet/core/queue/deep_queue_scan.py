@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from annulet.core.model.entry import PENDING, position_of, sequence_of
 from annulet.core.paging.row_views import view_of
-from annulet.core.policies.staged_batches import pending_count, shown
 from annulet.core.queue.live_changes import read_in
 from annulet.core.queue.queue_scan import Scan
 from annulet.core.reading.browse_order import may_be_noted_as_row
@@ -33,9 +32,9 @@ class DeepView:
 
     def __init__(self, queue: Queue, pages: QueueArea, *, delivering: bool = False) -> None:
         self.queue = queue
-        self.size = pending_count(queue) + (len(queue.delivering) if delivering else 0)
+        self.size = queue.shown_count() + (len(queue.delivering) if delivering else 0)
         self.end = min(queue.next_sequence, queue.hidden_from)  # everything has a lower sequence
-        there = [entry for entry in shown(queue, queue.order.in_memory()) if entry.state == PENDING]
+        there = [entry for entry in queue.shown(queue.order.in_memory()) if entry.state == PENDING]
         if delivering:
             there += queue.delivering
         # messages not in the log yet are arriving: they would be missed if they became rows

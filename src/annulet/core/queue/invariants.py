@@ -6,15 +6,15 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from annulet.core.model.entry import DELIVERING, PENDING, SCHEDULED
+from annulet.core.model.queue_state import HIDES_NOTHING
 from annulet.core.ordering.priority_order import LevelledOrder
-from annulet.core.policies.staged_batches import HIDES_NOTHING
 from annulet.core.searching.deep_lanes import DeepLanes
 
 if TYPE_CHECKING:
-    from annulet.core.queue.queue import Queue
+    from annulet.core.queue.entries import QueueEntries
 
 
-def check_invariants(queue: Queue) -> None:
+def check_invariants(queue: QueueEntries) -> None:
     """Raise ``AssertionError`` naming the broken rule. O(messages)."""
     check_parts(queue)
     _check_places(queue)
@@ -31,7 +31,7 @@ def check_invariants(queue: Queue) -> None:
         assert consumer.window.bytes == sum(entry.message.size for entry in held), "a window counts bytes"
 
 
-def check_parts(queue: Queue) -> None:
+def check_parts(queue: QueueEntries) -> None:
     """Before a full scan, which recounts."""
     order = queue.order
     stock = order.stock if isinstance(order, DeepLanes) else order
@@ -44,7 +44,7 @@ def check_parts(queue: Queue) -> None:
         )
 
 
-def _check_places(queue: Queue) -> None:
+def _check_places(queue: QueueEntries) -> None:
     pending = queue.order.entries()
     scheduled = queue.schedule.entries()
     assert len(pending) == queue.order.count, "the order counts its entries"
@@ -60,7 +60,7 @@ def _check_places(queue: Queue) -> None:
     assert queue.delivering_bytes == sum(entry.message.size for entry in queue.delivering), "delivering bytes"
 
 
-def _check_counts(queue: Queue) -> None:
+def _check_counts(queue: QueueEntries) -> None:
     counters = queue.counters
     count = queue.order.count + queue.schedule.count + len(queue.delivering)
     left = sum(counters.removed.values())
@@ -72,7 +72,7 @@ def _check_counts(queue: Queue) -> None:
         assert not limits.exceeded(queue), "limits hold"
 
 
-def _check_delivery(queue: Queue) -> None:
+def _check_delivery(queue: QueueEntries) -> None:
     """Where nothing but credit decides, nothing deliverable waits."""
     first = queue.order.first()
     if (
@@ -91,7 +91,7 @@ def _check_delivery(queue: Queue) -> None:
     assert not [consumer for consumer in idle if queue.consumers.is_live(consumer)], "nothing deliverable waits"
 
 
-def _check_hidden(queue: Queue) -> None:
+def _check_hidden(queue: QueueEntries) -> None:
     """Hidden messages are counted, and no consumer or reader has seen them."""
     bounds = [stretch.sequence for stretch in queue.hidden]
     assert queue.hidden_from == (bounds[0] if bounds else HIDES_NOTHING), "the first stretch names the hidden entries"

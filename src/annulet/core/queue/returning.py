@@ -11,8 +11,8 @@ from annulet.core.base.errors import PreconditionFailed
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.settings import MOVE_TO_TAIL
 from annulet.core.base.sliced_work import AT_ONCE_MAX, SLICE_MESSAGES, SlicedWork
-from annulet.core.deliveries.compact_messages import HeldKind, HeldMessage, entry_in, leave_delivery
 from annulet.core.deliveries.delivery_table import HeldDeliveries
+from annulet.core.model.compact_messages import HeldKind, HeldMessage, entry_in
 from annulet.core.model.entry import BEHIND_ALL, DELIVERING, PENDING, SCHEDULED, DeliveryCopy
 from annulet.core.ordering.order import FifoOrder
 from annulet.core.policies.eviction import eviction_rank
@@ -24,14 +24,15 @@ from annulet.core.queue.return_batch import EndedDeliveries, ReturnBatch
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from annulet.core.deliveries.compact_messages import Slot
-    from annulet.core.model.consumer import Consumer
+    from annulet.core.model.compact_messages import Slot
+    from annulet.core.model.consumer import Consumer, DeliveryOwner
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.queue.queue import Queue
-    from annulet.core.sessions.session import Session
+    from annulet.core.queue.entries import QueueEntries
 
 
-def return_entries(queue: Queue, slots: Iterable[Slot], now: int, *, counted: bool, exclude: Consumer | None) -> None:
+def return_entries(
+    queue: QueueEntries, slots: Iterable[Slot], now: int, *, counted: bool, exclude: Consumer | None
+) -> None:
     """Put deliveries back; see :meth:`annulet.core.queue.queue.Queue.return_entries`."""
     back: list[QueueEntry] = []
     delayed: list[QueueEntry] = []
@@ -63,7 +64,7 @@ def return_entries(queue: Queue, slots: Iterable[Slot], now: int, *, counted: bo
     _drop_excess(queue, back, now)
 
 
-def _refuse_for(queue: Queue, consumer: Consumer, entry: QueueEntry, now: int) -> None:
+def _refuse_for(queue: QueueEntries, consumer: Consumer, entry: QueueEntry, now: int) -> None:
     """Let a consumer not get an entry again. It ends where that needs all of a deep queue in memory and cannot have it.
 
     So its refused messages are for others, which wait for no message of the rest, and nothing is lost.
@@ -84,7 +85,7 @@ class Returning(SlicedWork):
     So no consumer gets a later message before an earlier one of them, as if all had been returned at once.
     """
 
-    def __init__(self, queue: Queue, batch: ReturnBatch, slice_messages: int, *, counted: bool) -> None:
+    def __init__(self, queue: QueueEntries, batch: ReturnBatch, slice_messages: int, *, counted: bool) -> None:
         super().__init__()
         self._slice_messages = slice_messages
         self._queue = queue
@@ -93,7 +94,7 @@ class Returning(SlicedWork):
         self._delays = counted and queue.settings.redelivery_delay > 0
         self._bounded = queue.settings.ring_size >= 0 or (queue.limits is not None and queue.limits.evicts)
         self._back: list[QueueEntry] = []  # of a bounded queue, where arrivals may take the room there was
-        self._holders: dict[Session, None] = {}  # whose shared window the returned messages have filled
+        self._holders: dict[DeliveryOwner, None] = {}  # whose shared window the returned messages have filled
         self.gathers = False  # all of it is of sessions that ended, and may go back together with that of others
 
     @property
@@ -148,7 +149,7 @@ class Returning(SlicedWork):
             batches.append(work.hand_on(self._holders))
         self._batch = EndedDeliveries(queue, batches)
 
-    def hand_on(self, holders: dict[Session, None]) -> ReturnBatch:
+    def hand_on(self, holders: dict[DeliveryOwner, None]) -> ReturnBatch:
         """Have another return put back the rest of this one; its sessions are added to the ``holders`` of that."""
         holders.update(self._holders)
         return self._batch
@@ -184,7 +185,7 @@ class Returning(SlicedWork):
 
 
 def return_many(
-    queue: Queue, slots: list[Slot], now: int, slice_messages: int = SLICE_MESSAGES, *, counted: bool
+    queue: QueueEntries, slots: list[Slot], now: int, slice_messages: int = SLICE_MESSAGES, *, counted: bool
 ) -> None:
     """Put many deliveries back in slices, the first one now: a queue that is not empty shall not look so."""
     batch = ReturnBatch([queue], HeldDeliveries())
@@ -197,7 +198,12 @@ def return_many(
 
 
 def return_table(
-    queues: list[Queue], table: HeldDeliveries, now: int, slice_messages: int = SLICE_MESSAGES, *, gathers: bool = True
+    queues: list[QueueEntries],
+    table: HeldDeliveries,
+    now: int,
+    slice_messages: int = SLICE_MESSAGES,
+    *,
+    gathers: bool = True,
 ) -> None:
     """Put what a session held back to these queues in slices; ``table`` is used up for that. O(1) for each queue.
 
@@ -215,7 +221,7 @@ def return_table(
             queue.effects.later(work, now)
 
 
-def finish_returns(queue: Queue, now: int) -> None:
+def finish_returns(queue: QueueEntries, now: int) -> None:
     """Put back now the messages still being returned."""
     while queue.returns:
         work = queue.returns[0]
@@ -223,13 +229,13 @@ def finish_returns(queue: Queue, now: int) -> None:
             pass
 
 
-def in_slices(queue: Queue, count: int, *, counted: bool) -> bool:
+def in_slices(queue: QueueEntries, count: int, *, counted: bool) -> bool:
     """Return whether a return of ``count`` is more than one turn's work and may take several."""
     most = AT_ONCE_MAX if _plain(queue, counted=counted) else SLICE_MESSAGES
     return count > most and each_alone(queue, count, counted=counted)
 
 
-def each_alone(queue: Queue, count: int, *, counted: bool) -> bool:
+def each_alone(queue: QueueEntries, count: int, *, counted: bool) -> bool:
     """Return whether each of ``count`` that come back is judged without looking at the others.
 
     Not where ring or limits have no room for all, where a gate counts consumers, where the queue is deleted without
@@ -249,7 +255,7 @@ def each_alone(queue: Queue, count: int, *, counted: bool) -> bool:
     return limits is None or not evicts or limits.takes_back(queue, count)
 
 
-def _plain(queue: Queue, *, counted: bool) -> bool:
+def _plain(queue: QueueEntries, *, counted: bool) -> bool:
     """Return whether the message's own time to live is a queue's only condition for returned messages."""
     settings = queue.settings
     if not queue.simple or queue.keys is not None or queue.ages or queue.events is not None:
@@ -260,7 +266,7 @@ def _plain(queue: Queue, *, counted: bool) -> bool:
 
 
 def _back_plainly(
-    queue: Queue, entries: list[QueueEntry], holders: dict[Session, None], *, counted: bool
+    queue: QueueEntries, entries: list[QueueEntry], holders: dict[DeliveryOwner, None], *, counted: bool
 ) -> list[QueueEntry]:
     """Do the work for each, for all together where that costs less. Returns those with a time to live, which need more.
     The consumers of the others are added to ``holders``.
@@ -312,9 +318,11 @@ def _back_plainly(
     return timed
 
 
-def _back_folded(queue: Queue, folded: list[HeldMessage], holders: dict[Session, None], *, counted: bool) -> None:
+def _back_folded(
+    queue: QueueEntries, folded: list[HeldMessage], holders: dict[DeliveryOwner, None], *, counted: bool
+) -> None:
     """Do for folded messages what :func:`_back_plainly` does for entries; the caller puts them into the order."""
-    kinds, size = leave_delivery(queue, folded)
+    kinds, size = queue.take_folded(folded)
     for held in folded:
         kind = held.link
         assert isinstance(kind, HeldKind)
@@ -328,7 +336,7 @@ def _back_folded(queue: Queue, folded: list[HeldMessage], holders: dict[Session,
         queue.effects.folded_changed(queue, folded)
 
 
-def _take_back(queue: Queue, entry: QueueEntry, now: int, *, counted: bool) -> bool:
+def _take_back(queue: QueueEntries, entry: QueueEntry, now: int, *, counted: bool) -> bool:
     """Take an entry out of delivery. Returns whether it comes back; else it is finished."""
     pulled = entry.consumer is None and not entry.away
     queue.unmark_delivering(entry)
@@ -348,7 +356,7 @@ def _take_back(queue: Queue, entry: QueueEntry, now: int, *, counted: bool) -> b
     return reason is None
 
 
-def _reason_to_go(queue: Queue, entry: QueueEntry, now: int) -> RemovalReason | None:
+def _reason_to_go(queue: QueueEntries, entry: QueueEntry, now: int) -> RemovalReason | None:
     """Say why an entry does not come back; attempts are tested before ring and limits (Artemis §2.4)."""
     settings = queue.settings
     expires_at = queue.expires_at(entry)
@@ -363,7 +371,7 @@ def _reason_to_go(queue: Queue, entry: QueueEntry, now: int) -> RemovalReason | 
     return None
 
 
-def _delay(queue: Queue, entries: list[QueueEntry], now: int) -> None:
+def _delay(queue: QueueEntries, entries: list[QueueEntry], now: int) -> None:
     """Schedule delayed returns. A ring or limit that is full now drops it now (spec R20).
 
     Where limits count scheduled messages, the most important and newest find room first.
@@ -390,7 +398,7 @@ def _delay(queue: Queue, entries: list[QueueEntry], now: int) -> None:
         queue.finish_removal(entry, reason, now, 0)
 
 
-def _drop_excess(queue: Queue, back: list[QueueEntry], now: int) -> None:
+def _drop_excess(queue: QueueEntries, back: list[QueueEntry], now: int) -> None:
     """Drop returned messages that do not fit, least important and oldest first; those pending before stay."""
     ring_size = queue.settings.ring_size
     limits = queue.limits

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from annulet.core.base.removal_reasons import RemovalReason
-from annulet.core.policies.staged_batches import pending_bytes, pending_count, scheduled_bytes, scheduled_count
 from annulet.core.searching.selector_walk import remaining
 
 if TYPE_CHECKING:
-    from annulet.core.queue.queue import Queue
+    from annulet.core.queue.entries import QueueEntries
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class QueueStatistics:
     next_sequence: int  # of the next message that can be seen
 
 
-def statistics_of(queue: Queue) -> QueueStatistics:
+def statistics_of(queue: QueueEntries) -> QueueStatistics:
     """Return the counters and sizes of a queue at this moment."""
     removed = queue.counters.removed
     counters = queue.counters
@@ -58,10 +57,10 @@ def statistics_of(queue: Queue) -> QueueStatistics:
     killed = removed[RemovalReason.PURGED] + removed[RemovalReason.DELETED] + removed[RemovalReason.DEAD_LETTERED]
     copies = queue.copies
     copied = copies is not None and queue.settings.non_destructive
-    pending, scheduled = pending_count(queue), scheduled_count(queue)
+    pending, scheduled = queue.shown_count(), queue.shown_scheduled()
     hidden = queue.order.count - pending + queue.schedule.count - scheduled
-    first, pending_size = queue.order.first_sequence(), pending_bytes(queue)
-    hidden_size = queue.pending_bytes - pending_size + queue.schedule.bytes - scheduled_bytes(queue)
+    first, pending_size = queue.order.first_sequence(), queue.shown_bytes()
+    hidden_size = queue.pending_bytes - pending_size + queue.schedule.bytes - queue.shown_scheduled_bytes()
     return QueueStatistics(
         name=queue.name,
         message_count=pending + len(queue.delivering) + scheduled,
@@ -97,13 +96,13 @@ def statistics_of(queue: Queue) -> QueueStatistics:
     )
 
 
-def lag_of(queue: Queue, now: int) -> int | None:
+def lag_of(queue: QueueEntries, now: int) -> int | None:
     """Return for how many milliseconds the oldest pending message has waited; 0 when there is none, or all are hidden.
 
     Defined by :meth:`annulet.core.model.order.Order.oldest_accepted_at`. Not among the statistics, because the log
     is read, once, if the next message is on disk only. ``None`` if messages wait and the disk refuses to read.
     """
-    if not pending_count(queue):
+    if not queue.shown_count():
         return 0
     at = queue.order.oldest_accepted_at()
     if at:

@@ -16,13 +16,13 @@ from annulet.core.searching.deep_lanes import DeepLanes
 if TYPE_CHECKING:
     from annulet.core.model.entry import QueueEntry
     from annulet.core.model.order import SequenceList
-    from annulet.core.queue.queue import Queue
+    from annulet.core.policies.queue_policies import QueuePolicies
 
 
 class Reach:
     """Finds entries of one queue."""
 
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: QueuePolicies) -> None:
         self._queue = queue
         self._aside: dict[int, QueueEntry] = {}  # entries that neither a page nor a search finds, by sequence
         self._noted_at: tuple[int, ...] = ()

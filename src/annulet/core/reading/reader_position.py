@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from annulet.core.base.sequence_ranges import SequenceRanges
     from annulet.core.model.entry import QueueEntry
     from annulet.core.model.queue_area import QueueArea
-    from annulet.core.queue.queue import Queue
+    from annulet.core.policies.queue_policies import QueuePolicies
 
 
 class UnseenRows(BrowseOrder):
@@ -33,7 +33,14 @@ class UnseenRows(BrowseOrder):
     """
 
     def __init__(
-        self, queue: Queue, pages: QueueArea, first: int, fallen: list[QueueEntry], seen: SequenceRanges, *, eager: bool
+        self,
+        queue: QueuePolicies,
+        pages: QueueArea,
+        first: int,
+        fallen: list[QueueEntry],
+        seen: SequenceRanges,
+        *,
+        eager: bool,
     ) -> None:
         self._eager = eager
         self._found = 0  # messages of the last read

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from annulet.core.base.expiry_times import NEVER
 from annulet.core.model.entry import BEHIND_ALL, PENDING, level_of, position_of
-from annulet.core.model.entry_holds import pinned_upto
 from annulet.core.paging.paged_fifo import LOOK_ENTRIES, TargetList
 from annulet.core.paging.paged_priorities import PagedLevels, deep_order
 from annulet.core.policies.lanes import Lanes
@@ -25,13 +24,13 @@ if TYPE_CHECKING:
     from annulet.core.model.queue_area import Ended, QueueArea
     from annulet.core.ordering.lane import Lane
     from annulet.core.policies.matchers import MatchClass
-    from annulet.core.queue.queue import Queue
+    from annulet.core.policies.queue_policies import QueuePolicies
 
 
 class DeepLanes(Lanes):
     """Lanes of a queue where only selectors and refusals restrict consumers, with a stock behind them."""
 
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: QueuePolicies) -> None:
         super().__init__(queue.ranker, None, None)
         self._queue = queue
         self._matchers = queue.matchers
@@ -280,7 +279,7 @@ class DeepLanes(Lanes):
         entry.blocked = blocked
         self._put(entry, arrival=False)
 
-    def paged_part(self, queue: Queue, pages: QueueArea) -> TargetList | PagedLevels:
+    def paged_part(self, queue: QueuePolicies, pages: QueueArea) -> TargetList | PagedLevels:
         """Return the stock; if it is empty most entries of the lanes move there."""
         if self.stock is None:
             self.stock = deep_order(queue, pages, self._ranker.new_order())
@@ -326,7 +325,7 @@ class DeepLanes(Lanes):
 
         An entry there was evaluated by no class above its frontier, and refused by every class below it.
         """
-        pinned = pinned_upto(self._queue)
+        pinned = self._queue.pinned_upto
         if self.count <= self._kept + keep and pinned >= self._pinned:
             return
         assert self.stock is not None

@@ -21,7 +21,6 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.paging.paged_fifo import TargetList
-from annulet.core.paging.row_conditions import pageable
 from annulet.core.paging.taking_by_sequence import gather
 from annulet.core.policies.lanes import Lanes
 from annulet.core.policies.parked_groups import Holding, ParkedSequences
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from annulet.core.paging.paged_priorities import PagedLevels
     from annulet.core.policies.fair_keys import FairKey
     from annulet.core.policies.message_groups import Group, GroupTable
-    from annulet.core.queue.queue import Queue
+    from annulet.core.policies.queue_policies import QueuePolicies
 
 LANE_MESSAGES: Final = 256
 """Messages of one consumer's groups, and of all unowned ones, beyond which others are parked: one read of rows.
@@ -61,7 +60,7 @@ class GroupedLanes(DeepLanes):
 
     __deletable__ = ("sweep",)
 
-    def __init__(self, queue: Queue, groups: GroupTable) -> None:
+    def __init__(self, queue: QueuePolicies, groups: GroupTable) -> None:
         super().__init__(queue)
         self.groups = groups
         self.table = groups
@@ -94,7 +93,7 @@ class GroupedLanes(DeepLanes):
         """Add an arrival to its lane where all before it was passed and there is room, else to the stock."""
         stock = self.stock
         if stock is None or not stock.count:
-            if self.count < self._matchers.lanes_max or not pageable(self._queue):
+            if self.count < self._matchers.lanes_max or not self._queue.pageable():
                 self._put(entry, arrival=True)
                 return
             stock = self._begin_stock()
@@ -165,7 +164,7 @@ class GroupedLanes(DeepLanes):
         del now
         return True
 
-    def paged_part(self, queue: Queue, pages: QueueArea) -> TargetList | PagedLevels:
+    def paged_part(self, queue: QueuePolicies, pages: QueueArea) -> TargetList | PagedLevels:
         """Return the stock, created for later arrivals if there is none. Entries in lanes stay there."""
         if self.stock is None or not self.stock.count:
             self.passed = queue.next_sequence

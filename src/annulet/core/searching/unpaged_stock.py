@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from annulet.core.message.message import Origin
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.queue.queue import Queue
+    from annulet.core.policies.queue_policies import QueuePolicies
     from annulet.core.searching.deep_lanes import DeepLanes
 
 
@@ -77,7 +77,7 @@ class NoArea(QueueArea):
 class Looks(SlicedWork):
     """The looks of a queue's walks, one a slice, until they have come to the end or wait for credit."""
 
-    def __init__(self, queue: Queue, lanes: DeepLanes) -> None:
+    def __init__(self, queue: QueuePolicies, lanes: DeepLanes) -> None:
         super().__init__()
         self._queue = queue
         self._lanes = lanes

@@ -10,13 +10,14 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from annulet.core.base.sliced_work import SLICE_MESSAGES, SlicedWork
-from annulet.core.deliveries.compact_messages import entry_in, queue_of
+from annulet.core.model.compact_messages import entry_in, queue_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from annulet.core.deliveries.compact_messages import Slot
+    from annulet.core.model.compact_messages import Slot
     from annulet.core.model.entry import QueueEntry
+    from annulet.core.model.queue_state import QueueState
     from annulet.core.queue.queue import Queue
     from annulet.core.sessions.session import Session
 
@@ -52,7 +53,7 @@ class Settling(SlicedWork):
         self._session.settling.remove(self)
         return False
 
-    def settle_all_of(self, queue: Queue, now: int) -> None:
+    def settle_all_of(self, queue: QueueState, now: int) -> None:
         """Settle now the deliveries of a queue, and serve no consumer.
 
         The slices come to it, too, and find it settled.

@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.settings import QueueSettings
-from annulet.core.deliveries.compact_messages import HeldKind, HeldMessage
 from annulet.core.deliveries.delivery_table import DeliveryBlock, HeldDeliveries
 from annulet.core.deliveries.entry_set import EntrySet
 from annulet.core.host.duplicate_ids import DuplicateCache
 from annulet.core.message.message import ContentView, Message, Origin
+from annulet.core.model.compact_messages import HeldKind, HeldMessage
 from annulet.core.model.consumer import Consumer, CreditWindow, LinkCredit
 from annulet.core.model.effects import Effects
 from annulet.core.model.entry import DeliveryCopy, KeyRecord, QueueEntry

@@ -13,7 +13,7 @@ from mypy_extensions import i64
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from annulet.core.deliveries.compact_messages import HeldMessage
+    from annulet.core.model.compact_messages import HeldMessage
     from annulet.core.model.entry import QueueEntry
 
 BLOCK_BITS: Final = 9

@@ -9,7 +9,7 @@ compact form stay so until they are next, or become rows (:mod:`annulet.core.ord
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mypy_extensions import i32, mypyc_attr
 
@@ -19,7 +19,7 @@ from annulet.core.model.entry import DELIVERING, REMOVED, QueueEntry
 if TYPE_CHECKING:
     from annulet.core.message.message import BodySource, Origin
     from annulet.core.model.consumer import Consumer
-    from annulet.core.queue.queue import Queue
+    from annulet.core.model.queue_state import QueueState
 
 NUMBER_MOST: Final = (1 << 31) - 1
 """Bytes of the largest compact message, and milliseconds between the arrivals of two of one kind: 32 bits."""
@@ -49,7 +49,7 @@ class HeldKind:
         "source",
     )
 
-    def __init__(self, queue: Queue, origin: Origin, source: BodySource | None) -> None:
+    def __init__(self, queue: QueueState, origin: Origin, source: BodySource | None) -> None:
         self.queue = queue
         self.origin = origin
         self.source = source
@@ -133,12 +133,7 @@ def may_be_folded(entry: QueueEntry) -> bool:
         entry.away
         and entry.state == DELIVERING
         and entry.consumer is not None
-        and queue.lanes is None
-        and queue.keys is None
-        and queue.accounts is None
-        and queue.copies is None
-        and not queue.ages
-        and not queue.deleted
+        and queue.may_compact()
         and entry.rank is None
         and entry.key is None
         and entry.lane is None
@@ -181,45 +176,11 @@ def entry_of(held: HeldMessage) -> QueueEntry:
     elif consumer is not None:
         entry.state = DELIVERING
         entry.consumer = consumer
-        queue.delivering.exchange(held, entry)
+        queue.expand_delivery(entry)
     return entry
 
 
-def leave_delivery(queue: Queue, folded: list[HeldMessage], *, everything: bool = False) -> tuple[list[HeldKind], int]:
-    """Take folded messages out of delivery. Returns their kinds, and how many body bytes they are.
-
-    ``everything``: nothing else is in delivery.
-    """
-    kinds: list[HeldKind] = []
-    total = 0
-    for held in folded:
-        kind = held.link
-        assert isinstance(kind, HeldKind)
-        if not kind.leaving:
-            kinds.append(kind)
-        size: int = held.size  # or the sum would have 32 bits, too
-        kind.leaving += 1
-        kind.leaving_bytes += size
-    for kind in kinds:
-        total += kind.leaving_bytes
-        holder = kind.consumer
-        assert holder is not None
-        holder.back += kind.leaving
-        holder.back_bytes += kind.leaving_bytes
-        kind.leaving = kind.leaving_bytes = 0
-        holder.give_back_slice()
-    if everything:
-        queue.delivering.clear()
-    else:
-        queue.delivering.discard_all(cast("list[Slot]", folded))
-    queue.delivering_bytes -= total
-    assert queue.bodies is not None
-    queue.bodies.in_delivery -= len(folded)
-    queue.bodies.in_delivery_bytes -= total
-    return kinds, total
-
-
-def queue_of(slot: Slot) -> Queue:
+def queue_of(slot: Slot) -> QueueState:
     """Return the queue of an element of a table, without creating an entry."""
     return slot.link.queue if isinstance(slot, HeldMessage) else slot.queue
 

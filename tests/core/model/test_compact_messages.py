@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.deliveries.compact_messages import (
+from annulet.core.model.compact_messages import (
     NUMBER_MOST,
     HeldMessage,
     entry_in,
