@@ -308,7 +308,7 @@ class DeadLetters(Forwarder):
         deaths = with_death(view.deaths(message), death)
         exchange, keys = self._destination(target, death.routing_keys)
         header = view.forwarded_header(
-            message, deaths, _originals(queue, entry, reason, now), rerouted=keys != death.routing_keys
+            message, deaths, _originals(queue.name, entry, reason, now), rerouted=keys != death.routing_keys
         )
         copy = Message(
             header,
@@ -384,13 +384,13 @@ def _death_name(settings: QueueSettings, entry: QueueEntry, reason: RemovalReaso
     return DELIVERY_LIMIT if 0 < attempts <= entry.delivery_count else REJECTED
 
 
-def _originals(queue: QueueState, entry: QueueEntry, reason: RemovalReason, now: int) -> dict[str, PropertyValue]:
+def _originals(name: str, entry: QueueEntry, reason: RemovalReason, now: int) -> dict[str, PropertyValue]:
     """Return Artemis's properties; those of an earlier death stay: the copy of a copy still names its source."""
     message = entry.message
     headers: dict[str, PropertyValue] = {}
     if not _died_before(message):
         headers[ORIGINAL_ADDRESS] = original_address_of(message)
-        headers[ORIGINAL_QUEUE] = queue.name
+        headers[ORIGINAL_QUEUE] = name
         headers[ORIGINAL_MESSAGE_ID] = entry.sequence
     if reason is RemovalReason.EXPIRED:
         headers[ACTUAL_EXPIRY] = now

@@ -16,7 +16,7 @@ from annulet.core.configuration.address_limits import AddressLimits
 from annulet.core.host.account_row_shares import address_of
 from annulet.core.host.address_accounts import AddressAccount, AddressAccounts
 from annulet.core.host.duplicate_ids import DuplicateCaches
-from annulet.core.host.retroactive import is_ring
+from annulet.core.host.retroactive import is_ring_name
 from annulet.core.host.send_plan import DROPPED, DUPLICATE, ROUTED, Claims, Leg
 from annulet.core.model.compact_messages import HeldMessage, entry_in, origin_of
 from annulet.core.model.entry import REMOVED
@@ -347,7 +347,7 @@ class Publishing(RoutingGraph):
 
         Not of what leaves a ring: it has no consumer, so an address would stay full for ever.
         """
-        if not is_ring(queue):
+        if not is_ring_name(queue.name):
             queue.accounts = self.accounts
 
     def limit_addresses(self, addresses: list[str]) -> None:
@@ -365,7 +365,7 @@ class Publishing(RoutingGraph):
         held: dict[str, dict[Message, int]] = {}
         opened: list[tuple[Queue, str, tuple[int, int], int]] = []
         for queue in self.queues.values():
-            if is_ring(queue):
+            if is_ring_name(queue.name):
                 continue
             pending = queue.order.in_memory()
             held_here: list[Slot] = [*pending, *queue.schedule.entries(), *queue.delivering.slots()]
@@ -438,7 +438,7 @@ class Publishing(RoutingGraph):
 
 def _counting(queues: list[Queue]) -> int:
     """Return how many of these count what they hold for an address with limits: all but rings."""
-    return sum(not is_ring(queue) for queue in queues)
+    return sum(not is_ring_name(queue.name) for queue in queues)
 
 
 def _by_arrival(messages: list[Message]) -> list[Message]:

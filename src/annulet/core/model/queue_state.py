@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from annulet.core.model.entry import REMOVED
 from annulet.core.model.forwarder import Forwarder
 from annulet.core.model.loss_ledger import LossLedger
 from annulet.core.model.queue_counters import QueueCounters
@@ -187,6 +188,13 @@ class QueueState:
     def index_expiry(self, entry: QueueEntry) -> None:
         """Index an entry's expiry unless it is indexed already; one delivered on arrival never was."""
         raise NotImplementedError
+
+    def index_all(self, entries: list[QueueEntry]) -> None:
+        """Index entries that were rows, or among them, and may expire."""
+        ages = self.ages
+        for entry in entries:
+            if entry.state != REMOVED and (ages or entry.message.expires_at):
+                self.index_expiry(entry)
 
     def leave_expiry(self, entry: QueueEntry) -> None:
         """Remove an entry that left early, or became a row, from the index of expiry, if present."""

@@ -27,7 +27,6 @@ from annulet.core.paging.folding import (
 from annulet.core.paging.row_conditions import may_be_row, refusal_for
 from annulet.core.paging.row_moves import count_lost, let_rows_go, take_written
 from annulet.core.paging.taking_by_sequence import take_from
-from annulet.core.policies.expiry import index_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -299,7 +298,7 @@ class TargetList(FifoOrder):
         take_from(self._pending_cache, [entry for entry in entries if entry.sequence > rows_upto])
         if among_rows:
             pages.take_out(among_rows)
-            index_all(self._queue, among_rows)
+            self._queue.index_all(among_rows)
             self._note_lost()
         self._split = bool(pages.items or self._pending_cache)
 
@@ -532,7 +531,7 @@ class TargetList(FifoOrder):
 
     def hold_no_more(self, entries: list[QueueEntry], kept: bytearray) -> None:
         """Drop the entries with a 0 in ``kept``, which are rows now."""
-        let_rows_go(self._queue, entries, kept)
+        let_rows_go(entries, kept)
         self._split = bool(self.pages.items or self._pending_cache)
         readers = self._queue.reader_lists()
         if readers is not None:
@@ -582,7 +581,7 @@ class TargetList(FifoOrder):
         if rank is not None:
             for entry in loaded:
                 entry.rank = rank
-        index_all(self._queue, loaded)
+        self._queue.index_all(loaded)
         self._tail.extend(loaded)
 
     def _load_all(self) -> None:

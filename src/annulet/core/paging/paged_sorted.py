@@ -19,7 +19,6 @@ from annulet.core.paging.paged_fifo import KEEP_BYTES, KEEP_MESSAGES, LEADING_BY
 from annulet.core.paging.row_conditions import may_be_row, refusal_for
 from annulet.core.paging.row_moves import count_lost, leave_memory
 from annulet.core.paging.sort_key_runs import KeyRuns, Place
-from annulet.core.policies.expiry import index_all
 
 if TYPE_CHECKING:
     from annulet.core.model.queue_state import QueueState
@@ -333,7 +332,7 @@ class PagedSorted(Order):
         self._keys.add([(entry.rank or (SORTED_MISSING,), entry.sequence) for entry in entries])
         self.pages.insert(entries)
         for entry in entries:
-            leave_memory(self._queue, entry)
+            leave_memory(entry)
 
     # ------------------------------------------------------------------ back from disk
 
@@ -355,7 +354,7 @@ class PagedSorted(Order):
         for entry in found:
             entry.rank = ranks[entry.sequence]
             self._near.append(entry)
-        index_all(self._queue, found)
+        self._queue.index_all(found)
         self._note_lost()
         return True
 

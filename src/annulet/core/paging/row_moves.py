@@ -45,18 +45,18 @@ def take_written(
     return entries, kept
 
 
-def let_rows_go(queue: QueueState, entries: list[QueueEntry], kept: bytearray) -> None:
+def let_rows_go(entries: list[QueueEntry], kept: bytearray) -> None:
     """Entries with a 0 in ``kept`` became rows."""
     some_stay = 1 in kept
     for place, entry in enumerate(entries):
         if not (some_stay and kept[place]):
-            leave_memory(queue, entry)
+            leave_memory(entry)
 
 
-def leave_memory(queue: QueueState, entry: QueueEntry) -> None:
+def leave_memory(entry: QueueEntry) -> None:
     """An entry became a row: it holds its message no more, and the pages know when it expires."""
     became_row(entry)
-    queue.leave_expiry(entry)
+    entry.queue.leave_expiry(entry)
 
 
 def count_lost(queue: QueueState, pages: QueueArea) -> int:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.base.sliced_work import SLICE_MESSAGES
 from annulet.core.deliveries.entry_set import EntrySet
 from annulet.core.model.queue_state import HIDES_NOTHING, QueueState
 from annulet.core.ordering.ranks import PriorityLevels, ranker_for
@@ -18,6 +20,7 @@ from annulet.core.policies.expiry import Expiring, ExpiryIndex, expires_at, give
 from annulet.core.policies.last_per_key import key_table_for
 from annulet.core.policies.matchers import Matchers
 from annulet.core.policies.queue_limits import limits_for
+from annulet.core.policies.row_expiry import expire, next_expiry
 from annulet.core.policies.schedule import ScheduleIndex
 from annulet.core.policies.staged_batches import Batches, Stretch
 
@@ -178,6 +181,55 @@ class QueuePolicies(QueueState):
     def leave_expiry(self, entry: QueueEntry) -> None:
         """Remove an entry that left early, or became a row, from the index of expiry, if present."""
         leave_index(self.expiry, entry)
+
+    # ------------------------------------------------------------------ expiry
+
+    def expire_due(self, now: int) -> int:
+        """Remove expired messages, wherever they wait. Returns how many went at once.
+
+        More than a slice are removed in slices; the queue dispatches nothing until the end, and removes more at once if
+        an arrival would lack room.
+        """
+        if self.expiry is None or self.expiring is not None:
+            return 0
+        removed = self.counters.removed
+        before = removed[RemovalReason.EXPIRED]
+        # a fair key without messages loses its turn: there the next message depends on the expired ones
+        keeps_turns = self.lanes is not None and self.lanes.fairness is not None
+        self.expire_some(now, -1 if keeps_turns else SLICE_MESSAGES)
+        if self.has_expired(now):
+            self.expire_later(now)
+        return removed[RemovalReason.EXPIRED] - before
+
+    def expire_for(self, size: int, now: int, count: int = 1) -> int:
+        """As :meth:`expire_due`, before ring and limits judge ``count`` messages of ``size`` body bytes in an arrival
+        or a return: enough expired messages are removed at once that they cause no drop and no block.
+        """
+        expired = self.expire_due(now)
+        while self.expiring is not None and self.has_expired(now) and self.lacks_room(count, size):
+            self.expire_some(now, SLICE_MESSAGES)
+        return expired
+
+    def expire_some(self, now: int, most: int) -> None:
+        """Remove up to ``most`` (-1: all) expired messages."""
+        if self.expiry is not None:
+            expire(self, self.expiry, now, most)
+
+    def expire_later(self, now: int) -> None:
+        """Remove expired messages in slices, before any dispatch."""
+        if self.expiring is None:
+            work = Expiring(self, now)
+            self.expiring = work
+            self.update_gate(now)
+            self.effects.later(work, now)
+
+    def has_expired(self, now: int) -> bool:
+        """Return whether present messages may have expired."""
+        return self.expiry is not None and 0 < next_expiry(self.order, self.expiry, now) <= now
+
+    def next_expiry_at(self) -> int:
+        """When the next message expires (milliseconds since 1970), or somewhat earlier; 0 for never."""
+        return next_expiry(self.order, self.expiry, -1)
 
     # ------------------------------------------------------------------ the invisible part, see staged_batches
 

@@ -14,6 +14,7 @@ from annulet.core.model.entry import PENDING, REMOVED, SCHEDULED
 
 if TYPE_CHECKING:
     from annulet.core.model.entry import QueueEntry
+    from annulet.core.model.order import OrderRows
     from annulet.core.policies.expiry import ExpiryIndex
     from annulet.core.policies.queue_policies import QueuePolicies
 
@@ -36,11 +37,11 @@ def some_expire(entries: list[QueueEntry], kept: bytearray) -> bool:
     return any(entry.message.expires_at and not kept[place] for place, entry in enumerate(entries))
 
 
-def next_expiry(queue: QueuePolicies, now: int) -> int:
-    """Return when the next message of a queue expires, row or not; 0 for never. Sure where that is until ``now``."""
-    first = queue.order.first_expiry(now)
-    if queue.expiry is not None:
-        first = min(first, queue.expiry.first())
+def next_expiry(order: OrderRows, index: ExpiryIndex | None, now: int) -> int:
+    """Return when the next message expires, row or indexed entry; 0 for never. Sure where that is until ``now``."""
+    first = order.first_expiry(now)
+    if index is not None:
+        first = min(first, index.first())
     return 0 if first == NEVER else first[0]
 
 

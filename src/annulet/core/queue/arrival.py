@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.settings import KEEP_PLACE
 from annulet.core.model.entry import PENDING, SCHEDULED
-from annulet.core.policies.expiry import expire_for
 from annulet.core.queue.ring_debt import make_way
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 def accept(queue: QueueEntries, entry: QueueEntry, now: int) -> None:
     """Take in a new message: drop it for want of consumers, schedule it, or make it pending."""
     message = entry.message
-    expired = expire_for(queue, message.size, now)
+    expired = queue.expire_for(message.size, now)
     if queue.settings.purge_on_no_consumers and queue.unattended:
         queue.finish_removal(entry, RemovalReason.PURGED, now, 0)
     elif message.deliver_at > now:

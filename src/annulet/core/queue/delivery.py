@@ -15,7 +15,6 @@ from annulet.core.deliveries.bodies import claim
 from annulet.core.model.entry import DELIVERING, PENDING, level_of, position_of
 from annulet.core.ordering.lane import lane_of
 from annulet.core.policies.consumer_turns import PASSED_ROUNDS
-from annulet.core.policies.expiry import expire_later, expire_some, has_expired
 from annulet.core.policies.takers import STEP_CONSUMERS, Takers
 from annulet.core.queue.entries import ACKNOWLEDGED
 from annulet.core.searching import selector_walk
@@ -93,8 +92,8 @@ def dispatch_plain(queue: QueueEntries, now: int) -> None:
             return  # and continues later: a thread is reading it
         entry = queue.first_unexpired(now, SLICE_MESSAGES)
         if entry is None:
-            if queue.order.count and has_expired(queue, now):
-                expire_later(queue, now)
+            if queue.order.count and queue.has_expired(now):
+                queue.expire_later(now)
             return
         if entry.lane is not None or entry.sequence >= queue.hidden_from:
             return  # less important visible messages behind it wait for a moment
@@ -187,9 +186,9 @@ def _resort(lanes: Lanes, entry: QueueEntry, weight: int) -> None:
 
 def _others_expire_later(queue: QueueEntries, lanes: Lanes, now: int) -> bool:
     """Have the others that have expired removed in slices. Returns whether there are any."""
-    if lanes.fairness is not None or not has_expired(queue, now):
+    if lanes.fairness is not None or not queue.has_expired(now):
         return False
-    expire_later(queue, now)
+    queue.expire_later(now)
     return True
 
 
@@ -398,7 +397,7 @@ def pull(
     taken: list[QueueEntry] = []
     passed: list[QueueEntry] = []
     if copied:
-        expire_some(queue, now, -1)  # all of it: copied messages are not examined one by one
+        queue.expire_some(now, -1)  # all of it: copied messages are not examined one by one
     seen = iter(_to_copy(queue, messages_max, last_sequence)) if copied else None
     total = 0
     while messages_max < 0 or len(taken) < messages_max:

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.sliced_work import AT_ONCE_MAX
 from annulet.core.model.entry import DELIVERING, PENDING, SCHEDULED, DeliveryCopy, QueueEntry, sequence_of
-from annulet.core.policies import expiry
+from annulet.core.policies.expiry import times_of
 from annulet.core.policies.schedule import ScheduleIndex
 from annulet.core.queue import (
     arrival,
-    attachment,
     delivery,
     draining,
     live_changes,
@@ -25,6 +24,7 @@ from annulet.core.queue import (
     restoring,
     returning,
 )
+from annulet.core.queue.attachment import Attachment
 from annulet.core.queue.entries import ACKNOWLEDGED, QueueEntries
 from annulet.core.queue.ring_debt import make_way, trim_ring
 from annulet.core.queue.statistics import QueueStatistics, statistics_of
@@ -79,7 +79,7 @@ class Queue(QueueEntries):
         message = entry.message
         order = self.order
         if self.expiry is not None:  # expired messages neither count nor precede the arrival
-            expiry.expire_for(self, size, now)
+            self.expire_for(size, now)
         pending_before = order.count
         if self.keys is not None:
             superseded = self.keys.accept(entry)
@@ -155,7 +155,7 @@ class Queue(QueueEntries):
         self.had_consumer = True
         self.last_used_at = now
         self.expire_due(now)
-        attachment.attach(self, consumer, now)
+        Attachment(self).attach(consumer, now)
         self.finish(now)
 
     def remove_consumer(self, consumer: Consumer, now: int, *, serve: bool = True) -> None:
@@ -165,7 +165,7 @@ class Queue(QueueEntries):
         """
         consumer.cancelled = True
         self.last_used_at = now
-        attachment.detach(self, consumer, now, serve=serve)
+        Attachment(self).detach(consumer, now, serve=serve)
         self.finish(now)
 
     def end_consumer(self, consumer: Consumer, now: int, *, serve: bool = True) -> None:
@@ -328,13 +328,9 @@ class Queue(QueueEntries):
             self.copies.emptied()
         return count
 
-    def expire_due(self, now: int) -> int:
-        """Remove expired messages, wherever they wait, a large number in slices. Returns how many went at once."""
-        return expiry.expire_due(self, now)
-
     def tick(self, now: int) -> int:
         """Do all due work: expiry anywhere in the queue, scheduled messages, gates. Returns how many expired."""
-        attachment.retire(self, now)
+        Attachment(self).retire(now)
         count = self.expire_due(now)
         fired = arrival.fire_due(self, now)
         if count or fired or self.gated:
@@ -349,7 +345,7 @@ class Queue(QueueEntries):
 
     def next_due_at(self) -> int:
         """When :meth:`tick` has something to do next (milliseconds since 1970); 0 for never."""
-        times = [self.schedule.next_at(), self.gate.opens_at(self), expiry.next_at(self)]
+        times = [self.schedule.next_at(), self.gate.opens_at(self), self.next_expiry_at()]
         return min((at for at in times if at), default=0)
 
     def pause(self, now: int) -> None:
@@ -476,7 +472,7 @@ class Queue(QueueEntries):
         if self.evictions is not None:
             for entry in self.order.entries():
                 self.evictions.add(entry, self.order.count)
-        if expiry.times_of(settings) != expiry.times_of(current):
+        if times_of(settings) != times_of(current):
             self.reindex()
         self.expire_due(now)
         if self.sliced:

@@ -16,7 +16,6 @@ from annulet.core.model.compact_messages import HeldKind, HeldMessage, entry_in
 from annulet.core.model.entry import BEHIND_ALL, DELIVERING, PENDING, SCHEDULED, DeliveryCopy
 from annulet.core.ordering.order import FifoOrder
 from annulet.core.policies.eviction import eviction_rank
-from annulet.core.policies.expiry import expire_for
 from annulet.core.policies.redelivery_delay import redelivery_delay, redelivery_spread
 from annulet.core.queue.live_changes import read_in
 from annulet.core.queue.return_batch import EndedDeliveries, ReturnBatch
@@ -54,7 +53,7 @@ def return_entries(
             queue.index_expiry(entry)
         if entry.message.record and counted:
             queue.effects.entry_changed(queue, entry)
-    expire_for(queue, sum([entry.message.size for entry in delayed]), now, len(delayed))  # the others are in it already
+    queue.expire_for(sum([entry.message.size for entry in delayed]), now, len(delayed))  # the others are in it already
     queue.update_gate(now)
     queue.consumers.elect()  # a consumer that was cancelled may have held the last; also where nothing is pending
     queue.dispatch(now)
@@ -123,7 +122,7 @@ class Returning(SlicedWork):
             return True
         self.abandon(now)
         if not queue.deleted:
-            expire_for(queue, 0, now, 0)
+            queue.expire_for(0, now, 0)
             queue.consumers.elect()
             queue.dispatch(now)
             _drop_excess(queue, self._back, now)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.sliced_work import SLICE_MESSAGES, SlicedWork
 from annulet.core.model.entry import PENDING
-from annulet.core.policies.expiry import expire_due
 
 if TYPE_CHECKING:
     from annulet.core.model.entry import QueueEntry
@@ -61,7 +60,7 @@ class RingDebt(SlicedWork):
 
     def _drop_some(self, now: int) -> bool:
         queue = self._queue
-        expire_due(queue, now)
+        queue.expire_due(now)
         if queue.ring_debt is not self:
             return False
         if queue.expiring is not None:  # expired messages go first, and may be the whole excess
