@@ -10,7 +10,7 @@ from annulet.core.model.queue_state import HIDES_NOTHING, QueueState
 from annulet.core.queue.queue import Queue, as_queue
 from tests.core.helpers import make_queue
 
-OWN = {"pinned_upto"}
+OWN = {"index_all", "pinned_upto"}
 """What the state knows itself."""
 
 

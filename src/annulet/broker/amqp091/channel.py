@@ -13,6 +13,7 @@ import structlog
 
 from annulet.broker.amqp091.foreign import in_own_form
 from annulet.broker.amqp091.publishing import PublishingSession, destination_of
+from annulet.broker.connections.client_session import SessionCommit
 from annulet.core.base.errors import CoreError
 from annulet.core.base.settings import UNLIMITED, ConsumerSettings
 from annulet.core.host.transaction import Transaction
@@ -110,7 +111,7 @@ class Channel(PublishingSession):
         message = entry.message
         origin = message.origin
         if origin.view is not VIEW:
-            made = in_own_form(message)
+            made = in_own_form(self, message)
             if made is None:
                 del self.unacknowledged[tag]
                 self.keep_back(consumer, entry)
@@ -142,7 +143,7 @@ class Channel(PublishingSession):
         """Write a basic.deliver that needs no acknowledgement, unless its header is too large."""
         message = entry.message
         if message.origin.view is not VIEW:
-            made = in_own_form(message)
+            made = in_own_form(self, message)
             if made is None:
                 self.keep_back(consumer, entry)
                 return False
@@ -188,7 +189,7 @@ class Channel(PublishingSession):
     def too_large(self, entry: QueueEntry) -> str:
         """Return why a message cannot be sent to this client, and the remedy."""
         overhead = constants.FRAME_OVERHEAD + constants.HEADER_OVERHEAD
-        message = in_own_form(entry.message) or entry.message
+        message = in_own_form(self, entry.message) or entry.message
         return (
             f"message {entry.sequence} of queue '{entry.queue.name}' has headers that need a frame of "
             f"{len(self._in_field_types(message.header)) + overhead} bytes, but frame-max of this connection is "
@@ -286,32 +287,33 @@ class Channel(PublishingSession):
                     constants.RESOURCE_ERROR,
                     f"transaction of {size} bytes refused: the disk of the message log is full; free space, try again",
                 )
-            mandatory, self.mandatory = self.mandatory, []
-            sent_to, self.sent_to = self.sent_to, {}
-            marks = self.blocked.marks()
-            try:
-                unroutable = self.commit_bounded(transaction)
-            except StoreError as error:
-                raise ChannelError(constants.RESOURCE_ERROR, f"the transaction is not durable: {error}") from error
-            except CoreError as error:  # a full queue, a duplicate: nothing of it was done
-                raise ChannelError(constants.PRECONDITION_FAILED, str(error)) from error
-            if self.blocked.any:
-                self.hold(self.blocked.entered(marks) + self.blocked.at(sent_to))
-            broker.unroutable += len(unroutable)
-            lost = {id(message) for message in unroutable}
-            for message in mandatory:
-                if id(message) in lost:
-                    self.return_unroutable(message)
-        elif not self._commits_waiting:  # an answer must not overtake that of a commit before it
+            self._commit(transaction)
+        elif self._commits_waiting:  # an answer must not overtake that of a commit before it
+            self.begin_commit()
+            broker.commit.wait(TransactionWaiter(self))
+        else:
             self.engine.send_tx_commit_ok(self.number)
-            return
+
+    def _commit(self, transaction: Transaction) -> None:
+        commit = ChannelCommit(self)
+        self.begin_commit()
+        try:
+            unroutable = self.commit_bounded(transaction, commit)
+        except (StoreError, CoreError) as error:  # a full queue, a duplicate: nothing of it was done
+            self.end_commit()
+            raise ChannelError(*commit_refusal(error)) from error
+        if unroutable is not None:
+            commit.answer(unroutable)
+
+    def begin_commit(self) -> None:
+        """A commit is to be answered."""
         self._commits_waiting += 1
         self.client.notices.hold()
-        broker.commit.wait(TransactionWaiter(self))
 
-    def commit_answered(self) -> None:
+    def end_commit(self) -> None:
         """A commit is durable, or has failed."""
         self._commits_waiting -= 1
+        self.client.notices.release()
 
     def tx_rollback(self) -> None:
         """Drop the sends; settled deliveries are unsettled again."""
@@ -351,6 +353,52 @@ class Channel(PublishingSession):
         super().close(now)
 
 
+def commit_refusal(error: Exception) -> tuple[int, str]:
+    """Return code and text of the channel's end for a commit of which nothing was done."""
+    if isinstance(error, StoreError):
+        return constants.RESOURCE_ERROR, f"the transaction is not durable: {error}"
+    if isinstance(error, CoreError):
+        return constants.PRECONDITION_FAILED, str(error)
+    return constants.INTERNAL_ERROR, "the broker failed to commit; see its log"
+
+
+class ChannelCommit(SessionCommit):
+    """tx.commit: what is to be done when everything took effect. Takes what the channel noted of the sends."""
+
+    def __init__(self, channel: Channel) -> None:
+        super().__init__(channel)
+        self._channel = channel
+        self._mandatory, channel.mandatory = channel.mandatory, []
+        self._sent_to, channel.sent_to = channel.sent_to, {}
+        self._marks = channel.blocked.marks()
+
+    def answer(self, unroutable: list[Message]) -> None:
+        """Send commit-ok when it is durable; send back what is mandatory and no queue took."""
+        channel = self._channel
+        broker = channel.connection.broker
+        broker.unroutable += len(unroutable)
+        if not channel.closed:
+            if channel.blocked.any:
+                channel.hold(channel.blocked.entered(self._marks) + channel.blocked.at(self._sent_to))
+            lost = {id(message) for message in unroutable}
+            for message in self._mandatory:
+                if id(message) in lost:
+                    channel.return_unroutable(message)
+        broker.commit.wait(TransactionWaiter(channel))
+
+    def refuse(self, error: Exception) -> None:
+        """Close the channel, or the connection for a defect."""
+        channel = self._channel
+        if not channel.closed:
+            code, text = commit_refusal(error)
+            if code == constants.INTERNAL_ERROR:
+                channel.engine.close_connection(code, text)
+                channel.connection.mark_dirty()
+            else:
+                channel.client.fail_channel(channel.number, code, text, 90, 20)
+        channel.end_commit()
+
+
 class TransactionWaiter:
     """Sends commit-ok when the transaction is durable."""
 
@@ -360,18 +408,16 @@ class TransactionWaiter:
     def window_committed(self, window: int) -> None:  # noqa: ARG002 - of the interface; it waits for one only
         """Answer the client."""
         channel = self.channel
-        channel.commit_answered()
         if not channel.closed:
             channel.engine.send_tx_commit_ok(channel.number)
             channel.connection.mark_dirty()
-        channel.client.notices.release()
+        channel.end_commit()
 
     def window_failed(self, window: int) -> None:  # noqa: ARG002 - as above
         """The commit is not durable: the channel ends with an error."""
         channel = self.channel
-        channel.commit_answered()
         if not channel.closed:
             channel.client.fail_channel(
                 channel.number, constants.RESOURCE_ERROR, "the transaction could not be written to disk", 90, 20
             )
-        channel.client.notices.release()
+        channel.end_commit()

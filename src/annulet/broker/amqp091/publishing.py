@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from annulet.broker.connections.client_session import ClientSession
+from annulet.broker.connections.client_session import ClientSession, SessionCommit
 from annulet.core.base.death_trail import GIVEN
+from annulet.core.base.errors import LimitExceeded
 from annulet.core.base.reply_names import REPLY_QUEUE
 from annulet.core.base.settings import UNLIMITED
 from annulet.core.configuration.arguments.values import MILLISECONDS_MAX
 from annulet.core.host.schedule_cancelling import cancel_scheduled
+from annulet.core.host.sliced_commit import COMMIT_AT_ONCE_MAX
 from annulet.core.message.message import DEFAULT_PRIORITY, Message, Origin
+from annulet.store.files.errors import StoreError
 from annulet.wire.amqp091.connection.methods import encode_method
 from annulet.wire.amqp091.connection.output import encode_destination
 from annulet.wire.amqp091.messages.annotations import annotate, replace_reply_to
@@ -55,10 +58,11 @@ FLOW_GO: Final = encode_method("channel.flow", {"active": True})
 class Destination:
     """A channel's cache for one exchange and routing key while the graph does not change."""
 
-    __slots__ = ("generation", "origin", "room", "route")
+    __slots__ = ("generation", "origin", "room", "route", "wide")
 
     def __init__(self, route: Route, origin: Origin, generation: int, queues_max: int) -> None:
         self.room = queues_max * TARGET_BYTES  # bytes that naming its queues takes in the log
+        self.wide = queues_max > COMMIT_AT_ONCE_MAX  # one turn of the loop may have no time for all its queues
         self.route = route
         self.origin = origin
         self.generation = generation
@@ -95,6 +99,41 @@ def destination_of(origin: Origin) -> bytes:
     if not origin.encoded:
         origin.encoded = encode_destination(origin.exchange, origin.routing_key)
     return origin.encoded
+
+
+class WidePublish(SessionCommit):
+    """A message on its way to very many queues."""
+
+    def __init__(
+        self,
+        channel: PublishingSession,
+        message: Message,
+        route: Route,
+        further_keys: tuple[str, ...],
+        *,
+        mandatory: bool,
+    ) -> None:
+        super().__init__(channel)
+        self._channel = channel
+        self._message = message
+        self._route = route
+        self._further_keys = further_keys
+        self._mandatory = mandatory
+        self._marks = channel.blocked.marks()
+
+    def answer(self, unroutable: list[Message]) -> None:
+        """Confirm it."""
+        channel = self._channel
+        if not channel.closed:
+            targets: list[BlockedTarget] = []
+            if channel.blocked.any:
+                targets = channel.blocked.entered(self._marks) + channel.blocked.at([self._route.address])
+            channel.published_wide(self._message, targets, self._mandatory, not unroutable)
+
+    def refuse(self, error: Exception) -> None:
+        """Refuse it."""
+        if not self._channel.closed:
+            self._channel.refused_wide(error, self._message, self._mandatory)
 
 
 class PublishingSession(ClientSession):
@@ -161,6 +200,9 @@ class PublishingSession(ClientSession):
         if self.transaction is not None:
             self._collect(self.transaction, message, facts, destination.route, mandatory)
             return
+        if destination.wide:
+            self._publish_wide(message, facts, destination.route, mandatory)
+            return
         if asks is None and not self.blocked.any:
             routed = self.host.publish(message, destination.route, now)
             if self.blocked.queues or self.blocked.addresses:  # the rest is now
@@ -175,6 +217,47 @@ class PublishingSession(ClientSession):
             elif not self.confirm_queued:
                 self.confirm_queued = True
                 connection.answer_later(self)
+
+    def _publish_wide(self, message: Message, facts: PublishFacts, route: Route, mandatory: bool) -> None:
+        """Publish where the way may lead to very many queues: a turn of the loop is for some of them."""
+        if self.held_by:
+            self._enforce_hold(self.blocked.on_way(route), message.accepted_at)
+        asks = facts.asks
+        publication = WidePublish(self, message, route, facts.further_keys, mandatory=mandatory)
+        routed = self.publish_wide(
+            message,
+            route,
+            publication,
+            duplicate_id="" if asks is None else asks.duplicate_id,
+            further_keys=facts.further_keys,
+        )
+        if routed >= 0:
+            publication.answer([] if routed else [message])
+
+    def published_wide(self, message: Message, targets: list[BlockedTarget], mandatory: bool, routed: bool) -> None:
+        """A message is in all of very many queues: confirm it as others. ``targets``: those that are blocked now."""
+        self.hold(targets)
+        if not routed:
+            self._unroutable(message, mandatory)
+        if self.confirming:
+            if message.record:
+                self._wait_for_disk()
+            elif not self.confirm_queued:
+                self.confirm_queued = True
+                self.connection.answer_later(self)
+
+    def refused_wide(self, error: Exception, message: Message, mandatory: bool) -> None:
+        """A message is in none of very many queues: refuse it as others."""
+        if isinstance(error, LimitExceeded):
+            origin = message.origin
+            self.refuse_for_limit(
+                str(error), origin.exchange, origin.routing_key, mandatory, message.header, message.body
+            )
+        elif isinstance(error, StoreError) and self.confirming:
+            self.refuse_publish(message.size)
+        else:
+            text = f"message of {message.size} bytes was not published: {error}"
+            self.client.fail_channel(self.number, constants.RESOURCE_ERROR, text, 60, 40)
 
     def _extend(self, tag: int) -> None:
         """Let the time of a delivery begin anew. The publish is accepted, goes nowhere and needs no permission."""

@@ -238,6 +238,7 @@ class AddressAccounts(AddressListener):
     __slots__ = ("_charges", "_effects", "_shares", "_swept_at", "by_address", "dropped", "refused")
 
     def __init__(self, effects: NodeEffects) -> None:
+        super().__init__()
         self._effects = effects
         self._charges: dict[Message, Charge] = {}
         self._shares = RowShares()
@@ -245,6 +246,10 @@ class AddressAccounts(AddressListener):
         self.by_address: dict[str, AddressAccount] = {}
         self.dropped = 0
         self.refused = 0
+
+    def hurry_settlements(self) -> bool:
+        """Settle some of the deliveries that are being settled in slices. Returns whether there were any."""
+        return any(work.hurry() for work in self.settling)
 
     def account_for(self, name: str, limits: AddressLimits) -> AddressAccount | None:
         """Return the account of an address, opened with these limits if need be; ``None`` when it needs none."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from annulet.core.base.sliced_work import SlicedWork
+
 if TYPE_CHECKING:
     from annulet.core.message.message import Message
     from annulet.core.model.entry import QueueEntry
@@ -14,8 +16,21 @@ if TYPE_CHECKING:
     from annulet.core.model.queue_state import QueueState
 
 
+class SettlementWork(SlicedWork):
+    """Deliveries that a command has settled and whose turn has not come (:mod:`annulet.core.sessions`)."""
+
+    def hurry(self) -> bool:
+        """Settle the next ones for a sender that needs room, and serve no consumer. Returns whether there were any."""
+        raise NotImplementedError
+
+
 class AddressListener:
     """Accounts of what the queues of addresses with limits hold."""
+
+    __slots__ = ("settling",)
+
+    def __init__(self) -> None:
+        self.settling: list[SettlementWork] = []  # of queues with something in an account
 
     def counted(self, message: Message) -> bool:
         """Return whether an account counts a message."""
@@ -40,6 +55,8 @@ class AddressListener:
 
 class ReaderLists:
     """The lists of browsers and of the consumers of non-destructive queues."""
+
+    __slots__ = ()
 
     def may_page(self) -> bool:
         """Return whether no reader has to keep references to possible rows."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from annulet.core.model.events import QueueEvents
     from annulet.core.model.order import Order
     from annulet.core.model.queue_bodies import QueueBodies
-    from annulet.core.model.queue_listeners import AddressListener, ReaderLists
+    from annulet.core.model.queue_listeners import AddressListener, ReaderLists, SettlementWork
 
 HIDES_NOTHING: Final = 1 << 61
 """The sequence from which a queue hides on when it hides nothing: above all there will be."""
@@ -68,6 +68,7 @@ class QueueState:
         self.pending_bytes = self.delivering_bytes = 0
         self.next_sequence = 1
         self.hidden_from = HIDES_NOTHING  # the first sequence of the invisible part
+        self.settling: list[SettlementWork] = []  # deliveries that commands have settled and whose turn has not come
         self.pins: list[int] = []  # entries up to these sequences are referenced, see core.model.entry_holds
         self.unsent: list[int] = []  # records of removed messages whose copy could not be stored: the next start's
         self.deleted = self.paused = self.turn_asked = False  # turn: of ``Queue.scan``

@@ -390,6 +390,22 @@ class QueueEntries(QueuePolicies):
         """Return the records of messages that an emptied queue keeps: in delivery, hidden, or waiting to be sent on."""
         return self.delivering.records() + self.unsent + self.forwarder.records_of(self) + self.hidden_records()
 
+    def exceeds_limits(self) -> bool:
+        """Return whether there is more than the limits allow, deliveries that are being settled in slices not counted.
+
+        The next slices of those are done for it. Only of a queue with limits.
+        """
+        limits = self.limits
+        assert limits is not None
+        while limits.exceeded(self):
+            if not limits.counts_all or not self.hurry_settlements():
+                return True
+        return False
+
+    def hurry_settlements(self) -> bool:
+        """Settle some of the deliveries that are being settled in slices. Returns whether there were any."""
+        return any(work.hurry() for work in self.settling)
+
     @property
     def sliced(self) -> bool:
         """Return whether slices follow before which nothing is dispatched."""
