@@ -15,7 +15,7 @@ from annulet.core.message.message import (
     PropertyValue,
     StandardProperties,
 )
-from annulet.core.model.compact_messages import HeldKind, HeldMessage
+from annulet.core.model.compact_messages import CompactDelivery, SharedFields
 from annulet.core.model.consumer import Consumer, CreditWindow
 from annulet.core.model.entry import QueueEntry
 from annulet.core.queue.queue import Queue
@@ -168,9 +168,9 @@ class RecordingEffects(NodeEffects):
     def entry_changed(self, queue: Queue, entry: QueueEntry) -> None:
         self.changed.append((queue.name, entry.sequence, entry.delivery_count))
 
-    def folded_changed(self, queue: Queue, messages: list[HeldMessage]) -> None:
+    def folded_changed(self, queue: Queue, messages: list[CompactDelivery]) -> None:
         for held in messages:
-            assert isinstance(held.link, HeldKind)
+            assert isinstance(held.link, SharedFields)
             self.changed.append((queue.name, held.sequence, held.link.delivery_count))
 
     def wake_at(self, at: int) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from annulet.core.base.settings import BROWSE_FOLLOW, QueueSettings
 from annulet.core.message.message import Message, Origin
-from annulet.core.paging.paged_fifo import TargetList
+from annulet.core.paging.paged_fifo import PagedFifo
 from annulet.core.paging.paged_priorities import PagedLevels, paged_order_of
 from annulet.core.paging.paged_sorted import PagedSorted
 from annulet.core.queue.queue import Queue
@@ -191,7 +191,7 @@ class PagedRunner(Runner):
         paged = paged_order_of(self.queue, pages_of(self.queue, self.disk, ask_turn=self.ask_turn))
         if paged is not None:
             paged.keep_messages = 0
-            if isinstance(paged, TargetList):
+            if isinstance(paged, PagedFifo):
                 paged.look_entries, paged.fold_least = 2, 1
             if isinstance(paged, PagedSorted):
                 paged.fold_least, paged.load_messages = 0, 2

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.message.message import Message
     from annulet.core.model.audit_trail import AuditEntry
-    from annulet.core.model.compact_messages import HeldMessage
+    from annulet.core.model.compact_messages import CompactDelivery
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.effects import GoneRecords
     from annulet.core.model.entry import QueueEntry
@@ -331,7 +331,7 @@ class HostEffects(NodeEffects):
             self.entry_changed(queue, entry)
         self.pipeline.request()
 
-    def folded_changed(self, queue: QueueState, messages: list[HeldMessage]) -> None:
+    def folded_changed(self, queue: QueueState, messages: list[CompactDelivery]) -> None:
         """Note the counts: a million may come back at once, and none of them waits for a time."""
         if self.history is not None and queue.queue_id:
             self._noted().counts.note_folded(queue.queue_id, messages)

@@ -39,7 +39,7 @@ class DeliveryBlock:
         self.held = 0
 
 
-class HeldDeliveries:
+class DeliveryTable:
     """A mapping of tags to entries that iterates by ascending tag. Tags are added in ascending order."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from mypy_extensions import i64
 
 from annulet.core.deliveries.delivery_table import BLOCK_BITS, BLOCK_MASK, BLOCK_TAGS, DeliveryBlock
-from annulet.core.model.compact_messages import HeldKind, HeldMessage, consumer_of, entry_in
+from annulet.core.model.compact_messages import CompactDelivery, SharedFields, consumer_of, entry_in
 from annulet.core.model.entry import QueueEntry
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class EntrySet:
 
     def records(self) -> list[int]:
         """Return the record numbers of all messages, by ascending sequence. Makes no entries of folded ones."""
-        return [slot.record if isinstance(slot, HeldMessage) else slot.message.record for slot in self.slots()]
+        return [slot.record if isinstance(slot, CompactDelivery) else slot.message.record for slot in self.slots()]
 
     def block_numbers(self) -> list[int]:
         """Return which blocks of neighbours there are, ascending."""
@@ -94,7 +94,7 @@ class EntrySet:
     def expand(self, entry: QueueEntry) -> None:
         """Replace the compact form of an entry by the entry."""
         block = self._blocks[entry.sequence >> BLOCK_BITS]
-        assert isinstance(block.slots[entry.sequence & BLOCK_MASK], HeldMessage)
+        assert isinstance(block.slots[entry.sequence & BLOCK_MASK], CompactDelivery)
         block.slots[entry.sequence & BLOCK_MASK] = entry
         self.folded -= 1
 
@@ -103,7 +103,7 @@ class EntrySet:
         block = self._blocks[slot.sequence >> BLOCK_BITS]
         assert block.slots[slot.sequence & BLOCK_MASK] is former
         block.slots[slot.sequence & BLOCK_MASK] = slot
-        self.folded += 1 if isinstance(slot, HeldMessage) else -1
+        self.folded += 1 if isinstance(slot, CompactDelivery) else -1
 
     def add(self, entry: QueueEntry) -> None:
         """Add a new entry."""
@@ -137,16 +137,16 @@ class EntrySet:
         self.folded = 0
         self._count = 0
 
-    def take_folded(self, folded: list[HeldMessage], *, everything: bool = False) -> tuple[list[HeldKind], int]:
+    def take_folded(self, folded: list[CompactDelivery], *, everything: bool = False) -> tuple[list[SharedFields], int]:
         """Take folded messages out of delivery. Returns their kinds, and how many body bytes they are.
 
         ``everything``: nothing else is in delivery.
         """
-        kinds: list[HeldKind] = []
+        kinds: list[SharedFields] = []
         total = 0
         for held in folded:
             kind = held.link
-            assert isinstance(kind, HeldKind)
+            assert isinstance(kind, SharedFields)
             if not kind.leaving:
                 kinds.append(kind)
             size: int = held.size  # or the sum would have 32 bits, too
@@ -184,7 +184,7 @@ class EntrySet:
                 block.slots[sequence & BLOCK_MASK] = None
                 block.held -= 1
                 removed += 1
-                if isinstance(entry, HeldMessage):
+                if isinstance(entry, CompactDelivery):
                     folded += 1
         if block is not None and not block.held:
             self._spare = blocks.pop(number)

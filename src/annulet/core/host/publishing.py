@@ -19,7 +19,7 @@ from annulet.core.host.address_accounts import AddressAccount, AddressAccounts
 from annulet.core.host.duplicate_ids import DuplicateCaches
 from annulet.core.host.retroactive import is_ring_name
 from annulet.core.host.send_plan import DROPPED, DUPLICATE, ROUTED, Claims, Leg
-from annulet.core.model.compact_messages import HeldMessage, entry_in, origin_of
+from annulet.core.model.compact_messages import CompactDelivery, entry_in, origin_of
 from annulet.core.model.entry import REMOVED
 from annulet.core.model.loss_ledger import LossLedger, LossRecord
 from annulet.core.paging.merged_areas import JoinedPages
@@ -411,7 +411,7 @@ class Publishing(RoutingGraph):
             for slot in held_here:
                 address = address_of(origin_of(slot))
                 if not self._is_uncounted(address, limits):
-                    left += isinstance(slot, HeldMessage) or self._is_left(slot)
+                    left += isinstance(slot, CompactDelivery) or self._is_left(slot)
                     continue
                 entry = entry_in(slot)
                 if entry.state != REMOVED:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from annulet.core.base.removal_reasons import RemovalReason
     from annulet.core.base.sliced_work import SlicedWork
     from annulet.core.message.message import Message
-    from annulet.core.model.compact_messages import HeldMessage
+    from annulet.core.model.compact_messages import CompactDelivery
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
     from annulet.core.model.events import QueueEvents
@@ -105,7 +105,7 @@ class RecordEffects(TurnEffects):
             if entry.message.record:
                 self.entry_changed(queue, entry)
 
-    def folded_changed(self, queue: QueueState, messages: list[HeldMessage]) -> None:
+    def folded_changed(self, queue: QueueState, messages: list[CompactDelivery]) -> None:
         """The delivery counts of pending folded messages changed, which are all stored."""
 
     def begin_transaction(self) -> None:

@@ -205,7 +205,7 @@ class SequenceList(Order):
     """An order by sequence, apart from returned entries: an entry or row can be found by its sequence."""
 
     @property
-    def watermark(self) -> int:
+    def front_length(self) -> int:
         """How many entries stand at the front, removed ones among them; in a deep queue the rest is behind them."""
         raise NotImplementedError
 

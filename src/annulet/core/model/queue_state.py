@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from annulet.core.base.removal_reasons import RemovalReason
     from annulet.core.base.settings import QueueSettings
     from annulet.core.message.message import Message
-    from annulet.core.model.compact_messages import HeldMessage, Slot
+    from annulet.core.model.compact_messages import CompactDelivery, Slot
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.effects import Effects
     from annulet.core.model.entry import QueueEntry
@@ -178,7 +178,7 @@ class QueueState:
 
     # ------------------------------------------------------------------ moves of entries
 
-    def compact_delivery(self, entry: QueueEntry, held: HeldMessage) -> None:
+    def compact_delivery(self, entry: QueueEntry, held: CompactDelivery) -> None:
         """Replace a message in delivery by its compact form."""
         raise NotImplementedError
 

@@ -17,7 +17,7 @@ from annulet.core.model.order import Order, SequenceList
 from annulet.core.ordering.returned_entries import Returned, first_of_heap
 
 if TYPE_CHECKING:
-    from annulet.core.model.compact_messages import HeldMessage
+    from annulet.core.model.compact_messages import CompactDelivery
     from annulet.core.model.entry import QueueEntry
 
 COMPACTION_MINIMUM: Final = 64
@@ -29,24 +29,24 @@ class FifoOrder(SequenceList):
 
     def __init__(self) -> None:
         super().__init__()
-        self._tail: deque[QueueEntry] = deque()  # arrivals, ascending place
+        self._front: deque[QueueEntry] = deque()  # arrivals, ascending place
         self._returned = Returned()  # returned entries
         self._removed = 0  # entries still in either structure whose state is REMOVED
 
     def take_over(self, order: FifoOrder) -> None:
         """Have the entries of another order instead of its own. That one is not used any more."""
         self.count = order.count
-        self._tail = order._tail
+        self._front = order._front
         self._returned, self._removed = order._returned, order._removed
 
     @property
-    def watermark(self) -> int:
+    def front_length(self) -> int:
         """How many entries stand at the front, removed ones among them; in a deep queue the rest is behind them."""
-        return len(self._tail)
+        return len(self._front)
 
     def append(self, entry: QueueEntry) -> None:
         """Add an arrival; its place is above all others."""
-        self._tail.append(entry)
+        self._front.append(entry)
         self.count += 1
 
     def reinsert(self, entry: QueueEntry) -> None:
@@ -59,14 +59,14 @@ class FifoOrder(SequenceList):
         self._returned.add(entries)
         self.count += len(entries)
 
-    def reinsert_folded(self, messages: list[HeldMessage]) -> None:
+    def reinsert_folded(self, messages: list[CompactDelivery]) -> None:
         """Add compact messages returned together, by ascending sequence: they may stay compact."""
         self._returned.add_folded(messages)
         self.count += len(messages)
 
     def first(self) -> QueueEntry | None:
         """Return the next entry without taking it, ``None`` when nothing is pending."""
-        tail, returned = self._tail, self._returned
+        tail, returned = self._front, self._returned
         if self._removed:
             while returned.head is not None and returned.head.state == REMOVED:
                 returned.pop()
@@ -87,7 +87,7 @@ class FifoOrder(SequenceList):
         if self._returned.head is entry:
             self._returned.pop()
         else:
-            self._tail.popleft()
+            self._front.popleft()
         self.count -= 1
         return entry
 
@@ -95,7 +95,7 @@ class FifoOrder(SequenceList):
         """Take a pending entry out of the middle. The caller has set its state to REMOVED."""
         assert entry.state == REMOVED
         self.count -= 1
-        tail = self._tail
+        tail = self._front
         if tail and tail[0] is entry:  # messages that expire in order leave nothing to sweep
             tail.popleft()
             return
@@ -108,11 +108,11 @@ class FifoOrder(SequenceList):
 
     def last_sequence(self) -> int:
         """Return an upper bound of the sequences here, without returned entries; it is not empty."""
-        return self._tail[-1].sequence if self._tail else 0
+        return self._front[-1].sequence if self._front else 0
 
     def clear(self) -> None:
         """Forget all entries."""
-        self._tail.clear()
+        self._front.clear()
         self._returned.clear()
         self._removed = 0
         self.count = 0
@@ -120,23 +120,23 @@ class FifoOrder(SequenceList):
     def entries(self) -> list[QueueEntry]:
         """Return the pending entries in order of dispatch."""
         back = self._returned.entries()
-        tail = [entry for entry in self._tail if entry.state == PENDING]
+        tail = [entry for entry in self._front if entry.state == PENDING]
         if not back:
             return tail
         return sorted([*(entry for entry in back if entry.state == PENDING), *tail])
 
     def held(self) -> set[QueueEntry]:
         """Return all entries, those included that were removed and not swept out yet."""
-        return {*self._tail, *self._returned.entries()}
+        return {*self._front, *self._returned.entries()}
 
     def in_memory(self) -> list[QueueEntry]:
         """Return the entries that are objects now."""
-        return [*self._returned.entries(), *self._tail]
+        return [*self._returned.entries(), *self._front]
 
     def arrived_after(self, sequence: int) -> list[QueueEntry]:
         """Return the entries with a higher sequence: O(found + returned), with any number before them."""
         found = [entry for entry in self._returned.entries() if entry.sequence > sequence]
-        for entry in reversed(self._tail):
+        for entry in reversed(self._front):
             if entry.sequence > sequence:
                 found.append(entry)
             elif entry.place == entry.sequence:  # entries before it have a lower place, so they arrived earlier
@@ -158,7 +158,7 @@ class FifoOrder(SequenceList):
 
     def standing(self, sequence: int) -> QueueEntry | None:
         """Return the pending entry of a sequence if it is neither returned nor among rows. O(log n)."""
-        return entry_with(self._tail, sequence)
+        return entry_with(self._front, sequence)
 
     def aside(self) -> list[QueueEntry]:
         """Return the returned entries."""
@@ -191,17 +191,17 @@ class FifoOrder(SequenceList):
 
     def upcoming(self, count: int) -> list[QueueEntry]:
         """Return the next entries of both structures by place; of a paged order those of its front."""
-        tail = [entry for entry in islice(self._tail, count) if entry.state == PENDING]
+        tail = [entry for entry in islice(self._front, count) if entry.state == PENDING]
         if not self._returned.count:
             return tail
         return sorted([*self._returned.upcoming(count), *tail])[:count]
 
     def snapshot(self) -> list[QueueEntry]:
         """Return the entries, arrivals in order, removed ones perhaps among them."""
-        return [*self._returned.entries(), *self._tail]
+        return [*self._returned.entries(), *self._front]
 
     def _compact(self) -> None:
-        self._tail = deque([entry for entry in self._tail if entry.state == PENDING])
+        self._front = deque([entry for entry in self._front if entry.state == PENDING])
         self._returned.sweep()
         self._removed = 0
 

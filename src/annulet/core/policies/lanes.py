@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from annulet.core.model.entry import QueueEntry
     from annulet.core.model.queue_area import QueueArea
     from annulet.core.ordering.ranks import Ranker
-    from annulet.core.paging.paged_fifo import TargetList
+    from annulet.core.paging.paged_fifo import PagedFifo
     from annulet.core.paging.paged_priorities import PagedLevels
     from annulet.core.policies.fair_keys import FairKey, Fairness
     from annulet.core.policies.message_groups import Group, GroupTable
@@ -135,7 +135,7 @@ class Lanes(Order):
             found += lane.order.upcoming(max(1, count // len(lanes)))
         return sorted(found)
 
-    def paged_part(self, queue: QueuePolicies, pages: QueueArea) -> TargetList | PagedLevels | None:
+    def paged_part(self, queue: QueuePolicies, pages: QueueArea) -> PagedFifo | PagedLevels | None:
         """Return the order that may have rows on disk, created with ``pages`` if necessary; ``None`` if none may."""
         del queue, pages
         return None

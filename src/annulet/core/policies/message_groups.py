@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
     from annulet.core.ordering.lane import Lane
-    from annulet.core.policies.parked_groups import Holding, ParkedSequences
+    from annulet.core.policies.parked_groups import OwnerBacklog, ParkedSequences
 
 NO_GROUP: Final = "qpid.no-group"
 """The group of ungrouped messages on a shared-groups queue (Broker-J §6)."""
@@ -72,7 +72,7 @@ class Group:
         self.pending = 0  # in lanes
         self.lanes: list[Lane] = []
         self.parked_sequences: ParkedSequences | None = None  # pending, but not in lanes: of a queue deeper than memory
-        self.holding: Holding | None = None  # with whose groups it counts there
+        self.holding: OwnerBacklog | None = None  # with whose groups it counts there
         self.unmarked = False  # assigned, and no message delivered since: the next one is the first
 
     @property

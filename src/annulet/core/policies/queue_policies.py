@@ -13,7 +13,7 @@ from annulet.core.base.sliced_work import SLICE_MESSAGES
 from annulet.core.deliveries.entry_set import EntrySet
 from annulet.core.model.queue_state import HIDES_NOTHING, QueueState
 from annulet.core.ordering.ranks import PriorityLevels, ranker_for
-from annulet.core.policies.consumer_turns import CompetingDispatch, live_max_of
+from annulet.core.policies.consumer_turns import ConsumerTurns, live_max_of
 from annulet.core.policies.dispatch_gate import Gate
 from annulet.core.policies.eviction import eviction_index_for
 from annulet.core.policies.expiry import Expiring, ExpiryIndex, expires_at, gives_time, leave_index
@@ -22,7 +22,7 @@ from annulet.core.policies.matchers import Matchers
 from annulet.core.policies.queue_limits import limits_for
 from annulet.core.policies.row_expiry import expire, next_expiry
 from annulet.core.policies.schedule import ScheduleIndex
-from annulet.core.policies.staged_batches import Batches, Stretch
+from annulet.core.policies.staged_batches import Batches, StagedRange
 
 if TYPE_CHECKING:
     from annulet.core.base.settings import QueueSettings
@@ -67,14 +67,14 @@ class QueuePolicies(QueueState):
         self.levels = levels
         self.ranker = ranker
         self.lanes: Lanes | None = None  # the order, if consumers are restricted
-        self.consumers = CompetingDispatch(live_max_of(settings))
+        self.consumers = ConsumerTurns(live_max_of(settings))
         self.matchers = Matchers()
         self.gate = Gate()
         self.gate.open = settings.consumers_before_dispatch <= 1
         self.schedule, self.delivering = ScheduleIndex(), EntrySet()
         self.group_firsts: set[QueueEntry] = set()  # in delivery, and the first of their group since its assignment
         self.batches = Batches()  # of its virtual host: arrivals of the current batch are hidden
-        self.hidden: list[Stretch] = []  # the invisible part of the pending messages
+        self.hidden: list[StagedRange] = []  # the invisible part of the pending messages
         self.arriving: QueueEntry | None = None  # tried once before its time to live of 0 ends it
         self.keys = key_table_for(settings)
         self.expiry: ExpiryIndex | None = None

@@ -28,7 +28,7 @@ WOKEN_AT_ONCE_MAX: Final = 500
 """Queues of a batch whose consumers are served in one turn: 1 ms of the loop, deliveries come to it."""
 
 
-class Stretch:
+class StagedRange:
     """The pending messages of one queue from the first one of a batch on, up to the next range."""
 
     __slots__ = ("batch", "bytes", "count", "sequence")
@@ -55,7 +55,7 @@ class HiddenBatch:
         if queue in self.queues:
             return
         self.queues[queue] = None
-        queue.hidden.append(Stretch(self, entry.sequence))
+        queue.hidden.append(StagedRange(self, entry.sequence))
         queue.hidden_from = min(queue.hidden_from, entry.sequence)
 
     def show(self, now: int) -> None:
@@ -73,12 +73,12 @@ class HiddenBatch:
             if not queue.deleted:
                 queue.wake(now)
 
-    def _without_its_own(self, stretches: list[Stretch]) -> list[Stretch]:
+    def _without_its_own(self, stretches: list[StagedRange]) -> list[StagedRange]:
         """Return those of other batches.
 
         The last of them continues to hide messages in ranges of this batch behind them.
         """
-        left: list[Stretch] = []
+        left: list[StagedRange] = []
         for stretch in stretches:
             if stretch.batch is not self:
                 left.append(stretch)
@@ -171,7 +171,7 @@ class TakingBack(SlicedWork):
 # ------------------------------------------------------------------ a queue that is emptied or deleted
 
 
-class Kept:
+class StagedEntries:
     """The hidden messages of a queue being emptied, which are not affected."""
 
     def __init__(self, queue: QueuePolicies) -> None:

@@ -14,7 +14,7 @@ from annulet.core.paging.row_views import view_of
 from annulet.core.queue.live_changes import read_in
 from annulet.core.queue.queue_scan import Scan
 from annulet.core.reading.browse_order import may_be_noted_as_row
-from annulet.core.reading.entry_lookup import Reach
+from annulet.core.reading.entry_lookup import EntryLookup
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +78,7 @@ class DeepScan(Scan):
     ) -> None:
         super().__init__(view.queue, pending=False, scheduled=scheduled)
         self.size += view.size
-        self._reach = Reach(view.queue)
+        self._reach = EntryLookup(view.queue)
         self._objects = deque(sorted(objects, key=place_of))
         self._place_of = place_of
         self._rows = walk

@@ -19,7 +19,7 @@ from annulet.core.policies.fair_keys import Fairness
 from annulet.core.policies.lanes import Lanes
 from annulet.core.policies.message_groups import GroupTable
 from annulet.core.policies.queue_policies import QueuePolicies
-from annulet.core.policies.staged_batches import Kept
+from annulet.core.policies.staged_batches import StagedEntries
 from annulet.core.reading.copies import Copies
 from annulet.core.searching.deep_lanes import DeepLanes
 from annulet.core.searching.grouped_lanes import GroupedLanes
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from annulet.core.base.settings import QueueSettings
-    from annulet.core.model.compact_messages import HeldKind, HeldMessage
+    from annulet.core.model.compact_messages import CompactDelivery, SharedFields
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.effects import Effects
     from annulet.core.model.forwarder import Forwarder
@@ -189,7 +189,7 @@ class QueueEntries(QueuePolicies):
             entry.consumer.give_back(size)
             entry.consumer = None
 
-    def compact_delivery(self, entry: QueueEntry, held: HeldMessage) -> None:
+    def compact_delivery(self, entry: QueueEntry, held: CompactDelivery) -> None:
         """Replace a message in delivery by its compact form."""
         self.delivering.exchange(entry, held)
 
@@ -197,7 +197,7 @@ class QueueEntries(QueuePolicies):
         """Replace the compact form of a message in delivery by its entry."""
         self.delivering.expand(entry)
 
-    def take_folded(self, folded: list[HeldMessage], *, everything: bool = False) -> tuple[list[HeldKind], int]:
+    def take_folded(self, folded: list[CompactDelivery], *, everything: bool = False) -> tuple[list[SharedFields], int]:
         """Take folded messages out of delivery. Returns their kinds, and how many body bytes they are.
 
         ``everything``: nothing else is in delivery.
@@ -487,7 +487,7 @@ class QueueEntries(QueuePolicies):
         if self.order.paged_count():
             removed = self._remove_one_by_one(reason, now)
         else:
-            kept = Kept(self)
+            kept = StagedEntries(self)
             pending = self.shown(self.order.entries())
             removed = len(pending)
             self.order.clear()

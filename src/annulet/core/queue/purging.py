@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.base.sliced_work import AT_ONCE_MAX, SLICE_MESSAGES, SlicedWork
 from annulet.core.deliveries.bodies import let_go
-from annulet.core.model.compact_messages import HeldMessage, entry_in
+from annulet.core.model.compact_messages import CompactDelivery, entry_in
 from annulet.core.model.effects import GoneRecords
 from annulet.core.model.entry import REMOVED, QueueEntry, sequence_of
-from annulet.core.policies.staged_batches import Kept
+from annulet.core.policies.staged_batches import StagedEntries
 from annulet.core.searching.deep_lanes import DeepLanes
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def empty(queue: QueueEntries, reason: RemovalReason, now: int) -> int:
     Returns how many.
     """
     order = queue.order
-    kept = Kept(queue)
+    kept = StagedEntries(queue)
     entries = order.in_memory()
     size = queue.shown_bytes() + queue.shown_scheduled_bytes()
     pages = order.take_pages()
@@ -70,7 +70,7 @@ def empty_deliveries(queue: QueueEntries, reason: RemovalReason, now: int) -> No
     gone = Gone(None)
     entries: list[QueueEntry] = []
     for slot in slots:
-        if isinstance(slot, HeldMessage):
+        if isinstance(slot, CompactDelivery):
             gone.folded.append(slot)
         else:
             entries.append(slot)
@@ -174,7 +174,7 @@ class Gone(GoneRecords):
     def __init__(self, pages: QueueArea | None) -> None:
         super().__init__(pages)
         self.entries: list[QueueEntry] = []
-        self.folded: list[HeldMessage] = []
+        self.folded: list[CompactDelivery] = []
         self.durable = 0
         self.keys: KeyTable | None = None
         self.times: list[ExpiryBlock] = []

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.model.entry import DELIVERING, SCHEDULED, QueueEntry
-from annulet.core.paging.paged_fifo import TargetList
+from annulet.core.paging.paged_fifo import PagedFifo
 from annulet.core.policies.expiry import ExpiryIndex
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def restore(
 
 def restore_rows(
     queue: QueueEntries,
-    order: TargetList,
+    order: PagedFifo,
     columns: tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[Origin]],
     *,
     redelivered: bool,
@@ -108,7 +108,7 @@ def finish_restore(queue: QueueEntries, next_sequence: int, torn: int, now: int)
 def front_room(queue: QueueEntries, sizes: Sequence[int], bounds: FrontBounds) -> int:
     """Return how many of the next messages, of these sizes in bytes, a restored queue's front has room for."""
     order = queue.order
-    if (isinstance(order, TargetList) and order.split) or order.paged_count():
+    if (isinstance(order, PagedFifo) and order.split) or order.paged_count():
         return 0
     room = bounds.size - queue.pending_bytes
     count = 0

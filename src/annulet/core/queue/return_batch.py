@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.deliveries.delivery_table import BLOCK_BITS, HeldDeliveries
-from annulet.core.model.compact_messages import HeldMessage, consumer_of, entry_in
+from annulet.core.deliveries.delivery_table import BLOCK_BITS, DeliveryTable
+from annulet.core.model.compact_messages import CompactDelivery, consumer_of, entry_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,7 +27,7 @@ class ReturnBatch:
     queue.
     """
 
-    def __init__(self, queues: Iterable[QueueEntries], table: HeldDeliveries) -> None:
+    def __init__(self, queues: Iterable[QueueEntries], table: DeliveryTable) -> None:
         self._held = len(table)  # how many are in blocks
         self._blocks = table.take_blocks()
         self._found: dict[QueueEntries, deque[Slot]] = {queue: deque() for queue in queues}
@@ -40,7 +40,7 @@ class ReturnBatch:
         """Return how many of a queue are there at most."""
         return self._held + len(self._found.get(queue, ()))
 
-    def take(self, queue: QueueEntries, most: int, folded: list[HeldMessage] | None = None) -> list[QueueEntry]:  # noqa: ARG002 - where they are by sequence
+    def take(self, queue: QueueEntries, most: int, folded: list[CompactDelivery] | None = None) -> list[QueueEntry]:  # noqa: ARG002 - where they are by sequence
         """Return up to ``most`` of a queue, by ascending tag; none, perhaps, where there are very many of others."""
         stock, blocks = self._found[queue], self._blocks
         entries = [entry_in(stock.popleft()) for _ in range(min(most, len(stock)))]
@@ -85,7 +85,7 @@ class EndedDeliveries(ReturnBatch):
     """
 
     def __init__(self, queue: QueueEntries, batches: list[ReturnBatch]) -> None:
-        super().__init__([queue], HeldDeliveries())
+        super().__init__([queue], DeliveryTable())
         self._numbers = deque(queue.delivering.block_numbers())
         self._promised = sum([batch.left(queue) for batch in batches])
         self._tables = deque([blocks for batch in batches if (blocks := batch.give_up(queue))])
@@ -95,14 +95,14 @@ class EndedDeliveries(ReturnBatch):
         """Return how many there are at most, and not 0 as long as some have not been looked at."""
         return max(1, self._promised) if self._numbers else 0
 
-    def take(self, queue: QueueEntries, most: int, folded: list[HeldMessage] | None = None) -> list[QueueEntry]:
+    def take(self, queue: QueueEntries, most: int, folded: list[CompactDelivery] | None = None) -> list[QueueEntry]:
         """Return about ``most``, whole blocks of neighbours; fewer where others hold very many.
 
         Those that are folded come into ``folded`` as they are, if there is such a list.
         """
         numbers, delivering = self._numbers, queue.delivering
         entries: list[QueueEntry] = []
-        aside: list[HeldMessage] = []
+        aside: list[CompactDelivery] = []
         blocks_left = LOOKED_AT * most >> BLOCK_BITS
         while numbers and len(entries) + len(aside) < most and blocks_left >= 0:
             blocks_left -= 1
@@ -110,7 +110,7 @@ class EndedDeliveries(ReturnBatch):
             for slot in delivering.block(numbers.popleft()):
                 if slot is None or not _on_its_way(slot):
                     continue
-                if folded is not None and isinstance(slot, HeldMessage):
+                if folded is not None and isinstance(slot, CompactDelivery):
                     aside.append(slot)
                 else:
                     entries.append(entry_in(slot))

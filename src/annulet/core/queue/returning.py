@@ -11,8 +11,8 @@ from annulet.core.base.errors import PreconditionFailed
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.settings import MOVE_TO_TAIL
 from annulet.core.base.sliced_work import AT_ONCE_MAX, SLICE_MESSAGES, SlicedWork
-from annulet.core.deliveries.delivery_table import HeldDeliveries
-from annulet.core.model.compact_messages import HeldKind, HeldMessage, entry_in
+from annulet.core.deliveries.delivery_table import DeliveryTable
+from annulet.core.model.compact_messages import CompactDelivery, SharedFields, entry_in
 from annulet.core.model.entry import BEHIND_ALL, DELIVERING, PENDING, SCHEDULED, DeliveryCopy
 from annulet.core.ordering.order import FifoOrder
 from annulet.core.policies.eviction import eviction_rank
@@ -119,7 +119,7 @@ class Returning(SlicedWork):
         if self.gathers:
             self._gather()
         plain, order = self._exclude is None and _plain(queue, counted=self._counted), queue.order
-        folded: list[HeldMessage] = []
+        folded: list[CompactDelivery] = []
         to_stay = folded if plain and isinstance(order, FifoOrder) else None
         following = self._batch.take(queue, self._slice_messages, to_stay)
         if plain:
@@ -206,7 +206,7 @@ def return_many(
     exclude: Consumer | None = None,
 ) -> None:
     """Put many deliveries back in slices, the first one now: a queue that is not empty shall not look so."""
-    batch = ReturnBatch([queue], HeldDeliveries())
+    batch = ReturnBatch([queue], DeliveryTable())
     batch.add(queue, slots)
     work = Returning(queue, batch, slice_messages, counted=counted, exclude=exclude)
     queue.returns.append(work)
@@ -217,7 +217,7 @@ def return_many(
 
 def return_table(
     queues: list[QueueEntries],
-    table: HeldDeliveries,
+    table: DeliveryTable,
     now: int,
     slice_messages: int = SLICE_MESSAGES,
     *,
@@ -340,13 +340,13 @@ def _back_plainly(
 
 
 def _back_folded(
-    queue: QueueEntries, folded: list[HeldMessage], holders: dict[DeliveryOwner, None], *, counted: bool
+    queue: QueueEntries, folded: list[CompactDelivery], holders: dict[DeliveryOwner, None], *, counted: bool
 ) -> None:
     """Do for folded messages what :func:`_back_plainly` does for entries; the caller puts them into the order."""
     kinds, size = queue.take_folded(folded)
     for held in folded:
         kind = held.link
-        assert isinstance(kind, HeldKind)
+        assert isinstance(kind, SharedFields)
         held.link = kind.when_returned(counted=counted)
     for kind in kinds:
         assert kind.consumer is not None

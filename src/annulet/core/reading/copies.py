@@ -15,7 +15,7 @@ from annulet.core.base.settings import BROWSE_SNAPSHOT
 from annulet.core.deliveries.bodies import DAMAGED, REFUSED, let_go
 from annulet.core.model.entry import DELIVERING, PENDING, REMOVED, SCHEDULED, DeliveryCopy
 from annulet.core.model.queue_listeners import ReaderLists
-from annulet.core.paging.paged_fifo import TargetList
+from annulet.core.paging.paged_fifo import PagedFifo
 from annulet.core.policies.evaluation_turns import used_up
 from annulet.core.reading.browse_order import BrowseOrder, fell_due
 from annulet.core.reading.reader_position import UnseenRows
@@ -52,7 +52,7 @@ class Copies(ReaderLists):
         queue = self._queue
         self._waiting = False
         order = queue.order
-        if isinstance(order, TargetList) and self._reads_on(consumer):
+        if isinstance(order, PagedFifo) and self._reads_on(consumer):
             first = queue.next_sequence if consumer.settings.replay_period == 0 else 1
             self._have_rows(consumer, order, first, order.aside(), SequenceRanges())
             return
@@ -77,7 +77,7 @@ class Copies(ReaderLists):
     def use_rows(self) -> None:
         """Note that the queue may have rows from now on: following readers keep no entries any more."""
         order = self._queue.order
-        if not isinstance(order, TargetList):
+        if not isinstance(order, PagedFifo):
             return
         for consumer in self._queue.consumers.readers():
             unseen = consumer.unseen
@@ -97,7 +97,7 @@ class Copies(ReaderLists):
         return self._queue.settings.non_destructive and consumer.settings.browse != BROWSE_SNAPSHOT
 
     def _have_rows(
-        self, consumer: Consumer, order: TargetList, first: int, others: list[QueueEntry], seen: SequenceRanges
+        self, consumer: Consumer, order: PagedFifo, first: int, others: list[QueueEntry], seen: SequenceRanges
     ) -> None:
         """Let a reader see the messages from ``first`` on except those ``seen``, and those of ``others`` that fell
         due."""

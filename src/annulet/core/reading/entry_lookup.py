@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from annulet.core.policies.queue_policies import QueuePolicies
 
 
-class Reach:
+class EntryLookup:
     """Finds entries of one queue."""
 
     def __init__(self, queue: QueuePolicies) -> None:
@@ -83,7 +83,7 @@ class Reach:
         counters, order = queue.counters, queue.order
         at: tuple[int, ...] = (counters.messages_delivered, counters.messages_returned, order.paged_count())
         for standing in order.lists():  # into lanes and out of them they go without a delivery
-            at += (standing.count, standing.watermark, standing.came_back())
+            at += (standing.count, standing.front_length, standing.came_back())
         if at == self._noted_at:
             return False
         self._noted_at = at

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from annulet.core.message.hot_properties import Term
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.paging.paged_fifo import TargetList
+    from annulet.core.paging.paged_fifo import PagedFifo
     from annulet.core.policies.matchers import MatchClass
     from annulet.core.policies.queue_policies import QueuePolicies
 
@@ -40,7 +40,7 @@ class Walk:
 
     __slots__ = ("area", "bytes", "match_class", "messages", "position")
 
-    def __init__(self, match_class: MatchClass, area: TargetList, position: int, messages: int, size: int) -> None:
+    def __init__(self, match_class: MatchClass, area: PagedFifo, position: int, messages: int, size: int) -> None:
         self.match_class = match_class
         self.area = area
         self.position = position
@@ -122,7 +122,7 @@ def remaining(queue: QueuePolicies) -> int:
     return max([_remaining_of(held, areas) for held in map(queue.matchers.class_of, taking) if held is not None])
 
 
-def _remaining_of(match_class: MatchClass, areas: list[TargetList]) -> int:
+def _remaining_of(match_class: MatchClass, areas: list[PagedFifo]) -> int:
     """Return how many messages a class has before it: no more than there are, and no more than the sequences say."""
     left = 0
     for area in areas:

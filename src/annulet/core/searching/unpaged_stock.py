@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from annulet.core.searching.deep_lanes import DeepLanes
 
 
-class NoArea(QueueArea):
+class EmptyArea(QueueArea):
     """The rows of a queue that has none, because it need not or may not page."""
 
     def renewed(self) -> QueueArea:
         """Return another one."""
-        return NoArea()
+        return EmptyArea()
 
     def has_row(self, sequence: int) -> bool:
         """Return false."""
@@ -74,7 +74,7 @@ class NoArea(QueueArea):
         return []
 
 
-class Looks(SlicedWork):
+class StockWalk(SlicedWork):
     """The looks of a queue's walks, one a slice, until they have come to the end or wait for credit."""
 
     def __init__(self, queue: QueuePolicies, lanes: DeepLanes) -> None:

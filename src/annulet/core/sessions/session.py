@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import mypyc_attr
 
 from annulet.core.base.sliced_work import AT_ONCE_MAX
-from annulet.core.deliveries.delivery_table import HeldDeliveries
+from annulet.core.deliveries.delivery_table import DeliveryTable
 from annulet.core.model.compact_messages import entry_in, queue_of
 from annulet.core.model.consumer import Consumer, DeliveryOwner
 from annulet.core.queue.queue import as_queue
@@ -47,7 +47,7 @@ class Session(DeliveryOwner):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.consumers: dict[str, Consumer] = {}
-        self.unacknowledged = HeldDeliveries()
+        self.unacknowledged = DeliveryTable()
         self.last_tag = 0
         self._lowest_tag = 1  # no delivery below it is held
         self.closed = False
@@ -349,7 +349,7 @@ class Session(DeliveryOwner):
         many = self.gives_back_many or any(in_slices(queue, count, counted=True) for queue, count in counts.items())
         if not many or not all(each_alone(queue, count, counted=True) for queue, count in counts.items()):
             return False
-        self.unacknowledged = HeldDeliveries()
+        self.unacknowledged = DeliveryTable()
         self.returning = not self.settling  # else deliveries still to be settled would be returned, too
         return_table(list(counts), table, now, gathers=self.returning)
         return True

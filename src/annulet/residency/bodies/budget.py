@@ -11,7 +11,7 @@ from heapq import nlargest
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.model.compact_messages import HeldMessage
+from annulet.core.model.compact_messages import CompactDelivery
 from annulet.core.model.entry import DELIVERING, REMOVED
 from annulet.core.paging.front_limits import FrontBounds
 from annulet.core.paging.paged_fifo import KEEP_BYTES, KEEP_MESSAGES
@@ -256,7 +256,7 @@ class Recount:
 
     def _count(self, slots: Iterable[Slot]) -> None:
         for slot in slots:
-            if isinstance(slot, HeldMessage):
+            if isinstance(slot, CompactDelivery):
                 self._count_away(slot.size, out=True)
             elif slot.state == REMOVED:
                 continue
