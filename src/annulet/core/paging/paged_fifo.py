@@ -1,10 +1,10 @@
 """The order of a FIFO queue whose middle is on disk.
 
-By place: the front (entries), the queue area's rows, late messages (entries, the newest); and beside them, as in
-every FIFO order, the entries that came back. Arrivals are late once there are rows, so that publishers
-never wait for the disk, and a message that is taken at once never gets there. When the front is used up the next rows
-become entries. Its length is the watermark of the design, and late messages are its pending cache. Without consumers the
-front is the HeadQueueCache of the design.
+By place: the front (entries), the queue area's rows, late messages (entries, the newest); and beside them, as in every
+FIFO order, the entries that came back. Arrivals are late once there are rows, so that publishers never wait for the
+disk, and a message that is taken at once never gets there. When the front is used up the next rows become entries. Its
+length is the watermark of the design, and late messages are its pending cache; without consumers the front is its
+HeadQueueCache.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.sliced_work import AT_ONCE_MAX
 from annulet.core.model.entry import DELIVERING, PENDING, SCHEDULED, DeliveryCopy, QueueEntry, sequence_of
-from annulet.core.policies.evaluation_turns import go_on_later
 from annulet.core.policies.expiry import times_of
 from annulet.core.policies.schedule import ScheduleIndex
 from annulet.core.queue import (
@@ -26,6 +25,7 @@ from annulet.core.queue import (
     returning,
 )
 from annulet.core.queue.attachment import Attachment
+from annulet.core.queue.continued_dispatch import go_on_later
 from annulet.core.queue.entries import ACKNOWLEDGED, QueueEntries
 from annulet.core.queue.ring_debt import make_way, trim_ring
 from annulet.core.queue.statistics import QueueStatistics, statistics_of
