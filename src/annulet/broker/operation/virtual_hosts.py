@@ -1,8 +1,8 @@
 """Virtual hosts at run time: made, described and deleted.
 
 A deletion is durable from its first moment, and goes on after a restart. Its connections are closed with a reason, its
-queues are deleted in portions, so that other virtual hosts are served between, and then the rest of it is forgotten. Its
-messages are deleted because an operator asked for it: the audit trail has the operator's name and the number of messages.
+queues are deleted in portions, so that other virtual hosts are served between, and then the rest of it is forgotten.
+Its messages are deleted because an operator asked for it: the audit trail has the operator's name and their number.
 """
 
 from __future__ import annotations
