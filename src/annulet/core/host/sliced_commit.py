@@ -299,7 +299,7 @@ class Committing(SlicedWork):
         self._waiter.commit_failed(error)
 
     def _forget(self) -> None:
-        """Let addresses count no queue that the message under way will not reach, and remember no id: all may be repeated."""
+        """Let addresses count no queue that a message will not reach, and remember no id: all of it may be repeated."""
         host = self._host
         for piece in self._pieces or ():
             for queue in piece.queues[piece.place :]:
