@@ -11,11 +11,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 HERE = Path(__file__).resolve().parent
 PACKAGE = "src/annulet"
-CONDITION = "if "
+CONDITION = "If "
 """An item that begins with it applies to some additions only."""
+CHOICE = "One of "
+"""An item that begins with it names several files; an addition changes at least one of them."""
 
 _TITLE = re.compile(r"(?:An?|The) (.*)")
-_MODEL = re.compile(r"\bas `([^`]+)`")
+_MODEL = re.compile(r"\b(?:as|through) `([^`]+)`")
 _FILE = re.compile(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|md|toml)|(?:[\w.-]+/)+)`")
 _CHANGED = re.compile(r"^\+\+\+ b/(\S+)", re.MULTILINE)
 
@@ -27,7 +29,8 @@ class Checklist:
     title: str
     always: set[str] = field(default_factory=set)
     sometimes: set[str] = field(default_factory=set)  # of items that begin with a condition
-    models: set[str] = field(default_factory=set)  # named to be imitated
+    choices: list[set[str]] = field(default_factory=list)  # of each item that begins with a choice
+    models: set[str] = field(default_factory=set)  # named to be imitated or used
 
     @property
     def name(self) -> str:
@@ -45,6 +48,11 @@ class Checklist:
     def example(self) -> Path:
         """A program that succeeds with the patched sources only."""
         return HERE / "examples" / f"{self.name}.py"
+
+    @property
+    def named(self) -> set[str]:
+        """Every file that an addition may change."""
+        return self.always.union(self.sometimes, *self.choices)
 
     def changed(self) -> set[str]:
         """Return the files that the patch changes or adds."""
@@ -72,7 +80,10 @@ def checklists(text: str) -> list[Checklist]:
             text = " ".join(item.split())
             checklist.models.update(path_of(name) for name in _MODEL.findall(text))
             names = {path_of(name) for name in _FILE.findall(_MODEL.sub("", text))}
-            (checklist.sometimes if text.lower().startswith(CONDITION) else checklist.always).update(names)
+            if text.startswith(CHOICE):
+                checklist.choices.append(names)
+            else:
+                (checklist.sometimes if text.startswith(CONDITION) else checklist.always).update(names)
         found.append(checklist)
     return found
 
