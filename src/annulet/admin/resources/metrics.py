@@ -354,6 +354,9 @@ def _gauges(broker: Broker) -> dict[str, tuple[str, float]]:
             "Bytes of open transactions and of messages still arriving, all connections",
             broker.unfinished.total,
         ),
+        "management_queues_sampled": ("Queues whose counters are sampled for rates", broker.rates.sampled),
+        "management_queues_unsampled": ("Queues without rates, as there are too many", broker.rates.unsampled),
+        "global_parameters": ("Global parameters kept", len(broker.global_parameters.all())),
         "memory_blocked": ("1 while publishers are held back for memory", broker.memory_blocked),
         "commit_failed": ("1 when the message log cannot be written any more", broker.commit.failed),
         "history_failed": (

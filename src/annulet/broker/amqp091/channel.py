@@ -76,7 +76,7 @@ def delivered_header(entry: QueueEntry, message: Message) -> bytes:
     headers: dict[str, PropertyValue] = {}
     if entry.delivery_count:
         headers[DELIVERY_COUNT] = Long(entry.delivery_count)
-    if queue.settings.group_first_key and entry in queue.group_firsts:
+    if queue.settings.group_first_key and queue.is_group_first(entry):
         headers[queue.settings.group_first_key] = True
     if not headers:
         return message.header
@@ -119,7 +119,7 @@ class Channel(PublishingSession):
             message = made
             origin = made.origin
         header = message.header
-        if entry.delivery_count or entry.queue.group_firsts:
+        if entry.delivery_count or entry.queue.is_group_first(entry):
             header = delivered_header(entry, message)
         if len(header) > self.header_max:
             fitting = self.fitting_header(header, message.header)
