@@ -83,8 +83,8 @@ class Queue(QueueEntries):
         if self.expiry is not None:  # expired messages neither count nor precede the arrival
             self.expire_for(size, now)
         pending_before = order.count
-        if self.keys is not None:
-            superseded = self.keys.accept(entry)
+        if self.retention is not None:
+            superseded = self.retention.accept(entry)
             if superseded is not None:
                 self.remove_waiting(superseded, RemovalReason.REPLACED_KEY, now, entry.sequence)
         timed = message.expires_at != 0 or self.ages
