@@ -59,6 +59,7 @@ class DeclaredQueues(Publishing):
         self._declared: dict[Queue, ResolvedQueue] = {}
         self.unknown_arguments = WARN  # treatment of arguments without effect
         self.reply_queues = 0  # of those in ``queues``
+        self.queues_max = -1  # how many queues there may be, apart from reply queues; -1: any number
         self._owned: dict[object, dict[Queue, None]] = {}  # exclusive queues, by their connection
         self._reaps_declared = self._some_reap_declared()
         self.address_settings.listeners.append(self.address_settings_changed)
@@ -120,6 +121,11 @@ class DeclaredQueues(Publishing):
             return queue
         if not server_named:
             self._refuse_name("queue", name)
+        if 0 <= self.queues_max <= len(self.queues) - self.reply_queues and not is_reply_name(name):
+            raise PreconditionFailed(
+                f"cannot declare queue '{name}': queue limit in vhost '{self.name}' ({self.queues_max}) is reached; "
+                "delete some or have max-queues raised"
+            )
         ring = is_ring_name(name)
         resolved = self._resolve(name, address, given, queue_id)
         selector = compile_filter(resolved.settings.selector, SELECTOR_PLACE)
