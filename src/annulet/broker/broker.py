@@ -30,6 +30,7 @@ from annulet.broker.network.listening import BACKLOG, listener_error
 from annulet.broker.network.peer_watch import PeerWatch
 from annulet.broker.network.unfinished import UnfinishedWork, unfinished_limit
 from annulet.broker.operation.backup import Backups
+from annulet.broker.operation.definitions.applying import DefinitionImports
 from annulet.broker.operation.global_parameters import CLUSTER_NAME, DEFAULT_CLUSTER_NAME, GlobalParameters
 from annulet.broker.operation.management import ManagementOperations
 from annulet.broker.operation.operator_settings import OperatorSettings
@@ -184,7 +185,10 @@ class Broker:
         self.history: HistoryRecorder | None = None  # None: a broker in memory
         self.memory, self._peer_watch = MemoryAlarm(configuration.memory_limit_bytes), PeerWatch()
         self.unfinished = UnfinishedWork(unfinished_limit(configuration))
-        self.backups, self.rates, self.virtual_hosts = Backups(self), Rates(), VirtualHosts(self)
+        self.backups, self.rates, self.virtual_hosts, self.definition_imports = (
+            *(Backups(self), Rates()),
+            *(VirtualHosts(self), DefinitionImports(self)),
+        )
         self.revocation, self.loop_watch, self.late_collection = Revocation(self), LoopWatch(), LateCollection()
         self._counter_rounds: CounterRounds
         self._timers, self._ledger_queues = {}, {}

@@ -42,6 +42,7 @@ COMMANDS: Final = {
     "token": ("annulet.cli.remote.access_commands", "token"),
     "policies": ("annulet.cli.remote.policy_commands", "policies"),
     "policy": ("annulet.cli.remote.policy_commands", "policy"),
+    "definitions": ("annulet.cli.remote.definition_commands", "definitions"),
     "losses": ("annulet.cli.remote.ledger_commands", "losses"),
     "audit": ("annulet.cli.remote.ledger_commands", "audit"),
 }
