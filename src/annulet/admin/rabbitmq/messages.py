@@ -22,7 +22,6 @@ from annulet.broker.connections.views import ConversionError, converted
 from annulet.broker.operation.getting import GET_BODY_BYTES_MAX, GET_BYTES_MAX, GET_COUNT_MAX, Getter
 from annulet.broker.operation.publishing import Submission, publish
 from annulet.core.base.errors import LimitExceeded
-from annulet.core.policies.staged_batches import pending_count
 from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, decode_readable_properties
 
 if TYPE_CHECKING:
@@ -145,7 +144,7 @@ async def get_messages(call: Call) -> Response:
                 break
             item = describe(taken[0], encoding, truncate)
             size += len(item["payload"])
-            item["message_count"] = pending_count(queue)
+            item["message_count"] = queue.shown_count()
             pieces.append(ENCODER.encode(item))
             await turns.look()
         getter.settle_all(rejected=rejected, requeue=requeue)

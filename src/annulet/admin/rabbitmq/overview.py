@@ -21,7 +21,6 @@ from annulet.broker.operation.global_parameters import CLUSTER_NAME
 from annulet.broker.operation.inventory import open_connections
 from annulet.broker.operation.listeners import open_listeners
 from annulet.broker.operation.rates import COUNTERS, NAMES, READY, ROUND_MILLISECONDS, ROUNDS_KEPT, UNACKNOWLEDGED
-from annulet.core.policies.staged_batches import pending_count, scheduled_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -93,7 +92,7 @@ async def _totals(broker: Broker, hosts: Iterable[VirtualHost]) -> dict[str, Any
         for name, rate in broker.rates.of_host(host.name).items():
             rates[name] += rate
         for queue in list(host.queues.values()):
-            ready += pending_count(queue) + scheduled_count(queue)
+            ready += queue.shown_count() + queue.shown_scheduled()
             held += len(queue.delivering)
             for name, count in counters_of(queue).items():
                 counters[name] += count

@@ -21,7 +21,6 @@ from annulet.broker.operation.inventory import consumers_of, number_of
 from annulet.broker.operation.rates import COUNTERS, NAMES, read_queue
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.reply_names import is_reply_name
-from annulet.core.policies.staged_batches import pending_bytes, pending_count, scheduled_bytes, scheduled_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,7 +120,7 @@ class QueueColumns:
     def counts(self, row: tuple[VirtualHost, Queue]) -> dict[str, Any]:
         """Return how many messages there are, and in which state."""
         queue = row[1]
-        ready = pending_count(queue) + scheduled_count(queue)
+        ready = queue.shown_count() + queue.shown_scheduled()
         held = len(queue.delivering)
         return {"messages": ready + held, "messages_ready": ready, "messages_unacknowledged": held}
 
@@ -153,14 +152,14 @@ class QueueColumns:
     def sizes(self, row: tuple[VirtualHost, Queue]) -> dict[str, Any]:
         """Return bytes of bodies, and how many messages are on disk only."""
         queue = row[1]
-        ready = pending_bytes(queue) + scheduled_bytes(queue)
+        ready = queue.shown_bytes() + queue.shown_scheduled_bytes()
         paged = queue.order.paged_count()
         return {
             "message_bytes": ready + queue.delivering_bytes,
             "message_bytes_ready": ready,
             "message_bytes_unacknowledged": queue.delivering_bytes,
             "messages_paged_out": paged,
-            "messages_ram": pending_count(queue) + scheduled_count(queue) + len(queue.delivering) - paged,
+            "messages_ram": queue.shown_count() + queue.shown_scheduled() + len(queue.delivering) - paged,
         }
 
 
