@@ -365,7 +365,7 @@ def commit_refusal(error: Exception) -> tuple[int, str]:
 
 
 class ChannelCommit(SessionCommit):
-    """tx.commit: what is to be done when everything took effect. Takes what the channel noted of the sends."""
+    """The answer to tx.commit once everything took effect. Takes the channel's notes of the sends."""
 
     def __init__(self, channel: Channel) -> None:
         super().__init__(channel)
@@ -375,7 +375,7 @@ class ChannelCommit(SessionCommit):
         self._marks = channel.blocked.marks()
 
     def answer(self, unroutable: list[Message]) -> None:
-        """Send commit-ok when it is durable; send back what is mandatory and no queue took."""
+        """Send commit-ok when it is durable; send back the mandatory messages that no queue took."""
         channel = self._channel
         broker = channel.connection.broker
         broker.unroutable += len(unroutable)

@@ -142,7 +142,7 @@ class ClientSession(Session):
         self.connection.transacted_bytes += change
 
     def commit_bounded(self, transaction: Transaction, commit: SessionCommit) -> list[Message] | None:
-        """Commit what is little and return as ``Transaction.commit`` does; commit what is more in slices.
+        """Commit a small transaction and return as ``Transaction.commit`` does; commit a larger one in slices.
 
         Then ``None`` is returned, ``commit`` gets the result, and the connection's further input waits for it. Raises
         what ``Transaction.commit`` raises.
