@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.configuration.address_limits import BLOCK, DROP, FAIL, NO_POLICY, PAGE, AddressLimits
 from annulet.core.host.account_row_shares import RowShare, RowShares
-from annulet.core.host.retroactive import is_ring
+from annulet.core.host.retroactive import is_ring_name
 from annulet.core.host.send_plan import NOTHING
 from annulet.core.model.queue_listeners import AddressListener
 
@@ -362,10 +362,10 @@ class AddressAccounts(AddressListener):
             return
         self._left(charge, message)
 
-    def missed(self, queue: Queue, message: Message) -> None:
+    def missed(self, queue: QueueState, message: Message) -> None:
         """Note that a queue which was counted for a message will not get it: it was deleted before its turn came."""
         charge = self._charges.get(message)
-        if charge is not None and not is_ring(queue):
+        if charge is not None and not is_ring_name(queue.name):
             self._left(charge, message)
 
     def _left(self, charge: Charge, message: Message) -> None:
