@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from annulet.core.base.removal_reasons import RemovalReason
     from annulet.core.model.queue_area import QueueArea
     from annulet.core.policies.expiry import ExpiryBlock
-    from annulet.core.policies.last_per_key import KeyTable
+    from annulet.core.policies.retention import Retention
     from annulet.core.queue.entries import QueueEntries
 
 RELEASED_PER_SLICE: Final = 5000
@@ -146,18 +146,18 @@ def _mark(gone: Gone, found: list[QueueEntry], written_below: int) -> None:
 
 def _forget(queue: QueueEntries, gone: Gone) -> None:
     """Remove the entries from the other structures: one by one if these have others too."""
-    keys, accounts = queue.keys, queue.accounts
+    retention, accounts = queue.retention, queue.accounts
     alone = not (queue.delivering or queue.hidden or queue.returns)
     if accounts is not None:
         if gone.pages is not None:
             accounts.rows_gone(queue, gone.pages)
         for entry in gone.entries:
             accounts.released(entry)
-    if keys is not None and alone:
-        gone.keys = keys.detached()
-    elif keys is not None:
+    if retention is not None and alone:
+        gone.retention = retention.detached()
+    elif retention is not None:
         for entry in gone.entries:
-            keys.forget(entry)
+            retention.forget(entry)
     if queue.expiry is not None and alone:
         gone.times = queue.expiry.detached()
     elif queue.expiry is not None:
@@ -167,7 +167,7 @@ def _forget(queue: QueueEntries, gone: Gone) -> None:
 class Gone(GoneRecords):
     """The removed contents of a queue: ``entries`` by sequence, and the rows of ``pages``.
 
-    ``durable``: how many messages are. ``keys`` and ``times`` are the queue's data of these entries only. Those
+    ``durable``: how many messages are. ``retention`` and ``times`` are the queue's data of these entries only. Those
     ``folded`` were in delivery and older: all are durable, and none has to be recorded.
     """
 
@@ -176,7 +176,7 @@ class Gone(GoneRecords):
         self.entries: list[QueueEntry] = []
         self.folded: list[CompactDelivery] = []
         self.durable = 0
-        self.keys: KeyTable | None = None
+        self.retention: Retention | None = None
         self.times: list[ExpiryBlock] = []
 
 
@@ -202,7 +202,7 @@ class Emptying(SlicedWork):
         self._at = now
         self._entries = entries
         self._folded = gone.folded
-        self._keys, self._times = gone.keys, gone.times
+        self._retention, self._times = gone.retention, gone.times
         self._pages = pages
         self._settled = settled
         self._position = 0  # the next entry to process
@@ -257,9 +257,9 @@ class Emptying(SlicedWork):
     def _release(self) -> bool:
         """Free a part of the rest. Returns whether there is more."""
         entries = self._entries
-        if self._keys is not None:  # a key references its messages, and they reference it
+        if self._retention is not None:  # a key references its messages, and they reference it
             for entry in entries[-RELEASED_PER_SLICE:]:
-                self._keys.forget(entry)
+                self._retention.forget(entry)
         del entries[-RELEASED_PER_SLICE:]
         del self._folded[-RELEASED_PER_SLICE:]
         del self._times[-TIMES_PER_SLICE:]
