@@ -23,7 +23,7 @@ from tests.checklists.checklist import (
     is_named,
 )
 
-CHECKLISTS = [each for each in checklists((ROOT / "CONTRIBUTING.md").read_text()) if each.patch.exists()]
+CHECKLISTS = checklists((ROOT / "CONTRIBUTING.md").read_text())
 EXAMPLE_SECONDS = 120
 
 
@@ -37,7 +37,7 @@ def run_example(checklist: Checklist, sources: Path) -> subprocess.CompletedProc
 
 
 def test_there_is_an_example_for_each_checklist_and_no_other() -> None:
-    assert CHECKLISTS
+    assert len(CHECKLISTS) == 7
     names = sorted(checklist.name for checklist in CHECKLISTS)
     assert sorted(path.stem for path in HERE.glob("*.patch")) == names
     assert sorted(path.stem for path in (HERE / "examples").glob("*.py")) == names
@@ -76,3 +76,24 @@ def test_the_example_works(checklist: Checklist, tmp_path: Path) -> None:
 @pytest.mark.parametrize("checklist", CHECKLISTS, ids=lambda checklist: checklist.name)
 def test_the_example_fails_without_the_addition(checklist: Checklist) -> None:
     assert run_example(checklist, ROOT / "src").returncode != 0
+
+
+RETENTION = next(checklist for checklist in CHECKLISTS if checklist.name.startswith("retention"))
+RETENTION_FILES_MAX = 8
+
+
+def test_a_retention_policy_takes_few_source_files() -> None:
+    assert len(RETENTION.changed()) <= RETENTION_FILES_MAX
+
+
+@pytest.mark.parametrize("forgotten", sorted(RETENTION.changed()), ids=lambda path: Path(path).stem)
+def test_forgetting_a_file_of_a_retention_policy_is_an_error_that_names_it(forgotten: str, tmp_path: Path) -> None:
+    sources = copy_sources(tmp_path)
+    apply_patch(RETENTION, tmp_path, leave_out=forgotten)
+    done = run_example(RETENTION, sources)
+    place = forgotten.removeprefix(f"{PACKAGE}/")
+    module = place.removesuffix(".py").replace("/", ".")
+    error = done.stderr.strip().splitlines()[-1]
+    assert done.returncode != 0
+    assert "Error" in error
+    assert place in error or module in error, error

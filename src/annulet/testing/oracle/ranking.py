@@ -13,12 +13,12 @@ from annulet.core.base.settings import (
     LEAST_RECENT_KEY,
     NEWEST,
     OLDEST,
+    RETENTION_SETTINGS,
     SOONEST_TO_EXPIRE,
     WEIGHTED,
     QueueSettings,
 )
 from annulet.core.message.message import DEFAULT_PRIORITY, PropertyValue
-from annulet.core.policies.retention_rules import RETENTION_RULES
 
 if TYPE_CHECKING:
     from annulet.testing.oracle.records import OracleMessage, Rank
@@ -123,11 +123,9 @@ SUPERSEDING: dict[str, Callable[[QueueSettings, OracleMessage, list[OracleMessag
 Each is false where its setting does not ask.
 """
 
-for rule in RETENTION_RULES:
-    if rule.setting not in SUPERSEDING:
-        raise TypeError(
-            f"retention rule '{rule.setting}': testing/oracle/ranking.py has no rule in SUPERSEDING; add one"
-        )
+for setting in RETENTION_SETTINGS:
+    if setting not in SUPERSEDING:
+        raise TypeError(f"retention rule '{setting}': SUPERSEDING in testing/oracle/ranking.py lacks it; add it")
 
 
 def victim(
