@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from annulet.broker.amqp091.channel import delivered_header
-from annulet.broker.amqp091.declarations import translated
 from annulet.broker.amqp091.foreign import in_own_form
 from annulet.broker.amqp091.publishing import destination_of
+from annulet.broker.amqp091.reply_codes import translated
 from annulet.broker.connections.client_session import give_up
 from annulet.core.policies.staged_batches import pending_count
 from annulet.core.queue.pull_waits import PullWaiter

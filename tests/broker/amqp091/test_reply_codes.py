@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pamqp import commands
 
-from annulet.broker.amqp091.declarations import translate, translated
+from annulet.broker.amqp091.reply_codes import translate, translated
 from annulet.broker.amqp091.topology import Topology
 from annulet.broker.broker import Broker
 from annulet.core.base import errors
