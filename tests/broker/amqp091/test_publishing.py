@@ -11,8 +11,8 @@ import pytest
 from pamqp import commands, header
 
 from annulet import testing
+from annulet.broker.amqp091.channel import HELD_MILLISECONDS_MAX
 from annulet.broker.amqp091.login import FLOW_PRODUCTS
-from annulet.broker.amqp091.publishing import HELD_MILLISECONDS_MAX
 from annulet.broker.broker import Broker
 from annulet.testing.clock import VirtualClock
 from tests.broker.amqp091 import peer as peers

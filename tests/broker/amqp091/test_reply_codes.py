@@ -79,7 +79,7 @@ async def test_no_wait_gets_no_answer_and_has_its_effect(broker: Broker) -> None
     )
     assert await peer.take() == []
     assert len(list(broker.hosts["/"].bindings())) == 2
-    assert peer.connection.channels[1].confirming
+    assert peer.connection.channels[1].confirms.enabled
     await peer.send(
         1, commands.Queue.Delete(queue="q", nowait=True), commands.Exchange.Delete(exchange="e", nowait=True)
     )
