@@ -107,6 +107,7 @@ class Channel(ClientSession):
         self.number = number
         self.client = connection  # the same, by its own type: parts of AMQP 0-9-1 only
         self.engine = connection.engine
+        self.output = connection.engine.output
         self.confirms = PublisherConfirms(number, connection)
         self.confirm_queued = False  # the connection will call flush_answers at the end of this turn
         self.transaction: Transaction | None = None  # tx.select was given
@@ -118,7 +119,7 @@ class Channel(ClientSession):
         self._known_destinations = self._destinations.known
         self._headers = ContentHeaders(self.host, connection.user_name)
         self._known_headers = self._headers.known
-        self.header_room = connection.engine.frame_max - constants.FRAME_OVERHEAD - constants.HEADER_OVERHEAD  # bytes
+        self.header_room = self.output.frame_max - constants.FRAME_OVERHEAD - constants.HEADER_OVERHEAD  # bytes
         self.field_types = connection.engine.version.field_types  # of tables sent; b"" = all there are
         self.header_max = -1 if self.field_types else self.header_room  # up to this size headers go out as they are
         self._too_large: list[tuple[Consumer, QueueEntry]] = []  # to be returned after this loop turn
@@ -155,7 +156,7 @@ class Channel(ClientSession):
                 self._withhold(consumer, entry)
                 return
             header = fitting
-        self.engine.send_deliver(
+        self.output.send_deliver(
             self.number,
             consumer.encoded_tag,
             tag,
@@ -164,7 +165,7 @@ class Channel(ClientSession):
             header,
             message.body,
         )
-        self.connection.output_added(self.engine.output_size)
+        self.connection.output_added(self.output.size)
 
     def deliver_settled(self, consumer: Consumer, entry: QueueEntry) -> bool:
         """Write a basic.deliver that needs no acknowledgement, unless its header is too large."""
@@ -220,7 +221,7 @@ class Channel(ClientSession):
         return (
             f"message {entry.sequence} of queue '{entry.queue.name}' has headers that need a frame of "
             f"{len(self._in_field_types(message.header)) + overhead} bytes, but frame-max of this connection is "
-            f"{self.engine.frame_max}; connect with a larger frame-max"
+            f"{self.output.frame_max}; connect with a larger frame-max"
         )
 
     def _return_too_large(self) -> None:
@@ -246,7 +247,7 @@ class Channel(ClientSession):
     def send_cancel(self, tag: str) -> None:
         """Tell the client, unless the channel has ended meanwhile."""
         if not self.closed:
-            self.engine.send_cancel(self.number, tag)
+            self.engine.notices.send_cancel(self.number, tag)
             self.connection.mark_dirty()
 
     # ------------------------------------------------------------------ publishing
@@ -383,7 +384,7 @@ class Channel(ClientSession):
         )
 
     def _send_back(self, code: int, text: str, exchange: str, routing_key: str, header: bytes, body: bytes) -> None:
-        self.engine.send_return(self.number, code, text, exchange, routing_key, header, body)
+        self.output.send_return(self.number, code, text, exchange, routing_key, header, body)
         self.connection.mark_dirty()
 
     # ------------------------------------------------------------------ refusals
@@ -424,12 +425,12 @@ class Channel(ClientSession):
         """Tell a client that obeys channel.flow."""
         self.held_since = self.connection.now
         if self.connection.obeys_flow:
-            self.engine.send_method(self.number, FLOW_STOP)
+            self.output.send_method(self.number, FLOW_STOP)
 
     def publishing_resumed(self) -> None:
         """Tell it to go on."""
         if self.connection.obeys_flow:
-            self.engine.send_method(self.number, FLOW_GO)
+            self.output.send_method(self.number, FLOW_GO)
 
     def _enforce_hold(self, targets: list[BlockedTarget], now: int) -> None:
         """End a channel that was told to stop long ago and publishes into the same all the same."""
@@ -542,7 +543,7 @@ class Channel(ClientSession):
                 if id(message) in lost:
                     self.return_unroutable(message)
         elif not self._commits_waiting:  # an answer must not overtake that of a commit before it
-            self.engine.send_tx_commit_ok(self.number)
+            self.engine.replies.send_tx_commit_ok(self.number)
             return
         self._commits_waiting += 1
         self.client.notices.hold()
@@ -557,7 +558,7 @@ class Channel(ClientSession):
         self._require_transaction("tx.rollback").rollback()
         self.mandatory = []
         self.sent_to = {}
-        self.engine.send_tx_rollback_ok(self.number)
+        self.engine.replies.send_tx_rollback_ok(self.number)
 
     def _require_transaction(self, method: str) -> Transaction:
         if self.transaction is None:
@@ -602,7 +603,7 @@ class TransactionWaiter:
         channel = self.channel
         channel.commit_answered()
         if not channel.closed:
-            channel.engine.send_tx_commit_ok(channel.number)
+            channel.engine.replies.send_tx_commit_ok(channel.number)
             channel.connection.mark_dirty()
         channel.client.notices.release()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from annulet.broker.amqp091.connection import AmqpConnection
     from annulet.broker.durability.commit import CommitPipeline
-    from annulet.wire.amqp091.connection.engine import ConnectionEngine
+    from annulet.wire.amqp091.connection.output import FrameWriter
 
 
 class PublisherConfirms:
@@ -25,7 +25,7 @@ class PublisherConfirms:
         self.confirmed_to = 0
         self.ended = False  # the channel is closed: nothing is sent
         self._connection = connection
-        self._engine: ConnectionEngine = connection.engine
+        self._output: FrameWriter = connection.engine.output
         self._pipeline: CommitPipeline = connection.broker.commit
         self._window = 0  # the newest one that publishes wait for; 0: none waits for the disk
         self._waiting_to = 0  # tag of the last of them
@@ -61,7 +61,7 @@ class PublisherConfirms:
     def refuse_latest(self) -> None:
         """Answer the latest publish with basic.nack, and those before it first."""
         self.confirm_upto(self.published - 1)
-        self._engine.send_refusal(self.number, self.published, False)
+        self._output.send_refusal(self.number, self.published, False)
         self.confirmed_to = self.published
         self._connection.mark_dirty()
 
@@ -75,7 +75,7 @@ class PublisherConfirms:
         """The disk failed: refuse the publishes that waited for it."""
         last = self._take_waiting(window)
         if last and not self.ended:
-            self._engine.send_refusal(self.number, last, True)
+            self._output.send_refusal(self.number, last, True)
             self._connection.mark_dirty()
 
     def _take_waiting(self, window: int) -> int:
@@ -88,5 +88,5 @@ class PublisherConfirms:
         return last
 
     def _confirm(self, tag: int, multiple: bool) -> None:
-        self._engine.send_confirm(self.number, tag, multiple)
+        self._output.send_confirm(self.number, tag, multiple)
         self._connection.mark_dirty()

@@ -49,8 +49,8 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
             max_assembling_bytes=2 * configuration.limits.max_message_bytes,
             max_unauthenticated_bytes=configuration.limits.max_unauthenticated_bytes,
         )
-        self.engine.trace = frame_trace(configuration, self)
-        self.engine.error_sent = self.note_error
+        self.engine.output.trace = frame_trace(configuration, self)
+        self.engine.output.error_sent = self.note_error
         self.login = ConnectionLogin(self)
         self.standard_qos = False  # a new prefetch without ``global`` limits the channel, as in the standard
 
@@ -107,7 +107,7 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
 
     def fail_channel(self, number: int, code: int, text: str, class_id: int, method_id: int) -> None:
         """Close a channel on the broker's own account."""
-        self.engine.close_channel_with_error(number, code, text, class_id, method_id)
+        self.engine.channel_table.close_channel_with_error(number, code, text, class_id, method_id)
         self.mark_dirty()
 
     # ------------------------------------------------------------------ what the transport asks
@@ -140,9 +140,9 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
     def tell_blocked(self, reason: str) -> None:
         """Send connection.blocked or connection.unblocked."""
         if reason:
-            self.engine.send_blocked(reason)
+            self.engine.notices.send_blocked(reason)
         else:
-            self.engine.send_unblocked()
+            self.engine.notices.send_unblocked()
         self.mark_dirty()
 
     @property
@@ -160,7 +160,7 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
 
     def send_sign_of_life(self) -> None:
         """Queue a heartbeat."""
-        self.engine.heartbeat()
+        self.engine.output.heartbeat()
 
     # ------------------------------------------------------------------ end
 
@@ -190,7 +190,7 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
 
     def ended(self) -> None:
         """The socket is gone."""
-        self.engine.error_sent = None
+        self.engine.output.error_sent = None
         self.login.cancel()
         self.handler.end(self.now)
         del self.login, self.handler  # both hold the connection

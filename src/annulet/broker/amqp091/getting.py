@@ -81,7 +81,7 @@ class WaitingGet(PullWaiter):
         """Answer that there is no message; False while one that is still to be looked at may be there."""
         if self._queue.await_pull(self, self._upto, now):
             return False
-        self._channel.engine.send_get_empty(self._channel.number)
+        self._channel.engine.replies.send_get_empty(self._channel.number)
         return True
 
 
@@ -114,7 +114,7 @@ def send_next(channel: Channel, queue: Queue, now: int, *, no_ack: bool) -> bool
         raise ChannelError(constants.CONTENT_TOO_LARGE, channel.too_large(entry))
     if no_ack:
         channel.acknowledge(tag, now)
-    channel.engine.send_get_ok(
+    channel.engine.output.send_get_ok(
         channel.number,
         tag,
         entry.redelivered,

@@ -269,7 +269,9 @@ class AmqpHandler(ConnectionHandler):
 
     def qos(self, channel: int, prefetch_size: int, prefetch_count: int, global_: bool) -> None:
         """basic.qos."""
-        self.connection.engine.send_qos_ok(channel)  # before deliveries that the window has room for, as RabbitMQ
+        self.connection.engine.replies.send_qos_ok(
+            channel
+        )  # before deliveries that the window has room for, as RabbitMQ
         self.channels[channel].set_prefetch(prefetch_size, prefetch_count, global_)
 
     def recover(self, channel: int, requeue: bool) -> None:
@@ -282,12 +284,12 @@ class AmqpHandler(ConnectionHandler):
         """confirm.select."""
         self.channels[channel].confirm_select()
         if not no_wait:
-            self.connection.engine.send_confirm_select_ok(channel)
+            self.connection.engine.replies.send_confirm_select_ok(channel)
 
     def tx_select(self, channel: int) -> None:
         """tx.select."""
         self.channels[channel].tx_select()
-        self.connection.engine.send_tx_select_ok(channel)
+        self.connection.engine.replies.send_tx_select_ok(channel)
 
     def tx_commit(self, channel: int) -> None:
         """tx.commit; the answer waits for the disk."""
