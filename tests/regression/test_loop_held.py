@@ -107,7 +107,7 @@ async def test_frames_of_amqp_1_0_are_served_in_turns(broker: Broker) -> None:
     """A8: the same with frames of AMQP 1.0."""
     peer = await Amqp10Peer(broker).open()
     slow_processor(broker, 1.1 * INPUT_SECONDS_MAX)
-    sessions = peer.connection.engine.sessions
+    sessions = peer.connection.engine.endpoints.sessions
     served = [len(sessions)]
     peer.receive(b"".join(encode_frame(FRAME_AMQP, number, encode_performative(BEGIN)) for number in range(5, 11)))
     while len(sessions) < served[0] + 6:

@@ -535,8 +535,7 @@ class ConnectionEngine:
         limit: i64 = self.frame_limit
         most: i64 = self.channel_table.max_message_size
         position: i64 = start
-        output = self.output
-        channels = output.channels
+        output, channels = self.output, self.output.channels
         routes = self.channel_table.routes
         handler = self.handler
         while position + 40 <= end and output.running and self._steps > 0:
