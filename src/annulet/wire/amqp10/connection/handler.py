@@ -74,7 +74,7 @@ class Amqp10Handler:
     # ------------------------------------------------------------------ links, §2.6
 
     def attach(self, link: Link, performative: Attach) -> None:
-        """The peer attaches a link. Answer, now or later, with ``accept_attach`` or ``refuse_attach`` of ``engine.endpoints``.
+        """The peer attaches a link. Answer, now or later, with ``accept_attach`` or ``refuse_attach``.
 
         ``performative.unsettled`` is given when it resumes a link (§2.6.13).
         """
