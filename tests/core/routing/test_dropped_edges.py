@@ -54,7 +54,7 @@ def test_a_destination_queue_with_very_many_bindings_is_reached_no_more(
 ) -> None:
     for name in ("direct", "topic", "fanout", "headers"):
         host.declare_exchange(name, name)
-    address = host.declare_address("address", ("anycast",))
+    address = host.nodes.declare_address("address", ("anycast",))
     queues = [host.declare_queue(name, now=1) for name in ("gone", "stays")]
     for queue in queues:
         for number in range(COUNT):

@@ -291,7 +291,7 @@ class Channel(ClientSession):
             self._collect(self.transaction, message, facts, destination.route, mandatory)
             return
         if asks is None and not self.blocked.any:
-            routed = self.host.publish(message, destination.route, now)
+            routed = self.publisher.publish(message, destination.route, now)
             if self.blocked.queues or self.blocked.addresses:  # the rest is now
                 self.hold(self._blocked_on(destination.route, (), {}))
         else:
@@ -323,7 +323,7 @@ class Channel(ClientSession):
             self._enforce_hold(self.blocked.on_way(route), now)
         marks = self.blocked.marks()
         asks = facts.asks
-        routed = self.host.publish(
+        routed = self.publisher.publish(
             message,
             route,
             now,

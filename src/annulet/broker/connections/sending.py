@@ -135,7 +135,7 @@ class SendingSession(ClientSession):
             return 1
         marks = self.blocked.marks() if self.blocked.any else {}
         try:
-            routed = self.host.publish(
+            routed = self.publisher.publish(
                 message, destination.route, now, duplicate_id=duplicate_id, further_keys=further_keys
             )
         except StoreError as error:  # the disk filled up, or failed, since it was asked

@@ -191,7 +191,7 @@ class Transaction:
                     _bound(operations, most)
                 continue
             try:
-                legs = host.plan(
+                legs = host.publisher.plan(
                     send.message, route, claims, duplicate_id=send.duplicate_id, further_keys=send.further_keys
                 )
             except LimitExceeded as error:
@@ -228,11 +228,12 @@ class Transaction:
 
     def _publish(self, host: VirtualHost, now: int, sends: list[Send], plans: list[list[Leg] | None]) -> list[Message]:
         unroutable: list[Message] = []
+        publisher = host.publisher
         for send, legs in zip(sends, plans, strict=True):
             if send.cancels:
                 cancel_scheduled(host, send.message, send.route, send.cancels, now, further_keys=send.further_keys)
                 continue
-            reached = host.publish(send.message, send.route, now) if legs is None else host.apply(legs, now)
+            reached = publisher.publish(send.message, send.route, now) if legs is None else publisher.apply(legs, now)
             if reached == 0:
                 unroutable.append(send.message)
         return unroutable

@@ -57,7 +57,7 @@ def refusal_of(host: VirtualHost, destination: Queue, message: Message) -> str:
         refusal = limits.refusal(destination, message.size)
         if refusal:
             return refusal
-    account = host.account_of(name)
+    account = host.limited.account_of(name)
     if account is not None:
         if account.blocked:
             return f"address '{name}' is full and holds publishers back (address-full-policy block)"
@@ -84,7 +84,7 @@ def put(host: VirtualHost, destination: Queue, message: Message, now: int) -> in
     """
     sequence = destination.next_sequence
     try:
-        host.apply(host.plan(message, _route(host, destination), Claims()), now)
+        host.publisher.apply(host.publisher.plan(message, _route(host, destination), Claims()), now)
     except BaseException:
         take_back(destination, sequence, now)
         raise

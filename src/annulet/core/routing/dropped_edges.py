@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from annulet.core.base.sliced_work import SlicedWork
 
 if TYPE_CHECKING:
-    from annulet.core.host.declared_queues import DeclaredQueues
+    from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.queue.queue import Queue
     from annulet.core.routing.bindings import Binding
     from annulet.core.routing.routing_graph import RoutingGraph
@@ -50,7 +50,7 @@ class DroppedEdges(SlicedWork):
 class OwnedQueues(SlicedWork):
     """Exclusive queues of a connection that ended."""
 
-    def __init__(self, host: DeclaredQueues, queues: list[Queue]) -> None:
+    def __init__(self, host: VirtualHost, queues: list[Queue]) -> None:
         super().__init__()
         self._host = host
         self._queues = queues
