@@ -285,7 +285,7 @@ class Clients:
         await here.broker.commit.durable()
         self.tell("try", "acknowledge", self.position)  # who asks for more has done what was before
         end = await leases.extend("/", "lease", self.generation, self.position)
-        rows = leases.fetch("/", "lease", "owner", self.position, end, fail_on_data_loss=True)
+        rows = await leases.fetch("/", "lease", "owner", self.position, end, fail_on_data_loss=True)
         self.tell("done", "lease", [self.position, end, [number_of(row.message.body) for row in rows]])
         await leases.acknowledge("/", "lease", self.generation, self.position)
         await here.broker.commit.durable()

@@ -275,7 +275,7 @@ class Promises:
         await leases.open(lease_request(fresh=False, position=end))
         promised, tried = self.acknowledged
         if tried < end:
-            rows = leases.fetch("/", "lease", "owner", start, end, fail_on_data_loss=True)
+            rows = await leases.fetch("/", "lease", "owner", start, end, fail_on_data_loss=True)
             assert [number_of(row.message.body) for row in rows] == numbers, "a batch is another one when read again"
         await leases.release("/", "lease")
         queue = here.host.queues["leased"]

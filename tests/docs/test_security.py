@@ -29,7 +29,7 @@ from annulet.bulk.bounds.message_meter import LIMIT_REQUEST, LIMIT_STRANGER_STRE
 from annulet.bulk.bounds.message_meter import LIMIT_UNFINISHED as LIMIT_BULK_UNFINISHED
 from annulet.bulk.bounds.stage_account import LIMIT_ALL, LIMIT_USER
 from annulet.bulk.writing.commit_room import LIMIT_COMMIT
-from annulet.core.host.transaction import LIMIT_TRANSACTION
+from annulet.core.host.commit_plan import LIMIT_TRANSACTION
 from tests.broker_process import BrokerProcess, free_ports
 
 ROOT = Path(__file__).resolve().parent.parent.parent

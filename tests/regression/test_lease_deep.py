@@ -47,8 +47,8 @@ class Scene:
     def looking(self) -> bool:
         return self.leases.looking("/", "lease", -1)
 
-    def read(self, after: int, upto: int) -> list[int]:
-        rows = self.leases.fetch("/", "lease", "owner", after, upto, fail_on_data_loss=True)
+    async def read(self, after: int, upto: int) -> list[int]:
+        rows = await self.leases.fetch("/", "lease", "owner", after, upto, fail_on_data_loss=True)
         return [number_of(row.message.body) for row in rows]
 
 
@@ -72,7 +72,7 @@ async def test_a_message_behind_those_that_a_consumer_has_is_found(scene: Scene)
     """B22: the answer was that there is nothing, while a message of a free group was there."""
     await scene.deep.publish([MANY], size=200, JMSXGroupID="free")
     assert await scene.extend(0) == 1
-    assert scene.read(0, 1) == [MANY]
+    assert await scene.read(0, 1) == [MANY]
     assert await scene.extend(1) == 1
     assert not scene.looking()
     assert not scene.queue.pull_waiters

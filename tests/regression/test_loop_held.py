@@ -22,7 +22,8 @@ from annulet.broker.broker import Broker
 from annulet.broker.durability.durable_declarations import DurableDeclarations
 from annulet.broker.settings.configuration import LOOPBACK, Endpoint
 from annulet.broker.turns.input_shares import INPUT_SECONDS_MAX
-from annulet.core.routing.dropped_edges import SLICE_EDGES, SLICE_QUEUES
+from annulet.core.host.owned_queues import SLICE_QUEUES
+from annulet.core.routing.dropped_edges import SLICE_EDGES
 from annulet.store.database.definition_groups import DefinitionGroup
 from annulet.testing.clock import VirtualClock
 from annulet.wire.amqp10.frames.frames import AMQP_HEADER, FRAME_AMQP, FRAME_SASL, SASL_HEADER, encode_frame

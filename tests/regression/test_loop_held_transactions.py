@@ -10,7 +10,7 @@ from pamqp import body, commands, frame, header
 from annulet import testing
 from annulet.broker.broker import Broker
 from annulet.broker.settings.limits import Limits
-from annulet.core.host.transaction import LIMIT_TRANSACTION
+from annulet.core.host.commit_plan import LIMIT_TRANSACTION
 from annulet.testing.clock import VirtualClock
 from annulet.wire.amqp10.frames.outcomes import Declare, Declared, Discharge, Rejected, TransactionalState
 from annulet.wire.amqp10.frames.terminus import Coordinator

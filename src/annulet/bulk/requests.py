@@ -111,7 +111,7 @@ class RequestHandler:
         check_shares(ticket.share, ticket.shares)
         queue = self._leases.queue_of(ticket.virtual_host, ticket.lease)
         self._require("read", ticket.virtual_host, queue, caller)
-        rows = self._leases.fetch(
+        rows = await self._leases.fetch(
             ticket.virtual_host,
             ticket.lease,
             ticket.owner,

@@ -220,22 +220,31 @@ class In(Expression):
 
 
 class Like(Expression):
-    """``LIKE``: true for a text of the pattern's form, false for other present values. With ``NOT`` the opposite."""
+    """``LIKE``: true for a text of the pattern's form, false for other present values. With ``NOT`` the opposite.
 
-    __slots__ = ("opposite", "pattern", "value")
+    Unknown for a text of more than ``longest`` characters, if the pattern has to be searched for in it: see
+    :data:`annulet.selector.parser.SEARCH_STEPS_MAX`. 0 is no bound.
+    """
+
+    __slots__ = ("longest", "opposite", "pattern", "value")
 
     def __init__(self, value: Expression, pattern: LikePattern, *, opposite: bool) -> None:
         super().__init__(COMPARISON_LEVEL, TRUTH, (value,))
         self.value = value
         self.pattern = pattern
         self.opposite = opposite
+        self.longest: int = 0
 
     def truth(self, lookup: Lookup) -> bool | None:
         """Match the value."""
         value = self.value.evaluate(lookup)
         if value is None:
             return None
-        return (isinstance(value, str) and self.pattern.matches(value)) is not self.opposite
+        if not isinstance(value, str):
+            return self.opposite
+        if 0 < self.longest < len(value):
+            return None
+        return self.pattern.matches(value) is not self.opposite
 
     def text(self) -> str:
         """Spell the value, the pattern and its escape character."""
@@ -244,7 +253,10 @@ class Like(Expression):
         return f"{spelled(self.value, SUM_LEVEL)} {word} {quoted(self.pattern.pattern)}{escape}"
 
     def remark(self, values: list[object]) -> str:
-        """Say when the value is no text."""
+        """Say when the value is no text, or a longer one than is searched."""
+        value = values[0]
+        if isinstance(value, str) and 0 < self.longest < len(value):
+            return f"a text of {len(value)} characters is longer than the {self.longest} that this selector searches"
         odd = values[0] is not None and not isinstance(values[0], str)
         return f"{kind_name(values[0])} has no form that LIKE could match" if odd else ""
 

@@ -6,6 +6,14 @@ many bits as the pattern has characters. Nothing backtracks.
 
 from __future__ import annotations
 
+from typing import Final
+
+SEARCH_UNITS: Final = 1024
+"""Parts of a step, by which the search for one character of a text is counted."""
+
+UNITS_LEAST: Final = 16
+"""Of a search for a short literal: some 4 ns for each character of the text."""
+
 _ANY_ONE = ""  # the place of "_" among a segment's characters; no character is empty
 
 
@@ -26,6 +34,17 @@ class Segment:
             for place, character in enumerate(characters):
                 if character != _ANY_ONE:
                     self.masks[character] = self.masks.get(character, self.finder) | 1 << place
+
+    @property
+    def units(self) -> int:
+        """Return what the search for it costs for each character of a text, in :data:`SEARCH_UNITS` of a step.
+
+        Measured in pure Python: with ``_`` 0.24 µs, and twice as much for each 500 characters more; a literal takes
+        the C library 4 to 30 ns, the longer the more.
+        """
+        if self.wild:
+            return SEARCH_UNITS + 2 * self.length
+        return UNITS_LEAST + 2 * self.length
 
     def fits(self, text: str, at: int) -> bool:
         """Return whether the segment matches at ``at``; the caller ensures that the text is long enough."""
@@ -64,7 +83,7 @@ class LikePattern:
         ValueError: the escape character is the pattern's last, so there is nothing it could take literally.
     """
 
-    __slots__ = ("escape", "exact", "first", "last", "middle", "pattern", "searches", "shortest")
+    __slots__ = ("escape", "exact", "first", "last", "middle", "pattern", "searches", "shortest", "units")
 
     def __init__(self, pattern: str, escape: str = "") -> None:
         self.pattern = pattern
@@ -75,6 +94,7 @@ class LikePattern:
         self.last = segments[-1]
         self.middle = [segment for segment in segments[1:-1] if segment.length]
         self.searches = any(segment.wild for segment in self.middle)  # takes a step for each character of a text
+        self.units = max([segment.units for segment in self.middle], default=0)  # for each character of a text
         self.shortest = sum(segment.length for segment in segments)
 
     def matches(self, text: str) -> bool:

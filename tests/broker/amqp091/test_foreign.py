@@ -146,12 +146,13 @@ async def test_own_messages_are_not_touched(broker: Broker) -> None:
     assert views.CONVERSIONS.conversions == before
 
 
-def test_names_beyond_a_short_string_are_cut() -> None:
+async def test_names_beyond_a_short_string_are_cut(broker: Broker) -> None:
     assert shortened("k" * 255) == "k" * 255
     assert shortened("k" * 256) == "k" * 252 + "..."
     assert len(shortened("é" * 200).encode()) <= 255
     foreign = message("x")
     foreign.origin = Origin("e", "k" * 300, "", AMQP_1_0)
-    made = in_own_form(foreign)
+    peer = await Peer(broker).open(1)
+    made = in_own_form(peer.connection.channels[1], foreign)
     assert made is not None
     assert made.origin.encoded == b"\x01e\xff" + b"k" * 252 + b"..."

@@ -9,6 +9,7 @@ from annulet.broker.connections.sending import (
     TARGET_BYTES,
     Destination,
     DiskFull,
+    SendingCommit,
     SendingSession,
 )
 from annulet.core.base.errors import AccessRefused, LimitExceeded, NotFound, ResourceLocked
@@ -201,7 +202,7 @@ async def test_a_transaction_collects_until_its_commit(broker: Broker) -> None:
     assert session.put("q", transaction=transaction) == 1
     assert session.put("/exchanges/amq.direct/nowhere", transaction=transaction) == 1
     assert count(broker) == 0
-    session.commit(transaction)
+    session.commit(transaction, SendingCommit(session))
     assert (count(broker), broker.unroutable) == (1, 1)
 
 
@@ -214,7 +215,7 @@ async def test_a_transaction_the_disk_has_no_room_for_is_rolled_back(
     session.put("q", durable=True, transaction=transaction)
     monkeypatch.setattr(disk_broker, "accepts_durable", lambda size, now: False)
     with pytest.raises(DiskFull, match="transaction of"):
-        session.commit(transaction)
+        session.commit(transaction, SendingCommit(session))
     assert count(disk_broker) == 0
 
 
@@ -225,7 +226,7 @@ async def test_a_store_that_fails_at_the_commit_is_told_too(broker: Broker, monk
     session.put("q", durable=True, transaction=transaction)
     monkeypatch.setattr(broker.log, "commit", full_disk)
     with pytest.raises(DiskFull, match="not durable: no space left"):
-        session.commit(transaction)
+        session.commit(transaction, SendingCommit(session))
 
 
 async def test_a_transaction_that_fills_a_blocking_queue_holds_its_publisher(broker: Broker) -> None:
@@ -235,7 +236,7 @@ async def test_a_transaction_that_fills_a_blocking_queue_holds_its_publisher(bro
     for _ in range(2):
         session.put("small", transaction=transaction)
     assert session.holding == []
-    session.commit(transaction)
+    session.commit(transaction, SendingCommit(session))
     assert session.holding == ["held"]
 
 

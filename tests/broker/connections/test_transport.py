@@ -1,9 +1,5 @@
 from __future__ import annotations
 
-import asyncio
-import socket
-from typing import cast
-
 import pytest
 from structlog.testing import capture_logs
 
@@ -15,12 +11,10 @@ from annulet.broker.connections.transport import (
     OUTPUT_BYTES_MAX,
     UNREAD_LIMIT,
     WRITE_BYTES,
-    bound_transport,
 )
 from annulet.broker.durability.blocked import BlockedTarget
 from annulet.broker.paging.look_turns import Scanning
 from annulet.broker.settings.limits import Limits
-from annulet.broker.turns.input_shares import INPUT_BYTES_FIRST
 from annulet.core.base.settings import BROWSE_FOLLOW, BROWSE_OFF, ConsumerSettings
 from annulet.core.model.consumer import Consumer
 from tests.broker.amqp091.peer import turns
@@ -296,40 +290,6 @@ async def test_a_publisher_into_a_full_queue_is_not_read_unless_credit_stops_it(
     connection.flush()
     assert transport.reading
     assert connection.told == ([] if credit else ["queue 'q' full", ""])
-
-
-class Reader(asyncio.Protocol):
-    """Notes how much comes at once."""
-
-    def __init__(self) -> None:
-        self.reads: list[int] = []
-        self.limits = (0, 0)
-        self.ended = asyncio.get_running_loop().create_future()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        whole = cast("asyncio.Transport", transport)
-        bound_transport(whole)
-        self.limits = whole.get_write_buffer_limits()
-
-    def data_received(self, data: bytes) -> None:
-        self.reads.append(len(data))
-
-    def connection_lost(self, error: BaseException | None) -> None:
-        self.ended.set_result(error)
-
-
-async def test_no_more_is_read_at_once_than_one_turn_may_handle() -> None:
-    ours, theirs = socket.socketpair()
-    theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 10 * INPUT_BYTES_FIRST)
-    theirs.setblocking(False)
-    size = theirs.send(bytes(10 * INPUT_BYTES_FIRST))  # all there before the first read, as much as the system takes
-    assert size > INPUT_BYTES_FIRST
-    theirs.close()
-    _, reader = await asyncio.get_running_loop().connect_accepted_socket(Reader, ours)
-    await reader.ended
-    assert sum(reader.reads) == size
-    assert max(reader.reads) == INPUT_BYTES_FIRST
-    assert reader.limits[1] == OUTPUT_BYTES_MAX
 
 
 async def test_what_browsers_are_sent_is_charged_to_the_scans_while_these_serve_browsers(

@@ -1,9 +1,21 @@
 from __future__ import annotations
 
+import asyncio
+import socket
+from typing import cast
+
 import pytest
 
-from annulet.broker.network.listening import ListenerError, bound_endpoint, is_loopback, open_listening_socket, site_of
+from annulet.broker.network.listening import (
+    ListenerError,
+    bound_endpoint,
+    bound_transport,
+    is_loopback,
+    open_listening_socket,
+    site_of,
+)
 from annulet.broker.settings.configuration import Endpoint
+from annulet.broker.turns.input_shares import INPUT_BYTES_FIRST
 
 
 def test_port_zero_is_a_free_port_of_the_system() -> None:
@@ -66,3 +78,37 @@ def test_loopback(address: str, expected: bool) -> None:
 )
 def test_what_counts_as_one_peer_address(address: str, site: str) -> None:
     assert site_of(address) == site
+
+
+class Reader(asyncio.Protocol):
+    """Notes how much comes at once."""
+
+    def __init__(self) -> None:
+        self.reads: list[int] = []
+        self.limits = (0, 0)
+        self.ended = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        whole = cast("asyncio.Transport", transport)
+        bound_transport(whole, 1 << 20)
+        self.limits = whole.get_write_buffer_limits()
+
+    def data_received(self, data: bytes) -> None:
+        self.reads.append(len(data))
+
+    def connection_lost(self, error: BaseException | None) -> None:
+        self.ended.set_result(error)
+
+
+async def test_no_more_is_read_at_once_than_one_turn_may_handle() -> None:
+    ours, theirs = socket.socketpair()
+    theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 10 * INPUT_BYTES_FIRST)
+    theirs.setblocking(False)
+    size = theirs.send(bytes(10 * INPUT_BYTES_FIRST))  # all there before the first read, as much as the system takes
+    assert size > INPUT_BYTES_FIRST
+    theirs.close()
+    _, reader = await asyncio.get_running_loop().connect_accepted_socket(Reader, ours)
+    await reader.ended
+    assert sum(reader.reads) == size
+    assert max(reader.reads) == INPUT_BYTES_FIRST
+    assert reader.limits[1] == 1 << 20

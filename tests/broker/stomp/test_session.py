@@ -3,12 +3,14 @@ from __future__ import annotations
 import pytest
 
 from annulet.broker.broker import Broker
-from annulet.broker.connections.views import ConversionError
+from annulet.broker.connections import views
 from annulet.broker.stomp import session
 from annulet.core.base.sliced_work import AT_ONCE_MAX
 from annulet.core.message.message import Message, Origin
+from annulet.core.message.neutral_content import MessageContent
 from annulet.wire.amqp091.messages.properties import VIEW as AMQP091_VIEW
 from annulet.wire.amqp091.messages.properties import BasicProperties, encode_properties
+from annulet.wire.stomp.view import VIEW
 from tests.broker.stomp.peer import Peer
 
 QUEUE = "/queue/q"
@@ -52,13 +54,13 @@ async def test_replies_reach_a_queue_that_only_its_owner_may_read(broker: Broker
 async def test_a_message_that_cannot_be_converted_dies_or_stays_for_others(
     broker: Broker, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(message: Message, view: object) -> Message:
-        raise ConversionError("no")
+    def fail(content: MessageContent) -> tuple[bytes, bytes]:
+        raise ValueError("no")
 
     peer = await Peer(broker).open()
     await peer.request("SUBSCRIBE", id="s", destination=QUEUE, ack=mode)
     host = broker.hosts["/"]
-    monkeypatch.setattr(session, "converted", fail)
+    monkeypatch.setitem(views._WRITERS, VIEW, fail)
     host.publisher.publish(amqp_message(broker, b"odd"), host.route("", "q"), broker.clock())
     await peer.send("SEND", {"destination": QUEUE}, b"even")
     (message,) = await peer.messages(1)

@@ -42,8 +42,8 @@ async def opened(leases: LeaseManager, **changes: Any) -> int:
     return (await leases.open(request(**changes)))["generation"]
 
 
-def read(leases: LeaseManager, after: int, upto: int, *, owner: str = "owner", loss: bool = False) -> list[bytes]:
-    rows = leases.fetch("/", "lease", owner, after, upto, fail_on_data_loss=not loss)
+async def read(leases: LeaseManager, after: int, upto: int, *, owner: str = "owner", loss: bool = False) -> list[bytes]:
+    rows = await leases.fetch("/", "lease", owner, after, upto, fail_on_data_loss=not loss)
     return [row.message.body for row in rows]
 
 
@@ -56,8 +56,8 @@ async def test_positions_are_given_read_and_acknowledged(tmp_path: Path) -> None
         assert await leases.extend("/", "lease", generation, 0, messages_max=4) == 4
         assert await leases.extend("/", "lease", generation, 0, messages_max=4) == 4  # repeatable
         assert await leases.extend("/", "lease", generation, 0, messages_max=3) == 3
-        assert read(leases, 0, 4) == read(leases, 0, 4) == numbered(4)
-        assert read(leases, 2, 3) == numbered(1, 2)
+        assert await read(leases, 0, 4) == await read(leases, 0, 4) == numbered(4)
+        assert await read(leases, 2, 3) == numbered(1, 2)
         assert (queue.order.count, len(queue.delivering)) == (6, 4)
         assert await leases.extend("/", "lease", generation, 4) == 10
         assert here.bodies("q") == numbered(6, 4)
@@ -91,7 +91,7 @@ async def test_a_newer_generation_fences_the_older(tmp_path: Path) -> None:
         leases = here.service.leases
         zombie = await opened(leases)
         end = await leases.extend("/", "lease", zombie, 0)
-        assert read(leases, 0, end) == numbered(4)
+        assert await read(leases, 0, end) == numbered(4)
         generation = await opened(leases, fresh=False, position=end)
         assert generation > zombie
         for attempt in (
@@ -102,7 +102,7 @@ async def test_a_newer_generation_fences_the_older(tmp_path: Path) -> None:
                 await attempt
         with pytest.raises(LeaseFencedError):
             leases.renew("/", "lease", zombie)
-        assert read(leases, 0, end) == numbered(4)  # a read changes nothing, so tasks under way may finish
+        assert await read(leases, 0, end) == numbered(4)  # a read changes nothing, so tasks under way may finish
         assert len(here.bodies("q")) == 4
         leases.renew("/", "lease", generation)
 
@@ -115,17 +115,17 @@ async def test_another_checkpoint(tmp_path: Path, choice: str, base: int, expect
         leases = here.service.leases
         generation = await opened(leases)
         assert await leases.extend("/", "lease", generation, 0) == 4
-        read(leases, 0, 4)  # claims it
+        await read(leases, 0, 4)  # claims it
         with pytest.raises(LeaseInUseError, match="onExistingLease=resume"):
             await opened(leases, owner="other")
         answer = await leases.open(request(owner="other", on_existing=choice))
         assert answer["position"] == base
         end = await leases.extend("/", "lease", answer["generation"], base)
-        assert read(leases, base, end, owner="other") == expected
+        assert await read(leases, base, end, owner="other") == expected
         with pytest.raises(LeaseInUseError, match="taken over"):
             await opened(leases, fresh=False, position=4)
         with pytest.raises(LeaseFencedError):
-            read(leases, 0, 4)
+            await read(leases, 0, 4)
         check_invariants(queue)
 
 
@@ -138,7 +138,7 @@ async def test_a_first_batch_that_was_never_read_may_be_planned_by_a_new_checkpo
         answer = await leases.open(request(owner="new"))
         assert answer["position"] == 0
         assert await leases.extend("/", "lease", answer["generation"], 0) == 4
-        assert read(leases, 0, 4, owner="new") == numbered(4)
+        assert await read(leases, 0, 4, owner="new") == numbered(4)
 
 
 async def test_release_returns_and_the_query_is_told(tmp_path: Path) -> None:
@@ -158,10 +158,10 @@ async def test_release_returns_and_the_query_is_told(tmp_path: Path) -> None:
             with pytest.raises(LeaseGoneError, match="lease range gone"):
                 await attempt
         generation = await opened(leases, fresh=False, position=3, fail_on_data_loss=False)
-        assert read(leases, 0, 3, loss=True) == []
+        assert await read(leases, 0, 3, loss=True) == []
         assert leases.status("/", "lease")["gap"] == 3
         end = await leases.extend("/", "lease", generation, 3)
-        assert (end, read(leases, 3, end)) == (7, numbered(4))
+        assert (end, await read(leases, 3, end)) == (7, numbered(4))
         assert queue.browse()[0].delivery_count == 1
         check_invariants(queue)
 
@@ -217,7 +217,7 @@ async def test_deleting_the_queue_is_told(tmp_path: Path) -> None:
         end = await leases.extend("/", "lease", generation, 0)
         here.host.delete_queue(queue, here.broker.clock())
         with pytest.raises(LeaseGoneError):
-            read(leases, 0, end)
+            await read(leases, 0, end)
         with pytest.raises(LeaseGoneError):
             await leases.extend("/", "lease", generation, end)
         here.declare("q")
@@ -260,7 +260,7 @@ async def test_a_catalogue_that_cannot_be_written_gives_the_messages_back(
                 await leases.extend("/", "lease", generation, 0)
         assert (queue.order.count, len(queue.delivering)) == (4, 0)
         assert await leases.extend("/", "lease", generation, 0) == 4
-        assert read(leases, 0, 4) == numbered(4)
+        assert await read(leases, 0, 4) == numbered(4)
 
 
 async def test_a_replay_after_a_crash_reads_the_same_rows(tmp_path: Path) -> None:
@@ -274,13 +274,13 @@ async def test_a_replay_after_a_crash_reads_the_same_rows(tmp_path: Path) -> Non
         leases = here.service.leases
         generation = await opened(leases)
         assert await leases.extend("/", "lease", generation, 0) == 2
-        before = leases.fetch("/", "lease", "owner", 0, 2, fail_on_data_loss=True)
+        before = await leases.fetch("/", "lease", "owner", 0, 2, fail_on_data_loss=True)
         await here.publish("q", [b"newer"], headers={"k": "a"})  # supersedes what the lease holds
         image = crash_image(data, tmp_path / "image")
     async with bench(image) as here:
         leases = here.service.leases
         await opened(leases, fresh=False, position=2)
-        after = leases.fetch("/", "lease", "owner", 0, 2, fail_on_data_loss=True)
+        after = await leases.fetch("/", "lease", "owner", 0, 2, fail_on_data_loss=True)
         assert [facts(row) for row in after] == [facts(row) for row in before]
         assert [row.message.body for row in after] == [b"kept", b"transient"]
         queue = here.host.queues["q"]
@@ -346,7 +346,7 @@ class Query:
         leases = here.service.leases
         if self.generation == 0:
             self.generation = await opened(leases, fresh=False, position=self.planned)
-        fetched = leases.fetch("/", "lease", "owner", self.start, self.planned, fail_on_data_loss=True)
+        fetched = await leases.fetch("/", "lease", "owner", self.start, self.planned, fail_on_data_loss=True)
         rows = [facts(row) for row in fetched]
         assert self.output.setdefault(self.batch, rows) == rows, "a replay reads the same"
         if committed:
@@ -444,10 +444,10 @@ async def test_a_run_of_a_released_lease_cannot_touch_a_new_one_of_that_name(tmp
         with pytest.raises(LeaseFencedError):
             await leases.extend("/", "lease", zombie, 4)
         with pytest.raises(LeaseFencedError):  # unclaimed, but not the zombie's either
-            read(leases, 0, 4, owner="zombie")
+            await read(leases, 0, 4, owner="zombie")
         with pytest.raises(LeaseInUseError, match="taken over"):
             await opened(leases, owner="zombie", fresh=False, position=4)
-        assert read(leases, 0, 4) == numbered(4)
+        assert await read(leases, 0, 4) == numbered(4)
 
 
 async def test_numbers_that_are_no_positions(tmp_path: Path) -> None:
@@ -459,7 +459,7 @@ async def test_numbers_that_are_no_positions(tmp_path: Path) -> None:
         with pytest.raises(InvalidRequestError, match="start -1"):
             await leases.extend("/", "lease", generation, -1, fail_on_data_loss=False)
         assert await leases.extend("/", "lease", generation, 0) == 2
-        assert read(leases, 0, 2**62, loss=True) == numbered(2)
+        assert await read(leases, 0, 2**62, loss=True) == numbered(2)
 
 
 async def test_a_query_of_a_deleted_queue_is_told_at_once(tmp_path: Path) -> None:

@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 
 from annulet.core.base.removal_reasons import RemovalReason
-from annulet.core.base.settings import OVERFLOW_REJECT
+from annulet.core.base.settings import COUNT_ALL, OVERFLOW_REJECT, OVERFLOW_RING
 from annulet.core.base.sliced_work import AT_ONCE_MAX, SLICE_MESSAGES
-from annulet.core.host.address_accounts import AddressAccounts
+from annulet.core.configuration.address_limits import DROP, FAIL
+from annulet.core.configuration.address_settings.repository import AddressSettingsRepository
+from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.model.entry import QueueEntry
 from annulet.core.queue.invariants import check_invariants
 from annulet.core.queue.queue import Queue
-from annulet.core.sessions.session import end_together
+from annulet.core.sessions.session import REJECTED_AT_ONCE_MAX, end_together
+from annulet.core.sessions.sliced_settlement import SLICE_REJECTED
 from tests.core.helpers import NOW, RecordingSession, SlicingEffects, make_message, pending, queue_of
 from tests.core.host.test_dead_letters import Bench, letter
 
@@ -35,17 +38,21 @@ def holding(count: int, waiting: int = 0, **settings: Any) -> tuple[SlicingEffec
     return effects, queue, session
 
 
-@pytest.mark.parametrize("rejected", [False, True])
-@pytest.mark.parametrize("count", [AT_ONCE_MAX, MANY])
-def test_very_many_are_settled_in_slices(count: int, rejected: bool):
+@pytest.mark.parametrize(
+    ("rejected", "most", "each"),
+    [(False, AT_ONCE_MAX, SLICE_MESSAGES), (True, REJECTED_AT_ONCE_MAX, SLICE_REJECTED)],
+)
+@pytest.mark.parametrize("more", [0, 1])
+def test_very_many_are_settled_in_slices(rejected: bool, most: int, each: int, more: int):
+    count = most + more
     effects, queue, session = holding(count)
     if rejected:
         session.reject(count, NOW, requeue=False, multiple=True)
     else:
         session.acknowledge(count, NOW, multiple=True)
     assert not session.unacknowledged
-    assert len(queue.delivering) == (count if count > AT_ONCE_MAX else 0)
-    assert effects.turns() == (-(-count // SLICE_MESSAGES) if count > AT_ONCE_MAX else 0)
+    assert len(queue.delivering) == (count if more else 0)
+    assert effects.turns() == (-(-count // each) if more else 0)
     reason = RemovalReason.REJECTED if rejected else RemovalReason.ACKNOWLEDGED
     assert queue.counters.removed[reason] == count
     assert not queue.delivering
@@ -149,23 +156,69 @@ def test_a_defect_in_a_slice_keeps_nobody_from_going_back():
     assert session.settling == []
 
 
-def test_where_deliveries_count_for_a_limit_all_are_settled_at_once():
-    effects, queue, session = holding(MANY, max_length=2 * MANY, overflow=OVERFLOW_REJECT)
-    assert queue.limits is not None
-    session.acknowledge(MANY, NOW, multiple=True)
-    assert (len(queue.delivering), effects.works) == (0, [])
-    effects, queue, session = holding(MANY)
-    queue.accounts = AddressAccounts(effects)
-    session.acknowledge(MANY, NOW, multiple=True)
-    assert (len(queue.delivering), effects.works) == (0, [])
+@pytest.mark.parametrize("rejected", [False, True])
+@pytest.mark.parametrize("overflow", [OVERFLOW_REJECT, OVERFLOW_RING])
+def test_where_deliveries_count_for_a_limit_only_as_many_are_settled_as_make_room(rejected: bool, overflow: str):
+    """Nothing is refused or dropped because a delivery is settled a little later than it was told."""
+    effects, queue, session = holding(MANY, max_length=MANY, overflow=overflow, limit_counts=COUNT_ALL)
+    if rejected:
+        session.reject(0, NOW, requeue=False, multiple=True)
+    else:
+        session.acknowledge(0, NOW, multiple=True)
+    assert len(queue.delivering) == MANY
+    message = make_message("more", accepted_at=NOW)
+    assert queue.refusal(message) == ""
+    queue.enqueue(message, NOW)
+    settled = MANY + 1 - len(queue.delivering) - queue.order.count
+    assert settled == (SLICE_REJECTED if rejected else SLICE_MESSAGES)
+    effects.turns()
+    assert session.received[-1] == "more", "credit came back for what was settled in between"
+    assert (queue.settling, queue.counters.removed[RemovalReason.OVERFLOW]) == ([], 0)
+    check_invariants(queue)
 
 
-def test_a_session_that_pulled_settles_all_at_once():
-    """Whose its deliveries are its consumers do not say."""
+@pytest.mark.parametrize("policy", [DROP, FAIL])
+def test_where_deliveries_count_for_an_address_only_as_many_are_settled_as_make_room(policy: str):
+    effects = SlicingEffects()
+    settings = AddressSettingsRepository()
+    settings.set("q", {"max-size-messages": MANY, "address-full-policy": policy})
+    host = VirtualHost("/", effects, address_settings=settings)
+    queue = host.declare_queue("q", now=NOW, durable=False, auto_delete=False, arguments={})
+    route, session = host.route("", "q"), RecordingSession()
+    session.consume(queue, messages=MANY)
+    for number in range(MANY):
+        assert host.publisher.publish(make_message(str(number), accepted_at=NOW), route, NOW) == 1
+    session.acknowledge(0, NOW, multiple=True)
+    assert len(queue.delivering) == MANY
+    host.publisher.publish(make_message("more", accepted_at=NOW), route, NOW)
+    assert MANY + 1 - len(queue.delivering) - queue.order.count == SLICE_MESSAGES
+    effects.turns()
+    assert session.received[-1] == "more"
+    assert (host.accounts.settling, host.accounts.dropped, host.accounts.refused) == ([], 0, 0)
+
+
+def test_a_session_that_pulled_settles_in_slices_too():
+    """Its deliveries say whose they are, as its consumers do not."""
     effects, queue, session = holding(MANY, waiting=1)
     assert session.get(queue, NOW, auto_acknowledge=False) is not None
-    session.acknowledge(MANY, NOW, multiple=True)
-    assert (len(queue.delivering), effects.works) == (1, [])
+    session.acknowledge(0, NOW, multiple=True)
+    assert len(queue.delivering) == MANY + 1
+    effects.turns()
+    assert (len(queue.delivering), queue.settling) == (0, [])
+
+
+def test_what_a_command_wants_done_before_and_behind_its_deliveries_is_done_in_its_place():
+    effects, _, session = holding(MANY)
+    prepared: list[QueueEntry] = []
+    done: list[int] = []
+    taken = session.take(0, multiple=True)
+    assert session.settle_taken(
+        taken, NOW, rejected=True, before=prepared.append, done=lambda: done.append(len(prepared))
+    )
+    effects.turn()
+    assert (len(prepared), done) == (SLICE_REJECTED, [])
+    effects.turns()
+    assert (prepared, done) == (taken, [MANY])
 
 
 def rejecting(count: int) -> tuple[SlicingEffects, Queue, Queue, RecordingSession]:

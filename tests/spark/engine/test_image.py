@@ -13,7 +13,8 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 from annulet.core.base.removal_reasons import RemovalReason
-from annulet.core.host.transaction import Return, Send, Transaction
+from annulet.core.host.commit_plan import Operations, Return, Send
+from annulet.core.host.transaction import Transaction
 from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.model.effects import Effects
 from annulet.core.model.entry import QueueEntry
@@ -38,7 +39,7 @@ class ImagedRunner(Runner):
     def compare(self) -> None:
         super().compare()
         pairs = self.sessions
-        sends = [send for pair in pairs for send in pair.transaction._sends]
+        sends = [send for pair in pairs for send in pair.transaction._collected.sends]
         for send in sends:  # a route is the virtual host's, which stays
             send.route = Route("", "", [], 0)
         root = [self.queue, self.effects, self.forwarder, self.view]
@@ -49,7 +50,7 @@ class ImagedRunner(Runner):
         self.host.graph_changed()
         for pair, (session, transaction) in zip(pairs, made, strict=True):
             pair.real, pair.transaction = session, transaction
-            for send in transaction._sends:
+            for send in transaction._collected.sends:
                 send.route = self.host.route("", "q")
         super().compare()
 
@@ -65,6 +66,7 @@ def test_core_agrees_with_the_oracle_when_it_is_made_from_its_image_after_each_c
     route = VirtualHost("/", Effects()).route("", "")
     for maker in (  # what the engine's queues do not have, and the model's do
         partial(Transaction, session),
+        Operations,
         partial(Send, message, route, "", ()),
         partial(Return, 0, entry, False, None),
         partial(Route, "", "", [], 0),

@@ -16,6 +16,7 @@ from annulet.admin.listening.web_socket import (
 from annulet.admin.requests.bodies import BODY_BYTES_MAX, LIMIT_BODY, MEMBERS_BYTES_MAX
 from annulet.broker.amqp091.getting import GETS_WAITING_MAX, LIMIT_GETS
 from annulet.broker.connections.transport import ANSWER_BYTES_MAX, UNREAD_LIMIT
+from annulet.broker.connections.views import LOOK_SECONDS
 from annulet.broker.durability.history import COUNTERS_MILLISECONDS
 from annulet.broker.network.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, STRANGER_BYTES_MAX
 from annulet.broker.network.unfinished import commit_limit
@@ -51,18 +52,24 @@ from annulet.bulk.bounds.message_meter import (
     STREAMS_MAX,
     UNFINISHED_MESSAGES,
 )
+from annulet.core.base.steps import LIMIT_ROUTING, ROUTING_STEPS_MAX
 from annulet.core.host.duplicate_ids import ID_CACHE_SIZE
+from annulet.core.message.conversion_bounds import CONVERTED_BYTES_MAX, CONVERTED_FIELDS_MAX, CONVERTED_VALUES_MAX
 from annulet.core.model.audit_trail import AUDIT_ENTRIES_MAX
 from annulet.core.model.loss_ledger import LEDGER_RECORDS_MAX
+from annulet.core.policies.evaluation_turns import EVALUATION_STEPS_MAX
 from annulet.core.policies.matchers import RETIRED_MAX
 from annulet.core.policies.message_groups import ASSIGNMENTS_MAX
 from annulet.residency.bodies.account_audit import RECOUNTED_DELIVERIES, RECOUNTED_RETURNED_MAX, RECOUNTED_WAITING_MAX
 from annulet.residency.loading.search_ahead import ROWS_LEAST
 from annulet.residency.rows.group_column import CODES_MAX, NAMES_CHARACTERS_MAX, TEXTS_MAX
+from annulet.selector.parser import SEARCH_STEPS_MAX
 from annulet.store.log.read_ahead import AHEAD_BYTES_MAX
 from annulet.store.searching.search import DOUBTS_MAX, STRETCHES_MAX
 from annulet.store.segments.head_writing import PENDING_BYTES_MAX
+from annulet.wire.amqp091.types.constants import MAX_TABLE_VALUES
 from annulet.wire.amqp10.frames.limits import DEFAULT_INCOMING_WINDOW, HELD_OUTPUT_BYTES, MAX_LINK_BYTES, MAX_UNSETTLED
+from annulet.wire.amqp10.messages.sections import BODY_SECTIONS_MAX, LIMIT_SECTIONS
 from annulet.wire.stomp.constants import MAX_HEADERS
 
 if TYPE_CHECKING:
@@ -91,7 +98,9 @@ def bounds(broker: Broker) -> dict[str, float]:
         "duplicate_ids_per_address": ID_CACHE_SIZE,
         "groups_per_queue_max": ASSIGNMENTS_MAX,
         "matchers_remembered_max": RETIRED_MAX,
+        **_bounds_of_steps(),
         "counters_interval_seconds": COUNTERS_MILLISECONDS / 1000,
+        **_bounds_of_content(),
         "max_assembling_bytes": 2 * broker.admission.limits.max_message_bytes,
         "max_link_bytes": MAX_LINK_BYTES,
         "max_unsettled": MAX_UNSETTLED,
@@ -142,6 +151,26 @@ def _bounds_of_bulk_transfer(limits: Limits) -> dict[str, float]:
         LIMIT_UNFINISHED: UNFINISHED_MESSAGES * message,
         LIMIT_STREAMS: STREAMS_MAX,
         LIMIT_STRANGER_STREAMS: STRANGER_STREAMS_MAX,
+    }
+
+
+def _bounds_of_content() -> dict[str, float]:
+    """Return how much of one message is decoded on the event loop."""
+    return {
+        "conversion_values_max": CONVERTED_VALUES_MAX,
+        "conversion_fields_max": CONVERTED_FIELDS_MAX,
+        "conversion_bytes_max": CONVERTED_BYTES_MAX,
+        "conversions_look_seconds": LOOK_SECONDS,
+        "field_table_values_max": MAX_TABLE_VALUES,
+        LIMIT_SECTIONS: BODY_SECTIONS_MAX,
+    }
+
+
+def _bounds_of_steps() -> dict[str, float]:
+    return {
+        LIMIT_ROUTING: ROUTING_STEPS_MAX,
+        "selector_steps_per_turn": EVALUATION_STEPS_MAX,
+        "selector_search_steps_max": SEARCH_STEPS_MAX,
     }
 
 

@@ -29,6 +29,7 @@ HOST_COUNTERS: Final = (
     ("dead_letters_unroutable", "Dead, expired and dropped messages whose target led to no queue"),
     ("dead_letters_failed", "Copies that could not be made or stored"),
     ("duplicates_dropped", "Messages that duplicate detection kept out"),
+    ("routing_refused", "Messages whose way to their queues had too many steps (routing_steps_max)"),
     ("address_messages_dropped", "Messages that full addresses dropped (policy DROP)"),
     ("address_messages_refused", "Messages that full addresses refused (policy FAIL, reject threshold of BLOCK)"),
 )
@@ -57,6 +58,7 @@ def host_figures(host: VirtualHost, blocked: BlockedTargets) -> dict[str, int]:
         "dead_letters_unroutable": letters.messages_unroutable,
         "dead_letters_failed": letters.failures,
         "duplicates_dropped": host.publisher.duplicates_dropped,
+        "routing_refused": host.publisher.routing_refused,
         "address_messages_dropped": host.accounts.dropped,
         "address_messages_refused": host.accounts.refused,
     }

@@ -116,7 +116,10 @@ class Sample:
         self.waits = 0
         self.unreadable += len(self._scan.damaged)
         self._scan.damaged.clear()
+        self._selection.begin_slice()
         for _ in range(SLICE):
+            if self._selection.used_up:
+                return False
             if len(self.items) >= self._limit or self.looked >= LOOKS_MAX:
                 return True
             if self._scan.used_up:

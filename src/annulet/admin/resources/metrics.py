@@ -188,6 +188,10 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         "publishes_refused": ("Persistent publishes refused because the disk takes no more", broker.refused_publishes),
         **_deliveries(broker),
         "conversions": ("Messages converted to the protocol of a consumer", CONVERSIONS.conversions),
+        "conversions_undecoded": (
+            "Converted messages of which a part was too large to be decoded",
+            CONVERSIONS.undecoded,
+        ),
         "conversions_failed": ("Messages that could not be converted", CONVERSIONS.failures),
         "publishes_over_limit": ("Publishes that a full queue or address refused", broker.limit_refusals),
         "settled_losses": (

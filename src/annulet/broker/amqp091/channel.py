@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from annulet.broker.amqp091.commits import ChannelCommit, TransactionWaiter, WidePublish, commit_refusal
 from annulet.broker.amqp091.confirms import PublisherConfirms
 from annulet.broker.amqp091.foreign import in_own_form
 from annulet.broker.amqp091.publishing import ContentHeaders, Destinations, PublishFacts, destination_of
 from annulet.broker.connections.client_session import ClientSession
-from annulet.core.base.errors import CoreError
+from annulet.core.base.errors import CoreError, LimitExceeded
 from annulet.core.base.settings import UNLIMITED, ConsumerSettings
 from annulet.core.host.schedule_cancelling import cancel_scheduled
 from annulet.core.host.transaction import Transaction
@@ -120,7 +121,7 @@ class Channel(ClientSession):
         self._headers = ContentHeaders(self.host, connection.user_name)
         self._known_headers = self._headers.known
         self.header_room = self.output.frame_max - constants.FRAME_OVERHEAD - constants.HEADER_OVERHEAD  # bytes
-        self.field_types = connection.engine.version.field_types  # of tables sent; b"" = all there are
+        self.field_types = connection.engine.output.version.field_types  # of tables sent; b"" = all there are
         self.header_max = -1 if self.field_types else self.header_room  # up to this size headers go out as they are
         self._too_large: list[tuple[Consumer, QueueEntry]] = []  # to be returned after this loop turn
         self._too_large_told = False
@@ -139,7 +140,7 @@ class Channel(ClientSession):
         message = entry.message
         origin = message.origin
         if origin.view is not VIEW:
-            made = in_own_form(message)
+            made = in_own_form(self, message)
             if made is None:
                 del self.unacknowledged[tag]
                 self.keep_back(consumer, entry)
@@ -171,7 +172,7 @@ class Channel(ClientSession):
         """Write a basic.deliver that needs no acknowledgement, unless its header is too large."""
         message = entry.message
         if message.origin.view is not VIEW:
-            made = in_own_form(message)
+            made = in_own_form(self, message)
             if made is None:
                 self.keep_back(consumer, entry)
                 return False
@@ -217,7 +218,7 @@ class Channel(ClientSession):
     def too_large(self, entry: QueueEntry) -> str:
         """Return why a message cannot be sent to this client, and the remedy."""
         overhead = constants.FRAME_OVERHEAD + constants.HEADER_OVERHEAD
-        message = in_own_form(entry.message) or entry.message
+        message = in_own_form(self, entry.message) or entry.message
         return (
             f"message {entry.sequence} of queue '{entry.queue.name}' has headers that need a frame of "
             f"{len(self._in_field_types(message.header)) + overhead} bytes, but frame-max of this connection is "
@@ -290,6 +291,9 @@ class Channel(ClientSession):
         if self.transaction is not None:
             self._collect(self.transaction, message, facts, destination.route, mandatory)
             return
+        if destination.wide:
+            self._publish_wide(message, facts, destination.route, mandatory)
+            return
         if asks is None and not self.blocked.any:
             routed = self.publisher.publish(message, destination.route, now)
             if self.blocked.queues or self.blocked.addresses:  # the rest is now
@@ -304,6 +308,47 @@ class Channel(ClientSession):
             elif not self.confirm_queued:
                 self.confirm_queued = True
                 connection.answer_later(self)
+
+    def _publish_wide(self, message: Message, facts: PublishFacts, route: Route, mandatory: bool) -> None:
+        """Publish where the way may lead to very many queues: a turn of the loop is for some of them."""
+        if self.held_by:
+            self._enforce_hold(self.blocked.on_way(route), message.accepted_at)
+        asks = facts.asks
+        publication = WidePublish(self, message, route, facts.further_keys, mandatory=mandatory)
+        routed = self.publish_wide(
+            message,
+            route,
+            publication,
+            duplicate_id="" if asks is None else asks.duplicate_id,
+            further_keys=facts.further_keys,
+        )
+        if routed >= 0:
+            publication.answer([] if routed else [message])
+
+    def published_wide(self, message: Message, targets: list[BlockedTarget], mandatory: bool, routed: bool) -> None:
+        """A message is in all of very many queues: confirm it as others. ``targets``: those that are blocked now."""
+        self.hold(targets)
+        if not routed:
+            self._unroutable(message, mandatory)
+        if self.confirms.enabled:
+            if message.record:
+                self.confirms.wait_for_disk()
+            elif not self.confirm_queued:
+                self.confirm_queued = True
+                self.connection.answer_later(self)
+
+    def refused_wide(self, error: Exception, message: Message, mandatory: bool) -> None:
+        """A message is in none of very many queues: refuse it as others."""
+        if isinstance(error, LimitExceeded):
+            origin = message.origin
+            self.refuse_for_limit(
+                str(error), origin.exchange, origin.routing_key, mandatory, message.header, message.body
+            )
+        elif isinstance(error, StoreError) and self.confirms.enabled:
+            self.refuse_publish(message.size)
+        else:
+            text = f"message of {message.size} bytes was not published: {error}"
+            self.client.fail_channel(self.number, constants.RESOURCE_ERROR, text, 60, 40)
 
     def _extend(self, tag: int) -> None:
         """Let the time of a delivery begin anew. The publish is accepted, goes nowhere and needs no permission."""
@@ -526,32 +571,33 @@ class Channel(ClientSession):
                     constants.RESOURCE_ERROR,
                     f"transaction of {size} bytes refused: the disk of the message log is full; free space, try again",
                 )
-            mandatory, self.mandatory = self.mandatory, []
-            sent_to, self.sent_to = self.sent_to, {}
-            marks = self.blocked.marks()
-            try:
-                unroutable = self.commit_bounded(transaction)
-            except StoreError as error:
-                raise ChannelError(constants.RESOURCE_ERROR, f"the transaction is not durable: {error}") from error
-            except CoreError as error:  # a full queue, a duplicate: nothing of it was done
-                raise ChannelError(constants.PRECONDITION_FAILED, str(error)) from error
-            if self.blocked.any:
-                self.hold(self.blocked.entered(marks) + self.blocked.at(sent_to))
-            broker.unroutable += len(unroutable)
-            lost = {id(message) for message in unroutable}
-            for message in mandatory:
-                if id(message) in lost:
-                    self.return_unroutable(message)
-        elif not self._commits_waiting:  # an answer must not overtake that of a commit before it
+            self._commit(transaction)
+        elif self._commits_waiting:  # an answer must not overtake that of a commit before it
+            self.begin_commit()
+            broker.commit.wait(TransactionWaiter(self))
+        else:
             self.engine.replies.send_tx_commit_ok(self.number)
-            return
+
+    def _commit(self, transaction: Transaction) -> None:
+        commit = ChannelCommit(self)
+        self.begin_commit()
+        try:
+            unroutable = self.commit_bounded(transaction, commit)
+        except (StoreError, CoreError) as error:  # a full queue, a duplicate: nothing of it was done
+            self.end_commit()
+            raise ChannelError(*commit_refusal(error)) from error
+        if unroutable is not None:
+            commit.answer(unroutable)
+
+    def begin_commit(self) -> None:
+        """A commit is to be answered."""
         self._commits_waiting += 1
         self.client.notices.hold()
-        broker.commit.wait(TransactionWaiter(self))
 
-    def commit_answered(self) -> None:
+    def end_commit(self) -> None:
         """A commit is durable, or has failed."""
         self._commits_waiting -= 1
+        self.client.notices.release()
 
     def tx_rollback(self) -> None:
         """Drop the sends; settled deliveries are unsettled again."""
@@ -590,29 +636,3 @@ class Channel(ClientSession):
             self.gets.pop().withdraw()
         self.confirms.ended = True
         super().close(now)
-
-
-class TransactionWaiter:
-    """Sends commit-ok when the transaction is durable."""
-
-    def __init__(self, channel: Channel) -> None:
-        self.channel = channel
-
-    def window_committed(self, window: int) -> None:  # noqa: ARG002 - of the interface; it waits for one only
-        """Answer the client."""
-        channel = self.channel
-        channel.commit_answered()
-        if not channel.closed:
-            channel.engine.replies.send_tx_commit_ok(channel.number)
-            channel.connection.mark_dirty()
-        channel.client.notices.release()
-
-    def window_failed(self, window: int) -> None:  # noqa: ARG002 - as above
-        """The commit is not durable: the channel ends with an error."""
-        channel = self.channel
-        channel.commit_answered()
-        if not channel.closed:
-            channel.client.fail_channel(
-                channel.number, constants.RESOURCE_ERROR, "the transaction could not be written to disk", 90, 20
-            )
-        channel.client.notices.release()

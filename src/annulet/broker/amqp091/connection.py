@@ -103,7 +103,7 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
 
     def capable(self, name: str) -> bool:
         """Return whether the client announced a capability."""
-        return bool(self.engine.capabilities.get(name))
+        return bool(self.engine.notices.capabilities.get(name))
 
     def fail_channel(self, number: int, code: int, text: str, class_id: int, method_id: int) -> None:
         """Close a channel on the broker's own account."""
@@ -115,7 +115,7 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
     @property
     def protocol_name(self) -> str:
         """The version the client speaks: ``AMQP 0-9-1``, ``AMQP 0-9`` or ``AMQP 0-8``."""
-        return self.engine.version.name
+        return self.engine.output.version.name
 
     @property
     def client_name(self) -> str:

@@ -5,22 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from annulet.broker.amqp091.publishing import destination_of
-from annulet.broker.connections.views import ConversionError, converted
+from annulet.broker.connections.views import ConversionError
 from annulet.wire.amqp091.connection.output import encode_destination
 from annulet.wire.amqp091.messages.properties import VIEW
 from annulet.wire.amqp091.types.constants import MAX_SHORT_STRING_BYTES
 from annulet.wire.amqp091.types.errors import LocalProtocolError
 
 if TYPE_CHECKING:
+    from annulet.broker.connections.client_session import ClientSession
     from annulet.core.message.message import Message
 
 ELLIPSIS: Final = b"..."
 
 
-def in_own_form(message: Message) -> Message | None:
+def in_own_form(session: ClientSession, message: Message) -> Message | None:
     """Return a message as one of AMQP 0-9-1, its origin encoded; ``None`` when it cannot be converted."""
     try:
-        made = converted(message, VIEW)
+        made = session.converted(message, VIEW)
     except ConversionError:  # counted and logged there
         return None
     origin = made.origin

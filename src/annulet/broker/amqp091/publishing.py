@@ -11,6 +11,7 @@ from annulet.core.base.death_trail import GIVEN
 from annulet.core.base.reply_names import REPLY_QUEUE
 from annulet.core.base.settings import UNLIMITED
 from annulet.core.configuration.arguments.values import MILLISECONDS_MAX
+from annulet.core.host.sliced_commit import COMMIT_AT_ONCE_MAX
 from annulet.core.message.message import Origin
 from annulet.wire.amqp091.connection.output import encode_destination
 from annulet.wire.amqp091.messages.annotations import annotate, replace_reply_to
@@ -42,10 +43,11 @@ TARGET_BYTES: Final = 16
 class Destination:
     """A channel's cache for one exchange and routing key while the graph does not change."""
 
-    __slots__ = ("generation", "origin", "room", "route")
+    __slots__ = ("generation", "origin", "room", "route", "wide")
 
     def __init__(self, route: Route, origin: Origin, generation: int, queues_max: int) -> None:
         self.room = queues_max * TARGET_BYTES  # bytes that naming its queues takes in the log
+        self.wide = queues_max > COMMIT_AT_ONCE_MAX  # one turn of the loop may have no time for all its queues
         self.route = route
         self.origin = origin
         self.generation = generation

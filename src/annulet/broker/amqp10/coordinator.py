@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.broker.amqp10.errors import condition_for
 from annulet.broker.amqp10.outcomes import revise_for_rejection
+from annulet.broker.connections.sending import SendingCommit
 from annulet.core.base.errors import CoreError
 from annulet.core.host.transaction import Transaction
 from annulet.wire.amqp10.frames import terminus as standard
@@ -53,6 +54,40 @@ class OpenTransaction:
             tuple[QueueEntry, Rejected]
         ] = []  # the function that tells the reason, once it is committed
         self.failure = ""  # why it can only be rolled back
+
+
+class Discharging(SendingCommit):
+    """The discharge of a transaction, answered when it is done and durable, or refused."""
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        session: Amqp10Session,
+        identifier: bytes,
+        transaction: OpenTransaction,
+        number: int,
+    ) -> None:
+        super().__init__(session)
+        self._session = session
+        self._coordinator = coordinator
+        self._identifier = identifier
+        self._transaction = transaction
+        self._number = number  # delivery id of the discharge
+        self._needs_disk = transaction.core.durable_bytes > 0
+
+    def tell_done(self) -> None:
+        """Settle the deliveries, and accept the discharge."""
+        self._coordinator.discharged(self._identifier, self._transaction)
+        self._session.answer_when_durable(self._number, stored=self._needs_disk)
+
+    def refuse(self, error: Exception) -> None:
+        """Reject the discharge."""
+        session = self._session
+        if session.closed:
+            return
+        answer = self._coordinator.refused(self._identifier, self._transaction, error)
+        session.transfers.settle_incoming(session.engine_session, self._number, self._number, answer)
+        session.connection.mark_dirty()
 
 
 class Coordinator:
@@ -149,19 +184,26 @@ class Coordinator:
             return
         for entry, rejection in transaction.rejections:
             revise_for_rejection(entry, rejection)
-        needs_disk = transaction.core.durable_bytes > 0
+        commit = Discharging(self, session, identifier, transaction, delivery.delivery_id)
         try:
-            session.commit(transaction.core)
+            if session.commit(transaction.core, commit):
+                commit.tell_done()
         except CoreError as error:
-            self._rollback(identifier, transaction)
-            text = f"rolled back: {condition_for(error)}: {error}"
-            self._answer(delivery, Rejected(Error(conditions.TRANSACTION_ROLLBACK, text)))
-            return
+            commit.refuse(error)
+
+    def discharged(self, identifier: bytes, transaction: OpenTransaction) -> None:
+        """A transaction was committed: its deliveries are settled."""
+        session = self._session
         del self._open[identifier]
         for number, outcome in transaction.outcomes.items():
             session.outcomes.forget(number)
             session.transfers.settle_outgoing(session.engine_session, number, number, outcome)
-        session.answer_when_durable(delivery.delivery_id, stored=needs_disk)
+
+    def refused(self, identifier: bytes, transaction: OpenTransaction, error: Exception) -> Outcome:
+        """Nothing of a transaction was done: it is rolled back. Returns the answer."""
+        self._rollback(identifier, transaction)
+        text = f"rolled back: {condition_for(error)}: {error}" if isinstance(error, CoreError) else "rolled back"
+        return Rejected(Error(conditions.TRANSACTION_ROLLBACK, text))
 
     def _rollback(self, identifier: bytes, transaction: OpenTransaction) -> None:
         """Forget the sends; deliveries that the peer had settled, or whose link is gone, return to their queue.

@@ -111,7 +111,7 @@ class Amqp10Session(SendingSession):
         self.detach(source.consumer.tag, now, serve=False)
         returned = self._taken_from(source.holders())
         self._return(returned, now)
-        self._wake_after(returned, now)
+        self.wake_after(returned, now)
         if not source.queue.deleted:
             source.queue.wake(now)
 

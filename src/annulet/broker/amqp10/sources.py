@@ -12,7 +12,7 @@ from annulet.broker.amqp10.dynamic_nodes import owner_of, plain
 from annulet.broker.amqp10.filters import SourceFilters, read_filters
 from annulet.broker.amqp10.outcomes import DEFAULT_OUTCOME
 from annulet.broker.connections.subscriptions import Subscription, end_subscription, find_subscription, subscribe
-from annulet.broker.connections.views import ConversionError, converted
+from annulet.broker.connections.views import ConversionError
 from annulet.core.base.errors import InvalidArgument, NotFound
 from annulet.core.base.settings import BROWSE_FOLLOW, UNLIMITED, ConsumerSettings
 from annulet.core.configuration.arguments.values import MILLISECONDS_MAX, read_limit
@@ -167,7 +167,7 @@ class SourceLink:
     def _encode(self, entry: QueueEntry) -> bytes:
         message = entry.message
         if message.origin.view is not VIEW:
-            message = converted(message, VIEW)
+            message = self.session.converted(message, VIEW)
         queue = entry.queue
         annotations: dict[str, Any] | None = None
         if queue.settings.group_first_key and entry in queue.group_firsts:

@@ -9,6 +9,7 @@ import structlog
 from annulet.broker.amqp10.dynamic_nodes import owner_of
 from annulet.broker.amqp10.errors import error_for
 from annulet.broker.amqp10.sources import routing_type_of
+from annulet.broker.connections.sending import SendingCommit
 from annulet.core.base.errors import AccessRefused, CoreError, InvalidArgument, LimitExceeded, NotFound
 from annulet.core.host.schedule_cancelling import cancel_scheduled
 from annulet.core.message.message import DEFAULT_PRIORITY, Message
@@ -16,7 +17,7 @@ from annulet.wire.amqp10.frames.outcomes import Accepted, Error, Outcome, Reject
 from annulet.wire.amqp10.frames.terminus import DURABLE_UNSETTLED_STATE, Source, Target
 from annulet.wire.amqp10.messages.message import IncomingMessage, split_incoming, with_given_deaths
 from annulet.wire.amqp10.types import conditions
-from annulet.wire.amqp10.types.errors import DecodeError, SessionFault
+from annulet.wire.amqp10.types.errors import DecodeError, MessageTooComplex, SessionFault
 
 if TYPE_CHECKING:
     from annulet.broker.amqp10.coordinator import OpenTransaction
@@ -36,6 +37,25 @@ REJECT_UNROUTABLE: Final = "REJECT_UNROUTABLE"
 
 MESSAGE_FORMAT: Final = 0
 """§3.2: the only message format there is."""
+
+
+class WideTransfer(SendingCommit):
+    """A message on its way to very many queues."""
+
+    def __init__(self, target: TargetLink, message: Message, delivery: IncomingDelivery) -> None:
+        super().__init__(target.session)
+        self._target = target
+        self._message = message
+        self._delivery = delivery
+
+    def tell_done(self) -> None:
+        """Accept it."""
+        self._target.taken(self._delivery, stored=self._message.record != 0)
+
+    def refuse(self, error: Exception) -> None:
+        """Reject it."""
+        if not self.session.closed:
+            self._target.refused(self._delivery, error)
 
 
 class TargetLink:
@@ -96,8 +116,7 @@ class TargetLink:
             stored = self._take(delivery, transaction)
         except CoreError as error:
             session.access.take_back(session.connection.now)
-            if isinstance(error, LimitExceeded):
-                session.connection.broker.note_limit_refusal(str(error), session.connection.now)
+            self._note_refusal(error)
             self._answer(delivery, Rejected(error_for(error)), transaction)
         except DecodeError as error:
             self._answer(delivery, Rejected(Error(conditions.DECODE_ERROR, error.description)), transaction)
@@ -106,17 +125,29 @@ class TargetLink:
                 session.access.keep()
             if transaction is not None:
                 self._answer(delivery, Accepted(), transaction)
-            elif not delivery.settled:
+            elif stored is not None and not delivery.settled:
                 session.answer_when_durable(delivery.delivery_id, stored=stored)
         self.grant()
 
-    def _take(self, delivery: IncomingDelivery, transaction: OpenTransaction | None) -> bool:
-        """Send a message on. Returns whether its durability has to be waited for."""
+    def _note_refusal(self, error: CoreError) -> None:
+        connection = self.session.connection
+        if isinstance(error, MessageTooComplex):
+            hits = connection.engine.limit_hits
+            hits[error.limit] = hits.get(error.limit, 0) + 1
+        elif isinstance(error, LimitExceeded):
+            connection.broker.note_limit_refusal(str(error), connection.now)
+
+    def _take(self, delivery: IncomingDelivery, transaction: OpenTransaction | None) -> bool | None:
+        """Send a message on. Returns whether its durability has to be waited for.
+
+        ``None`` for one to very many queues: it is answered when it is in all of them.
+        """
         session = self.session
         if delivery.message_format != MESSAGE_FORMAT:
             raise InvalidArgument(f"transfer: message-format is {delivery.message_format}; send {MESSAGE_FORMAT}")
         now = session.connection.now
-        incoming = split_incoming(delivery.payload)
+        limits = session.connection.broker.admission.limits
+        incoming = split_incoming(delivery.payload, limits.max_header_bytes)
         self._check_user(incoming)
         destination = self._destination(incoming)
         message = Message(
@@ -136,12 +167,29 @@ class TargetLink:
                 return False
             removed = cancel_scheduled(session.host, message, destination.route, incoming.schedule_id, now)
             return any(entry.message.record for entry in removed)
-        routed = session.send(message, destination, duplicate_id=incoming.duplicate_id, transaction=core)
+        publication: WideTransfer | None = None
+        if destination.wide and core is None:
+            publication = WideTransfer(self, message, delivery)
+        routed = session.send(
+            message, destination, duplicate_id=incoming.duplicate_id, transaction=core, publication=publication
+        )
         if self._route is not None:
             self._route = destination.route
         if routed == 0 and self._rejects_unroutable:
             raise NotFound(f"no queue takes messages to '{incoming.to if not self.name else self.name}'; bind one")
-        return message.record != 0
+        return None if routed < 0 else message.record != 0
+
+    def taken(self, delivery: IncomingDelivery, *, stored: bool) -> None:
+        """A message is in very many queues: accept it once it is durable."""
+        if not delivery.settled:
+            self.session.answer_when_durable(delivery.delivery_id, stored=stored)
+        self.grant()
+
+    def refused(self, delivery: IncomingDelivery, error: Exception) -> None:
+        """A message to very many queues is in none of them."""
+        known = error if isinstance(error, CoreError) else CoreError("the broker failed to publish; see its log")
+        self._answer(delivery, Rejected(error_for(known)), None)
+        self.session.connection.mark_dirty()
 
     def _destination(self, incoming: IncomingMessage) -> Destination:
         session = self.session

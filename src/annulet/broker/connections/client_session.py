@@ -10,22 +10,26 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
-from annulet.core.base.errors import TransactionTooLarge
+from annulet.broker.connections.views import CONVERSIONS, converted
+from annulet.core.base.errors import CoreError, TransactionTooLarge
 from annulet.core.base.removal_reasons import RemovalReason
-from annulet.core.host.transaction import LIMIT_TRANSACTION
+from annulet.core.host.commit_plan import LIMIT_TRANSACTION
+from annulet.core.host.sliced_commit import CommitWaiter, commit_in_turns, publish_in_turns
+from annulet.core.host.transaction import Transaction
 from annulet.core.model.entry import DELIVERING
 from annulet.core.sessions.delivery_deadlines import DeliveryDeadlines
 from annulet.core.sessions.session import Session
+from annulet.store.files.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from annulet.broker.connections.transport import AnyConnection
     from annulet.broker.durability.blocked import BlockedTarget
-    from annulet.core.host.transaction import Transaction
-    from annulet.core.message.message import Message
+    from annulet.core.message.message import ContentView, Message
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
+    from annulet.core.routing.routes import Route
     from annulet.core.sessions.delivery_deadlines import Overdue
 
 
@@ -41,6 +45,37 @@ def give_up(entry: QueueEntry, consumer: Consumer | None, now: int) -> bool:
         return True
     queue.return_entries([entry], now, counted=False, exclude=consumer)
     return False
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class SessionCommit(CommitWaiter):
+    """A commit of a session that is done in slices. A protocol implements :meth:`answer` and :meth:`refuse`."""
+
+    def __init__(self, session: ClientSession) -> None:
+        self.session = session
+
+    def committed(self, unroutable: list[Message]) -> None:
+        """Let the connection go on, then answer."""
+        self.session.connection.work_done()
+        self.answer(unroutable)
+
+    def commit_failed(self, error: Exception) -> None:
+        """Let the connection go on, then tell the client why nothing was done."""
+        session = self.session
+        session.connection.work_done()
+        if isinstance(error, TransactionTooLarge):
+            session.note_too_large()
+        if not isinstance(error, (CoreError, StoreError)):
+            session.connection.note_defect(error, "defect in a commit")
+        self.refuse(error)
+
+    def answer(self, unroutable: list[Message]) -> None:
+        """Everything took effect; no queue took these messages. The session may have ended."""
+        raise NotImplementedError
+
+    def refuse(self, error: Exception) -> None:
+        """Nothing took effect. The session may have ended."""
+        raise NotImplementedError
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -105,16 +140,48 @@ class ClientSession(Session):
         """Count what open transactions hold to the connection, which is bounded by it."""
         self.connection.transacted_bytes += change
 
-    def commit_bounded(self, transaction: Transaction) -> list[Message]:
-        """Commit, unless that is too much for one turn of the loop. See ``Transaction.commit``."""
+    def commit_bounded(self, transaction: Transaction, commit: SessionCommit) -> list[Message] | None:
+        """Commit what is little and return as ``Transaction.commit`` does; commit what is more in slices.
+
+        Then ``None`` is returned, ``commit`` gets the result, and the connection's further input waits for it. Raises
+        what ``Transaction.commit`` raises.
+        """
         connection = self.connection
         most = connection.broker.admission.limits.max_transaction_operations
         try:
-            return transaction.commit(self.host, connection.now, operations_max=most)
+            unroutable = commit_in_turns(transaction, self.host, connection.now, commit, operations_max=most)
         except TransactionTooLarge:
-            limit_hits = connection.engine.limit_hits
-            limit_hits[LIMIT_TRANSACTION] = limit_hits.get(LIMIT_TRANSACTION, 0) + 1
+            self.note_too_large()
             raise
+        if unroutable is None:
+            connection.await_work()
+        return unroutable
+
+    def publish_wide(
+        self,
+        message: Message,
+        route: Route,
+        publication: SessionCommit,
+        *,
+        duplicate_id: str = "",
+        further_keys: tuple[str, ...] = (),
+    ) -> int:
+        """Publish where the way may lead to very many queues. Returns as ``VirtualHost.publish``; -1: it is being done.
+
+        Then it enters them in slices, hidden until it is in all, ``publication`` gets the result, and the connection's
+        further input waits for it. Raises what ``VirtualHost.publish`` raises.
+        """
+        one = Transaction(self)
+        one.send(message, route, duplicate_id=duplicate_id, further_keys=further_keys)
+        routed = publish_in_turns(one, self.host, self.connection.now, publication)
+        if routed < 0:
+            self.connection.await_work()
+        return routed
+
+    def note_too_large(self) -> None:
+        """Count a transaction that was refused because it has too many operations."""
+        limit_hits = self.connection.engine.limit_hits
+        limit_hits[LIMIT_TRANSACTION] = limit_hits.get(LIMIT_TRANSACTION, 0) + 1
 
     # ------------------------------------------------------------------ the time of deliveries
 
@@ -127,7 +194,19 @@ class ClientSession(Session):
             self.connection.broker.consumer_timeouts.extended += 1
         return extended
 
-    # ------------------------------------------------------------------ what its protocol cannot express
+    # ------------------------------------------------------------------ messages of other protocols
+
+    def converted(self, message: Message, view: ContentView) -> Message:
+        """Return a message as one of ``view``'s protocol. Where that takes long, less is done in this turn of the loop.
+
+        Raises:
+            ConversionError: it cannot be converted.
+        """
+        try:
+            return converted(message, view)
+        finally:
+            if CONVERSIONS.took_long():
+                self.connection.look_soon()
 
     def keep_back(self, consumer: Consumer, entry: QueueEntry) -> None:
         """Keep a message from a consumer that cannot be converted; others get it once the core has done its work."""

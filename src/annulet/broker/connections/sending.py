@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
-from annulet.broker.connections.client_session import ClientSession
+from annulet.broker.connections.client_session import ClientSession, SessionCommit
 from annulet.core.base.errors import CoreError
+from annulet.core.host.sliced_commit import COMMIT_AT_ONCE_MAX
 from annulet.core.message.message import ContentView, Message, Origin
 from annulet.core.routing.exchanges import Address
 from annulet.store.files.errors import StoreError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from annulet.broker.connections.transport import AnyConnection
     from annulet.core.host.nodes import NodeReference
     from annulet.core.host.transaction import Transaction
+    from annulet.core.queue.queue import Queue
     from annulet.core.routing.routes import Route
 
 DESTINATIONS_MAX: Final = 1024
@@ -40,7 +42,7 @@ class DiskFull(CoreError):
 class Destination:
     """Where messages to a name go. ``key_from_message``: an exchange was named without a key, each brings its own."""
 
-    __slots__ = ("generation", "key_from_message", "origin", "room", "route")
+    __slots__ = ("generation", "key_from_message", "origin", "room", "route", "wide")
 
     def __init__(
         self, origin: Origin, route: Route, generation: int, queues_max: int, *, key_from_message: bool
@@ -50,6 +52,33 @@ class Destination:
         self.generation = generation
         self.key_from_message = key_from_message
         self.room = queues_max * TARGET_BYTES  # bytes that naming its queues takes in the log
+        self.wide = queues_max > COMMIT_AT_ONCE_MAX  # one turn of the loop may have no time for all its queues
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class SendingCommit(SessionCommit):
+    """The commit of such a session. A protocol implements :meth:`tell_done` and :meth:`refuse`."""
+
+    def __init__(self, session: SendingSession) -> None:
+        super().__init__(session)
+        self.marks: dict[Queue, int] = {}  # of blocked queues before it
+
+    def answer(self, unroutable: list[Message]) -> None:
+        """Count, hold the session back where it filled something, and tell the client."""
+        self.note_done(unroutable)
+        if not self.session.closed:
+            self.tell_done()
+
+    def note_done(self, unroutable: list[Message]) -> None:
+        """Everything took effect."""
+        session = self.session
+        session.connection.broker.unroutable += len(unroutable)
+        if session.blocked.any and not session.closed:
+            session.hold(session.blocked.entered(self.marks))
+
+    def tell_done(self) -> None:
+        """Tell the client once it is durable."""
+        raise NotImplementedError
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -114,8 +143,11 @@ class SendingSession(ClientSession):
         duplicate_id: str = "",
         further_keys: tuple[str, ...] = (),
         transaction: Transaction | None = None,
+        publication: SendingCommit | None = None,
     ) -> int:
         """Route a message, or collect it in a transaction. Returns to how many queues it went; 1 for a collected one.
+
+        To very many queues it goes in slices where there is a ``publication`` that gets the result: -1 then.
 
         Raises :class:`DiskFull`, and :class:`~annulet.core.base.errors.LimitExceeded` when a full queue or address
         refuses: nothing has it then.
@@ -135,9 +167,17 @@ class SendingSession(ClientSession):
             return 1
         marks = self.blocked.marks() if self.blocked.any else {}
         try:
-            routed = self.publisher.publish(
-                message, destination.route, now, duplicate_id=duplicate_id, further_keys=further_keys
-            )
+            if publication is not None and destination.wide:
+                publication.marks = marks
+                routed = self.publish_wide(
+                    message, destination.route, publication, duplicate_id=duplicate_id, further_keys=further_keys
+                )
+                if routed < 0:
+                    return -1
+            else:
+                routed = self.publisher.publish(
+                    message, destination.route, now, duplicate_id=duplicate_id, further_keys=further_keys
+                )
         except StoreError as error:  # the disk filled up, or failed, since it was asked
             connection.broker.refused_publishes += 1
             raise DiskFull(f"message of {size} bytes refused: {error}") from error
@@ -151,9 +191,9 @@ class SendingSession(ClientSession):
             connection.broker.unroutable += 1
         return routed
 
-    def commit(self, transaction: Transaction) -> None:
+    def commit(self, transaction: Transaction, commit: SendingCommit) -> bool:
         """Carry out a transaction; its stored messages are durable with the open window, see
-        :meth:`answer_when_durable`.
+        :meth:`answer_when_durable`. Returns whether it is done; else ``commit`` gets the result.
 
         Raises :class:`DiskFull`, and :class:`~annulet.core.base.errors.CoreError` when a send is refused: then nothing
         was done, and its deliveries are unsettled again.
@@ -165,14 +205,15 @@ class SendingSession(ClientSession):
             raise DiskFull(
                 f"transaction of {size} bytes refused: the disk of the message log is full; free space, try again"
             )
-        marks = self.blocked.marks()
+        commit.marks = self.blocked.marks()
         try:
-            unroutable = self.commit_bounded(transaction)
+            unroutable = self.commit_bounded(transaction, commit)
         except StoreError as error:
             raise DiskFull(f"the transaction is not durable: {error}") from error
-        connection.broker.unroutable += len(unroutable)
-        if self.blocked.any:
-            self.hold(self.blocked.entered(marks))
+        if unroutable is None:
+            return False
+        commit.note_done(unroutable)
+        return True
 
     # ------------------------------------------------------------------ answers
 

@@ -7,21 +7,21 @@ read is handled whole; output of one loop turn leaves in one write, but for many
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 import structlog
 from mypy_extensions import mypyc_attr
 
 from annulet.broker.connections.access import Access
+from annulet.broker.connections.engine_interface import ConnectionEngine
 from annulet.broker.network.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, STRANGER_BYTES_MAX
-from annulet.broker.network.listening import PeerFacts, release_transport
+from annulet.broker.network.listening import PeerFacts, bound_transport, release_transport
 from annulet.broker.network.peer_watch import PEER_ENDED, PEER_GONE, keep_alive, state_of_peer
 from annulet.broker.network.unfinished import LIMIT_UNFINISHED
 from annulet.broker.paging.spill_pace import SPILL_BEHIND, SPILL_FREE, SPILL_FULL, must_be_heard
 from annulet.broker.security.admission import EXPLANATION_SECONDS
 from annulet.broker.security.tls import peer_facts
 from annulet.broker.turns.delivery_shares import DELIVERIES_TIMED
-from annulet.broker.turns.input_shares import INPUT_BYTES_FIRST
 from annulet.broker.turns.input_turns import PacedInput
 
 if TYPE_CHECKING:
@@ -61,33 +61,6 @@ HEARTBEAT_MISSES_MAX: Final = 2
 §4.2.7, AMQP 1.0 §2.4.5; STOMP's "Heart-beating" asks for an error margin)."""
 
 
-class ConnectionEngine(Protocol):
-    """The transport's interface to a protocol's engine."""
-
-    closed: bool
-    received_since_check: bool
-    limit_hits: dict[str, int]
-    look: Callable[[], int] | None
-    resting: bool
-
-    @property
-    def output_size(self) -> int:
-        """Bytes that :meth:`take_output` would return."""
-
-    @property
-    def unfinished_bytes(self) -> int:
-        """Bytes held of messages and frames that have not come as a whole."""
-
-    def receive(self, data: bytes) -> None:
-        """Take the input and serve everything that is complete."""
-
-    def take_output(self) -> list[bytes]:
-        """Return the waiting output, and forget it."""
-
-    def connection_lost(self) -> None:
-        """The socket is gone."""
-
-
 EngineT = TypeVar("EngineT", bound=ConnectionEngine)
 SessionT = TypeVar("SessionT", bound="ClientSession")
 
@@ -95,16 +68,6 @@ SessionT = TypeVar("SessionT", bound="ClientSession")
 def note_unread(limit_hits: dict[str, int]) -> None:
     """Count that a connection is not read because it does not read its answers."""
     limit_hits[UNREAD_LIMIT] = limit_hits.get(UNREAD_LIMIT, 0) + 1
-
-
-def bound_transport(transport: asyncio.Transport) -> None:
-    """Set how much a connection may have waiting to be written, and how much is read of it in one turn at first.
-
-    The latter where asyncio reads the socket for us; through TLS it is what asyncio decrypts at once.
-    """
-    transport.set_write_buffer_limits(high=OUTPUT_BYTES_MAX)
-    if hasattr(transport, "max_size"):  # of its selector transports; there is no method to set it
-        transport.max_size = INPUT_BYTES_FIRST
 
 
 def _nothing() -> None:
@@ -160,6 +123,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self._blocked_told = self._reading_paused = self._rests = False  # rests: input waits for a turn with time
         self.transacted_bytes = 0  # held by open transactions of its sessions
         self._unfinished = 0  # bytes that the broker's account of unfinished work has of it
+        self._works = 0  # work in slices that its input waits for
         self._held: dict[SessionT, None] = {}  # sessions that published into blocked targets
         self._timer: asyncio.TimerHandle | None = None
         self._handshake_until = 0.0  # time of the loop at which the hand-shake has taken too long
@@ -175,7 +139,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         """Ask for admission and start the hand-shake timer."""
         broker = self.broker
         self.transport = transport
-        bound_transport(transport)
+        bound_transport(transport, OUTPUT_BYTES_MAX)
         keep_alive(transport)
         ours = transport.get_extra_info("sockname") or ("?", 0)
         self.peer = peer_facts(transport, broker.configuration, self.tls_listener)
@@ -224,8 +188,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self._paced = None
 
     def _receive(self, data: bytes) -> None:
-        inputs = self._inputs
-        began = inputs.begin()
+        inputs, began = self._inputs, self._inputs.begin(self.engine)
         if self.opened and not inputs.has_time():
             self.engine.resting = True
         self.serve(data)
@@ -242,14 +205,38 @@ class ClientConnection(Generic[EngineT, SessionT]):
 
     def _rest(self) -> None:
         """Read nothing until the input is served."""
-        self._rests = True
         self._inputs.rest(self)
+        self._pause_reading()
+
+    def await_work(self) -> None:
+        """Serve no further input of the client before work in slices for it is done: see :meth:`work_done`.
+
+        Answers stay in the order of the requests, and nothing is served that the work may change.
+        """
+        self._works += 1
+        if self._works > 0:  # else it was done in the call that asked for it
+            self.engine.rest()
+            if not self._rests:
+                self._pause_reading()
+
+    def work_done(self) -> None:
+        """The work is done, or has failed: let the input that waited have its turn."""
+        self._works -= 1
+        self.now = self.broker.clock()
+        if self._works == 0 and not self.lost:
+            self._inputs.rest(self)
+        self.mark_dirty()
+
+    def _pause_reading(self) -> None:
+        self._rests = True
         if self.transport is not None and not self.transport.is_closing():
             self._reading_paused = True
             self.transport.pause_reading()
 
     def end_rest(self) -> None:
         """Serve what rested, as far as there is time: the connection has its turn."""
+        if self._works > 0:  # begun since the turn was asked for
+            return
         self._rests = self.engine.resting = False
         if not self.lost:
             self.now = self.broker.clock()
@@ -308,7 +295,9 @@ class ClientConnection(Generic[EngineT, SessionT]):
 
     def eof_received(self) -> bool:
         """The peer will send nothing more: let asyncio close the transport, soon even if the peer reads nothing."""
-        if self._rests:  # over TLS the end comes together with the input before it, which is served first
+        if (
+            self._rests and self._works <= 0
+        ):  # over TLS the end comes together with the input before it, which is served first
             self.engine.look, self._rests, self.engine.resting = None, False, False
             self.serve(b"")
         if self.definitions_due:
@@ -390,6 +379,13 @@ class ClientConnection(Generic[EngineT, SessionT]):
         elif size >= WRITE_BYTES and self.transport is not None and not self.lost and not self._answers_wait():
             self._written += size
             self._write(self.transport, self.take_deliveries())
+
+    def look_soon(self) -> None:
+        """A delivery took long: look at the clock before the next frame, and end the deliveries whose time is up."""
+        self._inputs.look_soon()
+        if self.writable and self._delivered and self._shares.computed() >= self._until:
+            self._set_writable(False)
+            self.mark_dirty()
 
     def _answers_wait(self) -> bool:
         """Return whether some of the output answers definitions that are not durable yet."""

@@ -5,11 +5,14 @@ A message keeps the form its sender's protocol gave it. Delivery by another one 
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from annulet.core.message.conversion_bounds import ANNOTATIONS_OCTETS, APPLICATION_PROPERTIES_OCTETS, HEADERS_OCTETS
 from annulet.core.message.message import ContentView, Message, Origin
+from annulet.core.message.neutral_content import BODY_ENCODED, BODY_TEXT_OCTETS
 from annulet.store.segments.index_filling import GIVES_PRIORITY, HAS_DUPLICATE_ID, SETS_TIME
 from annulet.wire.amqp091.messages import conversion as amqp091
 from annulet.wire.amqp091.messages.properties import VIEW as AMQP_0_9_1
@@ -46,11 +49,16 @@ _TIME_FRAGMENTS: Final[dict[str, tuple[bytes, ...]]] = {
 _COMMON_FRAGMENTS: Final = (b"x-", b"AMQ_")
 """Every fragment has one of these, of those of duplicate ids as well: most headers have neither, so two looks do."""
 
+_UNDECODED: Final = frozenset({BODY_ENCODED, BODY_TEXT_OCTETS})
+
 CONVERTED_MAX: Final = 1024
 """Conversions remembered, so that fan-out and redelivery do not repeat them; the oldest is forgotten first."""
 
 CONVERTED_BYTES_MAX: Final = 8 * 1024 * 1024
 """Bytes of headers and bodies that are remembered, the originals' too: they live at least as long."""
+
+LOOK_SECONDS: Final = 0.003
+"""Computing time of conversions after which a connection looks at the clock: 30 to 100 small ones, or one large."""
 
 LOGGED_FAILURES_MAX: Final = 100
 """Failed conversions of a run that are logged; the others are counted only."""
@@ -88,7 +96,9 @@ class Conversions:
         self.bytes_max = bytes_max
         self.conversions = 0  # made, not found among the remembered
         self.failures = 0
+        self.undecoded = 0  # of which a part was too large to be decoded, and kept its octets
         self.bytes = 0  # the memory kept alive by the remembered ones
+        self.seconds = 0.0  # that they have taken since the last look at the clock
         self._remembered: dict[tuple[int, str], tuple[Message, Message, int]] = {}  # with their bytes
 
     def __len__(self) -> int:
@@ -109,10 +119,20 @@ class Conversions:
         self._remember(key, message, made)
         return made
 
+    def took_long(self) -> bool:
+        """Return whether those since the last call that did took so long that a look at the clock is due."""
+        if self.seconds < LOOK_SECONDS:
+            return False
+        self.seconds = 0.0
+        return True
+
     def _convert(self, message: Message, view: ContentView) -> Message:
         origin = message.origin
+        began = time.thread_time()
         try:
-            header, body = _WRITERS[view](origin.view.content(message))
+            content = origin.view.content(message)
+            self.undecoded += _keeps_octets(content)
+            header, body = _WRITERS[view](content)
         except Exception as error:
             self.failures += 1
             text = (
@@ -122,6 +142,8 @@ class Conversions:
             if self.failures <= LOGGED_FAILURES_MAX:
                 logger.exception("conversion failed", reason=text)
             raise ConversionError(text) from error
+        finally:
+            self.seconds += time.thread_time() - began
         self.conversions += 1
         made = Message(
             header,
@@ -144,6 +166,16 @@ class Conversions:
         self.bytes += size
         while self.bytes > self.bytes_max or len(self._remembered) > self.entries_max:
             self.bytes -= self._remembered.pop(next(iter(self._remembered)))[2]
+
+
+def _keeps_octets(content: MessageContent) -> bool:
+    """Return whether a part of a message is too large to be decoded."""
+    return (
+        content.body_kind in _UNDECODED
+        or APPLICATION_PROPERTIES_OCTETS in content.application
+        or HEADERS_OCTETS in content.application
+        or ANNOTATIONS_OCTETS in content.annotations
+    )
 
 
 def _size_of(message: Message, made: Message) -> int:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import errno
 import ipaddress
 import socket
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from annulet.broker.settings.configuration import Endpoint, StartError
+from annulet.broker.turns.input_shares import INPUT_BYTES_FIRST
+
+if TYPE_CHECKING:
+    import asyncio
 
 BACKLOG: Final = 1024
 """Connections the system accepts before the broker does: a restart of many clients at once fits."""
@@ -17,6 +21,16 @@ BACKLOG: Final = 1024
 
 READER: Final = "_read_ready_cb"
 """Name of asyncio's field that holds the bound method."""
+
+
+def bound_transport(transport: asyncio.Transport, output_bytes_max: int) -> None:
+    """Set how much a connection may have waiting to be written, and how much is read of it in one turn at first.
+
+    The latter where asyncio reads the socket for us; through TLS it is what asyncio decrypts at once.
+    """
+    transport.set_write_buffer_limits(high=output_bytes_max)
+    if hasattr(transport, "max_size"):  # of its selector transports; there is no method to set it
+        transport.max_size = INPUT_BYTES_FIRST
 
 
 def release_transport(transport: object) -> None:

@@ -78,7 +78,7 @@ class LostWakes:
         if 0 <= queue.settings.in_flight_max <= len(queue.delivering):
             return False
         lanes, bodies = queue.lanes, queue.bodies
-        if isinstance(lanes, DeepLanes) and lanes.looking:
+        if queue.matchers.continued or (isinstance(lanes, DeepLanes) and lanes.looking):
             return False
         parts = queue.order.page_parts()
         if (bodies is not None and bodies.stalled) or any(pages.stalled or pages.awaits_read() for pages in parts):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from annulet.broker.connections.access import READ, WRITE
+from annulet.broker.connections.sending import SendingCommit
 from annulet.broker.stomp.consumers import AUTO, StompConsumer, tag_for
 from annulet.broker.stomp.destinations import (
     AUTO_DELETE,
@@ -64,6 +65,31 @@ class OpenTransaction:
     def __init__(self, core: Transaction) -> None:
         self.core = core
         self.settled: list[tuple[int, StompConsumer]] = []
+
+
+class StompWork(SendingCommit):
+    """COMMIT of a large transaction, or SEND to very many queues: answered when it is done and durable, or by ERROR."""
+
+    def __init__(self, session: StompSession, command: str, receipt: str) -> None:
+        super().__init__(session)
+        self.stored = False  # the receipt has to wait for the disk
+        self.message: Message | None = None  # of a SEND
+        self._stomp = session
+        self._command = command
+        self._receipt = receipt
+
+    def tell_done(self) -> None:
+        """Send the receipt."""
+        stored = self.stored if self.message is None else self.message.record != 0
+        self._stomp.answer(self._receipt, stored=stored)
+
+    def refuse(self, error: Exception) -> None:
+        """End the connection."""
+        if not self._stomp.closed:
+            known = isinstance(error, (CoreError, StoreError))
+            text = f"{self._command}: {error}" if known else "internal error; the broker's log says more"
+            self._stomp.engine.close_with_error(text, receipt=self._receipt)
+            self._stomp.connection.mark_dirty()
 
 
 class StompCommands(ConnectionHandler):
@@ -126,7 +152,7 @@ class StompCommands(ConnectionHandler):
             return
         opened = self._find(transaction) if transaction else None
         try:
-            stored = self._route(frame, destination, opened)
+            stored = self._route(frame, destination, opened, receipt)
         except RemoteProtocolError:
             session.access.take_back(connection.now)
             raise
@@ -135,10 +161,14 @@ class StompCommands(ConnectionHandler):
             raise translate("SEND", error) from error
         if session.access.made:
             session.access.keep()
-        session.answer(receipt, stored=stored)
+        if stored is not None:
+            session.answer(receipt, stored=stored)
 
-    def _route(self, frame: Frame, destination: str, opened: OpenTransaction | None) -> bool:
-        """Route a message, or cancel a scheduled one. Returns whether the log has to hear of it."""
+    def _route(self, frame: Frame, destination: str, opened: OpenTransaction | None, receipt: str) -> bool | None:
+        """Route a message, or cancel a scheduled one. Returns whether the log has to hear of it.
+
+        ``None`` for one to very many queues: it is answered when it is in all of them.
+        """
         connection = self.connection
         now = connection.now
         where = self._destination(frame.headers, destination)
@@ -162,12 +192,21 @@ class StompCommands(ConnectionHandler):
         if facts.cancels:
             return self._cancel_scheduled(message, facts, where, opened)
         core = None if opened is None else opened.core
-        self._send(message, where, facts.duplicate_id, core)
+        if self._send(message, where, facts.duplicate_id, core, receipt) < 0:
+            return None
         return opened is None and message.record != 0
 
-    def _send(self, message: Message, where: Destination, duplicate_id: str, core: Transaction | None) -> None:
+    def _send(
+        self, message: Message, where: Destination, duplicate_id: str, core: Transaction | None, receipt: str
+    ) -> int:
+        publication: StompWork | None = None
+        if where.wide and core is None:
+            publication = StompWork(self.session, "SEND", receipt)
+            publication.message = message
         try:
-            self.session.send(message, where, duplicate_id=duplicate_id, transaction=core)
+            return self.session.send(
+                message, where, duplicate_id=duplicate_id, transaction=core, publication=publication
+            )
         except LimitExceeded as error:
             self.connection.broker.note_limit_refusal(str(error), self.connection.now)
             raise
@@ -302,15 +341,12 @@ class StompCommands(ConnectionHandler):
         session = self.session
         opened = self._find(transaction) if transaction else None
         consumer, tags = session.take_named(identifier, subscription)
-        stored = False
-        if opened is not None:
-            session.enlist(opened.core, tags, acknowledged=acknowledged, requeue=requeue)
-            opened.settled += [(tag, consumer) for tag in tags]
-        elif acknowledged:
-            stored = session.settle(tags)
-        else:
-            stored = session.refuse(tags, requeue=requeue)
-        session.answer(receipt, stored=stored)
+        if opened is None:
+            session.settle(tags, receipt, acknowledged=acknowledged, requeue=requeue)
+            return
+        session.enlist(opened.core, tags, acknowledged=acknowledged, requeue=requeue)
+        opened.settled += [(tag, consumer) for tag in tags]
+        session.answer(receipt, stored=False)
 
     # ------------------------------------------------------------------ BEGIN, COMMIT, ABORT
 
@@ -329,15 +365,17 @@ class StompCommands(ConnectionHandler):
     def commit(self, transaction: str, receipt: str) -> None:
         """Carry out a transaction, all of it or nothing; the receipt waits for the disk."""
         opened = self._find(transaction)
-        stored = opened.core.durable_bytes > 0
+        commit = StompWork(self.session, "COMMIT", receipt)
+        commit.stored = opened.core.durable_bytes > 0
         del self.transactions[transaction]
         try:
             with translated("COMMIT"):
-                self.session.commit(opened.core)
+                done = self.session.commit(opened.core, commit)
         except RemoteProtocolError:
             opened.core.rollback()
             raise
-        self.session.answer(receipt, stored=stored)
+        if done:
+            self.session.answer(receipt, stored=commit.stored)
 
     def abort_transaction(self, transaction: str, receipt: str) -> None:
         """Drop the sends; deliveries settled in it are outstanding again."""

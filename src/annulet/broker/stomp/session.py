@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from annulet.broker.connections.sending import SendingSession
-from annulet.broker.connections.views import ConversionError, converted
+from annulet.broker.connections.views import ConversionError
 from annulet.broker.stomp.consumers import AUTO, CLIENT, StompConsumer
 from annulet.broker.stomp.destinations import destination_of, leads_to
 from annulet.wire.stomp.constants import VERSION_1_2
@@ -106,7 +107,7 @@ class StompSession(SendingSession):
         if message.origin.view is VIEW:
             return message
         try:
-            return converted(message, VIEW)
+            return self.converted(message, VIEW)
         except ConversionError:
             return None
 
@@ -198,19 +199,27 @@ class StompSession(SendingSession):
         for consumer in {consumer: None for _, consumer in deliveries}:
             consumer.outstanding = dict.fromkeys(sorted(consumer.outstanding))
 
-    def settle(self, tags: list[int]) -> bool:
-        """Acknowledge. Returns whether the log has to hear of it."""
+    def settle(self, tags: list[int], receipt: str, *, acknowledged: bool, requeue: bool) -> None:
+        """Acknowledge, or reject, and answer: very many in slices, and then the receipt comes after the last."""
         entries = [self.unacknowledged.take(tag) for tag in tags]
-        stored = any(entry.message.record for entry in entries)
-        self.acknowledge_entries(entries, self.connection.now)
-        return stored
+        stored = (acknowledged or not requeue) and any(entry.message.record for entry in entries)
+        now = self.connection.now
+        if not acknowledged and requeue:
+            self.reject_entries(entries, now, requeue=True)
+        else:
+            number = self._answers + 1
+            done = partial(self._settled, number, stored)
+            if self.settle_taken(entries, now, rejected=not acknowledged, done=done):
+                self._answers = number
+                self._receipts[number] = receipt
+                self.stored = self.stored or stored
+                return
+        self.answer(receipt, stored=stored)
 
-    def refuse(self, tags: list[int], *, requeue: bool) -> bool:
-        """Reject. Returns whether the log has to hear of it."""
-        entries = [self.unacknowledged.take(tag) for tag in tags]
-        stored = not requeue and any(entry.message.record for entry in entries)
-        self.reject_entries(entries, self.connection.now, requeue=requeue)
-        return stored
+    def _settled(self, number: int, stored: bool) -> None:
+        """All deliveries of a command are settled: its answer waits for the disk only."""
+        if not self.closed:
+            self.answer_when_durable(number, stored=stored)
 
     def extend_named(self, identifier: str) -> None:
         """Let the time of a delivery begin anew.
@@ -262,7 +271,7 @@ class StompSession(SendingSession):
             receipt = self._receipts.pop(number)
             if number == self._disconnecting:
                 self.engine.finish(receipt)
-            else:
+            elif receipt:
                 self.engine.send_receipt(receipt)
 
     def sends_failed(self, answers: list[int], text: str) -> None:

@@ -53,6 +53,13 @@ class RestingClient(Protocol):
         """Serve what rested, as far as there is time."""
 
 
+class LookingEngine(Protocol):
+    """An engine that asks between frames whether there is time for more."""
+
+    def look_soon(self) -> None:
+        """Ask before the next frame."""
+
+
 class InputShares:
     """How much may be read of each connection, so that a turn takes ``INPUT_SECONDS`` at most.
 
@@ -70,6 +77,7 @@ class InputShares:
         self._until = 0.0  # how long the thread will have computed when the turn has no time left
         self._looked = 0.0  # how long it had at the last look
         self._frames = 1  # that may be served between that look and the next
+        self._engine: LookingEngine | None = None  # whose input is handled
         self._waiting: deque[RestingClient] = deque()
         self._scheduled = False
 
@@ -83,8 +91,9 @@ class InputShares:
         """Return whether this turn has time for more input."""
         return self._spent < INPUT_SECONDS_MAX
 
-    def begin(self) -> float:
-        """Note that input is about to be handled. Returns how long the thread has computed."""
+    def begin(self, engine: LookingEngine | None = None) -> float:
+        """Note that input is about to be handled, by ``engine``. Returns how long the thread has computed."""
+        self._engine = engine
         now = self._looked = self.computed()
         self._until = now + INPUT_SECONDS_MAX - self._spent
         self._frames = 1
@@ -103,11 +112,17 @@ class InputShares:
         self._frames = frames
         return frames
 
+    def look_soon(self) -> None:
+        """One frame took longer than those before it: its engine asks again before the next one."""
+        if self._engine is not None:
+            self._engine.look_soon()
+
     def handled(self, transport: asyncio.Transport | None, size: int, began: float) -> None:
         """Note that so many bytes were handled, and how long the thread had computed before; set how many may be next.
 
         Decrypted data arrives in the transport's pieces.
         """
+        self._engine = None
         took = self.computed() - began
         self._spent += took
         limit: int = getattr(transport, "max_size", 0)  # of asyncio's selector transports; there is no method to set it

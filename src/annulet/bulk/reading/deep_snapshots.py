@@ -40,6 +40,13 @@ class Selecting(Protocol):
     def matches(self, entry: QueueEntry) -> bool:
         """Return whether an entry is meant."""
 
+    def begin_slice(self) -> None:
+        """Begin to count the steps of the selector anew."""
+
+    @property
+    def used_up(self) -> bool:
+        """Return whether the selector has taken as long as it may in one slice."""
+
 
 class QueueView:
     """The present contents. ``count``: messages; ``places``: above the first number, up to the second."""
@@ -85,8 +92,9 @@ class ViewRead:
             await asyncio.sleep(REFUSED_PAUSE_SECONDS)
         rows: list[Row] = []
         size = 0
+        self._selection.begin_slice()
         for _ in range(SLICE_MESSAGES):
-            if self._scan.used_up or size > SLICE_BYTES:
+            if self._scan.used_up or size > SLICE_BYTES or self._selection.used_up:
                 break
             entry = self._scan.following()
             if entry is None:

@@ -146,18 +146,16 @@ class Lease:
         """Virtual host and name."""
         return self.host, self.name
 
-    def rows(self, after: int, upto: int) -> list[Row]:
-        """Return the rows of the positions in ``(after, upto]`` whose message is leased, in order.
+    def messages(self, after: int, upto: int) -> list[tuple[int, HeldMessage]]:
+        """Return the positions in ``(after, upto]`` with their messages, in order; some may not be leased any more.
 
         The work is bounded by the leased messages, however far apart a client's numbers are.
         """
         held = self.held
         positions = range(max(after, self.acknowledged) + 1, min(upto, self.last) + 1)
         if len(positions) > len(held):
-            found = [(position, message) for position, message in held.items() if position in positions]
-        else:
-            found = [(position, held[position]) for position in positions if position in held]
-        return [message.row(position) for position, message in found if message.alive]
+            return [(position, message) for position, message in held.items() if position in positions]
+        return [(position, held[position]) for position in positions if position in held]
 
     def record(self) -> LeaseRecord:
         """Return the record for the catalogue."""

@@ -60,6 +60,10 @@ LEASES_MAX: Final = 10_000
 """Leases of a broker. Each costs a few hundred bytes; more mean that jobs generate names without ever reusing them."""
 
 
+SLICE_COUNTED: Final = 20_000
+"""Leased messages whose sizes are added up before other work gets a turn: 3 to 5 ms."""
+
+
 class LeaseManager:
     """All leases of a broker."""
 
@@ -206,7 +210,7 @@ class LeaseManager:
             self._refuse_deleted(lease)
             self._check_start(lease, start, fail_on_data_loss=fail_on_data_loss)
             settled = await self._settle(lease, start)
-            end, size = self._offered(lease, start, messages_max, bytes_max)
+            end, size = await self._offered(lease, start, messages_max, bytes_max)
             taken: list[HeldMessage] = []
             full = end > start and (messages_max == end - start or 0 <= bytes_max <= size)
             try:
@@ -272,8 +276,8 @@ class LeaseManager:
         lease.queue.wake(self._broker.clock())
         return True
 
-    def _offered(self, lease: Lease, start: int, messages_max: int, bytes_max: int) -> tuple[int, int]:
-        """Walk over the leased messages above ``start``, within the limits. Returns end and body bytes."""
+    async def _offered(self, lease: Lease, start: int, messages_max: int, bytes_max: int) -> tuple[int, int]:
+        """Walk over the leased messages above ``start``, within the limits, in slices. Returns end and body bytes."""
         end, size = start, 0
         while end < lease.last and not 0 <= messages_max <= end - start:
             message = lease.held.get(end + 1)
@@ -282,11 +286,24 @@ class LeaseManager:
                 break
             size += length
             end += 1
+            if (end - start) % SLICE_COUNTED == 0:
+                await asyncio.sleep(0)
         return end, size
 
     async def _register(self, lease: Lease, upto: int, taken: list[HeldMessage]) -> None:
-        """Make settlements and new messages durable in the log, then the positions in the catalogue."""
-        for message in taken:  # once more: a failed transaction removed the record of its own message
+        """Make settlements and new messages durable in the log, then the positions in the catalogue.
+
+        In slices up to the step in which they become the lease's: that one takes 10 ms for 200,000.
+        """
+        packed: list[bytes] = []
+        for first in range(0, len(taken), SLICE):
+            if first:
+                await asyncio.sleep(0)
+            following = taken[first : first + SLICE]
+            for message in following:  # once more: a failed transaction removed the record of its own message
+                make_durable(self._broker, lease, message.entry)
+            packed.append(pack_positions(following))
+        for message in [message for message in taken if not message.entry.message.record]:  # during the slices
             make_durable(self._broker, lease, message.entry)
         await self._broker.commit.durable()
         self._refuse_deleted(lease)
@@ -300,14 +317,11 @@ class LeaseManager:
                 if upto > before[0]:
                     catalogue.delete_lease_ranges(lease.host, lease.name, upto)
                 if taken:
-                    catalogue.add_lease_range(
-                        lease.host, lease.name, LeaseRange(first, lease.last, pack_positions(taken))
-                    )
+                    catalogue.add_lease_range(lease.host, lease.name, LeaseRange(first, lease.last, b"".join(packed)))
         except BaseException:
             lease.acknowledged, lease.last = before
             raise
-        for position, message in enumerate(taken, first):
-            lease.held[position] = message
+        lease.held.update(zip(range(first, lease.last + 1), taken, strict=True))
 
     @staticmethod
     def _refuse_deleted(lease: Lease) -> None:
@@ -332,8 +346,12 @@ class LeaseManager:
 
     # ------------------------------------------------------------------ fetch
 
-    def fetch(self, host: str, name: str, owner: str, after: int, upto: int, *, fail_on_data_loss: bool) -> list[Row]:
+    async def fetch(
+        self, host: str, name: str, owner: str, after: int, upto: int, *, fail_on_data_loss: bool
+    ) -> list[Row]:
         """Return the rows of positions ``(after, upto]``, in order. Repeatable; an old generation may still read.
+
+        Very many are made in slices.
 
         The first read of a batch claims the lease for its checkpoint. Raises :class:`LeaseGoneError` if a message is
         not leased any more, unless ``fail_on_data_loss`` is false: then it is left out and counted.
@@ -349,7 +367,12 @@ class LeaseManager:
         elif lease.owner != owner:
             raise LeaseFencedError(f"lease {name!r} was taken over by another checkpoint; this query must stop")
         lease.active_at = self._broker.clock()
-        rows = lease.rows(after, upto)
+        rows: list[Row] = []
+        found = lease.messages(after, upto)
+        for first in range(0, len(found), SLICE):
+            if first:
+                await asyncio.sleep(0)
+            rows += [message.row(position) for position, message in found[first : first + SLICE] if message.alive]
         missing = upto - after - len(rows)
         if missing and fail_on_data_loss:
             raise LeaseGoneError(

@@ -66,6 +66,15 @@ class Choice:
         """Return whether an entry is included. Passes on the view's exceptions for malformed content."""
         return self._bounds.admit(entry) and self._selection.matches(entry)
 
+    def begin_slice(self) -> None:
+        """Begin to count the steps of the selector anew."""
+        self._selection.begin_slice()
+
+    @property
+    def used_up(self) -> bool:
+        """Return whether the selector has taken as long as it may in one slice."""
+        return self._selection.used_up
+
 
 class Snapshot:
     """One queue at one instant. ``places``: the range of places in tickets, above the first number up to the second."""

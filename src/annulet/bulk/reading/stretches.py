@@ -84,6 +84,9 @@ async def read_stretch(
                 found.living_at_rows = found.living + 1
             found.living += 1
             found.scanned = entry.sequence
+            if selection.used_up:
+                selection.begin_slice()
+                await asyncio.sleep(0)
     if unreadable:
         logger.warning("a selector cannot read messages, so they do not match", queue=queue.name, count=unreadable)
     return found

@@ -8,7 +8,8 @@ published, the commit is repeated. After it: recovery finds the outcome, and the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +24,7 @@ from annulet.bulk.writing.stages import StageKey, StageStore
 from annulet.core.base.errors import CoreError, LimitExceeded
 from annulet.core.host.send_plan import Claims
 from annulet.core.message.message import Origin
-from annulet.core.policies.staged_batches import HiddenBatch, take_back
+from annulet.core.policies.staged_batches import Batches, HiddenBatch, take_back
 from annulet.wire.amqp091.messages.properties import VIEW
 
 if TYPE_CHECKING:
@@ -77,7 +78,6 @@ class Publisher:
         self._broker = broker
         self._stages = stages
         self.room = CommitRoom(commit_limit(broker.configuration))
-        self._filling = asyncio.Lock()  # one batch at a time is put into queues, so they are shown in that order
         self._locks: dict[str, _QueryLock] = {}  # by query, while commits of it run or wait
         self.commits = 0
         self.messages = 0
@@ -141,7 +141,7 @@ class Publisher:
             return {"messages": 0, "unroutable": 0, "repeated": 0}
         routes = _Routes(host, may_write, request)
         messages, unroutable = await self._resolve(routes, pending)
-        async with self._filling:
+        async with _turn_of(host.batches):  # one batch at a time is put into queues, so they are shown in that order
             self._check_room(size, host, messages)
             claims = Claims()
             for first in range(0, len(messages), SLICE):
@@ -284,6 +284,30 @@ class Publisher:
         """Return the highest batch that was published before ids belonged to a user; :data:`NO_BATCH` without one."""
         mark = self._broker.catalogue.publish_mark(former)
         return max(NO_BATCH if mark is None else mark, self._broker.log.outcomes.get(former, NO_BATCH))
+
+
+@asynccontextmanager
+async def _turn_of(batches: Batches) -> AsyncIterator[None]:
+    """Wait until no other batch, nor a commit of a transaction, is put into the queues of a virtual host."""
+    turn = asyncio.get_running_loop().create_future()
+
+    def go_on() -> None:
+        if turn.cancelled():
+            batches.end()
+        else:
+            turn.set_result(None)
+
+    if not batches.begin(go_on):
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():  # it had come
+                batches.end()
+            raise
+    try:
+        yield
+    finally:
+        batches.end()
 
 
 def _promise(host: VirtualHost, messages: list[tuple[PendingMessage, Route]], claims: Claims) -> None:

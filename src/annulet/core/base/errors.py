@@ -39,6 +39,10 @@ class LimitExceeded(CoreError):
     """
 
 
+class RoutingTooLong(LimitExceeded):
+    """The way of a message has more steps than it may take (:mod:`annulet.core.base.steps`); no queue has it."""
+
+
 class TransactionRefused(CoreError):
     """A commit was refused as a whole: nothing was sent, nothing settled (AMQP 0-9-1: 406; AMQP 1.0: rollback)."""
 

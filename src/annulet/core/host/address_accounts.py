@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from annulet.core.model.entry import QueueEntry
     from annulet.core.paging.queue_area import QueueArea
     from annulet.core.queue.queue import Queue
+    from annulet.core.sessions.sliced_settlement import Settling
 
 IDLE_MAX: Final = 10_000
 """Accounts above which empty ones without counts are closed, about 3 MB."""
@@ -234,7 +235,7 @@ class AddressAccounts:
     ``dropped`` and ``refused`` are messages since the broker started, of accounts that were closed too.
     """
 
-    __slots__ = ("_charges", "_effects", "_shares", "_swept_at", "by_address", "dropped", "refused")
+    __slots__ = ("_charges", "_effects", "_shares", "_swept_at", "by_address", "dropped", "refused", "settling")
 
     def __init__(self, effects: Effects) -> None:
         self._effects = effects
@@ -244,6 +245,11 @@ class AddressAccounts:
         self.by_address: dict[str, AddressAccount] = {}
         self.dropped = 0
         self.refused = 0
+        self.settling: list[Settling] = []  # deliveries that commands have settled and whose turn has not come
+
+    def hurry_settlements(self) -> bool:
+        """Settle some of the deliveries that are being settled in slices. Returns whether there were any."""
+        return any(work.hurry() for work in self.settling)
 
     def account_for(self, name: str, limits: AddressLimits) -> AddressAccount | None:
         """Return the account of an address, opened with these limits if need be; ``None`` when it needs none."""

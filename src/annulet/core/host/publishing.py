@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from annulet.core.base.errors import LimitExceeded
+from annulet.core.base.errors import LimitExceeded, RoutingTooLong
 from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.base.steps import Steps
 from annulet.core.host.duplicate_ids import DuplicateCaches
 from annulet.core.host.limited_addresses import LimitedAddresses, counting
 from annulet.core.host.send_plan import DROPPED, DUPLICATE, ROUTED, Claims, Leg
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from annulet.core.configuration.address_settings import AddressSettingsRepository
     from annulet.core.message.message import Message
+    from annulet.core.model.entry import QueueEntry
     from annulet.core.queue.queue import Queue
     from annulet.core.routing.bindings import Binding
     from annulet.core.routing.exchanges import Exchange
@@ -39,6 +41,7 @@ class Publisher:
         limited: the addresses with limits.
         duplicates: the ids that addresses have accepted.
         duplicates_dropped: how many messages duplicate detection kept out.
+        routing_refused: how many messages had a way of too many steps.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class Publisher:
         self.accounts = limited.accounts
         self.duplicates = DuplicateCaches()
         self.duplicates_dropped = 0
+        self.routing_refused = 0
         self._settings = address_settings
 
     # ------------------------------------------------------------------ sending
@@ -132,7 +136,10 @@ class Publisher:
 
     def enqueue_all(self, message: Message, queues: list[Queue], now: int) -> None:
         """Put a message into these queues, and store it once for those that survive."""
-        entries = [queue.enqueue(message, now) for queue in queues]
+        self.store_entered(message, [queue.enqueue(message, now) for queue in queues])
+
+    def store_entered(self, message: Message, entries: list[QueueEntry]) -> None:
+        """Store a message once for those of its queues that survive, after it has entered all of them."""
         stored = []
         for entry in entries:
             if entry.state != REMOVED:
@@ -157,15 +164,37 @@ class Publisher:
     ) -> list[Leg]:
         """Decide where a message and the copies diverts make of it go; nothing changes but whose turn it is.
 
-        ``claims`` grows by what the legs will take. Raises :class:`LimitExceeded`.
+        ``claims`` grows by what the legs will take. Raises :class:`LimitExceeded`, also for a way that is too long.
         """
+        steps = Steps()  # of the message with all its copies
+        before = steps.left
+        try:
+            return self._plan(message, route, claims, steps, duplicate_id, further_keys, forwarded=forwarded)
+        except RoutingTooLong:
+            self.routing_refused += 1
+            raise
+        finally:
+            self.graph.steps_taken += before - steps.left
+
+    def _plan(
+        self,
+        message: Message,
+        route: Route,
+        claims: Claims,
+        steps: Steps,
+        duplicate_id: str,
+        further_keys: tuple[str, ...],
+        *,
+        forwarded: bool,
+    ) -> list[Leg]:
         legs: list[Leg] = []
         applied: set[str] = set()
         rescued = False  # a message without a taker goes to the dead-letter address once
         waiting: deque[tuple[Message, Route, tuple[str, ...]]] = deque([(message, route, further_keys)])
         while waiting:
             sent, way, keys = waiting.popleft()
-            walk, leg = self._walk(sent, way, keys, applied, duplicate_id)
+            walk = Walk(self.graph, routing_type=way.routing_type, applied=applied, steps=steps)
+            leg = Leg(sent, way.address, self._queues_of(walk, sent, way, keys), duplicate_id)
             legs.append(leg)
             self._judge(leg, claims, forwarded=forwarded)
             if leg.fate != ROUTED:
@@ -214,18 +243,15 @@ class Publisher:
                 self._drop(leg, now)
         return reached
 
-    def _walk(
-        self, message: Message, route: Route, further_keys: tuple[str, ...], applied: set[str], duplicate_id: str
-    ) -> tuple[Walk, Leg]:
-        walk = Walk(self.graph, routing_type=route.routing_type, applied=applied)
+    def _queues_of(self, walk: Walk, message: Message, route: Route, further_keys: tuple[str, ...]) -> list[Queue]:
         if route.fixed and not further_keys:
-            queues = route.queues
-        else:
-            start = self.graph.exchanges[route.exchange]
-            queues = walk.follow(start, route.routing_key, message)
-            for key in further_keys:
-                queues = walk.follow(start, key, message)
-        return walk, Leg(message, route.address, queues, duplicate_id)
+            return route.queues
+        route.refuse()
+        start = self.graph.exchanges[route.exchange]
+        queues = walk.follow(start, route.routing_key, message)
+        for key in further_keys:
+            queues = walk.follow(start, key, message)
+        return queues
 
     def _judge(self, leg: Leg, claims: Claims, *, forwarded: bool) -> None:
         """Return the fate of a leg, and claim its share. Raises :class:`LimitExceeded`."""
@@ -241,11 +267,15 @@ class Publisher:
         account = self.limited.account_of(leg.address) if counting(leg.queues) else None
         if account is not None:
             claimed = claims.of_account(account)
+            while account.drops(size, claimed) and self.accounts.hurry_settlements():
+                pass
             if account.drops(size, claimed):
                 leg.account = account
                 leg.fate = DROPPED
                 return
             refusal = "" if forwarded else account.refusal(size, claimed)
+            while refusal and self.accounts.hurry_settlements():
+                refusal = account.refusal(size, claimed)
             if refusal:
                 self.accounts.note_refused(account)
                 raise LimitExceeded(refusal)
@@ -260,14 +290,22 @@ class Publisher:
         claims.add(leg)
 
     def _enter(self, leg: Leg, now: int) -> None:
+        self.begin_entering(leg)
+        self.enqueue_all(leg.message, leg.queues, now)
+        self.end_entering(leg)
+
+    def begin_entering(self, leg: Leg) -> None:
+        """Before the message of a leg that is routed enters its queues: count it where its address counts."""
         message, queues = leg.message, leg.queues
         if message.expires_at and self._settings.resolve(leg.address).no_expiry:
             message.expires_at = 0
         counted = 0 if leg.account is None else counting(queues)
         if leg.account is not None and counted:  # those of a dead letter may have been left out as a cycle
             self.accounts.charge(leg.account, message, counted)
-        self.enqueue_all(message, queues, now)
-        if leg.duplicate_id and queues:
+
+    def end_entering(self, leg: Leg) -> None:
+        """After it has entered them: have its address remember its id."""
+        if leg.duplicate_id and leg.queues:
             settings = self._settings.resolve(leg.address)
             size = settings.id_cache_size
             self.duplicates.add(leg.address, leg.duplicate_id, size)

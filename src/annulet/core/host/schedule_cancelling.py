@@ -6,6 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.base.steps import Steps
 from annulet.core.routing.exchanges.address import MULTICAST
 from annulet.core.routing.routes import Walk
 
@@ -42,7 +43,7 @@ class Search(Walk):
         return True
 
     def _diverted(self, address: str) -> bool:
-        for divert in self.graph.diverts.watching(address):
+        for divert in self.graph.diverts.watching(address, self.steps):
             if divert.name not in self.applied:
                 self._apply(divert, address)
         return False
@@ -75,6 +76,7 @@ def _reachable(graph: RoutingGraph, message: Message, route: Route, further_keys
     found: dict[Queue, None] = {}
     for wide in (True, False):
         applied: set[str] = set()
+        steps = Steps()
         waiting: deque[tuple[Route, tuple[str, ...]]] = deque([(route, further_keys)])
         while waiting:
             way, keys = waiting.popleft()
@@ -82,7 +84,7 @@ def _reachable(graph: RoutingGraph, message: Message, route: Route, further_keys
             if start is None:
                 continue
             kind = Search if wide else Walk
-            walk = kind(graph, routing_type=way.routing_type, looking=True, applied=applied)
+            walk = kind(graph, routing_type=way.routing_type, looking=True, applied=applied, steps=steps)
             for key in (way.routing_key, *keys):
                 walk.follow(start, key, message)
             found.update(walk.queues)

@@ -23,6 +23,7 @@ from annulet.core.host.auto_created import NEVER, Lifetime, address_due_at, queu
 from annulet.core.host.dead_letters import DeadLetters
 from annulet.core.host.limited_addresses import LimitedAddresses
 from annulet.core.host.nodes import NodeDirectory
+from annulet.core.host.owned_queues import QUEUES_AT_ONCE, OwnedQueues
 from annulet.core.host.publishing import Publisher
 from annulet.core.host.retroactive import is_ring_name
 from annulet.core.host.retroactive_rings import RetroactiveRings
@@ -31,7 +32,6 @@ from annulet.core.model.loss_ledger import LossLedger
 from annulet.core.policies.staged_batches import Batches
 from annulet.core.queue.live_changes import read_in, require_whole
 from annulet.core.queue.queue import Queue
-from annulet.core.routing.dropped_edges import QUEUES_AT_ONCE, OwnedQueues
 from annulet.core.routing.routing_graph import ROUTES_MAX, RoutingGraph
 from annulet.core.searching.grouped_lanes import GroupedLanes
 

@@ -213,7 +213,10 @@ class Preview(Work):
         """Process one slice. Returns whether :attr:`result` is complete."""
         if self.ended or not self._ready(budget_messages, now):
             return self.ended
+        self.selection.begin_slice()
         for _ in range(budget_messages):
+            if self.selection.used_up:
+                break
             if self._scan.used_up and not self._all_met:
                 break
             entry = self._next()
@@ -321,7 +324,10 @@ class Operation(Work):
     def _do(self, looks: int, octets: int, now: int) -> None:
         """Process this many entries, or until this many body bytes were copied."""
         copied = 0
+        self.selection.begin_slice()
         for _ in range(looks):
+            if self.selection.used_up:
+                return
             enough = self.done == self.selection.limit
             if self._scan.used_up and not enough and not self._all_met:
                 return

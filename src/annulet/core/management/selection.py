@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from annulet.core.base.errors import InvalidArgument
 from annulet.core.base.settings import UNLIMITED
 from annulet.core.message.selector_names import PER_DELIVERY, MessageLookup
+from annulet.core.policies.evaluation_turns import EVALUATION_STEPS_MAX
 from annulet.selector.errors import SelectorError
 from annulet.selector.selector import Selector, compile_selector
 
@@ -29,13 +30,14 @@ class Selection:
     Exactly one of ``ids`` and ``selector`` is set, or neither: then it is all messages.
     """
 
-    __slots__ = ("ids", "limit", "per_delivery", "scheduled", "selector")
+    __slots__ = ("ids", "limit", "per_delivery", "scheduled", "selector", "steps")
 
     def __init__(self, ids: frozenset[int] | None, selector: Selector | None, limit: int, *, scheduled: bool) -> None:
         self.ids = ids
         self.selector = selector
         self.limit = limit  # messages the operation may change; -1 = no limit
         self.scheduled = scheduled  # scheduled ones too; ids name them in any case
+        self.steps = 0  # of the selector since :meth:`begin_slice`
         # the selector uses names that change from delivery to delivery
         self.per_delivery = selector is not None and not PER_DELIVERY.isdisjoint(selector.identifiers)
 
@@ -44,8 +46,18 @@ class Selection:
         if self.ids is not None:
             return entry.sequence in self.ids
         if self.selector is not None:
+            self.steps += self.selector.steps_for(len(entry.message.header))
             return self.selector.matches(entry_lookup(entry))
         return True
+
+    def begin_slice(self) -> None:
+        """Begin to count the steps of the selector anew."""
+        self.steps = 0
+
+    @property
+    def used_up(self) -> bool:
+        """Return whether the selector has taken as long as it may in one slice."""
+        return self.steps >= EVALUATION_STEPS_MAX
 
     def __str__(self) -> str:
         """Return the selection as the audit trail quotes it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from annulet.core.base.errors import InvalidArgument
+from annulet.core.base.steps import Steps
 from annulet.core.message.selector_names import lookup_for, refuse_per_delivery
 from annulet.selector.errors import SelectorError
 from annulet.selector.selector import Selector, compile_selector
@@ -38,12 +39,19 @@ class Verdicts:
         self.message = message
         self._known: dict[Selector, bool] = {}
 
-    def admits(self, selector: Selector | None) -> bool:
-        """Return whether a filter lets the message pass; no filter lets everything pass."""
+    def admits(self, selector: Selector | None, steps: Steps | None = None) -> bool:
+        """Return whether a filter lets the message pass; no filter lets everything pass.
+
+        ``steps``: what evaluations may take of the message's. Raises the error of that when they are used up.
+        """
         if selector is None:
             return True
         verdict = self._known.get(selector)
         if verdict is None:
+            if steps is not None:
+                steps.left -= selector.steps_for(len(self.message.header))
+                if steps.left < 0:
+                    steps.take(0)
             verdict = selector.matches(lookup_for(self.message))
             self._known[selector] = verdict
         return verdict

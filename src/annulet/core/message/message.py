@@ -31,8 +31,10 @@ class ContentView:
     header may raise an error of the protocol, for content that should have been refused.
     """
 
-    def __init__(self, name: str, *, verbatim_texts: bool = False) -> None:
+    def __init__(self, name: str, *, verbatim_texts: bool = False, names_beside: frozenset[str] | None = None) -> None:
         self.name = name  # of the protocol, as the log keeps it
+        # application properties that may be elsewhere than in those of ``properties``; None: any may be
+        self.names_beside = names_beside
         self.verbatim_texts = verbatim_texts  # an application property's text is always in the bytes of the header
 
     def properties(self, message: Message) -> StandardProperties:

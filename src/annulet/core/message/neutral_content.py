@@ -26,6 +26,11 @@ BODY_LIST: Final = "list"
 """A list in one amqp-value. ``body`` is a list."""
 BODY_SEQUENCE: Final = "sequence"
 """AMQP 1.0 amqp-sequence sections. ``body`` is a list of lists, one for each section."""
+BODY_TEXT_OCTETS: Final = "text-octets"
+"""A text too long to be decoded (:mod:`.conversion_bounds`). ``body`` is its bytes: UTF-8, says its sender."""
+BODY_ENCODED: Final = "encoded"
+"""A body too large to be decoded. ``body`` is bytes: body sections and footer of AMQP 1.0 as their sender encoded
+them."""
 
 BODY_KINDS: Final = (BODY_DATA, BODY_TEXT, BODY_VALUE, BODY_MAP, BODY_LIST, BODY_SEQUENCE)
 

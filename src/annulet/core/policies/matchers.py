@@ -113,11 +113,14 @@ class Matchers:
         "_retired",
         "_shared",
         "browsed",
+        "continued",
+        "cut",
         "demands",
         "evaluations",
         "found_messages",
         "lanes_max",
         "looks",
+        "steps",
         "unselective",
     )
 
@@ -130,6 +133,9 @@ class Matchers:
         self.demands = Demands()
         self.found_messages = FOUND_MESSAGES
         self.lanes_max = AT_ONCE_MAX  # entries of lanes beyond which others wait behind them to be evaluated in turns
+        self.steps = 0  # of evaluations in this call, see :mod:`annulet.core.policies.evaluation_turns`
+        self.cut = False  # they were too many, and dispatch has to go on later
+        self.continued = False  # work that goes on is under way
         self.evaluations = 0  # evaluations so far, counted by the cost tests
         self.browsed = 0  # bits of classes whose answers to readers may be noted with any entry
         self.looks = 0  # scans of walks over messages on disk
@@ -221,8 +227,7 @@ class Matchers:
         if not required & ~entry.evaluated:
             return True
         entry.evaluated |= required
-        self.evaluations += 1
-        if self._by_bit[required].admits(entry):
+        if self.evaluate(self._by_bit[required], entry):
             return True
         entry.blocked |= required
         return False
@@ -235,9 +240,17 @@ class Matchers:
     def ask_in_passing(self, consumer: Consumer, entry: QueueEntry) -> bool:
         """Like :meth:`ask` without recording the answer, for single evaluations: an entry with recorded answers cannot
         become a row."""
-        if consumer.required & ~entry.evaluated:
-            self.evaluations += 1
-        return self.objection(consumer, entry) is None
+        required = consumer.required
+        if required & ~entry.evaluated:
+            return self.evaluate(self._by_bit[required], entry)
+        return not entry.blocked & required
+
+    def evaluate(self, match_class: MatchClass, entry: QueueEntry) -> bool:
+        """Ask a class about an entry, count it, and return the answer."""
+        self.evaluations += 1
+        selector = match_class.selector
+        self.steps += 1 if selector is None else selector.steps_for(len(entry.message.header))
+        return match_class.admits(entry)
 
     def objection(self, consumer: Consumer, entry: QueueEntry) -> MatchClass | None:
         """Return the class of a consumer if it does not admit an entry, ``None`` when it does.

@@ -8,6 +8,7 @@ removes its messages while they are invisible.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.base.removal_reasons import RemovalReason
@@ -17,6 +18,8 @@ from annulet.core.model.entry import PENDING, REMOVED, SCHEDULED
 from annulet.core.policies.expiry import leave_index
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from annulet.core.model.effects import Effects
     from annulet.core.model.entry import QueueEntry
     from annulet.core.policies.schedule import Appointment
@@ -25,6 +28,10 @@ if TYPE_CHECKING:
 
 HIDES_NOTHING: Final = 1 << 61
 """The sequence from which a queue hides on when it hides nothing: above all there will be."""
+
+
+WOKEN_AT_ONCE_MAX: Final = 500
+"""Queues of a batch whose consumers are served in one turn: 1 ms of the loop, deliveries come to it."""
 
 
 class Stretch:
@@ -66,6 +73,9 @@ class HiddenBatch:
         for queue in queues:
             queue.hidden = self._without_its_own(queue.hidden)
             queue.hidden_from = queue.hidden[0].sequence if queue.hidden else HIDES_NOTHING
+        if len(queues) > WOKEN_AT_ONCE_MAX:
+            queues[0].effects.later(Waking(queues), now)
+            return
         for queue in queues:
             if not queue.deleted:
                 queue.wake(now)
@@ -85,13 +95,50 @@ class HiddenBatch:
         return left
 
 
-class Batches:
-    """The batch being added to a virtual host's queues; ``None`` during arrivals of others."""
+class Waking(SlicedWork):
+    """Serves the consumers of very many queues in which a batch has become visible."""
 
-    __slots__ = ("current",)
+    def __init__(self, queues: list[Queue]) -> None:
+        super().__init__()
+        self._queues = deque(queues)
+
+    def step(self, now: int) -> bool:
+        """Serve those of the next queues."""
+        for _ in range(min(WOKEN_AT_ONCE_MAX, len(self._queues))):
+            queue = self._queues.popleft()
+            if not queue.deleted:
+                queue.wake(now)
+        return bool(self._queues)
+
+
+class Batches:
+    """The batch being added to a virtual host's queues; ``None`` during arrivals of others.
+
+    One batch at a time is put into the queues of a virtual host, so that in every queue they stand in one order: see
+    :meth:`begin`.
+    """
+
+    __slots__ = ("_filling", "_waiting", "current")
 
     def __init__(self) -> None:
         self.current: HiddenBatch | None = None
+        self._filling = False
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def begin(self, go_on: Callable[[], None]) -> bool:
+        """Return whether a batch may be filled now; else ``go_on`` is called when it may. :meth:`end` ends its turn."""
+        if self._filling:
+            self._waiting.append(go_on)
+            return False
+        self._filling = True
+        return True
+
+    def end(self) -> None:
+        """A batch has all its messages, or none any more: the next one has its turn."""
+        if self._waiting:
+            self._waiting.popleft()()
+        else:
+            self._filling = False
 
 
 def count_hidden(queue: Holdings, entry: QueueEntry, change: int) -> None:

@@ -126,7 +126,7 @@ def _enforce_limits(queue: Queue, now: int, newcomer: int) -> None:
     limits = queue.limits
     if limits is None or not limits.evicts:
         return
-    while limits.exceeded(queue):
+    while queue.exceeds_limits():
         victim = queue.victim()
         if victim is None or (limits.counts_all and victim.sequence == newcomer and queue.order.count == 1):
             return  # the new one stays: messages in delivery exceed the limit
@@ -177,5 +177,5 @@ def _come_back(queue: Queue, entry: QueueEntry, now: int) -> None:
     limits = queue.limits
     if 0 <= queue.settings.ring_size < queue.order.count:
         queue.remove_pending(entry, RemovalReason.REPLACED_RING, now, 0)
-    elif limits is not None and limits.evicts and limits.exceeded(queue):
+    elif limits is not None and limits.evicts and queue.exceeds_limits():
         queue.remove_pending(entry, RemovalReason.OVERFLOW, now, 0)

@@ -14,6 +14,7 @@ from annulet.core.base.sliced_work import SLICE_MESSAGES
 from annulet.core.deliveries.bodies import claim
 from annulet.core.model.entry import DELIVERING, PENDING, level_of, position_of
 from annulet.core.policies.consumer_turns import PASSED_ROUNDS
+from annulet.core.policies.evaluation_turns import go_on_later, used_up
 from annulet.core.policies.expiry import expire_later, expire_some, has_expired
 from annulet.core.policies.staged_batches import shown
 from annulet.core.policies.takers import STEP_CONSUMERS, Takers
@@ -36,6 +37,13 @@ much as two evaluations, and most queues have no more selectors."""
 
 def dispatch(queue: Queue, now: int) -> None:
     """Hand messages to consumers until one side runs out."""
+    queue.matchers.steps = 0
+    queue.matchers.cut = False
+    _serve_all(queue, now)
+    go_on_later(queue, now)
+
+
+def _serve_all(queue: Queue, now: int) -> None:
     copied = queue.settings.non_destructive
     if queue.copies is not None:
         queue.copies.serve(now, consumers_too=copied and not queue.halted)
@@ -130,7 +138,8 @@ def dispatch_lanes(queue: Queue, lanes: Lanes, now: int) -> None:
     deep = lanes if isinstance(lanes, DeepLanes) and lanes.plain else None
     expired = lanes.asked = 0  # first messages that were removed, or evaluated and not taken
     takers: Takers | None = None  # until a message is delivered
-    while (in_flight_max < 0 or len(queue.delivering) < in_flight_max) and lanes.may_ask(now):
+    matchers = queue.matchers
+    while (in_flight_max < 0 or len(queue.delivering) < in_flight_max) and not matchers.cut and lanes.may_ask(now):
         if takers is None:
             takers = _takers(queue, lanes, waiting)
         takers = _with_stock(queue, deep, takers, waiting, now)
@@ -222,7 +231,10 @@ def _candidate(lanes: Lanes, takers: Takers) -> QueueEntry | None:
 
 
 def _choose(queue: Queue, entry: QueueEntry, takers: Takers, waiting: set[Consumer]) -> Consumer | None:
-    """Return the consumer for the entry. If there is none, consumers that only lack room wait for it."""
+    """Return the consumer for the entry. If there is none, consumers that only lack room wait for it.
+
+    None either where the selectors of this dispatch took too long: the answers so far are noted, and it goes on later.
+    """
     lane = entry.lane
     owner = None if lane is None or lane.shelf is None else lane.shelf.owner
     size = entry.message.size
@@ -246,6 +258,8 @@ def _choose(queue: Queue, entry: QueueEntry, takers: Takers, waiting: set[Consum
         if consumer.required & unmet:
             refusing |= consumer.required
             continue
+        if consumer.required & ~(entry.evaluated | entry.blocked) and used_up(queue):
+            break
         if not matchers.ask(consumer, entry):
             if not unmet and matchers.evaluations - asked == ASKED_IN_VAIN:
                 unmet = matchers.demands.unmet_by(entry.message)

@@ -58,6 +58,8 @@ def may_find(queue: Queue, consumer: Consumer, upto: int) -> bool:
         return True
     if taking and not queue.consumers.is_live(consumer):
         return False
+    if queue.matchers.cut:
+        return True
     refused = queue.bodies is not None and queue.bodies.stalled
     if consumer.unseen is not None:
         unseen = consumer.unseen

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from annulet.core.queue.returning import Returning
     from annulet.core.queue.ring_debt import RingDebt
     from annulet.core.sessions.session import Session
+    from annulet.core.sessions.sliced_settlement import Settling
 
 ACKNOWLEDGED: Final = RemovalReason.ACKNOWLEDGED  # looked up once: an Enum's members are found by Python code
 
@@ -95,8 +96,7 @@ class Holdings:
         self.order: Order = self.ranker.new_order()
         self.lanes: Lanes | None = None
         self.copies: Copies | None = None
-        self.consumers = CompetingDispatch(live_max_of(settings))
-        self.matchers = Matchers()
+        self.consumers, self.matchers = CompetingDispatch(live_max_of(settings)), Matchers()
         self.gate = Gate()
         self.gate.open = settings.consumers_before_dispatch <= 1
         self.schedule, self.delivering = ScheduleIndex(), EntrySet()
@@ -121,6 +121,7 @@ class Holdings:
         self.had_consumer = self.blocked = False  # auto-delete waits for the first (§1.7.2.1.6); publishers are blocked
         self.last_used_at = 0  # last declare, get or consumer; ``expires`` counts from here
         self.returns: list[Returning] = []  # deliveries on their way back: dispatch waits for the last of them
+        self.settling: list[Settling] = []  # deliveries that commands have settled and whose turn has not come
         self.unsent: list[int] = []  # records of removed messages whose copy could not be stored: the next start's
         self.deleted = self.paused = self.turn_asked = self.insists = False  # turn: of ``Queue.scan``
         self.keys = key_table_for(settings)
@@ -383,6 +384,22 @@ class Holdings:
             if self.expiry is None:
                 self.expiry = ExpiryIndex()
             self.expiry.add(at, entry)
+
+    def exceeds_limits(self) -> bool:
+        """Return whether there is more than the limits allow, deliveries that are being settled in slices not counted.
+
+        The next slices of those are done for it. Only of a queue with limits.
+        """
+        limits = self.limits
+        assert limits is not None
+        while limits.exceeded(self):
+            if not limits.counts_all or not self.hurry_settlements():
+                return True
+        return False
+
+    def hurry_settlements(self) -> bool:
+        """Settle some of the deliveries that are being settled in slices. Returns whether there were any."""
+        return any(work.hurry() for work in self.settling)
 
     @property
     def sliced(self) -> bool:

@@ -13,6 +13,7 @@ from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.sliced_work import AT_ONCE_MAX
 from annulet.core.model.entry import DELIVERING, PENDING, SCHEDULED, DeliveryCopy, QueueEntry, sequence_of
 from annulet.core.policies import expiry
+from annulet.core.policies.evaluation_turns import go_on_later
 from annulet.core.policies.schedule import ScheduleIndex
 from annulet.core.policies.staged_batches import count_hidden, forget_hidden, shown
 from annulet.core.queue import (
@@ -123,6 +124,8 @@ class Queue(Holdings):
         while text and self.expiring is not None:
             self.expiring.hurry()
             text = self.limits.refusal(self, message.size, more, more_bytes)
+        while text and self.limits.counts_all and self.hurry_settlements():
+            text = self.limits.refusal(self, message.size, more, more_bytes)
         return text
 
     # ------------------------------------------------------------------ recovery
@@ -219,8 +222,10 @@ class Queue(Holdings):
         """
         lanes = self.lanes
         self.turn_asked = False
+        self.matchers.steps = 0
         if self.copies is not None and not self.deleted:
             self.copies.read_on(now)
+            go_on_later(self, now)
         more = False
         if not self.deleted and isinstance(lanes, DeepLanes):
             served, more = selector_walk.scan(self, lanes, messages)
@@ -301,8 +306,8 @@ class Queue(Holdings):
         consumers wait, and any other request for messages completes the return at once.
         """
         entries = entries if isinstance(entries, list) else list(entries)
-        if exclude is None and returning.in_slices(self, len(entries), counted=counted):
-            returning.return_many(self, entries, now, counted=counted)
+        if returning.in_slices(self, len(entries), counted=counted, refused=exclude is not None):
+            returning.return_many(self, entries, now, counted=counted, exclude=exclude)
             return
         if self.sliced:
             self.make_room(self.delivering_bytes, now, len(entries))

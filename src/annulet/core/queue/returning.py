@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from annulet.core.deliveries.compact_messages import Slot
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
+    from annulet.core.policies.queue_limits import Limits
     from annulet.core.queue.queue import Queue
     from annulet.core.sessions.session import Session
 
@@ -84,8 +85,17 @@ class Returning(SlicedWork):
     So no consumer gets a later message before an earlier one of them, as if all had been returned at once.
     """
 
-    def __init__(self, queue: Queue, batch: ReturnBatch, slice_messages: int, *, counted: bool) -> None:
+    def __init__(
+        self,
+        queue: Queue,
+        batch: ReturnBatch,
+        slice_messages: int,
+        *,
+        counted: bool,
+        exclude: Consumer | None = None,
+    ) -> None:
         super().__init__()
+        self._exclude = exclude
         self._slice_messages = slice_messages
         self._queue = queue
         self._batch = batch
@@ -108,7 +118,7 @@ class Returning(SlicedWork):
             return False
         if self.gathers:
             self._gather()
-        plain, order = _plain(queue, counted=self._counted), queue.order
+        plain, order = self._exclude is None and _plain(queue, counted=self._counted), queue.order
         folded: list[HeldMessage] = []
         to_stay = folded if plain and isinstance(order, FifoOrder) else None
         following = self._batch.take(queue, self._slice_messages, to_stay)
@@ -163,6 +173,9 @@ class Returning(SlicedWork):
             if isinstance(entry, DeliveryCopy):
                 queue.release_copy(entry)
             elif entry.state == DELIVERING and _take_back(queue, entry, now, counted=self._counted):
+                exclude = self._exclude
+                if exclude is not None and not exclude.cancelled:
+                    _refuse_for(queue, exclude, entry, now)
                 back.append(entry)
         if self._delays:
             _delay(queue, back, now)
@@ -184,12 +197,18 @@ class Returning(SlicedWork):
 
 
 def return_many(
-    queue: Queue, slots: list[Slot], now: int, slice_messages: int = SLICE_MESSAGES, *, counted: bool
+    queue: Queue,
+    slots: list[Slot],
+    now: int,
+    slice_messages: int = SLICE_MESSAGES,
+    *,
+    counted: bool,
+    exclude: Consumer | None = None,
 ) -> None:
     """Put many deliveries back in slices, the first one now: a queue that is not empty shall not look so."""
     batch = ReturnBatch([queue], HeldDeliveries())
     batch.add(queue, slots)
-    work = Returning(queue, batch, slice_messages, counted=counted)
+    work = Returning(queue, batch, slice_messages, counted=counted, exclude=exclude)
     queue.returns.append(work)
     queue.update_gate(now)
     if work.step(now):
@@ -223,9 +242,12 @@ def finish_returns(queue: Queue, now: int) -> None:
             pass
 
 
-def in_slices(queue: Queue, count: int, *, counted: bool) -> bool:
-    """Return whether a return of ``count`` is more than one turn's work and may take several."""
-    most = AT_ONCE_MAX if _plain(queue, counted=counted) else SLICE_MESSAGES
+def in_slices(queue: Queue, count: int, *, counted: bool, refused: bool = False) -> bool:
+    """Return whether a return of ``count`` is more than one turn's work and may take several.
+
+    ``refused``: a consumer does not get them again.
+    """
+    most = AT_ONCE_MAX if not refused and _plain(queue, counted=counted) else SLICE_MESSAGES
     return count > most and each_alone(queue, count, counted=counted)
 
 
@@ -375,7 +397,7 @@ def _delay(queue: Queue, entries: list[QueueEntry], now: int) -> None:
         if 0 <= queue.settings.ring_size <= queue.order.count:
             dropped.append((entry, RemovalReason.REPLACED_RING))
             continue
-        if limits is not None and limits.evicts and limits.full(queue):
+        if limits is not None and limits.evicts and _full(queue, limits):
             dropped.append((entry, RemovalReason.OVERFLOW))
             continue
         spread = redelivery_spread(queue.name, entry.sequence, entry.delivery_count)
@@ -390,12 +412,20 @@ def _delay(queue: Queue, entries: list[QueueEntry], now: int) -> None:
         queue.finish_removal(entry, reason, now, 0)
 
 
+def _full(queue: Queue, limits: Limits) -> bool:
+    """Return whether a limit has no room for one more, deliveries that are being settled in slices not counted."""
+    while limits.full(queue):
+        if not limits.counts_all or not queue.hurry_settlements():
+            return True
+    return False
+
+
 def _drop_excess(queue: Queue, back: list[QueueEntry], now: int) -> None:
     """Drop returned messages that do not fit, least important and oldest first; those pending before stay."""
     ring_size = queue.settings.ring_size
     limits = queue.limits
     ring_full = 0 <= ring_size < queue.order.count
-    if not ring_full and (limits is None or not limits.evicts or not limits.exceeded(queue)):
+    if not ring_full and (limits is None or not limits.evicts or not queue.exceeds_limits()):
         return
     rule = queue.settings.evict
     for entry in sorted(back, key=lambda entry: eviction_rank(entry, rule)):
@@ -403,7 +433,7 @@ def _drop_excess(queue: Queue, back: list[QueueEntry], now: int) -> None:
             continue
         if 0 <= ring_size < queue.order.count:
             queue.remove_pending(entry, RemovalReason.REPLACED_RING, now, 0)
-        elif limits is not None and limits.evicts and limits.exceeded(queue):
+        elif limits is not None and limits.evicts and queue.exceeds_limits():
             queue.remove_pending(entry, RemovalReason.OVERFLOW, now, 0)
         else:
             return

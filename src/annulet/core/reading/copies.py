@@ -15,6 +15,7 @@ from annulet.core.base.settings import BROWSE_SNAPSHOT
 from annulet.core.deliveries.bodies import DAMAGED, REFUSED, let_go
 from annulet.core.model.entry import DELIVERING, PENDING, REMOVED, SCHEDULED, DeliveryCopy
 from annulet.core.paging.paged_fifo import TargetList
+from annulet.core.policies.evaluation_turns import used_up
 from annulet.core.policies.staged_batches import shown
 from annulet.core.reading.browse_order import BrowseOrder, fell_due
 from annulet.core.reading.reader_position import UnseenRows
@@ -228,7 +229,7 @@ class Copies:
         queue = self._queue
         unseen = consumer.unseen
         assert unseen is not None
-        while consumer.ready:
+        while consumer.ready and not used_up(queue):
             entry = unseen.first()
             if entry is None or entry.sequence >= queue.hidden_from:
                 return

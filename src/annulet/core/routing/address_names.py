@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import unquote
 
+from annulet.core.base.steps import Steps
 from annulet.core.routing.bindings import Binding
 from annulet.core.routing.exchanges.address import ANYCAST, MULTICAST
 from annulet.core.routing.exchanges.topic import ANY_WORD, ANY_WORDS, TopicExchange, words_of
@@ -128,9 +129,9 @@ class AddressPatterns:
         if binding is not None:
             self._patterns.remove(binding)
 
-    def fitting(self, name: str) -> list[str]:
-        """Return the patterns that ``name`` fits, except one that is spelt exactly so."""
+    def fitting(self, name: str, steps: Steps | None = None) -> list[str]:
+        """Return the patterns that ``name`` fits, except one spelt exactly so. Takes of a message's ``steps``."""
         if not self._bindings:
             return []
-        found = self._patterns.match(name, {})
+        found = self._patterns.match(name, {}, steps)
         return [binding.routing_key for binding in found if binding.routing_key != name]

@@ -18,6 +18,8 @@ from annulet.core.routing.exchanges.address import ROUTING_TYPE_NAMES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from annulet.core.base.steps import Steps
+
 STRIP: Final = "strip"
 """The copy has no routing type: it goes to queues of both."""
 
@@ -124,10 +126,13 @@ class DivertTable:
             self._patterns.remove(divert.address)
         return divert
 
-    def watching(self, address: str) -> list[Divert]:
-        """Return the diverts of an address, exclusive ones first, otherwise in the order they were made."""
+    def watching(self, address: str, steps: Steps | None = None) -> list[Divert]:
+        """Return the diverts of an address, exclusive ones first, otherwise in the order they were made.
+
+        Looking for them takes of a message's ``steps``.
+        """
         found = list(self._by_address.get(address, []))
-        for pattern in self._patterns.fitting(address):
+        for pattern in self._patterns.fitting(address, steps):
             found.extend(self._by_address[pattern])
         return sorted(found, key=lambda divert: not divert.exclusive) if len(found) > 1 else found
 

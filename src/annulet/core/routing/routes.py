@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from annulet.core.base.errors import RoutingTooLong
+from annulet.core.base.steps import Steps
 from annulet.core.message.filters import Verdicts
 from annulet.core.message.message import PropertyValue
 from annulet.core.routing.address_names import split_qualified
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
     from annulet.core.routing.routing_graph import RoutingGraph
 
 
+NODE_STEPS: Final = 4
+"""Steps of one exchange or address with one routing key, beside its bindings: some 2 µs."""
+
+
 class Route:
     """Where messages for one exchange and routing key go.
 
@@ -26,7 +32,17 @@ class Route:
     limits, duplicate detection and settings: the exchange or address sent to, for the default exchange the key.
     """
 
-    __slots__ = ("address", "exchange", "fixed", "generation", "queues", "routing_key", "routing_type", "static")
+    __slots__ = (
+        "address",
+        "exchange",
+        "fixed",
+        "generation",
+        "queues",
+        "refusal",
+        "routing_key",
+        "routing_type",
+        "static",
+    )
 
     def __init__(
         self,
@@ -45,7 +61,13 @@ class Route:
         self.static = static
         self.fixed = static
         self.routing_type = routing_type  # anycast, multicast, or empty for both; the key of addresses
+        self.refusal = ""  # why it is too long for any message
         self.address = exchange or address_of_key(routing_key)
+
+    def refuse(self) -> None:
+        """Raise :class:`RoutingTooLong` if the way is too long, so that it is not walked again for each message."""
+        if self.refusal:
+            raise RoutingTooLong(self.refusal)
 
 
 def address_of_key(routing_key: str) -> str:
@@ -59,7 +81,7 @@ class Walk:
 
     An exchange's alternate is followed when none of its own bindings took the message (RabbitMQ). An alternate that
     does not exist is as good as none. ``looking``: no turn is used up. ``applied``: names of the diverts that copied
-    this message already; ``diversions`` adds to it.
+    this message already; ``diversions`` adds to it. ``steps``: what is left of the message's, by default all.
     """
 
     __slots__ = (
@@ -73,6 +95,7 @@ class Walk:
         "queues",
         "routing_type",
         "static",
+        "steps",
     )
 
     def __init__(
@@ -82,8 +105,10 @@ class Walk:
         routing_type: str = "",
         looking: bool = False,
         applied: set[str] | None = None,
+        steps: Steps | None = None,
     ) -> None:
         self.graph = graph
+        self.steps = Steps() if steps is None else steps
         self.routing_type = routing_type
         self.looking = looking
         self.applied: set[str] = set() if applied is None else applied
@@ -97,7 +122,7 @@ class Walk:
     def follow(self, start: Exchange, routing_key: str, message: Message | None) -> list[Queue]:
         """Return the queues reached. Without a message, nothing that asks about it matches and ``static`` turns false.
 
-        Called again with another key, it adds the queues that key reaches.
+        Called again with another key, it adds the queues that key reaches. Raises :class:`RoutingTooLong`.
         """
         if message is not None and self._verdicts is None:
             self._verdicts = Verdicts(message)
@@ -122,8 +147,10 @@ class Walk:
         if isinstance(exchange, Address):
             taken = self._anycast(exchange)
             self._rings(exchange)
-            following.extend((address, routing_key) for address in self.graph.wildcards_for(exchange.name))
-        for binding in self._bindings(exchange, routing_key):
+            following.extend((address, routing_key) for address in self.graph.wildcards_for(exchange.name, self.steps))
+        bindings = self._bindings(exchange, routing_key)
+        reached = len(self.queues)
+        for binding in bindings:
             if not self._admits(binding):
                 continue
             if binding.queue is not None:
@@ -131,6 +158,7 @@ class Walk:
             elif binding.exchange is not None and not binding.exchange.dropped:
                 replaced = binding.replacement_key
                 following.append((binding.exchange, routing_key if replaced is None else replaced))
+        self.steps.take(NODE_STEPS + len(bindings) - (len(self.queues) - reached))
         if not taken and not following and exchange.alternate is not None:
             alternate = self.graph.exchanges.get(exchange.alternate)
             if alternate is not None:
@@ -146,7 +174,7 @@ class Walk:
             headers = self._headers_of(self._verdicts.message)
         elif self.routing_type == ANYCAST and isinstance(exchange, Address):
             return []
-        return exchange.match(routing_key, headers)
+        return exchange.match(routing_key, headers, self.steps)
 
     def _by_name(self, name: str) -> list[tuple[Exchange, str]]:
         """Follow the default exchange: a queue, else an address, else ``address::queue``, else wildcard addresses."""
@@ -165,7 +193,7 @@ class Walk:
             return []
         if graph.diverts and self._diverted(name):
             return []
-        return [(address, name) for address in graph.wildcards_for(name)]
+        return [(address, name) for address in graph.wildcards_for(name, self.steps)]
 
     def _qualified(self, address_name: str, queue_name: str) -> None:
         """Reach one queue of an address, whatever the address would choose; no address is any."""
@@ -211,7 +239,7 @@ class Walk:
             selector = filters.get(queue)
             if selector is not None:
                 self.static = False
-                if self._verdicts is None or not self._verdicts.admits(selector):
+                if self._verdicts is None or not self._verdicts.admits(selector, self.steps):
                     return False
         self.queues[queue] = None
         return True
@@ -221,7 +249,11 @@ class Walk:
             return True
         self.static = False
         verdicts = self._verdicts
-        return verdicts is not None and verdicts.admits(binding.selector) and not binding.local(verdicts.message)
+        return (
+            verdicts is not None
+            and verdicts.admits(binding.selector, self.steps)
+            and not binding.local(verdicts.message)
+        )
 
     def _diverted(self, address: str) -> bool:
         """Note the diverts that copy a message sent to ``address``; say whether an exclusive one took it away.
@@ -231,7 +263,7 @@ class Walk:
         known = self._diverted_at.get(address)
         if known is not None:
             return known
-        watching = self.graph.diverts.watching(address)
+        watching = self.graph.diverts.watching(address, self.steps)
         if not watching:
             return False
         self.static = False
@@ -242,7 +274,7 @@ class Walk:
         for divert in watching:
             if exclusive and not divert.exclusive:
                 break
-            if divert.name not in self.applied and verdicts.admits(divert.selector):
+            if divert.name not in self.applied and verdicts.admits(divert.selector, self.steps):
                 self._apply(divert, address)
                 exclusive = exclusive or divert.exclusive
         self._diverted_at[address] = exclusive

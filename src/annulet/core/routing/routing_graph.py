@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.base.errors import AccessRefused, InvalidArgument, NotFound, PreconditionFailed
+from annulet.core.base.errors import AccessRefused, InvalidArgument, NotFound, PreconditionFailed, RoutingTooLong
+from annulet.core.base.steps import ROUTING_STEPS_MAX, Steps
 from annulet.core.configuration.arguments import Arguments, parse_alternate_exchange
 from annulet.core.configuration.arguments.values import NAME_BYTES_MAX, refuse_line_breaks, shown
 from annulet.core.configuration.redeclaration import require_same
@@ -61,6 +62,7 @@ class RoutingGraph:
         self.filters: dict[Queue, Selector] = {}
         self.diverts = DivertTable()
         self.generation = 0
+        self.steps_taken = 0  # of all ways that were looked up, see :mod:`annulet.core.base.steps`
         self.latest = 0  # the latest time a caller gave, for what happens without one, milliseconds since 1970
         self._wildcards = AddressPatterns()
         self._bindings_to_queue: dict[Queue, dict[tuple[str, BindingKey], Binding]] = {}
@@ -185,11 +187,14 @@ class RoutingGraph:
     def binding_removed(self, binding: Binding) -> None:
         """A binding is gone: messages kept for the queues behind it may be removed too. Nothing, for a bare graph."""
 
-    def wildcards_for(self, name: str) -> list[Address]:
-        """Return the addresses with wildcards that ``name`` fits; a name with wildcards is not looked for in others."""
+    def wildcards_for(self, name: str, steps: Steps | None = None) -> list[Address]:
+        """Return the addresses with wildcards that ``name`` fits; a name with wildcards is not looked for in others.
+
+        Looking for them takes of a message's ``steps``.
+        """
         if not self._wildcards or name in self._wildcards:
             return []
-        return [self.addresses[pattern] for pattern in self._wildcards.fitting(name)]
+        return [self.addresses[pattern] for pattern in self._wildcards.fitting(name, steps)]
 
     # ------------------------------------------------------------------ bindings
 
@@ -252,9 +257,15 @@ class RoutingGraph:
             )
         self.before_routing()
         walk = Walk(self, routing_type=routing_type, looking=True)
-        queues = walk.follow(exchange, routing_key, None)
+        refusal = ""
+        try:
+            queues = walk.follow(exchange, routing_key, None)
+        except RoutingTooLong as error:
+            queues, walk.static, refusal = [], False, str(error)
+        self.steps_taken += ROUTING_STEPS_MAX - walk.steps.left
         route = Route(exchange_name, routing_key, queues, self.generation, routing_type=routing_type)
         route.static = route.fixed = walk.static
+        route.refusal = refusal
         if walk.static:
             self.judge_route(route)
         if len(routing_key) > REMEMBERED_KEY_CHARACTERS_MAX:
@@ -297,7 +308,8 @@ class RoutingGraph:
     def targets(self, message: Message, route: Route) -> list[Queue]:
         """Return the queues one message and its copies would go to now, not to be changed; none if the exchange went.
 
-        Limits and duplicates are not asked, and no anycast queue's turn is used up.
+        Limits and duplicates are not asked, and no anycast queue's turn is used up. Raises
+        :class:`~annulet.core.base.steps.RoutingTooLong`.
         """
         current = self.renewed(route)
         if current is None:
@@ -306,10 +318,12 @@ class RoutingGraph:
             return current.queues
         reached: dict[Queue, None] = {}
         applied: set[str] = set()
+        steps = Steps()
         waiting = [current]
         while waiting:
             way = waiting.pop(0)
-            walk = Walk(self, routing_type=way.routing_type, looking=True, applied=applied)
+            way.refuse()
+            walk = Walk(self, routing_type=way.routing_type, looking=True, applied=applied, steps=steps)
             reached.update(dict.fromkeys(walk.follow(self.exchanges[way.exchange], way.routing_key, message)))
             for diversion in walk.diversions:
                 routing_type = diversion.divert.routing_type_for(way.routing_type)

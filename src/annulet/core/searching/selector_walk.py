@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.message.hot_properties import terms_of
 from annulet.core.model.entry import BEHIND_ALL
+from annulet.core.policies.evaluation_turns import EVALUATION_STEPS_MAX
 from annulet.core.searching import group_walk
 from annulet.core.searching.deep_lanes import DeepLanes
 from annulet.core.searching.grouped_lanes import GroupedLanes
@@ -81,7 +82,7 @@ def serve_arrivals(queue: Queue, lanes: DeepLanes, now: int) -> bool:
         if frontier >= behind and not walk.area.on_disk_from(frontier):
             near.append(walk)
     found = False
-    if near:  # classes this far do not wait for those behind
+    if near and queue.matchers.steps < EVALUATION_STEPS_MAX:  # classes this far do not wait for those behind
         found = _look(queue, lanes, near, LOOK_MESSAGES)
         walks = _walks(queue, lanes)
     if walks:
@@ -246,19 +247,7 @@ def _look(queue: Queue, lanes: DeepLanes, walks: list[Walk], messages: int) -> b
     if bound < end:
         end = bound
         entries = [entry for entry in entries if entry.sequence < bound]
-    admitted: dict[QueueEntry, int] = {}
-    for entry in entries:
-        for walk in list(asking):
-            match_class = walk.match_class
-            queue.matchers.evaluations += 1
-            if not match_class.admits(entry):
-                continue
-            admitted[entry] = admitted.get(entry, 0) | match_class.bit
-            if not walk.found(entry):
-                match_class.frontiers[level] = entry.sequence + 1
-                asking.remove(walk)
-        if not asking:
-            break
+    admitted = _admitted(queue, entries, asking, level)
     for walk in asking:
         walk.match_class.frontiers[level] = end
     if admitted:
@@ -268,3 +257,29 @@ def _look(queue: Queue, lanes: DeepLanes, walks: list[Walk], messages: int) -> b
         for entry, bits in admitted.items():
             lanes.bring(entry, bits)
     return bool(admitted) or any(lanes.waits(low, walk.match_class) for walk in asking)
+
+
+def _admitted(queue: Queue, entries: list[QueueEntry], asking: list[Walk], level: int) -> dict[QueueEntry, int]:
+    """Return which of the entries match, with the bits of their classes.
+
+    Those that have found enough, or could not ask about all because of the bound of one call, leave ``asking`` with
+    their frontier.
+    """
+    matchers = queue.matchers
+    admitted: dict[QueueEntry, int] = {}
+    for entry in entries:
+        for walk in list(asking):
+            match_class = walk.match_class
+            if matchers.steps >= EVALUATION_STEPS_MAX:
+                match_class.frontiers[level] = entry.sequence  # the next scan begins with it
+                asking.remove(walk)
+                continue
+            if not matchers.evaluate(match_class, entry):
+                continue
+            admitted[entry] = admitted.get(entry, 0) | match_class.bit
+            if not walk.found(entry):
+                match_class.frontiers[level] = entry.sequence + 1
+                asking.remove(walk)
+        if not asking:
+            break
+    return admitted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
@@ -11,14 +11,19 @@ from annulet.core.deliveries.compact_messages import entry_in, queue_of
 from annulet.core.deliveries.delivery_table import HeldDeliveries
 from annulet.core.model.consumer import Consumer, CreditWindow
 from annulet.core.queue.returning import each_alone, in_slices, return_table
-from annulet.core.sessions.sliced_settlement import Settling, may_take_turns
+from annulet.core.sessions.sliced_settlement import Command, Settling
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from annulet.core.deliveries.compact_messages import Slot
     from annulet.core.model.entry import QueueEntry
     from annulet.core.queue.queue import Queue
+
+
+REJECTED_AT_ONCE_MAX: Final = 200
+"""Deliveries up to which rejections are done in the call: some 5 ms of the loop, ten times as long as of as many
+acknowledgements."""
 
 
 class UnknownDeliveryTag(Exception):
@@ -134,7 +139,7 @@ class Session:
         if consumer is not None:
             returned = self.unacknowledged.take_of([consumer])
             self._return(returned, now)
-            self._wake_after(returned, now)
+            self.wake_after(returned, now)
             consumer.queue.wake(now)
         return consumer
 
@@ -209,15 +214,13 @@ class Session:
 
     def acknowledge(self, tag: int, now: int, *, multiple: bool = False) -> None:
         """Acknowledge one delivery, or all up to ``tag``: very many of them in slices."""
-        taken = self._take(tag, multiple=multiple)
-        if not self._settled_later(taken, now, rejected=False):
-            self.acknowledge_entries([entry_in(slot) for slot in taken], now)
+        self.settle_taken(self._take(tag, multiple=multiple), now, rejected=False)
 
     def acknowledge_entries(self, entries: list[QueueEntry], now: int) -> None:
         """Acknowledge deliveries already taken from the table, then serve the consumers with new credit."""
         for entry in entries:
             entry.queue.acknowledge(entry)
-        self._wake_after(entries, now)
+        self.wake_after(entries, now)
 
     def reject(self, tag: int, now: int, *, requeue: bool, multiple: bool = False) -> None:
         """Refuse one delivery, or all up to ``tag``: back to their place, or dropped with reason REJECTED.
@@ -227,24 +230,61 @@ class Session:
         taken = self._take(tag, multiple=multiple)
         if requeue:
             self._requeue(taken, now)
-        elif not self._settled_later(taken, now, rejected=True):
-            self.reject_entries([entry_in(slot) for slot in taken], now, requeue=False)
+        else:
+            self.settle_taken(taken, now, rejected=True)
 
-    def _settled_later(self, taken: list[Slot], now: int, *, rejected: bool) -> bool:
-        """Have these settled in slices where they are very many. Returns whether that may be.
+    def settle_taken(
+        self,
+        taken: Sequence[Slot],
+        now: int,
+        *,
+        rejected: bool,
+        before: Callable[[QueueEntry], None] | None = None,
+        done: Callable[[], None] | None = None,
+    ) -> bool:
+        """Acknowledge, or reject without requeue, what was taken from the table by ascending tag: many in slices.
+
+        ``before`` is called with each delivery when its turn has come, ``done`` after the last of those that are done
+        in slices. Returns whether they are: else all is done.
+        """
+        if self._settled_later(taken, now, rejected=rejected, before=before, done=done):
+            return True
+        entries = [entry_in(slot) for slot in taken]
+        if before is not None:
+            for entry in entries:
+                before(entry)
+        if rejected:
+            self.reject_entries(entries, now, requeue=False)
+        else:
+            self.acknowledge_entries(entries, now)
+        return False
+
+    def _settled_later(
+        self,
+        taken: Sequence[Slot],
+        now: int,
+        *,
+        rejected: bool,
+        before: Callable[[QueueEntry], None] | None,
+        done: Callable[[], None] | None,
+    ) -> bool:
+        """Have these settled in slices where they are very many. Returns whether that is done.
 
         Few that are refused go behind very many that are: dead letters come in the order of their refusal.
         """
         under_way = self._rejecting() if rejected else None
-        if (len(taken) <= AT_ONCE_MAX and under_way is None) or self._pulled:
+        most = REJECTED_AT_ONCE_MAX if rejected else AT_ONCE_MAX
+        if not taken or (len(taken) <= most and under_way is None):
             return False
-        consumers = [*self.consumers.values(), *self._former]
-        if not may_take_turns(consumer.queue for consumer in consumers):
-            return False
-        if under_way is not None:
-            under_way.add(taken)
+        if self._pulled:
+            queues = list(dict.fromkeys([queue_of(slot) for slot in taken]))
         else:
-            queue_of(taken[0]).effects.later(Settling(self, taken, rejected=rejected), now)
+            queues = [consumer.queue for consumer in self.delivery_holders()]
+        command = Command(taken, before, done)
+        if under_way is not None:
+            under_way.add(command, queues)
+        else:
+            queue_of(taken[0]).effects.later(Settling(self, command, queues, now, rejected=rejected), now)
         return True
 
     def _rejecting(self) -> Settling | None:
@@ -261,6 +301,10 @@ class Session:
         """
         self._return(entries, now)
 
+    def give_back(self, entries: list[QueueEntry], now: int) -> None:
+        """Return deliveries that are in no table: the session ended while they were being settled."""
+        self._return(entries, now)
+
     def settle_all_of(self, queue: Queue, now: int) -> None:
         """Settle at once the deliveries of a queue that were being settled in slices."""
         for work in self.settling:
@@ -273,7 +317,7 @@ class Session:
             return
         for entry in entries:
             entry.queue.reject(entry, now)
-        self._wake_after(entries, now)
+        self.wake_after(entries, now)
 
     def recover(self, now: int) -> None:
         """Return everything unsettled to its place (AMQP 0-9-1 ``basic.recover`` with requeue)."""
@@ -317,7 +361,7 @@ class Session:
     def _requeue(self, slots: Sequence[Slot], now: int) -> None:
         """Return these to their places, then serve the consumers with new credit."""
         self._return(slots, now)
-        self._wake_after(slots, now)
+        self.wake_after(slots, now)
 
     def _return(self, slots: Sequence[Slot], now: int) -> None:
         if len({queue_of(slot) for slot in slots}) == 1:
@@ -329,7 +373,7 @@ class Session:
         for queue, returned in by_queue.items():
             queue.return_entries(returned, now)
 
-    def _wake_after(self, slots: Sequence[Slot], now: int) -> None:
+    def wake_after(self, slots: Sequence[Slot], now: int) -> None:
         """Serve the queues that may go on: these, and all of the session's when its shared window is in use."""
         if self.window.messages_max >= 0 or self.window.bytes_max >= 0:
             self.wake(now)

@@ -1,55 +1,128 @@
 """Settlements of very many deliveries by one command: done in slices, so that no other work waits for all of them.
 
-AMQP 0-9-1 has no answer to an acknowledgement, and until a delivery is settled no other consumer gets it: the rest of
-such a command shows only in the counts. The credit of its consumers comes back with each slice.
+Until a delivery is settled no other consumer gets it: the rest of such a command shows only in the counts. The credit
+of its consumers comes back with each slice. Where limits of a queue or of an address count deliveries, a message that
+they would refuse or drop has the next slices done first.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from annulet.core.base.sliced_work import SLICE_MESSAGES, SlicedWork
 from annulet.core.deliveries.compact_messages import entry_in, queue_of
+from annulet.core.model.entry import DELIVERING, DeliveryCopy
+from annulet.core.queue.entries import ACKNOWLEDGED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from annulet.core.deliveries.compact_messages import Slot
     from annulet.core.model.entry import QueueEntry
     from annulet.core.queue.queue import Queue
     from annulet.core.sessions.session import Session
 
+SLICE_REJECTED: Final = 100
+"""Messages of one slice that are rejected: each makes a record of its loss, or a copy for the dead-letter target, which
+takes ten times as long as an acknowledgement."""
+
+
+class Command:
+    """The deliveries of one command that are not settled yet, by ascending tag.
+
+    ``before`` is called with each when its turn has come, ``done`` after the last.
+    """
+
+    __slots__ = ("before", "done", "left")
+
+    def __init__(
+        self, taken: Iterable[Slot], before: Callable[[QueueEntry], None] | None, done: Callable[[], None] | None
+    ) -> None:
+        self.left = deque(taken)
+        self.before = before
+        self.done = done
+
 
 class Settling(SlicedWork):
     """Deliveries of a session that are acknowledged, or ``rejected`` without requeue. They are in no table any more.
 
-    ``taken`` by ascending tag.
+    ``queues``: whose deliveries they are.
     """
 
-    def __init__(self, session: Session, taken: list[Slot], *, rejected: bool) -> None:
+    def __init__(
+        self, session: Session, command: Command, queues: Iterable[Queue], now: int, *, rejected: bool
+    ) -> None:
         super().__init__()
         self.rejected = rejected
-        self._left = deque(taken)
+        self._commands = deque([command])
         self._following: list[QueueEntry] = []  # of the slice that is being done
+        self._hurried: list[QueueEntry] = []  # settled for a sender; their consumers are not served yet
         self._session = session
+        self._begun_at = now
+        self._entered: dict[int, list[Settling]] = {}  # lists of queues and accounts that have this, by identity
         session.settling.append(self)
+        self._register(queues)
 
-    def add(self, taken: list[Slot]) -> None:
+    def add(self, command: Command, queues: Iterable[Queue]) -> None:
         """Settle these behind the others."""
-        self._left.extend(taken)
+        self._commands.append(command)
+        self._register(queues)
+
+    def _register(self, queues: Iterable[Queue]) -> None:
+        for queue in queues:
+            self._enter(queue.settling)
+            if queue.accounts is not None:
+                self._enter(queue.accounts.settling)
+
+    def _enter(self, works: list[Settling]) -> None:
+        if id(works) not in self._entered:
+            self._entered[id(works)] = works
+            works.append(self)
 
     def step(self, now: int) -> bool:
         """Settle the next ones, then serve the consumers with new credit."""
-        left = self._left
-        self._following = following = [entry_in(left.popleft()) for _ in range(min(SLICE_MESSAGES, len(left)))]
+        command = self._commands[0]
+        self._take(command)
+        following = self._following
         if self.rejected:
             self._session.reject_entries(following, now, requeue=False)
         else:
             self._session.acknowledge_entries(following, now)
-        if left:
+        hurried, self._hurried = self._hurried, []
+        if hurried:
+            self._session.wake_after(hurried, now)
+        if command.left:
             return True
+        self._commands.popleft()
+        if not self._commands:
+            self._end()
+        if command.done is not None:
+            command.done()
+        return bool(self._commands)
+
+    def _take(self, command: Command) -> None:
+        left, before = command.left, command.before
+        most = SLICE_REJECTED if self.rejected else SLICE_MESSAGES
+        self._following = [entry_in(left.popleft()) for _ in range(min(most, len(left)))]
+        if before is not None:
+            for entry in self._following:
+                before(entry)
+
+    def _end(self) -> None:
         self._session.settling.remove(self)
+        for works in self._entered.values():
+            works.remove(self)
+
+    def hurry(self) -> bool:
+        """Settle the next ones for a sender that needs room, and serve no consumer. Returns whether there were any."""
+        for command in self._commands:
+            if command.left:
+                self._take(command)
+                for entry in self._following:
+                    _settle(entry, self._begun_at, rejected=self.rejected)
+                self._hurried += self._following
+                return True
         return False
 
     def settle_all_of(self, queue: Queue, now: int) -> None:
@@ -57,23 +130,29 @@ class Settling(SlicedWork):
 
         The slices come to it, too, and find it settled.
         """
-        for slot in self._left:
-            if queue_of(slot) is queue:
-                entry = entry_in(slot)
-                if self.rejected:
-                    queue.reject(entry, now)
-                else:
-                    queue.acknowledge(entry)
+        for command in self._commands:
+            for slot in command.left:
+                if queue_of(slot) is queue:
+                    entry = entry_in(slot)
+                    if command.before is not None:
+                        command.before(entry)
+                    if self.rejected:
+                        queue.reject(entry, now)
+                    else:
+                        queue.acknowledge(entry)
 
     def abandon(self, now: int) -> None:
         """Have the session return the unsettled deliveries: it is in no table, and would wait for a restart."""
-        self._session.settling.remove(self)
-        self._session.settlement_failed([*self._following, *[entry_in(slot) for slot in self._left]], now)
+        self._end()
+        left = [entry_in(slot) for command in self._commands for slot in command.left]
+        self._session.settlement_failed([*self._following, *left], now)
 
 
-def may_take_turns(queues: Iterable[Queue]) -> bool:
-    """Return whether nothing is refused or dropped because some deliveries of these queues are settled a little later.
-
-    Limits of a queue and of addresses may count deliveries.
-    """
-    return all(queue.limits is None and queue.accounts is None for queue in queues)
+def _settle(entry: QueueEntry, now: int, *, rejected: bool) -> None:
+    """Settle a delivery in the middle of its queue's work: what it brings about comes at the end of that."""
+    queue = entry.queue
+    if isinstance(entry, DeliveryCopy):
+        queue.release_copy(entry)
+    elif entry.state == DELIVERING:
+        queue.unmark_delivering(entry)
+        queue.finish_removal(entry, queue.rejection_reason if rejected else ACKNOWLEDGED, now, 0)

@@ -1,7 +1,8 @@
 """STOMP messages as content of no protocol, and such content as STOMP messages: docs/stomp.md, docs/conversion.md.
 
 STOMP has texts and octets and nothing else, so typed values arrive as texts (:mod:`.texts`). A STOMP message that
-passed through any other protocol is unchanged; the other way round names, texts and structure stay, types do not.
+passed through any other protocol is unchanged; the other way round names, texts and structure stay, types do not. A
+body beyond the bounds of :mod:`annulet.core.message.conversion_bounds` keeps its octets.
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ from typing import Any, Final
 
 from annulet.core.base.settings import UNLIMITED
 from annulet.core.base.typed_values import MapPairs, UnsignedLong
+from annulet.core.message.conversion_bounds import CONVERTED_BYTES_MAX, CONVERTED_VALUES_MAX, ENCODED_TYPE
 from annulet.core.message.message import Message, PropertyValue
 from annulet.core.message.message_id_texts import identifier_of, identifier_text
 from annulet.core.message.neutral_content import (
     BODY_DATA,
+    BODY_ENCODED,
     BODY_KINDS,
     BODY_LIST,
     BODY_MAP,
     BODY_SEQUENCE,
     BODY_TEXT,
+    BODY_TEXT_OCTETS,
     BODY_VALUE,
     MessageContent,
 )
@@ -43,6 +47,7 @@ JSON_DEPTH_MAX: Final = 20
 TEXT_KIND: Final = "text"
 BYTES_KIND: Final = "bytes"  # ActiveMQ's word for octets
 
+_KINDS_OF_DATA: Final = frozenset({"", BYTES_KIND, BODY_DATA})
 _SEQUENCE_MODULUS: Final = 2**32
 _BINARY_USER: Final = "hex:"  # before a user id that is not a text
 
@@ -87,9 +92,25 @@ def _content_of(headers: dict[str, str], body: bytes) -> MessageContent:
     content.deaths = decode_deaths(rest.get(names.DEATHS))
     if content.deaths:
         del rest[names.DEATHS]
-    content.body_kind, content.body = read_body(body, rest.pop(names.BODY_KIND, ""), content)
+    kind = rest.pop(names.BODY_KIND, "")
+    content.body_kind, content.body = read_body(body, kind, content)
     _sort_out(content, rest)
+    if content.body_kind == BODY_ENCODED:
+        content.content_type = _text_annotation(content, names.CONTENT_TYPE_ANNOTATION)
+    elif content.body_kind == BODY_DATA and kind not in _KINDS_OF_DATA:
+        content.annotations[names.BODY_KIND_ANNOTATION] = (
+            kind  # the octets were not decoded, and still are of this kind
+        )
     return content
+
+
+def _text_annotation(content: MessageContent, name: str) -> str | None:
+    """Take out an annotation, if it is a text."""
+    value = content.annotations.get(name)
+    if not isinstance(value, str):
+        return None
+    del content.annotations[name]
+    return str(value)
 
 
 def _sort_out(content: MessageContent, rest: dict[str, str]) -> None:
@@ -151,6 +172,10 @@ def read_body(body: bytes, kind: str, content: MessageContent) -> tuple[str, Pro
     content_type = content.content_type
     if kind == BYTES_KIND:
         return BODY_DATA, body
+    if content_type == ENCODED_TYPE and not content.content_encoding:
+        return BODY_ENCODED, body
+    if len(body) > CONVERTED_BYTES_MAX:
+        return BODY_DATA, body
     if kind in BODY_KINDS and kind not in {BODY_DATA, BODY_TEXT}:
         value = _json(body, kind)
         return (BODY_DATA, body) if value is None else value
@@ -163,7 +188,9 @@ def read_body(body: bytes, kind: str, content: MessageContent) -> tuple[str, Pro
 
 
 def _json(body: bytes, kind: str) -> tuple[str, PropertyValue] | None:
-    """Return a body declared as a map, list, sequence or value; ``None`` if it is not."""
+    """Return a body declared as a map, list, sequence or value; ``None`` if it is not, or too large to be decoded."""
+    if sum(map(body.count, _BEFORE_VALUES)) > CONVERTED_VALUES_MAX:
+        return None
     try:
         value: Any = json.loads(body, parse_int=_whole_number)
     except (ValueError, RecursionError):  # not JSON, although its sender declared it
@@ -177,6 +204,10 @@ def _json(body: bytes, kind: str) -> tuple[str, PropertyValue] | None:
     if kind == BODY_SEQUENCE:
         return (kind, value) if isinstance(value, list) and all(isinstance(item, list) for item in value) else None
     return None if isinstance(value, dict | list | str) else (kind, value)
+
+
+_BEFORE_VALUES: Final = (b",", b":", b"[", b"{")
+"""Octets of which one stands before each value but the outermost. In texts they count as well."""
 
 
 def _whole_number(digits: str) -> int:
@@ -320,6 +351,8 @@ def _user_text(user_id: bytes) -> str:
 
 def _write_properties(headers: dict[str, str], content: MessageContent) -> None:
     for name, value in content.annotations.items():
+        if name == names.BODY_KIND_ANNOTATION and content.body_kind == BODY_DATA:
+            continue
         known = name.startswith(names.ANNOTATION_PREFIX)
         headers.setdefault(name if known else names.OTHER_ANNOTATION_PREFIX + name, text_of(value))
     for name, value in content.footer.items():
@@ -348,12 +381,25 @@ def _write_body(headers: dict[str, str], content: MessageContent) -> bytes:
     value: Any = content.body
     if kind == BODY_DATA:
         octets = bytes(value)
-        if read_body(octets, "", content)[0] != BODY_DATA:
+        given = content.annotations.get(names.BODY_KIND_ANNOTATION)
+        if isinstance(given, str):
+            headers[names.BODY_KIND] = str(given)
+        elif read_body(octets, "", content)[0] != BODY_DATA:
             headers[names.BODY_KIND] = BYTES_KIND
         return octets
-    if kind == BODY_TEXT or (kind == BODY_VALUE and isinstance(plain(value), str)):
-        value = text_of(value)
-        octets, charset = _encoded(value, character_set(content.content_type))
+    if kind == BODY_ENCODED:
+        if content.content_type is not None:
+            headers[names.CONTENT_TYPE_ANNOTATION] = content.content_type
+        headers[names.CONTENT_TYPE_NAMES[0]] = ENCODED_TYPE
+        return bytes(value)
+    if kind == BODY_VALUE and isinstance(value, bytes) and len(value) > CONVERTED_BYTES_MAX:
+        headers[names.BODY_KIND] = BYTES_KIND
+        return bytes(value)
+    if kind in {BODY_TEXT, BODY_TEXT_OCTETS} or (kind == BODY_VALUE and isinstance(plain(value), str)):
+        if kind == BODY_TEXT_OCTETS:
+            octets, charset = value, "" if character_set(content.content_type) in {"utf-8", "utf8"} else "utf-8"
+        else:
+            octets, charset = _encoded(text_of(value), character_set(content.content_type))
         if charset:
             content_type = (content.content_type or "text/plain").partition(";")[0]
             headers[names.CONTENT_TYPE_NAMES[0]] = f"{content_type};charset={charset}"

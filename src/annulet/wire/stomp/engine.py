@@ -157,6 +157,14 @@ class ConnectionEngine:
         if not self._serving:
             self._serve()
 
+    def look_soon(self) -> None:
+        """Ask the owner before the next frame whether there is time: the one being served takes longer than most."""
+        self._steps = 0
+
+    def rest(self) -> None:
+        """Serve no more input from the next frame on, until the owner clears ``resting`` and calls :meth:`go_on`."""
+        self.resting = True
+
     def _must_rest(self) -> bool:
         """Return whether input waits; ask the owner when as many frames as it allowed were served."""
         if self._steps <= 0 and not self.resting:

@@ -50,6 +50,9 @@ LAST_DEATH: Final = "x-last-death-"
 
 BODY_KIND: Final = "amq-msg-type"  # ActiveMQ: text or bytes; here map, list, sequence and value too, written as JSON
 
+BODY_KIND_ANNOTATION: Final = "x-opt-annulet-body-kind"  # in other protocols, of a body that was not decoded
+CONTENT_TYPE_ANNOTATION: Final = "x-opt-content-type"  # the sender's, where the header says how the body is encoded
+
 ANNOTATION_PREFIX: Final = "x-opt-"
 OTHER_ANNOTATION_PREFIX: Final = "x-annotation-"  # of message annotations that are not called x-opt-...
 FOOTER_PREFIX: Final = "x-footer-"

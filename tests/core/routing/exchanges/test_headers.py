@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from annulet.core.base.errors import InvalidArgument
+from annulet.core.base.steps import Steps
 from annulet.core.routing.exchanges import HeadersExchange
 from annulet.core.routing.exchanges.headers import MATCH_MODES, HeadersPattern, equal_values
 from tests.core.routing.exchanges.helpers import bind, matched
@@ -76,3 +79,24 @@ def test_what_tells_the_binding_something_is_never_compared():
     bind(exchange, "q", x_match="all-with-x", x_filter_jms_selector="a = 1", x_kind="1")
     assert matched(exchange, **{"x-kind": "1"}) == ["q"]
     assert matched(exchange, a=1) == []
+
+
+VALUES = st.sampled_from([None, 0, 1, 1.0, True, "a", b"a", "", "b"])
+TABLES = st.dictionaries(st.sampled_from(["a", "b", "c", "x-d"]), VALUES, max_size=4)
+
+
+@given(st.lists(st.tuples(st.sampled_from(MATCH_MODES), TABLES), max_size=6), TABLES)
+def test_a_match_is_that_of_the_definition_and_counts_what_it_compares(patterns, headers):
+    exchange = HeadersExchange("e")
+    expected = []
+    for number, (mode, wanted) in enumerate(patterns):
+        bind(exchange, str(number), x_match=mode, **wanted)
+        counted = {name: value for name, value in wanted.items() if mode.endswith("-with-x") or name[:2] != "x-"}
+        hits = [
+            name in headers and (value is None or equal_values(value, headers[name])) for name, value in counted.items()
+        ]
+        if all(hits) if mode.startswith("all") else any(hits):
+            expected.append(str(number))
+    steps = Steps(1000)
+    assert [binding.destination_name for binding in exchange.match("", headers, steps)] == expected
+    assert len(patterns) <= 1000 - steps.left <= sum(len(wanted) + 1 for _, wanted in patterns)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from annulet.core.base.steps import Steps
 from annulet.core.routing.exchanges import TopicExchange
-from annulet.core.routing.exchanges.topic import words_of
+from annulet.core.routing.exchanges.topic import ANY_WORD, ANY_WORDS, PLACE_STEPS, pattern_words, words_of
 from tests.core.routing.exchanges.helpers import bind, matched
 
 KEYS = st.lists(st.sampled_from(["a", "b", ""]), max_size=5).map(".".join)
@@ -44,6 +46,45 @@ def test_matches_are_those_of_the_definition_and_unbinding_leaves_no_trace(patte
         exchange.remove(bindings[pattern])
     assert exchange._root.children == {}
     assert exchange._root.bindings == {}
+
+
+LONG_KEYS = st.lists(st.sampled_from(["a", "b"]), max_size=12).map(".".join)
+LONG_PATTERNS = st.lists(st.sampled_from(["a", "b", "*", "#"]), max_size=12).map(".".join)
+
+
+@given(st.lists(LONG_PATTERNS, min_size=1, max_size=12, unique=True), LONG_KEYS)
+def test_a_match_enters_each_place_once_for_each_word(patterns, key):
+    exchange = TopicExchange("e")
+    for pattern in patterns:
+        bind(exchange, pattern, pattern)
+    steps = Steps()
+    before = steps.left
+    found = [binding.destination_name for binding in exchange.match(key, {}, steps)]
+    assert sorted(found) == sorted(pattern for pattern in patterns if fits(pattern, key))
+    places = {tuple(pattern_words(pattern)[:length]) for pattern in patterns for length in range(13)}
+    assert before - steps.left <= PLACE_STEPS * len(words_of(key)) * (len(places) + 1)
+
+
+@given(LONG_PATTERNS, LONG_KEYS)
+def test_the_one_spelling_of_a_pattern_means_the_same(pattern, key):
+    spelling = pattern_words(pattern)
+    assert fits(".".join(spelling), key) is fits(pattern, key)
+    assert pattern_words(".".join(spelling)) == spelling
+    for first, second in pairwise(spelling):
+        assert first != ANY_WORDS or second not in (ANY_WORD, ANY_WORDS)
+
+
+def test_a_place_for_more_words_than_are_left_is_not_entered():
+    exchange = TopicExchange("e")
+    kept = bind(exchange, "short", "#.a.b")
+    long = bind(exchange, "long", "#.a.*.*.*.*.*.*")
+    steps = Steps(1000)
+    assert [binding.destination_name for binding in exchange.match("a.b", {}, steps)] == ["short"]
+    assert steps.left >= 1000 - 20
+    exchange.remove(kept)
+    assert matched(exchange, "a.b") == []
+    exchange.remove(long)
+    assert exchange._root.children == {}
 
 
 def test_words():

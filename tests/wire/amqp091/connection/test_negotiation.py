@@ -58,7 +58,7 @@ def test_the_handshake_step_by_step() -> None:
         ("connection_opened",),
     ]
     assert (engine.user, engine.virtual_host, engine.running) == ("guest", "/", True)
-    assert engine.capabilities == CAPABLE["capabilities"]
+    assert engine.notices.capabilities == CAPABLE["capabilities"]
 
 
 @pytest.mark.parametrize(

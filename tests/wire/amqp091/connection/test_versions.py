@@ -172,7 +172,7 @@ def test_a_consumer_of_0_8_has_no_arguments_and_reads_as_one_with_none() -> None
 def test_start_shows_the_version_and_stays_within_its_field_types(header: bytes, shown: tuple[int, int]) -> None:
     engine = engine_with(Recorder())
     engine.receive(header)
-    assert engine.version is VERSIONS_BY_HEADER[header]
+    assert engine.output.version is VERSIONS_BY_HEADER[header]
     (start,) = output(engine)
     assert start.method == (10, 10)
     assert (start.payload[0], start.payload[1]) == shown
@@ -203,7 +203,7 @@ def test_capabilities_mean_nothing_in_0_8(header: bytes) -> None:
 @pytest.mark.parametrize("header", [HEADER_0_9, HEADER_0_9_REVISED], ids=["0-9", "0-9-0"])
 def test_a_client_of_0_9_that_announces_capabilities_has_rabbitmqs_extensions(header: bytes) -> None:
     engine, handler = opened(header, capabilities=ALL_CAPABILITIES)
-    assert (engine.version, engine.version.name) == (AMQP_0_9_EXTENDED, "AMQP 0-9")
+    assert (engine.output.version, engine.output.version.name) == (AMQP_0_9_EXTENDED, "AMQP 0-9")
     engine.notices.send_blocked("memory")
     engine.notices.send_unblocked()
     engine.notices.send_cancel(1, "tag")
@@ -217,12 +217,12 @@ def test_a_client_of_0_9_that_announces_capabilities_has_rabbitmqs_extensions(he
         + method(1, 60, 20, b"\0\0" + short_string("q") + short_string("c") + b"\0" + long_string(b""))
     )
     assert [call[0] for call in handler.calls] == ["confirm_select", "exchange_bind", "negative_acknowledge", "consume"]
-    assert engine.version.methods.by_identifier == METHODS
+    assert engine.output.version.methods.by_identifier == METHODS
 
 
 def test_a_client_of_0_9_without_capabilities_gets_what_its_standard_has() -> None:
     engine, _ = opened(HEADER_0_9)
-    assert engine.version is AMQP_0_9
+    assert engine.output.version is AMQP_0_9
 
 
 @pytest.mark.parametrize("capabilities", [b"", ALL_CAPABILITIES], ids=["none", "all"])
@@ -474,7 +474,7 @@ def test_corrupted_sessions_never_raise_and_release_everything(header: bytes) ->
         for received in output(engine):  # whatever is answered is whole, and of this version
             if received.kind == 1:
                 identifier = received.method[0] << 16 | received.method[1]
-                assert "S" in engine.version.methods.by_identifier[identifier].senders, received
+                assert "S" in engine.output.version.methods.by_identifier[identifier].senders, received
         engine.connection_lost()
         assert len(handler.named("connection_closed")) == 1
         assert sorted(handler.named("open_channel")) == sorted(handler.named("close_channel"))

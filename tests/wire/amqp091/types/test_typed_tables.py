@@ -24,6 +24,7 @@ from annulet.core.message.content_differences import same_value
 from annulet.wire.amqp091.types.errors import LocalProtocolError, RemoteProtocolError
 from annulet.wire.amqp091.types.typed_tables import (
     SECONDS_MAX,
+    are_fields,
     decimal_field,
     encode_typed_array,
     encode_typed_table,
@@ -143,3 +144,12 @@ def test_a_malformed_nested_value_is_left_out() -> None:
 )
 def test_names_have_at_most_255_octets(name: str, fits: bool) -> None:
     assert fits_name(name) is fits
+
+
+def test_fields_that_end_nowhere_are_no_table() -> None:
+    fields = encode_typed_table({"a": 1, "b": [None], "": {"c": "d"}})[4:]
+    assert are_fields(fields)
+    assert are_fields(b"")
+    assert not any(are_fields(fields[:end]) for end in range(1, 3))
+    assert not are_fields(fields + b"\x01")
+    assert not are_fields(b"\x01a?")

@@ -10,13 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pamqp import decode, encode
 
-from annulet.wire.amqp091.types.constants import MAX_TABLE_DEPTH
+from annulet.wire.amqp091.types.constants import MAX_TABLE_DEPTH, MAX_TABLE_VALUES
 from annulet.wire.amqp091.types.errors import LocalProtocolError, RemoteProtocolError
+from annulet.wire.amqp091.types.typed_tables import encode_typed_table, read_typed_table
 from annulet.wire.amqp091.types.values import (
     Timestamp,
     encode_short_string,
     encode_table,
     find_in_table,
+    has_more_fields,
+    read_readable_table,
     read_short_string,
     read_table,
     read_table_content,
@@ -172,3 +175,54 @@ def test_the_first_of_equal_names_counts() -> None:
     data = b"\x00\x00\x00\x08\x01at\x01\x01at\x00"
     assert read_table(data, 0, len(data))[0] == {"a": True}
     assert find_in_table(data, 0, len(data), b"a") is True
+
+
+# ---------------------------------------------------------------------- counting
+
+
+def count_of(value: Any) -> int:
+    """Count names and values of a table, or values of an array."""
+    if isinstance(value, dict):
+        return sum(2 + count_of(item) for item in value.values())
+    return sum(1 + count_of(item) for item in value) if isinstance(value, list) else 0
+
+
+nested = st.recursive(
+    st.none() | st.booleans() | st.text(max_size=3) | st.integers(-(2**63), 2**63 - 1),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=4),
+)
+
+
+@given(st.dictionaries(st.text(max_size=3), nested, max_size=5))
+def test_names_and_values_are_counted_without_decoding(table: dict[str, Any]) -> None:
+    octets = encode_typed_table(table)
+    count = count_of(table)
+    assert not has_more_fields(octets, 4, len(octets), count)
+    assert count == 0 or has_more_fields(octets, 4, len(octets), count - 1)
+
+
+MALFORMED = b"\x01aA\x00\x00\x00\x01?"
+
+
+@pytest.mark.parametrize("before", [b"", MALFORMED, b"\x01aF\x00\x00\x00\x09\x01bA\x00\x00\x00\x02V?"])
+def test_a_malformed_field_ends_the_count_of_itself_only(before: bytes) -> None:
+    """As it is for the reader, which leaves it out: headers behind it are decoded, so they have to be counted."""
+    fields = before + encode_typed_table({"b": [None] * 100})[4:]
+    assert has_more_fields(fields, 0, len(fields), 100)
+    assert not has_more_fields(fields, 0, len(fields), 120)
+    assert "b" in read_typed_table(len(fields).to_bytes(4, "big") + fields, 0, len(fields) + 4)
+
+
+def test_malformed_fields_count() -> None:
+    """1,000 of them cost as much as others."""
+    assert has_more_fields(MALFORMED * 1000, 0, 1000 * len(MALFORMED), 100)
+
+
+def test_a_table_of_too_many_values_is_not_decoded() -> None:
+    """A8: an array of 120,000 voids in one header or argument took 100 ms."""
+    fits, beyond = (encode_typed_table({"a": [None] * (MAX_TABLE_VALUES - 2 + more)}) for more in (0, 1))
+    assert len(read_table(fits, 0, len(fits))[0]["a"]) == MAX_TABLE_VALUES - 2  # type: ignore[arg-type]
+    with pytest.raises(RemoteProtocolError, match="more than 16384 names and values; send fewer"):
+        read_table(beyond, 0, len(beyond))
+    assert read_readable_table(fits, 0, len(fits))[0] == read_table(fits, 0, len(fits))[0]
+    assert read_readable_table(beyond, 0, len(beyond)) == ({}, len(beyond))

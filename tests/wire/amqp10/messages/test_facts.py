@@ -6,7 +6,7 @@ import pytest
 
 from annulet.core.base.errors import InvalidArgument
 from annulet.core.base.typed_values import TimestampMilliseconds
-from annulet.wire.amqp10.messages.facts import IDENTIFIER_OCTETS_MAX, TIME_MAX, Facts
+from annulet.wire.amqp10.messages.facts import IDENTIFIER_OCTETS_MAX, NAMES, TIME_MAX, Facts
 from annulet.wire.amqp10.messages.message import FORM_DATA, read_facts, split_incoming
 from annulet.wire.amqp10.messages.sections import APPLICATION_PROPERTIES, DATA, MESSAGE_ANNOTATIONS, encode_section
 
@@ -68,3 +68,8 @@ def test_facts_hold_their_defaults() -> None:
     assert (facts.durable, facts.priority, facts.time_to_live, facts.due_at(5), facts.expires_at(5)) == (
         False, -1, -1, 0, 0
     )  # fmt: skip
+
+
+def test_every_name_has_one_of_two_fragments() -> None:
+    """By these a header is searched before its maps are walked through."""
+    assert all(b"x-" in name or b"_AMQ_" in name for name in NAMES)

@@ -15,6 +15,7 @@ from annulet.wire.amqp10.messages.sections import (
     DELIVERY_ANNOTATIONS,
     FOOTER,
     HEADER,
+    LIMIT_SECTIONS,
     MESSAGE_ANNOTATIONS,
     NO_BODY,
     PROPERTIES,
@@ -29,10 +30,12 @@ from annulet.wire.amqp10.messages.sections import (
     encode_properties,
     encode_section,
     find_in_map,
+    has_key,
+    is_map,
     split_message,
 )
 from annulet.wire.amqp10.types.composite import decode_composite
-from annulet.wire.amqp10.types.errors import DecodeError, LocalProtocolError
+from annulet.wire.amqp10.types.errors import DecodeError, LocalProtocolError, MessageTooComplex
 from annulet.wire.amqp10.types.values import decode_value, encode_value
 from tests.wire.amqp10 import samples
 from tests.wire.amqp10.samples import MESSAGE, shape, texts, values
@@ -330,3 +333,31 @@ def test_malformed_maps_are_errors_as_far_as_they_are_read(octets: str) -> None:
     data = bytes.fromhex(octets)
     with pytest.raises(DecodeError):
         find_in_map(data, 0, len(data), b"zz")
+
+
+# ---------------------------------------------------------------------- maps and bounds
+
+
+def test_a_map_is_asked_for_several_keys_at_once() -> None:
+    octets = encode_value(MapPairs(["a", 1, Symbol("bb"), {"c": 2}, UnsignedLong(7), "d"]))
+    assert has_key(octets, 0, len(octets), frozenset({b"x", b"bb"}))
+    assert not has_key(octets, 0, len(octets), frozenset({b"c", b"d", b"b"}))
+
+
+@pytest.mark.parametrize(
+    ("octets", "is_one"),
+    [
+        ("c10100", True), ("c10502a1016140", True), ("d10000000400000000", True), ("c10502a101614040", False),
+        ("c10501a1016140", False), ("c00100", False), ("c1", False), ("", False), ("c10302a101", False),
+    ],
+)  # fmt: skip
+def test_octets_that_are_a_map(octets: str, is_one: bool) -> None:
+    assert is_map(bytes.fromhex(octets)) is is_one
+
+
+@pytest.mark.parametrize("section", [encode_section(DATA, b""), encode_section(SEQUENCE, [])])
+def test_a_body_has_a_bounded_number_of_sections(section: bytes) -> None:
+    assert len(split_message(section * 7, 7).body) == 7
+    with pytest.raises(MessageTooComplex, match="more than 7 body sections") as caught:
+        split_message(section * 8, 7)
+    assert caught.value.limit == LIMIT_SECTIONS

@@ -29,7 +29,14 @@ from annulet.core.base.typed_values import (
 )
 from annulet.wire.amqp10.types.errors import DecodeError
 from annulet.wire.amqp10.types.format_codes import UNKNOWN_WIDTH, WIDTHS
-from annulet.wire.amqp10.types.values import MAX_DEPTH, MAX_ZERO_WIDTH_ELEMENTS, decode_value, encode_value, skip_value
+from annulet.wire.amqp10.types.values import (
+    MAX_DEPTH,
+    MAX_ZERO_WIDTH_ELEMENTS,
+    decode_value,
+    encode_value,
+    has_more_values,
+    skip_value,
+)
 from tests.wire.amqp10.samples import shape, values
 
 UUID_OCTETS = bytes(range(16))
@@ -251,3 +258,77 @@ def test_nested_maps_with_odd_keys_take_linear_time() -> None:
         data = b"\xd1" + (len(content) + 4).to_bytes(4, "big") + b"\0\0\0\4" + content
     value, _ = decode_value(data, 0, len(data))
     assert type(value) is MapPairs
+
+
+# ---------------------------------------------------------------------- counting
+
+
+def count_of(value: Any) -> int:
+    """Count a value and what is within it, as has_more_values does."""
+    if isinstance(value, dict):
+        return 1 + sum(1 + count_of(item) for item in value.values())
+    if isinstance(value, list):
+        return 1 + sum(map(count_of, value))
+    return 1
+
+
+@given(values)
+def test_values_are_counted_without_decoding(value: Any) -> None:
+    octets = encode_value(value)
+    count = count_of(value)
+    assert has_more_values(octets, 0, len(octets), count - 1) or len(octets) * 5 < count
+    assert not has_more_values(octets, 0, len(octets), count)
+
+
+def test_an_octet_stands_for_five_values_at_most() -> None:
+    """Short values are not counted, so none of these may have more."""
+    nulls = encode_value(Array([None] * MAX_ZERO_WIDTH_ELEMENTS))
+    assert count_of(Array([None] * MAX_ZERO_WIDTH_ELEMENTS)) <= 5 * len(nulls)
+
+
+@pytest.mark.parametrize(
+    ("octets", "count"),
+    [
+        ("c00305404040", 3),  # a list with fewer elements than it says: the decoder refuses it
+        ("e0ff40", 1),
+        ("f0000000050000000945", 9),
+        ("00", 1),
+        ("3f", 1),
+        ("f00000000500000000" + "f0" * 100, 100),
+    ],
+)
+def test_malformed_octets_are_not_counted_beyond_their_end(octets: str, count: int) -> None:
+    assert not has_more_values(bytes.fromhex(octets), 0, len(octets) // 2, 100 * count)
+
+
+def test_counting_ends_at_the_bound() -> None:
+    """A list of 8 million elements, an array, and arrays in an array: each is left after some values."""
+    million = 1_000_000
+    body = b"\x45" * million
+    for octets in (
+        b"\xd0" + (million + 4).to_bytes(4, "big") + million.to_bytes(4, "big") + body,
+        b"\xf0" + (million + 5).to_bytes(4, "big") + million.to_bytes(4, "big") + b"\x45" + body,
+        b"\xf0" + (9 * million + 5).to_bytes(4, "big") + million.to_bytes(4, "big") + b"\xd0"
+        + b"\x00\x00\x00\x05\x00\x00\x00\x01\x40" * million,
+    ):  # fmt: skip
+        looked = Looked(octets)
+        assert has_more_values(looked, 0, len(octets), 100)
+        assert looked.octets < 2000
+
+
+class Looked(bytes):
+    """Octets that count how often they are looked at. Compiled code looks at them without asking."""
+
+    octets = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        self.octets += 1
+        return super().__getitem__(index)
+
+
+def test_arrays_in_arrays_are_counted_to_a_depth_that_can_be_decoded() -> None:
+    octets = b"\x40"
+    for _ in range(MAX_DEPTH + 5):
+        content = (1).to_bytes(4, "big") + b"\xf0" + octets
+        octets = len(content).to_bytes(4, "big") + content
+    assert not has_more_values(b"\xf0" + octets, 0, len(octets) + 1, 10_000)

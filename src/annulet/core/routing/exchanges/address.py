@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.base.errors import InvalidArgument
+from annulet.core.base.steps import Steps
 from annulet.core.message.message import PropertyValue
 from annulet.core.routing.bindings import ROUTING_TYPE, Binding, BindingKey, text_argument
 from annulet.core.routing.exchanges.exchange import Exchange
@@ -109,9 +110,9 @@ class Address(Exchange):
             if place < self.turn:
                 self.turn -= 1
 
-    def match(self, routing_key: str, headers: dict[str, PropertyValue]) -> list[Binding]:
+    def match(self, routing_key: str, headers: dict[str, PropertyValue], steps: Steps | None = None) -> list[Binding]:
         """Return the multicast bindings; which anycast queue has its turn is decided by the walk, per message."""
-        del routing_key, headers
+        del routing_key, headers, steps
         return list(self.multicast.values())
 
     def queues(self) -> list[Queue]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from annulet.core.base.steps import Steps
 from annulet.core.message.message import PropertyValue
 from annulet.core.routing.bindings import Binding
 from annulet.core.routing.exchanges.exchange import Exchange
@@ -27,7 +28,7 @@ class DirectExchange(Exchange):
         if not bindings:
             del self._by_key[binding.routing_key]
 
-    def match(self, routing_key: str, headers: dict[str, PropertyValue]) -> list[Binding]:
+    def match(self, routing_key: str, headers: dict[str, PropertyValue], steps: Steps | None = None) -> list[Binding]:
         """Return the bindings of exactly this key."""
-        del headers
+        del headers, steps
         return list(self._by_key.get(routing_key, ()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from annulet.core.base.steps import Steps
     from annulet.core.message.message import PropertyValue
     from annulet.core.routing.bindings import Binding, BindingKey
 
@@ -60,8 +61,12 @@ class Exchange:
         """Undo :meth:`index`; the binding is no longer in ``bindings``."""
         raise NotImplementedError
 
-    def match(self, routing_key: str, headers: dict[str, PropertyValue]) -> list[Binding]:
-        """Return the bindings a message follows. ``headers`` is used only if ``uses_headers``."""
+    def match(self, routing_key: str, headers: dict[str, PropertyValue], steps: Steps | None = None) -> list[Binding]:
+        """Return the bindings a message follows. ``headers`` is used only if ``uses_headers``.
+
+        ``steps``: what the search may take of the message's; ``None`` for as many as there are. Raises
+        :class:`~annulet.core.base.steps.RoutingTooLong` when they are used up.
+        """
         raise NotImplementedError
 
     def __repr__(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from annulet.core.base.steps import Steps
 from annulet.core.message.message import PropertyValue
 from annulet.core.routing.bindings import Binding
 from annulet.core.routing.exchanges.exchange import Exchange
@@ -18,7 +19,7 @@ class FanoutExchange(Exchange):
     def unindex(self, binding: Binding) -> None:
         """Need nothing: ``bindings`` is the index."""
 
-    def match(self, routing_key: str, headers: dict[str, PropertyValue]) -> list[Binding]:
+    def match(self, routing_key: str, headers: dict[str, PropertyValue], steps: Steps | None = None) -> list[Binding]:
         """Return all bindings."""
-        del routing_key, headers
+        del routing_key, headers, steps
         return list(self.bindings.values())

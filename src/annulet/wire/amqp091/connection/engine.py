@@ -19,13 +19,13 @@ from annulet.core.message.message import PropertyValue
 from annulet.wire.amqp091.connection.channels import ChannelTable
 from annulet.wire.amqp091.connection.handler import PENDING, ConnectionHandler
 from annulet.wire.amqp091.connection.methods import Method, decode_method
-from annulet.wire.amqp091.connection.negotiation import negotiated, offered_properties
+from annulet.wire.amqp091.connection.negotiation import check_limits, negotiated, offered_properties
 from annulet.wire.amqp091.connection.notices import Notices
 from annulet.wire.amqp091.connection.output import FrameWriter, encode_destination
 from annulet.wire.amqp091.connection.replies import Replies
 from annulet.wire.amqp091.connection.states import CONNECTION_TRANSITIONS, ConnectionState
 from annulet.wire.amqp091.connection.trace import describe_frame
-from annulet.wire.amqp091.connection.versions import VERSIONS_BY_HEADER, ProtocolVersion, may_become_header
+from annulet.wire.amqp091.connection.versions import VERSIONS_BY_HEADER, may_become_header
 from annulet.wire.amqp091.types.constants import (
     ACCESS_REFUSED,
     CHANNEL_ERROR,
@@ -54,7 +54,7 @@ from annulet.wire.amqp091.types.constants import (
     UNEXPECTED_FRAME,
     reply_text,
 )
-from annulet.wire.amqp091.types.errors import ChannelError, ConnectionFault, LocalProtocolError, RemoteProtocolError
+from annulet.wire.amqp091.types.errors import ChannelError, ConnectionFault, RemoteProtocolError
 from annulet.wire.amqp091.types.values import encode_short_string
 from annulet.wire.input_buffer import InputBuffer
 
@@ -94,8 +94,8 @@ class ConnectionEngine:
     While ``holding``, input waits because too much output has not been taken: call :meth:`go_on` after ``take_output``.
 
     ``engine.look`` may be set to a function that returns how many frames may be served before its next call. When it
-    returns 0, or when the owner sets ``engine.resting``, input waits until the owner clears ``resting`` and calls
-    :meth:`go_on`.
+    returns 0, or when the owner calls :meth:`rest` or sets ``engine.resting`` between reads, input waits until the
+    owner clears ``resting`` and calls :meth:`go_on`.
 
     ``engine.output.trace`` may be set to a function that takes each frame as a line (``<-`` from the peer, ``->`` to
     it); all frames then take the general path.
@@ -118,9 +118,7 @@ class ConnectionEngine:
         max_assembling_bytes: int = MAX_ASSEMBLING_BYTES,
         max_unauthenticated_bytes: int = MAX_UNAUTHENTICATED_BYTES,
     ) -> None:
-        _check_limit("channel_max", channel_max, 1, 0xFFFF)
-        _check_limit("frame_max", frame_max, FRAME_MIN_SIZE, 0x7FFFFFFF)
-        _check_limit("heartbeat", heartbeat, 0, 0xFFFF)
+        check_limits(channel_max, frame_max, heartbeat)
         self.handler = handler
         self.output = FrameWriter()
         self.output.frame_max = frame_max  # ours; the negotiated one after tune-ok
@@ -159,16 +157,6 @@ class ConnectionEngine:
     def running(self) -> bool:
         """The connection is open, neither negotiating nor closing."""
         return self.output.running
-
-    @property
-    def version(self) -> ProtocolVersion:
-        """The version requested by the protocol header."""
-        return self.output.version
-
-    @property
-    def capabilities(self) -> dict[str, PropertyValue]:
-        """Those that the client announced."""
-        return self.notices.capabilities
 
     @property
     def output_size(self) -> int:
@@ -500,11 +488,20 @@ class ConnectionEngine:
                 break
         return position
 
+    def look_soon(self) -> None:
+        """Ask the owner before the next frame whether there is time: the one being served takes longer than most."""
+        self._steps = 0
+
+    def rest(self) -> None:
+        """Serve no more input from the next frame on, until the owner clears ``resting`` and calls :meth:`go_on`."""
+        self.resting = True
+        self._steps = 0
+
     def _must_rest(self) -> bool:
-        """Return how many frames the owner allows now."""
-        self._steps = 1 if self.look is None else self.look()
-        if self._steps <= 0:
-            self.resting = True
+        """Return whether input has to wait; ask the owner how many frames it allows now."""
+        if not self.resting:
+            self._steps = 1 if self.look is None else self.look()
+            self.resting = self._steps <= 0
         return self.resting
 
     def _receive_protocol_header(self, data: bytes) -> int:
@@ -690,8 +687,3 @@ class ConnectionEngine:
             name = decode_method(payload, "C", self.output.version.methods).specification.name
             raise ConnectionFault(COMMAND_INVALID, f"{name} on channel 0; open a channel for it")
         self._receive_connection_method(payload, self.channel_table.identifier)
-
-
-def _check_limit(name: str, value: int, least: int, most: int) -> None:
-    if not least <= value <= most:
-        raise LocalProtocolError(f"{name} is {value}; give a number from {least} to {most}")

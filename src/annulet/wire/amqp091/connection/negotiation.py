@@ -6,8 +6,8 @@ from typing import Final
 
 from annulet.core.message.message import PropertyValue
 from annulet.wire.amqp091.connection.versions import ProtocolVersion
-from annulet.wire.amqp091.types.constants import NOT_ALLOWED
-from annulet.wire.amqp091.types.errors import ConnectionFault
+from annulet.wire.amqp091.types.constants import FRAME_MIN_SIZE, NOT_ALLOWED
+from annulet.wire.amqp091.types.errors import ConnectionFault, LocalProtocolError
 
 CAPABILITIES: Final = (
     "publisher_confirms",
@@ -21,6 +21,17 @@ CAPABILITIES: Final = (
     "direct_reply_to",
 )
 """RabbitMQ's extensions that are served, as clients look for them."""
+
+
+def check_limits(channel_max: int, frame_max: int, heartbeat: int) -> None:
+    """Check the limits that a server offers. Raises :class:`LocalProtocolError` for one that is out of range."""
+    for name, value, least, most in (
+        ("channel_max", channel_max, 1, 0xFFFF),
+        ("frame_max", frame_max, FRAME_MIN_SIZE, 0x7FFFFFFF),
+        ("heartbeat", heartbeat, 0, 0xFFFF),
+    ):
+        if not least <= value <= most:
+            raise LocalProtocolError(f"{name} is {value}; give a number from {least} to {most}")
 
 
 def offered_properties(given: dict[str, PropertyValue], version: ProtocolVersion) -> dict[str, PropertyValue]:

@@ -20,8 +20,9 @@ type octet                    value                                             
 ``c8``                        Decimal64                                            Decimal64 that is one
 ============================= ==================================================== =====================
 
-Octets with anything else in them (structs, decimals of 64 bits) are refused by :func:`decode_map` and
-:func:`decode_list`: the body then stays octets.
+Octets with anything else in them (structs, decimals of 64 bits), and with more values than are converted
+(:mod:`annulet.core.message.conversion_bounds`), are refused by :func:`decode_map` and :func:`decode_list`: the body
+then stays octets.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from annulet.core.base.typed_values import (
     UnsignedShort,
     Uuid,
 )
+from annulet.core.message.conversion_bounds import CONVERTED_VALUES_MAX
 from annulet.core.message.message import PropertyValue
 from annulet.wire.amqp091.types.errors import LocalProtocolError
 from annulet.wire.amqp091.types.typed_tables import DECIMAL_BIAS, DECIMAL_COEFFICIENT_BITS, decimal_field
@@ -63,6 +65,18 @@ _VOID: Final = 0xF0
 
 class _NotEncodedSo(ValueError):
     """Octets that are no map or list of AMQP 0-10, or of types that nothing else here has."""
+
+
+class _ValuesLeft:
+    """How many more values may be decoded: keys and elements, those of nested containers as well."""
+
+    def __init__(self) -> None:
+        self.count = CONVERTED_VALUES_MAX
+
+    def take(self, count: int) -> None:
+        self.count -= count
+        if self.count < 0:
+            raise _NotEncodedSo(f"more than {CONVERTED_VALUES_MAX} values")
 
 
 def _boolean(octets: bytes) -> PropertyValue:
@@ -143,7 +157,7 @@ def decode_map(octets: bytes) -> dict[str, PropertyValue] | None:
     if not octets:
         return {}
     try:
-        table, end = _read_map(octets, 0, 0)
+        table, end = _read_map(octets, 0, 0, _ValuesLeft())
     except ValueError:
         return None
     return table if end == len(octets) else None
@@ -154,7 +168,7 @@ def decode_list(octets: bytes) -> list[PropertyValue] | None:
     if not octets:
         return []
     try:
-        values, end = _read_list(octets, 0, 0)
+        values, end = _read_list(octets, 0, 0, _ValuesLeft())
     except ValueError:
         return None
     return values if end == len(octets) else None
@@ -178,36 +192,40 @@ def _bounds(octets: bytes, at: int, depth: int) -> int:
     return end
 
 
-def _read_map(octets: bytes, at: int, depth: int) -> tuple[dict[str, PropertyValue], int]:
+def _read_map(octets: bytes, at: int, depth: int, left: _ValuesLeft) -> tuple[dict[str, PropertyValue], int]:
     end = _bounds(octets, at, depth)
     table: dict[str, PropertyValue] = {}
     if end == at + 4:  # no map, which Broker-J writes for null
         return table, end
     position = at + 8
-    for _ in range(_unsigned(octets, at + 4, 4)):
+    count = _unsigned(octets, at + 4, 4)
+    left.take(2 * count)
+    for _ in range(count):
         size = _unsigned(octets, position, 1)
         name = _take(octets, position + 1, size).decode()
         if name in table:
             raise _NotEncodedSo("a name stands twice")
-        table[name], position = _read_value(octets, position + 1 + size, depth)
+        table[name], position = _read_value(octets, position + 1 + size, depth, left)
     _require_end(position, end)
     return table, end
 
 
-def _read_list(octets: bytes, at: int, depth: int) -> tuple[list[PropertyValue], int]:
+def _read_list(octets: bytes, at: int, depth: int, left: _ValuesLeft) -> tuple[list[PropertyValue], int]:
     end = _bounds(octets, at, depth)
     values: list[PropertyValue] = []
     if end == at + 4:
         return values, end
     position = at + 8
-    for _ in range(_unsigned(octets, at + 4, 4)):
-        value, position = _read_value(octets, position, depth)
+    count = _unsigned(octets, at + 4, 4)
+    left.take(count)
+    for _ in range(count):
+        value, position = _read_value(octets, position, depth, left)
         values.append(value)
     _require_end(position, end)
     return values, end
 
 
-def _read_array(octets: bytes, at: int, depth: int) -> tuple[list[PropertyValue], int]:
+def _read_array(octets: bytes, at: int, depth: int, left: _ValuesLeft) -> tuple[list[PropertyValue], int]:
     end = _bounds(octets, at, depth)
     values: list[PropertyValue] = []
     if end == at + 4:
@@ -217,8 +235,9 @@ def _read_array(octets: bytes, at: int, depth: int) -> tuple[list[PropertyValue]
     position = at + 9
     if count > end - position:  # of a type without octets there could be any number
         raise _NotEncodedSo("an array of more values than octets")
+    left.take(count)
     for _ in range(count):
-        value, position = _read_of_kind(octets, position, kind, depth)
+        value, position = _read_of_kind(octets, position, kind, depth, left)
         values.append(value)
     _require_end(position, end)
     return values, end
@@ -229,11 +248,11 @@ def _require_end(position: int, end: int) -> None:
         raise _NotEncodedSo("the size of a container differs from its content")
 
 
-def _read_value(octets: bytes, at: int, depth: int) -> tuple[PropertyValue, int]:
-    return _read_of_kind(octets, at + 1, _unsigned(octets, at, 1), depth)
+def _read_value(octets: bytes, at: int, depth: int, left: _ValuesLeft) -> tuple[PropertyValue, int]:
+    return _read_of_kind(octets, at + 1, _unsigned(octets, at, 1), depth, left)
 
 
-def _read_of_kind(octets: bytes, at: int, kind: int, depth: int) -> tuple[PropertyValue, int]:
+def _read_of_kind(octets: bytes, at: int, kind: int, depth: int, left: _ValuesLeft) -> tuple[PropertyValue, int]:
     fixed = _FIXED.get(kind)
     if fixed is not None:
         return fixed[1](_take(octets, at, fixed[0])), at + fixed[0]
@@ -243,11 +262,11 @@ def _read_of_kind(octets: bytes, at: int, kind: int, depth: int) -> tuple[Proper
         size = _unsigned(octets, at, variable[0])
         return variable[1](_take(octets, start, size)), start + size
     if kind == _MAP:
-        return _read_map(octets, at, depth + 1)
+        return _read_map(octets, at, depth + 1, left)
     if kind == _LIST:
-        return _read_list(octets, at, depth + 1)
+        return _read_list(octets, at, depth + 1, left)
     if kind == _ARRAY:
-        return _read_array(octets, at, depth + 1)
+        return _read_array(octets, at, depth + 1, left)
     raise _NotEncodedSo(f"type octet {kind:#04x}")
 
 

@@ -10,10 +10,12 @@ in its character set (default UTF-8)
 ``jms/map-message``, octets are one             map
 ``jms/stream-message``, octets are one          list
 empty, no content type                          value (null)
+``application/x-amqp-1.0``                      encoded: sections of AMQP 1.0
 anything else                                   data
 =============================================== =============================================
 
-Writing is the reverse; other values are identified by a *note*, which is stored in the message.
+Writing is the reverse; other values are identified by a *note*, which is stored in the message. Bodies beyond the
+bounds of :mod:`annulet.core.message.conversion_bounds` are data.
 """
 
 from __future__ import annotations
@@ -38,14 +40,17 @@ from annulet.core.base.typed_values import (
     UnsignedShort,
     Uuid,
 )
+from annulet.core.message.conversion_bounds import CONVERTED_BYTES_MAX, CONVERTED_VALUES_MAX, ENCODED_TYPE
 from annulet.core.message.message import PropertyValue
 from annulet.core.message.message_id_texts import uuid_of, uuid_text
 from annulet.core.message.neutral_content import (
     BODY_DATA,
+    BODY_ENCODED,
     BODY_LIST,
     BODY_MAP,
     BODY_SEQUENCE,
     BODY_TEXT,
+    BODY_TEXT_OCTETS,
     BODY_VALUE,
 )
 from annulet.wire.amqp091.messages.amqp010 import decode_list, decode_map, encode_list, encode_map
@@ -64,6 +69,13 @@ AMQP_MAP: Final = "amqp/map"
 AMQP_LIST: Final = "amqp/list"
 CONTAINER_TYPES: Final = frozenset({AMQP_MAP, AMQP_LIST, JMS_MAP, JMS_STREAM})
 """Content types that say how a map or list is encoded, and so nothing once it is decoded."""
+
+ENCODING_TYPES: Final = CONTAINER_TYPES | {ENCODED_TYPE}
+"""Content types that say how the octets of a body are encoded, whatever the message's own is."""
+
+_CONTAINER_BYTES_MAX: Final = CONVERTED_BYTES_MAX + 16 * CONVERTED_VALUES_MAX
+"""Bytes of a map or list that is decoded. AMQP 0-10 takes up to nine octets more for a value than AMQP 1.0, and the
+largest body of AMQP 1.0 that is converted has to be read on the way back."""
 
 _MAP_READERS: Final = {AMQP_MAP: decode_map, JMS_MAP: decode_jms_map}
 _LIST_READERS: Final = {AMQP_LIST: decode_list, JMS_STREAM: decode_jms_stream}
@@ -114,6 +126,10 @@ def natural_body(octets: bytes, content_type: str | None, content_encoding: str 
     if content_encoding is None:
         if content_type is None:
             return (BODY_DATA, octets) if octets else (BODY_VALUE, None)
+        if content_type == ENCODED_TYPE:
+            return BODY_ENCODED, octets
+        if content_type in CONTAINER_TYPES and len(octets) > _CONTAINER_BYTES_MAX:
+            return BODY_DATA, octets
         if content_type in _MAP_READERS:
             table = _MAP_READERS[content_type](octets)
             if table is not None:
@@ -131,13 +147,21 @@ def natural_body(octets: bytes, content_type: str | None, content_encoding: str 
 
 def read_body(kind: str, note: Tag, octets: bytes, content_type: str | None) -> tuple[str, PropertyValue] | None:
     """Return kind and value of a body declared as ``kind``; ``None`` if it no longer is of that kind."""
-    if kind == BODY_DATA:
+    if kind in (BODY_DATA, BODY_ENCODED) or (kind == BODY_TEXT_OCTETS and len(octets) > CONVERTED_BYTES_MAX):
         return kind, octets
+    if kind == BODY_TEXT_OCTETS:
+        kind, note = BODY_TEXT, UTF_8
     if kind == BODY_TEXT:
         text = _text(octets, UTF_8 if note == UTF_8 else character_set(content_type))
         return None if text is None else (kind, text)
     if kind == BODY_VALUE and (note is None or isinstance(note, str)):
         return _read_scalar(note, octets)
+    return _read_container(kind, note, octets)
+
+
+def _read_container(kind: str, note: Tag, octets: bytes) -> tuple[str, PropertyValue] | None:
+    if len(octets) > _CONTAINER_BYTES_MAX:
+        return None
     value: Any = decode_list(octets) if content_type_of(kind, note) == AMQP_LIST else decode_map(octets)
     if value is None:
         return None
@@ -162,6 +186,10 @@ def write_body(kind: str, value: Any, content_type: str | None) -> WrittenBody:
     """Return a body for AMQP 0-9-1. ``content_type`` is the message's own, or one of :data:`CONTAINER_TYPES` it had."""
     if kind == BODY_DATA:
         return WrittenBody(value)
+    if kind == BODY_ENCODED:
+        return WrittenBody(value, ENCODED_TYPE)
+    if kind == BODY_TEXT_OCTETS:
+        return WrittenBody(value, TEXT_PLAIN)
     if kind == BODY_TEXT:
         return _write_text(value, content_type)
     if kind == BODY_VALUE and not isinstance(value, dict | list):
@@ -195,8 +223,8 @@ def character_set(content_type: str | None) -> str:
 
 
 def _text(octets: bytes, charset: str) -> str | None:
-    """Decode a text that would be encoded to the very same octets; ``None`` for any other."""
-    if not charset:
+    """Decode a text that would be encoded to the very same octets; ``None`` for any other, and for a longer one."""
+    if not charset or len(octets) > CONVERTED_BYTES_MAX:
         return None
     try:
         text = octets.decode(charset)

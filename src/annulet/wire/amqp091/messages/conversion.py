@@ -9,6 +9,8 @@ Anything that properties and headers cannot express is recorded in one header, :
 ``fields``, ...  :mod:`annulet.core.message.content_differences`; what is in them is lowered, too
 ``record-types`` the tags of those
 ================ =====================================================================================================
+
+Headers and bodies beyond the bounds of :mod:`annulet.core.message.conversion_bounds` keep their octets.
 """
 
 from __future__ import annotations
@@ -22,20 +24,21 @@ from annulet.core.base.settings import UNLIMITED
 from annulet.core.base.typed_values import Int, TimestampMilliseconds, UnsignedLong
 from annulet.core.configuration.arguments.values import MILLISECONDS_MAX
 from annulet.core.message.content_differences import apply_differences, differences, same_value
+from annulet.core.message.conversion_bounds import CONVERTED_FIELDS_MAX, HEADERS_OCTETS
 from annulet.core.message.message import Message, PropertyValue
 from annulet.core.message.message_id_texts import identifier_of, identifier_text
-from annulet.core.message.neutral_content import BODY_DATA, BODY_TEXT, MessageContent
+from annulet.core.message.neutral_content import BODY_DATA, BODY_TEXT, BODY_TEXT_OCTETS, MessageContent
 from annulet.core.routing.address_names import TO_EXCHANGE, parse_address_name
 from annulet.core.routing.exchanges.address import MULTICAST
 from annulet.wire.amqp091.messages.annotations import DEATHS, decode_deaths, encode_deaths
 from annulet.wire.amqp091.messages.bodies import (
-    AMQP_LIST,
-    AMQP_MAP,
     CONTAINER_TYPES,
+    ENCODING_TYPES,
     natural_body,
     read_body,
     write_body,
 )
+from annulet.wire.amqp091.messages.jms_bodies import JMS_MAP, JMS_STREAM
 from annulet.wire.amqp091.messages.properties import BasicProperties, encode_properties
 from annulet.wire.amqp091.messages.property_reader import (
     FLAG_APP_ID,
@@ -56,8 +59,13 @@ from annulet.wire.amqp091.messages.property_reader import (
 from annulet.wire.amqp091.messages.type_tags import lower, restore
 from annulet.wire.amqp091.types.constants import DELIVERY_MODE_PERSISTENT
 from annulet.wire.amqp091.types.errors import RemoteProtocolError
-from annulet.wire.amqp091.types.typed_tables import encode_typed_table, fits_name, read_typed_table
-from annulet.wire.amqp091.types.values import Timestamp
+from annulet.wire.amqp091.types.typed_tables import (
+    are_fields,
+    encode_typed_table,
+    fits_name,
+    read_typed_table,
+)
+from annulet.wire.amqp091.types.values import Timestamp, encode_long_string, has_more_fields
 
 RECORD: Final = "x-annulet-content"
 """The header that records properties of a message that AMQP 0-9-1 cannot express."""
@@ -129,7 +137,10 @@ def _read_into(reading: Reading, reader: PropertyReader) -> None:
     if reader.flags & FLAG_HEADERS:
         start = reader.position
         reader.skip_table()
-        reading.headers = read_typed_table(reader.data, start, reader.position)
+        if has_more_fields(reader.data, start + 4, reader.position, CONVERTED_FIELDS_MAX):
+            reading.headers = {HEADERS_OCTETS: reader.data[start + 4 : reader.position]}
+        else:
+            reading.headers = read_typed_table(reader.data, start, reader.position)
     properties.delivery_mode = reader.octet(FLAG_DELIVERY_MODE, "delivery-mode")
     properties.priority = reader.octet(FLAG_PRIORITY, "priority")
     reading.correlation_id = _text_or_octets(reader, FLAG_CORRELATION_ID, "correlation-id")
@@ -182,8 +193,8 @@ def _interpret(reading: Reading, body: bytes, told: tuple[str, PropertyValue] | 
     if told is None:
         told = natural_body(body, properties.content_type, properties.content_encoding)
     content.body_kind, content.body = told
-    if content.content_type in CONTAINER_TYPES and content.body_kind not in (BODY_DATA, BODY_TEXT):
-        if content.content_type not in (AMQP_MAP, AMQP_LIST):
+    if content.content_type in ENCODING_TYPES and content.body_kind not in (BODY_DATA, BODY_TEXT, BODY_TEXT_OCTETS):
+        if content.content_type in (JMS_MAP, JMS_STREAM):
             content.annotations[CONTENT_TYPE] = content.content_type
         content.content_type = None  # the kind determines it
     if record:
@@ -317,7 +328,7 @@ def from_content(content: MessageContent) -> tuple[bytes, bytes]:
         record["types"] = types
     properties = reading.properties
     written = write_body(content.body_kind, content.body, _body_type(content))
-    if content.content_type is None or written.content_type in CONTAINER_TYPES:
+    if content.content_type is None or written.content_type in ENCODING_TYPES:
         properties.content_type = written.content_type
     kind, value = natural_body(written.octets, properties.content_type, properties.content_encoding)
     if kind != content.body_kind or not same_value(value, content.body):
@@ -335,7 +346,16 @@ def from_content(content: MessageContent) -> tuple[bytes, bytes]:
     encoded = encode_properties(properties)
     if not reading.headers:
         return encoded, written.octets
-    return _with_headers(encoded, properties, encode_typed_table(reading.headers)), written.octets
+    return _with_headers(encoded, properties, _table_of(reading.headers)), written.octets
+
+
+def _table_of(headers: dict[str, PropertyValue]) -> bytes:
+    """Encode headers. An encoded table of the sender follows the headers that were added to it."""
+    octets = headers.get(HEADERS_OCTETS)
+    if not isinstance(octets, bytes) or not are_fields(octets):
+        return encode_typed_table(headers)
+    added = encode_typed_table({name: value for name, value in headers.items() if name != HEADERS_OCTETS})
+    return encode_long_string(added[4:] + octets)
 
 
 def _body_type(content: MessageContent) -> str | None:

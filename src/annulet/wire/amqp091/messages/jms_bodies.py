@@ -14,6 +14,8 @@ and for each a name that ends with a zero octet, and a value.
 10  UTF-8 up to a zero octet                          str
 11  nothing                                           None
 === ================================================= ===============
+
+Bodies of more values than are converted (:mod:`annulet.core.message.conversion_bounds`) are not decoded.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import struct
 from typing import Any, Final
 
 from annulet.core.base.typed_values import Byte, Character, Float32, Int, Short, Symbol
+from annulet.core.message.conversion_bounds import CONVERTED_VALUES_MAX
 from annulet.core.message.message import PropertyValue
 
 JMS_MAP: Final = "jms/map-message"
@@ -52,6 +55,8 @@ def decode_jms_map(octets: bytes) -> dict[str, PropertyValue] | None:
     try:
         (count,) = struct.unpack_from(">i", octets)
         position = 4
+        if 2 * count > CONVERTED_VALUES_MAX:
+            return None
         for _ in range(count):
             name, position = _read_text(octets, position)
             if name in table:
@@ -70,6 +75,8 @@ def decode_jms_stream(octets: bytes) -> list[PropertyValue] | None:
         while position < len(octets):
             value, position = _read_value(octets, position)
             values.append(value)
+            if len(values) > CONVERTED_VALUES_MAX:
+                return None
     except (ValueError, struct.error):
         return None
     return values

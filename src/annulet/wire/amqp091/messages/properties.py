@@ -11,6 +11,7 @@ from annulet.core.base.death_trail import GIVEN, DeathRecord
 from annulet.core.message.message import ContentView, Message, PropertyValue, StandardProperties
 from annulet.core.message.neutral_content import MessageContent
 from annulet.wire.amqp091.messages.annotations import DEATHS, FIRST_DEATH, annotate, decode_deaths, encode_deaths
+from annulet.wire.amqp091.messages.header_keys import INDEXED_BYTES, HeaderKeys
 from annulet.wire.amqp091.messages.property_reader import (
     FLAG_APP_ID,
     FLAG_CLUSTER_ID,
@@ -229,7 +230,7 @@ class Amqp091View(ContentView):
     """
 
     def __init__(self) -> None:
-        super().__init__("amqp-0-9-1", verbatim_texts=True)
+        super().__init__("amqp-0-9-1", verbatim_texts=True, names_beside=frozenset())
 
     def properties(self, message: Message) -> StandardProperties:
         """Decode the standard properties: ``type`` becomes subject, ``headers`` the application properties."""
@@ -261,8 +262,7 @@ class Amqp091View(ContentView):
 
     def application_property(self, message: Message, name: str) -> PropertyValue:
         """Return one entry of ``headers`` without decoding the others, ``None`` when it is absent or malformed."""
-        key = name.encode("utf-8")  # most messages lack most of the requested properties
-        return _find_header(message.header, key) if key in message.header else None
+        return _find_header(message.header, name.encode("utf-8"))
 
     def given_priority(self, message: Message) -> int:
         """Return the priority property, -1 when it is absent."""
@@ -356,11 +356,15 @@ class Amqp091View(ContentView):
 
 def _find_header(header: bytes, name: bytes) -> PropertyValue:
     """Return one entry of the header table, ``None`` when it is absent or malformed."""
+    if name not in header:  # most messages lack most of the requested names
+        return None
     try:
         reader = PropertyReader(header)
         if not reader.flags & FLAG_HEADERS:
             return None
         reader.to_headers()
+        if len(header) > INDEXED_BYTES:
+            return _latest_keys.find(header, reader.position, name)
         return find_in_table(header, reader.position, reader.end, name)
     except RemoteProtocolError:
         return None
@@ -373,6 +377,8 @@ def _asked(header: bytes) -> PublishHeaders:
     except RemoteProtocolError:
         return NOTHING
 
+
+_latest_keys: Final = HeaderKeys()
 
 VIEW: Final = Amqp091View()
 """The one instance: views have no state."""

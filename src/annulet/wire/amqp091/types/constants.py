@@ -47,6 +47,11 @@ start-ok."""
 MAX_ROUTE_CACHE_ENTRIES: Final = 1024
 """Decoded basic.publish arguments kept per connection; at most about 0.5 KiB each. Emptied when full."""
 
+MAX_TABLE_VALUES: Final = 16_384
+"""Names and values of one field table that is decoded, nested ones as well: 128 KiB hold 130,000, which take 130 ms in
+pure Python. Arguments with more are refused. Headers with more are delivered unchanged, but no exchange looks at them.
+"""
+
 MAX_TABLE_DEPTH: Final = 64
 """Nesting of field tables and arrays. Nothing real passes ten; without a bound a 64 KiB frame nests 10 000 deep."""
 

@@ -59,6 +59,19 @@ _COEFFICIENT_MAX: Final = 2**31 - 1
 """0-9-1 has 32 bits, signed to some clients and unsigned to others: up to here all read the same."""
 
 
+def are_fields(octets: bytes) -> bool:
+    """Return whether octets are the fields of a table, whose values end where they say; what is in these is left to
+    the decoders, as when a message is published."""
+    position = 0
+    end = len(octets)
+    try:
+        while position < end:
+            position = skip_value(octets, position + 1 + octets[position], end)
+    except RemoteProtocolError:
+        return False
+    return True
+
+
 def read_typed_table(data: bytes, offset: int, end: int) -> dict[str, PropertyValue]:
     """Return the field table at ``offset`` as far as it can be decoded, with typed values.
 

@@ -23,7 +23,7 @@ from librt.strings import (
 from mypy_extensions import i32, i64, mypyc_attr
 
 from annulet.core.message.message import PropertyValue
-from annulet.wire.amqp091.types.constants import MAX_SHORT_STRING_BYTES, MAX_TABLE_DEPTH, SYNTAX_ERROR
+from annulet.wire.amqp091.types.constants import MAX_SHORT_STRING_BYTES, MAX_TABLE_DEPTH, MAX_TABLE_VALUES, SYNTAX_ERROR
 from annulet.wire.amqp091.types.errors import LocalProtocolError, RemoteProtocolError
 
 
@@ -122,6 +122,8 @@ def read_table(data: bytes, offset: int, end: int, depth: int = 0) -> tuple[dict
     """
     content_end = find_content_end(data, offset, end, depth, "field table")
     position = offset + 4
+    if depth == 0:
+        _refuse_many(data, position, content_end)
     table: dict[str, PropertyValue] = {}
     while position < content_end:
         name, position = read_short_string(data, position, content_end, "field name")
@@ -129,6 +131,13 @@ def read_table(data: bytes, offset: int, end: int, depth: int = 0) -> tuple[dict
         if name not in table:
             table[name] = value
     return table, content_end
+
+
+def _refuse_many(data: bytes, start: int, end: int) -> None:
+    if has_more_fields(data, start, end, MAX_TABLE_VALUES):
+        raise RemoteProtocolError(
+            SYNTAX_ERROR, f"field table has more than {MAX_TABLE_VALUES} names and values; send fewer"
+        )
 
 
 def read_table_content(data: bytes) -> dict[str, PropertyValue]:
@@ -259,6 +268,59 @@ def skip_value(data: bytes, offset: int, end: int) -> int:
     return stop
 
 
+def has_more_fields(data: bytes, offset: int, end: int, most: int) -> bool:
+    """Return whether the fields from ``offset`` to ``end`` have more than ``most`` names and values, without decoding
+    them; those within tables and arrays count as well."""
+    if end - offset <= most:  # each takes an octet
+        return False
+    return _FieldCount(data, offset, end).exceeds(most)
+
+
+class _FieldCount:
+    """A walk over the fields of a table. A malformed field ends only itself, as in :func:`read_readable_table`."""
+
+    def __init__(self, data: bytes, offset: int, end: int) -> None:
+        self.data = data
+        self.position = offset
+        self.end = end  # of the container at hand
+        self.names = True  # it is a table
+        self.outer: list[tuple[int, bool]] = []  # the containers around it: end, whether tables
+
+    def exceeds(self, most: int) -> bool:
+        """Return whether there are more than ``most``."""
+        count = 0
+        while count <= most:
+            while self.position >= self.end and self.outer:
+                self.end, self.names = self.outer.pop()
+            if self.position >= self.end:
+                return False
+            try:
+                count += self._step()
+            except RemoteProtocolError:
+                if not self.outer:
+                    return False
+                count += 2
+                self.position = self.outer[1][0] if len(self.outer) > 1 else self.end
+                self.end, self.names = self.outer[0]
+                self.outer.clear()
+        return True
+
+    def _step(self) -> int:
+        """Go over a name and its value, or a value, or into a container."""
+        data, position = self.data, self.position
+        if self.names:
+            position += 1 + data[position]
+        kind = data[position] if position < self.end else 0
+        if kind == _TABLE or kind == _ARRAY:  # noqa: PLR1714, SIM109 - compiles better than a tuple
+            stop = find_content_end(data, position + 1, self.end, len(self.outer), "field value")
+            self.outer.append((self.end, self.names))
+            count = 1 + self.names
+            self.position, self.end, self.names = position + 5, stop, kind == _TABLE
+            return count
+        self.position = skip_value(data, position, self.end)
+        return 1 + self.names
+
+
 def find_in_table(data: bytes, offset: int, end: int, name: bytes) -> PropertyValue:
     """Return the value of field ``name`` of the table at ``offset``, ``None`` when absent; decodes nothing else.
 
@@ -281,8 +343,9 @@ def find_in_table(data: bytes, offset: int, end: int, name: bytes) -> PropertyVa
 def read_readable_table(data: bytes, offset: int, end: int) -> tuple[dict[str, PropertyValue], int]:
     """Return the decodable part of the field table at ``offset``, and the offset behind it.
 
-    Left out are fields whose name or value is malformed inside its bounds, and everything from a field on whose bounds
-    cannot be found. Of two fields with one name the first counts, so a malformed first hides the second.
+    Left out are all fields of a table with more than :data:`MAX_TABLE_VALUES` names and values, fields whose name or
+    value is malformed inside its bounds, and everything from a field on whose bounds cannot be found. Of two fields
+    with one name the first counts, so a malformed first hides the second.
 
     Raises:
         RemoteProtocolError: 502 when the table reaches beyond ``end``.
@@ -290,6 +353,8 @@ def read_readable_table(data: bytes, offset: int, end: int) -> tuple[dict[str, P
     content_end = find_content_end(data, offset, end, 0, "field table")
     position = offset + 4
     table: dict[str, PropertyValue] = {}
+    if has_more_fields(data, position, content_end, MAX_TABLE_VALUES):
+        return table, content_end
     malformed: set[str] = set()
     while position < content_end:
         stop = position + 1 + data[position]

@@ -123,8 +123,8 @@ class Amqp10Engine:
         holding: input waits because too much output has not been taken: after ``take_output`` call
             :meth:`go_on`.
         look: may be set to a function that returns how many frames may be served before its next call. When it returns
-            0, or when the owner sets ``resting``, input waits until the owner clears ``resting`` and calls
-            :meth:`go_on`.
+            0, or when the owner calls :meth:`rest` or sets ``resting`` between reads, input waits until the owner
+            clears ``resting`` and calls :meth:`go_on`.
         limit_hits: how often the peer reached a bound that ended something, by the bound's name.
 
     Raises:
@@ -519,11 +519,20 @@ class Amqp10Engine:
                 break
         return position
 
+    def look_soon(self) -> None:
+        """Ask the owner before the next frame whether there is time: the one being served takes longer than most."""
+        self._steps = 0
+
+    def rest(self) -> None:
+        """Serve no more input from the next frame on, until the owner clears ``resting`` and calls :meth:`go_on`."""
+        self.resting = True
+        self._steps = 0
+
     def _must_rest(self) -> bool:
-        """Return how many frames the owner allows now."""
-        self._steps = 1 if self.look is None else self.look()
-        if self._steps <= 0:
-            self.resting = True
+        """Return whether input has to wait; ask the owner how many frames it allows now."""
+        if not self.resting:
+            self._steps = 1 if self.look is None else self.look()
+            self.resting = self._steps <= 0
         return self.resting
 
     def _is_closed(self) -> bool:

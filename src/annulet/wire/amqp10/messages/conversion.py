@@ -1,7 +1,8 @@
 """AMQP 1.0 messages as content of no protocol, and such content as AMQP 1.0 messages: docs/conversion.md.
 
 AMQP 1.0 can express nearly everything. The rest (nested values as application properties, content types beyond ASCII)
-is recorded in one message annotation, ``x-opt-annulet-content``.
+is recorded in one message annotation, ``x-opt-annulet-content``. Parts beyond the bounds of
+:mod:`annulet.core.message.conversion_bounds` keep their octets.
 """
 
 from __future__ import annotations
@@ -9,21 +10,32 @@ from __future__ import annotations
 from typing import Any, Final
 from urllib.parse import quote
 
+from annulet.core.base.errors import LimitExceeded
 from annulet.core.base.settings import UNLIMITED
 from annulet.core.base.typed_values import Byte, MapPairs, UnsignedLong, Uuid
 from annulet.core.message.content_differences import apply_differences, differences, same_value
+from annulet.core.message.conversion_bounds import (
+    ANNOTATIONS_OCTETS,
+    APPLICATION_PROPERTIES_OCTETS,
+    CONVERTED_BYTES_MAX,
+    CONVERTED_FIELDS_MAX,
+    CONVERTED_VALUES_MAX,
+    ENCODED_TYPE,
+)
 from annulet.core.message.message import Message, PropertyValue
 from annulet.core.message.neutral_content import (
     BODY_DATA,
+    BODY_ENCODED,
     BODY_LIST,
     BODY_MAP,
     BODY_SEQUENCE,
     BODY_TEXT,
+    BODY_TEXT_OCTETS,
     BODY_VALUE,
     MessageContent,
 )
 from annulet.wire.amqp10.messages.deaths import decode_deaths, encode_deaths
-from annulet.wire.amqp10.messages.message import FORM_DATA, TIME_TO_LIVE_MAX, find_section
+from annulet.wire.amqp10.messages.message import FORM_DATA, TIME_TO_LIVE_MAX, find_section, section_with
 from annulet.wire.amqp10.messages.names import ANNOTATIONS, APP_ID, DATA_SECTIONS, DEATHS, HEADERS, JMS_TYPE, RECORD
 from annulet.wire.amqp10.messages.sections import (
     APPLICATION_PROPERTIES,
@@ -36,17 +48,19 @@ from annulet.wire.amqp10.messages.sections import (
     SEQUENCE,
     VALUE,
     Header,
+    MessageSections,
     Properties,
     decode_header,
     decode_properties,
     encode_header,
     encode_properties,
     encode_section,
+    is_map,
     split_message,
 )
 from annulet.wire.amqp10.types.encoding import encode_value
 from annulet.wire.amqp10.types.errors import DecodeError, LocalProtocolError
-from annulet.wire.amqp10.types.values import decode_value, skip_value
+from annulet.wire.amqp10.types.values import decode_value, has_more_values, skip_value, variable_bounds
 
 _EXCHANGES: Final = "/exchanges/"
 _NUMBER_MIN: Final = -(2**63)
@@ -59,8 +73,15 @@ _JMS_TYPES: Final[dict[str, int]] = {
     BODY_LIST: 4,
     BODY_SEQUENCE: 4,
     BODY_TEXT: 5,
+    BODY_TEXT_OCTETS: 5,
+    BODY_ENCODED: -1,
 }
 _SYMBOL_LENGTH_MAX: Final = 65_535
+_BINARY_8: Final = 0xA0
+_BINARY_32: Final = 0xB0
+_STRING_32: Final = 0xB1
+_STRING_HEAD_BYTES: Final = 5
+_TEXT_HEAD: Final = b"\x00\x53\x77\xb1"
 
 SERIALIZED: Final = "application/x-java-serialized-object"
 """Content type of a serialised Java object (AMQP JMS mapping §3.2.5)."""
@@ -80,7 +101,9 @@ def to_content(message: Message) -> MessageContent:
         try:
             _read_body(content, message.body)
         except DecodeError:  # stored unchecked: only its octets are known
-            content.body_kind, content.body = BODY_DATA, message.body
+            content.body_kind, content.body, content.footer = BODY_DATA, message.body, {}
+        except LimitExceeded:
+            content.body_kind, content.body = BODY_ENCODED, message.body
     given = _section(header, HEADER)
     if isinstance(given, Header):
         content.durable = given.durable
@@ -89,11 +112,25 @@ def to_content(message: Message) -> MessageContent:
     properties = _section(header, PROPERTIES)
     _interpret(
         content,
-        text_keys(_section(header, MESSAGE_ANNOTATIONS)),
+        _map_of(header, MESSAGE_ANNOTATIONS, ANNOTATIONS_OCTETS),
         properties if isinstance(properties, Properties) else Properties(),
-        text_keys(_section(header, APPLICATION_PROPERTIES)),
+        _map_of(header, APPLICATION_PROPERTIES, APPLICATION_PROPERTIES_OCTETS),
     )
     return content
+
+
+def _map_of(header: bytes, code: int, name_of_octets: str) -> dict[str, PropertyValue]:
+    """Return a section that is a map; one entry with its octets if they are too many to be decoded."""
+    try:
+        start = find_section(header, code)
+        if start < 0:
+            return {}
+        end = skip_value(header, start, len(header))
+        if end - start > CONVERTED_BYTES_MAX or has_more_values(header, start, end, CONVERTED_FIELDS_MAX + 1):
+            return {name_of_octets: header[start:end]}
+        return text_keys(decode_value(header, start, end)[0])
+    except DecodeError:  # as absent
+        return {}
 
 
 def _section(header: bytes, code: int) -> Any:
@@ -104,9 +141,7 @@ def _section(header: bytes, code: int) -> Any:
             return None
         if code == HEADER:
             return decode_header(header, start, skip_value(header, start, len(header)))
-        if code == PROPERTIES:
-            return decode_properties(header, start, skip_value(header, start, len(header)))
-        return decode_value(header, start, len(header))[0]
+        return decode_properties(header, start, skip_value(header, start, len(header)))
     except DecodeError:  # as absent
         return None
 
@@ -127,10 +162,24 @@ def text_keys(value: Any) -> dict[str, PropertyValue]:
 
 
 def _read_body(content: MessageContent, octets: bytes) -> None:
-    """Decode body sections and footer."""
-    sections = split_message(octets)
+    """Decode body sections and footer.
+
+    Raises:
+        DecodeError: malformed octets.
+        LimitExceeded: there is more in them than is converted.
+    """
+    sections = split_message(octets, CONVERTED_VALUES_MAX)
+    plain = _plain_value(octets, sections)
+    if plain is None and sections.body_kind != DATA and _values_exceed(octets, sections):
+        raise LimitExceeded("body is too large to be converted")
     if sections.footer is not None:
+        start, end = sections.footer.content, sections.footer.end
+        if end - start > CONVERTED_BYTES_MAX or has_more_values(octets, start, end, CONVERTED_VALUES_MAX + 1):
+            raise LimitExceeded("footer is too large to be converted")
         content.footer = text_keys(decode_value(octets, sections.footer.content, sections.footer.end)[0])
+    if plain is not None:
+        content.body_kind, content.body = plain
+        return
     values = [decode_value(octets, section.content, section.end)[0] for section in sections.body]
     if sections.body_kind == DATA:
         content.body_kind, content.body = BODY_DATA, b"".join(values)
@@ -143,6 +192,31 @@ def _read_body(content: MessageContent, octets: bytes) -> None:
         content.body_kind, content.body = BODY_VALUE, None
     else:
         content.body_kind, content.body = kind_of(values[0]), values[0]
+
+
+def _plain_value(octets: bytes, sections: MessageSections) -> tuple[str, bytes] | None:
+    """Return kind and octets of an amqp-value that is octets, or a text too long to be decoded; ``None`` for others."""
+    if sections.body_kind != VALUE:
+        return None
+    section = sections.body[0]
+    code = octets[section.content]
+    text = code == _STRING_32 and section.end - section.content > CONVERTED_BYTES_MAX + _STRING_HEAD_BYTES
+    if not text and code not in (_BINARY_8, _BINARY_32):
+        return None
+    start, end = variable_bounds(octets, code, section.content + 1, section.end, "body")
+    return BODY_TEXT_OCTETS if text else BODY_VALUE, octets[int(start) : int(end)]
+
+
+def _values_exceed(octets: bytes, sections: MessageSections) -> bool:
+    """Return whether there is more in a body that is no data, nor one text, than is converted. Descriptors of
+    sections do not count, nor does the outermost value."""
+    if not sections.body:
+        return False
+    most = CONVERTED_VALUES_MAX + 2 * len(sections.body) + (sections.body_kind == VALUE)
+    start, end = sections.body[0].start, sections.body[-1].end
+    if octets[sections.body[0].content] == _STRING_32 and sections.body_kind == VALUE:
+        return False
+    return end - start > CONVERTED_BYTES_MAX or has_more_values(octets, start, end, most)
 
 
 def kind_of(value: Any) -> str:
@@ -223,6 +297,8 @@ def address_of(exchange: str, routing_key: str) -> str:
 
 def from_content(content: MessageContent) -> tuple[bytes, bytes]:
     """Return stored header and body of a message, see :mod:`.message`. A body of octets is not copied."""
+    if content.body_kind == BODY_ENCODED and not _is_body(content.body):  # a client says so of something else
+        content.body_kind, content.content_type = BODY_DATA, content.content_type or ENCODED_TYPE
     annotations = _annotations_of(content)
     properties = _properties_of(content)
     application: dict[str, PropertyValue] = {}
@@ -252,12 +328,34 @@ def from_content(content: MessageContent) -> tuple[bytes, bytes]:
     if content.durable or content.priority >= 0 or natural.time_to_live > 0:
         parts.append(_header_section(content.durable, content.priority, natural.time_to_live))
     if annotations:
-        parts.append(encode_section(MESSAGE_ANNOTATIONS, annotations))
+        parts.append(_map_section(MESSAGE_ANNOTATIONS, annotations, ANNOTATIONS_OCTETS))
     if properties != Properties():
         parts.append(encode_properties(properties))
     if application:
-        parts.append(encode_section(APPLICATION_PROPERTIES, application))
+        parts.append(_map_section(APPLICATION_PROPERTIES, application, APPLICATION_PROPERTIES_OCTETS))
     return b"".join(parts), body
+
+
+def _map_section(code: int, values: dict[str, PropertyValue], name_of_octets: str) -> bytes:
+    """Return a section that is a map. An encoded map of the sender becomes the section again, with the values that were
+    added to it."""
+    octets = values.get(name_of_octets)
+    if not isinstance(octets, bytes) or not is_map(octets):
+        return encode_section(code, values)
+    added = {name: value for name, value in values.items() if name != name_of_octets}
+    if not added:
+        return b"\x00\x53" + bytes((code,)) + octets
+    return section_with(octets, 0, len(octets), added, frozenset(), code)
+
+
+def _is_body(octets: Any) -> bool:
+    """Return whether octets are body sections and footer of a message and nothing else."""
+    try:
+        sections = split_message(octets)
+    except (DecodeError, LimitExceeded):
+        return False
+    first = sections.body[0] if sections.body else sections.footer
+    return first is not None and first.start == 0
 
 
 def _header_section(durable: bool, priority: int, time_to_live: int) -> bytes:
@@ -278,7 +376,7 @@ def _annotations_of(content: MessageContent) -> dict[str, PropertyValue]:
     if content.app_id is not None:
         annotations.setdefault(APP_ID, content.app_id)
     jms_type = _jms_type(content, content.content_type)
-    if jms_type >= 0:
+    if jms_type >= 0 and ANNOTATIONS_OCTETS not in annotations:
         annotations.setdefault(JMS_TYPE, Byte(jms_type))
     return annotations
 
@@ -361,6 +459,10 @@ def _write_body(content: MessageContent) -> tuple[bytes, bytes]:
         if len(pieces) == 1 and not footer:
             return b"\x01", value
         parts = [encode_section(DATA, piece) for piece in pieces]
+    elif kind == BODY_ENCODED:
+        return b"\x00", value
+    elif kind == BODY_TEXT_OCTETS:
+        parts = [_TEXT_HEAD + len(value).to_bytes(4, "big"), value]
     elif kind == BODY_SEQUENCE:
         parts = [encode_section(SEQUENCE, [carried(part) for part in item]) for item in value]
     else:

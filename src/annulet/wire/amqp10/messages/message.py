@@ -22,22 +22,27 @@ from annulet.wire.amqp10.messages.sections import (
     APPLICATION_PROPERTIES,
     DATA,
     HEADER,
+    LIMIT_HEADER,
     MESSAGE_ANNOTATIONS,
     PROPERTIES,
     MessageSections,
     Section,
     decode_header,
     decode_properties,
+    key_octets,
     split_message,
 )
 from annulet.wire.amqp10.types.encoding import encode_symbol, encode_value
-from annulet.wire.amqp10.types.errors import DecodeError
+from annulet.wire.amqp10.types.errors import DecodeError, MessageTooComplex
 from annulet.wire.amqp10.types.values import compound_bounds, decode_value, skip_value, variable_bounds
 
 FORM_ENCODED: Final = 0
 FORM_DATA: Final = 1
 
 TIME_TO_LIVE_MAX: Final = 0xFFFFFFFF  # §3.2.1: milliseconds, a uint
+
+HEADER_BYTES_MAX: Final = 65_536
+"""Bytes of the sections before the body, as of the headers of a STOMP frame: 16,000 of the shortest properties."""
 
 FACTS_MAX: Final = 1024
 """Stored headers whose facts are remembered, at most about 1 KB each: senders without message ids repeat them."""
@@ -87,14 +92,16 @@ class IncomingMessage:
 _remembered: Final[dict[bytes, Facts]] = {}
 
 
-def split_incoming(payload: bytes) -> IncomingMessage:
-    """Take a transfer's payload apart.
+def split_incoming(payload: bytes, header_bytes_max: int = HEADER_BYTES_MAX) -> IncomingMessage:
+    """Take a transfer's payload apart. ``header_bytes_max``: of all sections before the body.
 
     Raises:
         DecodeError: octets that are no message (§3.2), or a header or properties section with a wrong field.
         InvalidArgument: a schedule, duplicate id or the like of the wrong type or range.
+        MessageTooComplex: more sections before the body, or more body sections, than one message may have.
     """
     sections = split_message(payload)
+    _check_header(payload, sections, header_bytes_max)
     form, body = _body_of(payload, sections)
     if sections.delivery_annotations is None:
         annotations = _short(payload, sections.message_annotations)
@@ -119,6 +126,18 @@ def split_incoming(payload: bytes) -> IncomingMessage:
     return IncomingMessage(header, body, facts)
 
 
+def _check_header(payload: bytes, sections: MessageSections, most: int) -> None:
+    if len(payload) <= most:
+        return
+    first = sections.body[0] if sections.body else sections.footer
+    size = len(payload) if first is None else first.start
+    if size > most:
+        raise MessageTooComplex(
+            f"message has {size} bytes before its body, {LIMIT_HEADER} is {most}; send fewer or shorter properties",
+            LIMIT_HEADER,
+        )
+
+
 def _short(payload: bytes, section: Section | None) -> bytes:
     """Return a section behind the short form of its descriptor, nothing for a missing one."""
     if section is None:
@@ -136,7 +155,7 @@ def _with_schedule(payload: bytes, own: Section | None, delivery: Section) -> by
     _, at, stop = compound_bounds(payload, kind, i64(delivery.content) + 1, i64(delivery.end), "map")
     while at < stop:
         key_end: i64 = skip_value(payload, int(at), int(stop))
-        key = _key_octets(payload, at, key_end)
+        key = key_octets(payload, at, key_end)
         if key in SCHEDULE_NAMES:
             value, at = decode_value(payload, int(key_end), int(stop))
             asked[key.decode("ascii")] = value
@@ -239,11 +258,16 @@ def read_facts(header: bytes, *, strict: bool = True) -> Facts:
             facts.subject = properties.subject or ""
             facts.user_id = properties.user_id or b""
             facts.absolute_expiry_time = max(properties.absolute_expiry_time or 0, 0)
-        elif code in (MESSAGE_ANNOTATIONS, APPLICATION_PROPERTIES):
+        elif code in (MESSAGE_ANNOTATIONS, APPLICATION_PROPERTIES) and (strict or _may_ask(header)):
             _read_map(facts, header, content, position, strict=strict)
     if strict and facts.cancels and not facts.schedule_id:
         raise refused("x-schedule-cancel", True, "give the name of the message to take back in 'x-schedule-id'")
     return facts
+
+
+def _may_ask(header: bytes) -> bool:
+    """Return whether a header may have one of the names; as a rule it has none."""
+    return b"x-" in header or b"_AMQ_" in header
 
 
 def _read_map(facts: Facts, header: bytes, content: int, end: int, *, strict: bool) -> None:
@@ -251,7 +275,7 @@ def _read_map(facts: Facts, header: bytes, content: int, end: int, *, strict: bo
     _, at, stop = compound_bounds(header, code, i64(content) + 1, i64(end), "map")
     while at < stop:
         key_end: i64 = skip_value(header, int(at), int(stop))
-        key = _key_octets(header, at, key_end)
+        key = key_octets(header, at, key_end)
         what = NAMES.get(key, 0)
         if what:
             name = key.decode("ascii")
@@ -264,16 +288,6 @@ def _read_map(facts: Facts, header: bytes, content: int, end: int, *, strict: bo
             at = behind
         else:
             at = skip_value(header, int(key_end), int(stop))
-
-
-def _key_octets(data: bytes, at: i64, end: i64) -> bytes:
-    """Return the octets of a key that is a string or symbol, nothing for others."""
-    kind: i64 = data[at]
-    if kind == 0xA1 or kind == 0xA3:  # noqa: PLR1714 - compiles better than a tuple
-        return data[at + 2 : end]
-    if kind == 0xB1 or kind == 0xB3:  # noqa: PLR1714 - as above
-        return data[at + 5 : end]
-    return b""
 
 
 # ---------------------------------------------------------------------- going out
@@ -370,7 +384,7 @@ def section_with(
         while at < stop:
             key_end: i64 = skip_value(data, int(at), int(stop))
             behind: i64 = skip_value(data, int(key_end), int(stop))
-            if _key_octets(data, at, key_end) not in leaving:
+            if key_octets(data, at, key_end) not in leaving:
                 parts.append(data[at:behind])
                 count += 2
             at = behind

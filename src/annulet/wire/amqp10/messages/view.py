@@ -11,6 +11,7 @@ from annulet.core.message.neutral_content import MessageContent
 from annulet.wire.amqp10.messages.conversion import text_keys, to_content
 from annulet.wire.amqp10.messages.deaths import decode_deaths, encode_deaths
 from annulet.wire.amqp10.messages.facts import SCHEDULE_NAMES, Facts
+from annulet.wire.amqp10.messages.map_keys import INDEXED_BYTES, MapKeys
 from annulet.wire.amqp10.messages.message import find_section, read_facts, rebuilt, section_with
 from annulet.wire.amqp10.messages.names import (
     ANNOTATION_PREFIX,
@@ -32,6 +33,7 @@ from annulet.wire.amqp10.messages.sections import (
     encode_header,
     encode_properties,
     find_in_map,
+    has_key,
 )
 from annulet.wire.amqp10.types.errors import DecodeError
 from annulet.wire.amqp10.types.values import decode_value, skip_value
@@ -50,7 +52,7 @@ class Amqp10View(ContentView):
     """
 
     def __init__(self) -> None:
-        super().__init__("amqp-1.0")
+        super().__init__("amqp-1.0", names_beside=frozenset({*ANNOTATIONS, GROUP_SEQUENCE}))
 
     def properties(self, message: Message) -> StandardProperties:
         """Decode the standard properties; ids that are no strings as :mod:`annulet.core.message.message_id_texts` has
@@ -226,7 +228,8 @@ def _changed(
 
 def _names_any(header: bytes, content: int, names: frozenset[bytes]) -> bool:
     """Return whether a map has one of these names: if not, its section keeps its octets (§3.2: immutable)."""
-    return any(find_in_map(header, content, len(header), name) is not None for name in names)
+    sought = [name for name in names if name in header]  # as a rule none is
+    return bool(sought) and has_key(header, content, len(header), frozenset(sought))
 
 
 def _without_expiry(header: bytes) -> dict[int, bytes]:
@@ -261,11 +264,17 @@ def _identifier(identifier: str | bytes | int | None) -> str:
 
 def _find(header: bytes, code: int, name: str) -> PropertyValue:
     """Return one entry of a map section, ``None`` when it is absent or malformed."""
+    sought = name.encode("utf-8")
+    if sought not in header:  # most messages lack most of the requested names
+        return None
     try:
         content = find_section(header, code)
         if content < 0:
             return None
-        value: PropertyValue = find_in_map(header, content, len(header), name.encode("utf-8"))
+        if len(header) > INDEXED_BYTES:
+            value: PropertyValue = _latest_keys.find(header, content, sought)
+        else:
+            value = find_in_map(header, content, len(header), sought)
     except DecodeError:  # as absent
         return None
     return value
@@ -277,6 +286,9 @@ def _facts(header: bytes) -> Facts:
         return read_facts(header, strict=False)
     except DecodeError:  # as absent
         return Facts()
+
+
+_latest_keys: Final = MapKeys()
 
 
 VIEW: Final = Amqp10View()

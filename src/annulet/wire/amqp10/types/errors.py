@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from annulet.core.base.errors import LimitExceeded
 from annulet.wire.amqp10.types.conditions import DECODE_ERROR
 
 
@@ -46,3 +47,11 @@ class DecodeError(ConnectionFault):
 
     def __init__(self, description: str) -> None:
         super().__init__(DECODE_ERROR, description)
+
+
+class MessageTooComplex(LimitExceeded):
+    """A message has more sections, or more bytes before its body, than the limit called ``limit`` allows."""
+
+    def __init__(self, text: str, limit: str = "") -> None:
+        super().__init__(text)
+        self.limit = limit

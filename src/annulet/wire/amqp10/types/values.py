@@ -45,6 +45,7 @@ __all__ = [
     "decode_text",
     "decode_value",
     "encode_value",
+    "has_more_values",
     "skip_value",
     "truncated",
     "unknown_format",
@@ -378,3 +379,75 @@ def _skip(data: bytes, position: i64, end: i64, depth: i64) -> i64:
     if stop > end:
         raise truncated("value", int(start), int(stop - start), int(end))
     return stop
+
+
+def has_more_values(data: bytes, position: int, end: int, most: int) -> bool:
+    """Return whether the values from ``position`` to ``end`` are more than ``most``, without decoding them.
+
+    Keys, elements, descriptors and described values count, nested ones as well. Malformed octets end the count: no
+    decoder gets beyond them either.
+    """
+    if (end - position) * _VALUES_OF_AN_OCTET <= most:
+        return False
+    try:
+        return _count_values(data, position, end, most, 0) > most
+    except DecodeError:  # which the decoder will raise, too
+        return False
+
+
+_VALUES_OF_AN_OCTET: Final = 5
+"""Values that an octet can stand for at most: an array of 16 elements without octets takes 4."""
+
+
+def _count_values(data: bytes, start: i64, end: i64, most: i64, depth: i64) -> i64:
+    """Count values, a few more than ``most`` at most. Lists and maps need no recursion: their elements follow."""
+    count: i64 = 0
+    position: i64 = start
+    while position < end and count <= most:
+        code: i64 = data[position]
+        position += 1
+        count += 1
+        width: i64 = WIDTHS[code]
+        if code == 0:
+            continue  # descriptor and value follow
+        if width <= 16:
+            position += width
+        elif width > SIZE_WORD:
+            raise unknown_format("value", int(code), int(position - 1))
+        elif code < 0xC0:
+            _, position = variable_bounds(data, code, position, end, "value")
+        else:
+            elements, at, stop = compound_bounds(data, code, position, end, "value")
+            position = at
+            if code >= 0xE0:
+                count += _count_elements(data, elements, at, stop, most - count, depth)
+                position = stop
+    return count
+
+
+def _count_elements(data: bytes, elements: i64, start: i64, stop: i64, most: i64, depth: i64) -> i64:
+    """Count the elements of an array and the values within them. They share the constructor at ``start``."""
+    _check_depth(depth, start, "array")
+    at: i64 = start
+    each: i64 = 1
+    while at < stop and data[at] == 0:
+        at = skip_value(data, int(at) + 1, int(stop))
+        each += 2
+        _check_depth(depth + each, at, "array of described values")
+    if at >= stop:
+        raise truncated("constructor of an array", int(at), 1, int(stop))
+    code: i64 = data[at]
+    at += 1
+    count: i64 = elements * each
+    if code < 0xC0 or WIDTHS[code] > SIZE_WORD:
+        return count
+    for _ in range(elements):
+        if count > most:
+            break
+        inner, content, following = compound_bounds(data, code, at, stop, "element of an array")
+        if code < 0xE0:
+            count += _count_values(data, content, following, most - count, depth + 1)
+        else:
+            count += _count_elements(data, inner, content, following, most - count, depth + 1)
+        at = following
+    return count

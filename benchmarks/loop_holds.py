@@ -1,0 +1,623 @@
+"""How long one input of a client holds the broker's event loop: settlements, commits, purges and fan-outs of very many.
+
+``python -m benchmarks.loop_holds [NAME ...]`` starts a broker in a process of its own, sends it each input over a
+socket, and prints the longest turn of the loop that followed, in milliseconds of the loop thread's processor time: what
+other programs of the machine do meanwhile does not count.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import click
+from pamqp import body, commands, frame, header
+
+from annulet.wire.amqp10.frames.frames import AMQP_HEADER, FRAME_AMQP, FRAME_SASL, SASL_HEADER, encode_frame
+from annulet.wire.amqp10.frames.link_frames import Disposition, Flow
+from annulet.wire.amqp10.frames.outcomes import Accepted, Modified, Rejected, Released
+from annulet.wire.amqp10.frames.performatives import Attach, Begin, Detach, End, Open, encode_performative
+from annulet.wire.amqp10.frames.sasl import SaslInit
+from annulet.wire.amqp10.frames.terminus import Source, Target
+from benchmarks.watched_broker import BODY
+
+QUIET_SECONDS: Final = 0.4
+"""A client has got all when nothing more came for so long."""
+
+PATIENCE_SECONDS: Final = 60.0
+"""A queue is not going to be as wanted after so long."""
+
+# ---------------------------------------------------------------------- clients
+
+
+class Server:
+    """The broker's process."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self.ports: dict[str, Any] = self._answer()
+
+    def ask(self, do: str, **arguments: object) -> dict[str, Any]:
+        """Have a command carried out."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        found: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return found
+
+    def until(self, queue: str, **wanted: int) -> None:
+        """Wait until a queue is as wanted, and nothing is left to be done in slices."""
+        wanted["waiting"] = 0
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while any(self.ask("state", queue=queue)[name] != value for name, value in wanted.items()):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"wanted {wanted}, is {self.ask('state', queue=queue)}")
+            time.sleep(0.02)
+
+
+class Client:
+    """A socket whose input is dropped by a thread; ``tail`` keeps its end."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.received = 0
+        self.tail = b""
+        self._last = time.monotonic()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        while data := self.socket.recv(1 << 20):
+            self.received += len(data)
+            self.tail = (self.tail + data)[-4096:]
+            self._last = time.monotonic()
+
+    def send(self, data: bytes) -> None:
+        """Send all of it."""
+        self._last = time.monotonic()
+        self.socket.sendall(data)
+
+    def quiet(self) -> None:
+        """Wait until nothing comes any more."""
+        while time.monotonic() - self._last < QUIET_SECONDS:
+            time.sleep(0.02)
+
+    def close(self) -> None:
+        """Cut the connection."""
+        self.socket.shutdown(socket.SHUT_RDWR)
+        self.socket.close()
+
+
+def methods(*found: Any, channel: int = 1) -> bytes:
+    """Encode methods of AMQP 0-9-1."""
+    return b"".join(frame.marshal(method, channel) for method in found)
+
+
+def publish(queue: str, exchange: str = "") -> bytes:
+    """Encode a durable message of 100 octets."""
+    parts = (
+        commands.Basic.Publish(exchange=exchange, routing_key=queue),
+        header.ContentHeader(body_size=len(BODY), properties=commands.Basic.Properties(delivery_mode=2)),
+        body.ContentBody(BODY),
+    )
+    return b"".join(frame.marshal(part, 1) for part in parts)
+
+
+def amqp091(server: Server, *more: Any) -> Client:
+    """Connect, open channel 1 and send these methods."""
+    client = Client(server.ports["amqp"])
+    client.send(b"AMQP\x00\x00\x09\x01")
+    time.sleep(0.1)
+    client.send(methods(commands.Connection.StartOk({}, "PLAIN", "\0guest\0guest", "en_US"), channel=0))
+    time.sleep(0.2)
+    client.send(methods(commands.Connection.TuneOk(100, 131_072, 0), commands.Connection.Open("/"), channel=0))
+    client.send(methods(commands.Channel.Open(), *more))
+    client.quiet()
+    return client
+
+
+def consumer(server: Server, count: int, queue: str = "q", arguments: dict[str, Any] | None = None) -> Client:
+    """Hold so many deliveries of a new queue."""
+    client = amqp091(server, commands.Queue.Declare(queue=queue, durable=True, arguments=arguments or {}))
+    server.ask("fill", queue=queue, count=count)
+    client.send(methods(commands.Basic.Consume(queue=queue, consumer_tag="c")))
+    server.until(queue, pending=0, delivering=count)
+    client.quiet()
+    return client
+
+
+def amqp10(server: Server, *performatives: Any) -> Client:
+    """Connect, begin a session and send these."""
+    client = Client(server.ports["amqp"])
+    client.send(SASL_HEADER + encode_frame(FRAME_SASL, 0, encode_performative(SaslInit("PLAIN", b"\0guest\0guest"))))
+    client.quiet()
+    client.send(AMQP_HEADER + encoded(Open("client"), Begin(None, 0, 1 << 30, 1 << 30), *performatives))
+    client.quiet()
+    return client
+
+
+def encoded(*performatives: Any) -> bytes:
+    """Encode frames of AMQP 1.0 on channel 0."""
+    return b"".join(encode_frame(FRAME_AMQP, 0, encode_performative(each)) for each in performatives)
+
+
+def receiver(server: Server, count: int) -> Client:
+    """Hold so many deliveries over a link with handle 0."""
+    amqp091(server, commands.Queue.Declare(queue="q", durable=True)).close()
+    server.ask("fill", queue="q", count=count)
+    client = amqp10(
+        server,
+        Attach("l", 0, True, source=Source("q"), target=Target("c")),
+        Flow(0, 1 << 30, 0, 1 << 30, handle=0, delivery_count=0, link_credit=count),
+    )
+    server.until("q", delivering=count)
+    client.quiet()
+    return client
+
+
+def stomp_frame(command: str, text: str = "", **headers: str) -> bytes:
+    """Encode a frame of STOMP."""
+    lines = [command, *[f"{name}:{value}" for name, value in headers.items()]]
+    return ("\n".join(lines) + "\n\n" + text + "\0").encode()
+
+
+def stomp(server: Server, *frames: bytes) -> Client:
+    """Connect and send these."""
+    client = Client(server.ports["stomp"])
+    login = {"host": "/", "login": "guest", "passcode": "guest", "accept-version": "1.1"}
+    client.send(stomp_frame("CONNECT", **login))
+    client.quiet()
+    client.send(b"".join(frames))
+    client.quiet()
+    return client
+
+
+def subscriber(server: Server, count: int) -> tuple[Client, str]:
+    """Hold so many deliveries of a STOMP subscription in mode client. Returns the last message id, too."""
+    amqp091(server, commands.Queue.Declare(queue="q", durable=True)).close()
+    server.ask("fill", queue="q", count=count)
+    subscribe = stomp_frame("SUBSCRIBE", id="1", destination="/queue/q", ack="client")
+    client = stomp(server, subscribe)
+    server.until("q", pending=0, delivering=count)
+    client.quiet()
+    identifier = client.tail.rpartition(b"message-id:")[2].partition(b"\n")[0].decode()
+    return client, identifier
+
+
+@contextmanager
+def started(*, disk: bool) -> Iterator[Server]:
+    """Run a broker."""
+    with tempfile.TemporaryDirectory(prefix="loop-holds-") as folder:
+        command = [sys.executable, "-m", "benchmarks.watched_broker", folder if disk else "memory"]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            yield Server(process)
+        finally:
+            process.kill()
+            process.wait()
+
+
+# ---------------------------------------------------------------------- the inputs
+
+Input = Callable[[Server], Iterator[None]]
+INPUTS: dict[str, tuple[Callable[[Server], Any], bool]] = {}
+
+
+def measured(name: str, *, disk: bool = False) -> Callable[[Callable[[Server], Any]], Callable[[Server], Any]]:
+    """Register an input: what is before its first ``yield`` is not measured."""
+
+    def register(function: Callable[[Server], Any]) -> Callable[[Server], Any]:
+        INPUTS[name] = function, disk
+        return function
+
+    return register
+
+
+def settling_091(name: str, method: Any, count: int, **wanted: int) -> None:
+    """Register a settlement of many deliveries at once."""
+
+    def run(server: Server) -> Iterator[None]:
+        client = consumer(server, count)
+        yield
+        client.send(methods(method))
+        server.until("q", **wanted)
+
+    measured(name)(run)
+    measured(f"{name}, disk", disk=True)(run)
+
+
+settling_091("ack multiple 200,000", commands.Basic.Ack(0, multiple=True), 200_000, delivering=0, pending=0)
+settling_091(
+    "nack multiple, dropped, 100,000", commands.Basic.Nack(0, multiple=True, requeue=False), 100_000, delivering=0
+)
+
+
+@measured("nack multiple, requeue, 100,000")
+def requeue_many(server: Server) -> Iterator[None]:
+    """The deliveries come back to the same consumer."""
+    client = consumer(server, 100_000)
+    client.send(methods(commands.Basic.Cancel("c")))
+    client.quiet()
+    yield
+    client.send(methods(commands.Basic.Nack(0, multiple=True, requeue=True)))
+    server.until("q", pending=100_000, delivering=0)
+
+
+@measured("nack multiple to dead letters, 100,000")
+def dead_letters(server: Server) -> Iterator[None]:
+    """Each is sent on."""
+    amqp091(server, commands.Queue.Declare(queue="dead", durable=True))
+    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    client = consumer(server, 100_000, arguments=arguments)
+    yield
+    client.send(methods(commands.Basic.Nack(0, multiple=True, requeue=False)))
+    server.until("dead", pending=100_000)
+
+
+@measured("ack multiple, limited queue, 100,000")
+def acknowledge_limited(server: Server) -> Iterator[None]:
+    """Limits count the deliveries."""
+    client = consumer(server, 100_000, arguments={"x-max-length": 1_000_000, "x-overflow": "reject-publish"})
+    yield
+    client.send(methods(commands.Basic.Ack(0, multiple=True)))
+    server.until("q", delivering=0)
+
+
+@measured("nack multiple, limited queue, 100,000")
+def refuse_limited(server: Server) -> Iterator[None]:
+    """Limits count the deliveries."""
+    client = consumer(server, 100_000, arguments={"x-max-length": 1_000_000})
+    yield
+    client.send(methods(commands.Basic.Nack(0, multiple=True, requeue=False)))
+    server.until("q", delivering=0)
+
+
+@measured("ack multiple after a get, 100,000")
+def acknowledge_pulled(server: Server) -> Iterator[None]:
+    """The channel has pulled once."""
+    client = amqp091(server, commands.Queue.Declare(queue="q", durable=True))
+    server.ask("fill", queue="q", count=100_000)
+    client.send(methods(commands.Basic.Get(queue="q"), commands.Basic.Consume(queue="q", consumer_tag="c")))
+    server.until("q", pending=0, delivering=100_000)
+    client.quiet()
+    yield
+    client.send(methods(commands.Basic.Ack(0, multiple=True)))
+    server.until("q", delivering=0)
+
+
+@measured("nack multiple requeue, grouped queue, 100,000")
+def requeue_limited(server: Server) -> Iterator[None]:
+    """A ring judges the returned ones together."""
+    client = consumer(server, 100_000, arguments={"x-fair-key": "k"})
+    client.send(methods(commands.Basic.Cancel("c")))
+    client.quiet()
+    yield
+    client.send(methods(commands.Basic.Nack(0, multiple=True, requeue=True)))
+    server.until("q", pending=100_000)
+
+
+@measured("recover 100,000")
+def recover(server: Server) -> Iterator[None]:
+    """Without a consumer any more."""
+    client = consumer(server, 100_000)
+    client.send(methods(commands.Basic.Cancel("c")))
+    client.quiet()
+    yield
+    client.send(methods(commands.Basic.Recover(requeue=True)))
+    server.until("q", pending=100_000)
+
+
+@measured("channel close with 200,000")
+def close_channel(server: Server) -> Iterator[None]:
+    """All go back."""
+    client = consumer(server, 200_000)
+    yield
+    client.send(methods(commands.Channel.Close(200, "", 0, 0)))
+    server.until("q", pending=200_000)
+
+
+@measured("channel close after a get with 100,000")
+def close_pulled(server: Server) -> Iterator[None]:
+    """All go back."""
+    client = amqp091(server, commands.Queue.Declare(queue="q", durable=True))
+    server.ask("fill", queue="q", count=100_000)
+    client.send(methods(commands.Basic.Get(queue="q"), commands.Basic.Consume(queue="q", consumer_tag="c")))
+    server.until("q", pending=0, delivering=100_000)
+    client.quiet()
+    yield
+    client.send(methods(commands.Channel.Close(200, "", 0, 0)))
+    server.until("q", pending=100_000)
+
+
+def in_transaction(name: str, count: int, *inside: bytes, last: bytes, disk: bool, fills: int = 0) -> None:
+    """Register the end of a transaction of 0-9-1."""
+
+    def run(server: Server) -> Iterator[None]:
+        client = consumer(server, fills) if fills else amqp091(server, commands.Queue.Declare(queue="q", durable=True))
+        client.send(methods(commands.Tx.Select()))
+        for part in inside:
+            client.send(part * count if not fills else part)
+        client.quiet()
+        yield
+        before = client.received
+        client.send(last)
+        while client.received == before:
+            time.sleep(0.02)
+        client.quiet()
+        server.until("q")
+
+    measured(name, disk=disk)(run)
+
+
+COMMIT: Final = methods(commands.Tx.Commit())
+ROLLBACK: Final = methods(commands.Tx.Rollback())
+in_transaction("tx.commit of 99,000 publishes", 99_000, publish("q"), last=COMMIT, disk=False)
+in_transaction("tx.commit of 99,000 publishes, disk", 99_000, publish("q"), last=COMMIT, disk=True)
+in_transaction("tx.rollback of 99,000 publishes", 99_000, publish("q"), last=ROLLBACK, disk=False)
+ACK_ALL: Final = methods(commands.Basic.Ack(0, multiple=True))
+NACK_ALL: Final = methods(commands.Basic.Nack(0, multiple=True, requeue=False))
+in_transaction("tx.commit of 99,000 acks", 1, ACK_ALL, last=COMMIT, disk=False, fills=99_000)
+in_transaction("tx.commit of 99,000 acks, disk", 1, ACK_ALL, last=COMMIT, disk=True, fills=99_000)
+in_transaction("tx.commit of 99,000 nacks", 1, NACK_ALL, last=COMMIT, disk=False, fills=99_000)
+in_transaction("tx.rollback of 200,000 acks", 1, ACK_ALL, last=ROLLBACK, disk=False, fills=200_000)
+
+
+@measured("tx ack multiple of 200,000")
+def enlist(server: Server) -> Iterator[None]:
+    """The acknowledgement inside a transaction, before its commit."""
+    client = consumer(server, 200_000)
+    client.send(methods(commands.Tx.Select()))
+    client.quiet()
+    yield
+    client.send(ACK_ALL)
+    time.sleep(1)
+
+
+@measured("publish to 15,000 queues")
+def fan_out(server: Server) -> Iterator[None]:
+    """One message."""
+    server.ask("declare", count=15_000, exchange="amq.fanout")
+    client = amqp091(server)
+    yield
+    client.send(publish("", "amq.fanout"))
+    server.until("many14999", pending=1)
+
+
+@measured("publish to 15,000 topic bindings")
+def fan_out_topic(server: Server) -> Iterator[None]:
+    """The first message of a routing key."""
+    server.ask("declare", count=15_000, exchange="amq.topic")
+    client = amqp091(server)
+    yield
+    client.send(publish("", "amq.topic"))
+    time.sleep(1)
+
+
+def emptying(name: str, method: Any, count: int, *, disk: bool = False, **arguments: Any) -> None:
+    """Register the purge or deletion of a queue."""
+
+    def run(server: Server) -> Iterator[None]:
+        client = amqp091(server, commands.Queue.Declare(queue="q", durable=True, arguments=arguments))
+        server.ask("fill", queue="q", count=count)
+        server.until("q", pending=count)
+        yield
+        client.send(methods(method))
+        client.quiet()
+        server.until("q")
+
+    measured(name, disk=disk)(run)
+
+
+emptying("purge of 1,000,000", commands.Queue.Purge(queue="q"), 1_000_000)
+emptying("purge of 1,000,000, disk", commands.Queue.Purge(queue="q"), 1_000_000, disk=True)
+emptying("delete of 1,000,000", commands.Queue.Delete(queue="q"), 1_000_000)
+emptying("delete of 1,000,000, disk", commands.Queue.Delete(queue="q"), 1_000_000, disk=True)
+
+
+@measured("delete with 200,000 deliveries")
+def delete_delivering(server: Server) -> Iterator[None]:
+    """Of one consumer."""
+    client = consumer(server, 200_000)
+    yield
+    client.send(methods(commands.Queue.Delete(queue="q")))
+    client.quiet()
+    server.until("q", pending=-1)
+
+
+@measured("delete with 10,000 consumers")
+def delete_consumers(server: Server) -> Iterator[None]:
+    """Of ten channels."""
+    client = amqp091(server, commands.Queue.Declare(queue="q", durable=True))
+    for channel in range(2, 12):
+        client.send(methods(commands.Channel.Open(), channel=channel))
+        for number in range(1000):
+            client.send(
+                methods(commands.Basic.Consume(queue="q", consumer_tag=f"{number}", nowait=True), channel=channel)
+            )
+    client.quiet()
+    yield
+    client.send(methods(commands.Queue.Delete(queue="q")))
+    client.quiet()
+    server.until("q", pending=-1)
+
+
+@measured("connection end with 10,000 consumers")
+def end_consumers(server: Server) -> Iterator[None]:
+    """Of ten channels."""
+    client = amqp091(server, commands.Queue.Declare(queue="q", durable=True))
+    for channel in range(2, 12):
+        client.send(methods(commands.Channel.Open(), channel=channel))
+        for number in range(1000):
+            client.send(
+                methods(commands.Basic.Consume(queue="q", consumer_tag=f"{number}", nowait=True), channel=channel)
+            )
+    client.quiet()
+    yield
+    client.close()
+    time.sleep(1)
+
+
+@measured("expiry of 1,000,000")
+def expiry(server: Server) -> Iterator[None]:
+    """By the queue's time to live."""
+    amqp091(server, commands.Queue.Declare(queue="q", durable=True, arguments={"x-message-ttl": 60_000}))
+    server.ask("fill", queue="q", count=1_000_000)
+    yield
+    server.until("q", pending=0)
+
+
+@measured("schedule of 100,000 due at once")
+def schedule(server: Server) -> Iterator[None]:
+    """By x-delay... of redelivery delays."""
+    client = consumer(server, 100_000, arguments={"x-redelivery-delay": 2000})
+    client.send(methods(commands.Basic.Cancel("c")))
+    client.quiet()
+    client.send(methods(commands.Basic.Nack(0, multiple=True, requeue=True)))
+    server.until("q", delivering=0)
+    yield
+    server.until("q", pending=100_000)
+
+
+def disposition(name: str, state: Any, count: int, **wanted: int) -> None:
+    """Register a disposition of AMQP 1.0 over all deliveries."""
+
+    def run(server: Server) -> Iterator[None]:
+        client = receiver(server, count)
+        yield
+        client.send(encoded(Disposition(True, 0, count - 1, True, state)))
+        server.until("q", **wanted)
+
+    measured(name)(run)
+
+
+disposition("1.0 accepted, 60,000", Accepted(), 60_000, pending=0, delivering=0)
+disposition("1.0 rejected, 60,000", Rejected(), 60_000, pending=0, delivering=0)
+disposition("1.0 released, 60,000", Released(), 60_000, pending=60_000)
+disposition("1.0 modified, 60,000", Modified(delivery_failed=True), 60_000, pending=60_000)
+disposition("1.0 undeliverable here, 60,000", Modified(True, True), 60_000, pending=60_000)
+disposition("1.0 settled without an outcome, 60,000", None, 60_000, pending=60_000)
+
+
+@measured("1.0 detach with 60,000")
+def detach(server: Server) -> Iterator[None]:
+    """Closed."""
+    client = receiver(server, 60_000)
+    yield
+    client.send(encoded(Detach(0, True)))
+    server.until("q", pending=60_000)
+
+
+@measured("1.0 end with 60,000")
+def end_session(server: Server) -> Iterator[None]:
+    """The session."""
+    client = receiver(server, 60_000)
+    yield
+    client.send(encoded(End()))
+    server.until("q", pending=60_000)
+
+
+@measured("STOMP ACK of 50,000")
+def stomp_acknowledge(server: Server) -> Iterator[None]:
+    """Cumulative."""
+    client, identifier = subscriber(server, 50_000)
+    yield
+    client.send(stomp_frame("ACK", **{"message-id": identifier, "subscription": "1"}))
+    server.until("q", delivering=0)
+
+
+@measured("STOMP NACK of 50,000")
+def stomp_refuse(server: Server) -> Iterator[None]:
+    """Cumulative, dropped."""
+    client, identifier = subscriber(server, 50_000)
+    yield
+    client.send(stomp_frame("NACK", **{"message-id": identifier, "subscription": "1", "requeue": "false"}))
+    server.until("q", delivering=0)
+
+
+@measured("STOMP disconnect with 50,000")
+def stomp_end(server: Server) -> Iterator[None]:
+    """Without a frame."""
+    client, _ = subscriber(server, 50_000)
+    yield
+    client.close()
+    server.until("q", pending=50_000)
+
+
+@measured("STOMP COMMIT of 50,000 SENDs")
+def stomp_commit(server: Server) -> Iterator[None]:
+    """To one queue."""
+    client = stomp(server, stomp_frame("BEGIN", transaction="t"))
+    client.send(stomp_frame("SEND", "x", destination="/queue/q", transaction="t") * 50_000)
+    client.quiet()
+    yield
+    client.send(stomp_frame("COMMIT", transaction="t"))
+    server.until("q", pending=50_000)
+
+
+@measured("STOMP ACK in a transaction, ABORT, 50,000")
+def stomp_abort(server: Server) -> Iterator[None]:
+    """Cumulative."""
+    client, identifier = subscriber(server, 50_000)
+    yield
+    client.send(stomp_frame("BEGIN", transaction="t"))
+    client.send(stomp_frame("ACK", **{"message-id": identifier, "subscription": "1", "transaction": "t"}))
+    client.quiet()
+    client.send(stomp_frame("ABORT", transaction="t"))
+    client.quiet()
+
+
+@measured("cancel and close of 50,000 browsed copies")
+def attach_browser(server: Server) -> Iterator[None]:
+    """A browser that comes."""
+    client = amqp091(server, commands.Queue.Declare(queue="q", durable=True))
+    server.ask("fill", queue="q", count=200_000)
+    yield
+    client.send(
+        methods(commands.Basic.Consume(queue="q", consumer_tag="c", no_ack=True, arguments={"x-browse": "snapshot"}))
+    )
+    client.quiet()
+
+
+def measure(name: str) -> dict[str, Any]:
+    """Return the longest turn of an input, and how many turns there were."""
+    run, disk = INPUTS[name]
+    with started(disk=disk) as server:
+        steps = run(server)
+        next(steps)
+        server.ask("begin")
+        for _ in steps:
+            raise AssertionError("an input has one part before it and one behind")
+        return server.ask("report")
+
+
+@click.command()
+@click.argument("names", nargs=-1)
+@click.option("--samples", is_flag=True, help="Say where the longest turn was.")
+def main(names: tuple[str, ...], *, samples: bool) -> None:
+    """Measure inputs whose names contain one of NAMES (all without)."""
+    for name in INPUTS:
+        if not names or any(part in name for part in names):
+            try:
+                found = measure(name)
+            except TimeoutError as error:
+                click.echo(f"{name:50} not measured: {error}")
+                continue
+            if samples:
+                for place, count in found["where"]:
+                    click.echo(f"    {count:4} {place}")
+            click.echo(f"{name:50} {found['milliseconds']:8.1f} ms in the longest of {found['turns']} turns")
+
+
+if __name__ == "__main__":
+    main()

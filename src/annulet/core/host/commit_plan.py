@@ -1,0 +1,184 @@
+"""What a commit is about to do: the operations of a transaction, and what is decided of them before any is done."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from annulet.core.base.errors import LimitExceeded, TransactionRefused, TransactionTooLarge
+from annulet.core.host.send_plan import DUPLICATE, ROUTED, Claims
+from annulet.core.model.entry import DELIVERING, DeliveryCopy
+
+if TYPE_CHECKING:
+    from annulet.core.host.publishing import Publisher
+    from annulet.core.host.send_plan import Leg
+    from annulet.core.host.virtual_host import VirtualHost
+    from annulet.core.message.message import Message
+    from annulet.core.model.consumer import Consumer
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.routing.routes import Route
+
+LIMIT_TRANSACTION: Final = "max_transaction_operations"
+"""Name of the bound of a transaction's operations, as settings and metrics have it."""
+
+
+class Send:
+    """One message of a transaction. ``cancels``: it only takes back the scheduled message of this name."""
+
+    __slots__ = ("cancels", "duplicate_id", "further_keys", "message", "route")
+
+    def __init__(
+        self, message: Message, route: Route, duplicate_id: str, further_keys: tuple[str, ...], cancels: str = ""
+    ) -> None:
+        self.message = message
+        self.route = route
+        self.duplicate_id = duplicate_id
+        self.further_keys = further_keys
+        self.cancels = cancels
+
+
+class Return:
+    """A delivery of a transaction that goes back to its queue; see ``Queue.return_entries``."""
+
+    __slots__ = ("counted", "entry", "exclude", "tag")
+
+    def __init__(self, tag: int, entry: QueueEntry, counted: bool, exclude: Consumer | None) -> None:
+        self.tag = tag
+        self.entry = entry
+        self.counted = counted
+        self.exclude = exclude
+
+
+class Operations:
+    """What a transaction has collected. Rejections say whether they requeue."""
+
+    __slots__ = ("rejections", "returns", "sends", "settlements")
+
+    def __init__(self) -> None:
+        self.sends: list[Send] = []
+        self.settlements: list[tuple[int, QueueEntry]] = []
+        self.rejections: list[tuple[int, QueueEntry, bool]] = []
+        self.returns: list[Return] = []
+
+    @property
+    def count(self) -> int:
+        """How many sends and settlements there are."""
+        return len(self.sends) + len(self.settlements) + len(self.rejections) + len(self.returns)
+
+    def deliveries(self) -> list[tuple[int, QueueEntry]]:
+        """Return the deliveries that are settled, with their tags, by the kind of their settlement."""
+        rejected = [(tag, entry) for tag, entry, _ in self.rejections]
+        return [*self.settlements, *rejected, *[(back.tag, back.entry) for back in self.returns]]
+
+    def rejected(self, *, requeue: bool) -> list[QueueEntry]:
+        """Return the deliveries that are rejected this way."""
+        return [entry for _, entry, back in self.rejections if back is requeue]
+
+
+class CommitPlan:
+    """Decides every send of a transaction that is not simple, a part of them at a time.
+
+    Everything that could refuse a send is asked, with what the earlier sends take counted in. ``operations`` counts
+    what the commit does: a message counts for each queue that it, or its dead letter, goes to now, as queues may have
+    been bound since it was sent. More than ``most`` (0: any number) raise :class:`TransactionTooLarge`. ``alone``: it
+    is one send without a transaction, so a duplicate is dropped and a refusal is that of the send.
+    """
+
+    __slots__ = ("_alone", "_claims", "_collected", "_host", "_leaving", "_most", "operations", "plans")
+
+    def __init__(self, host: VirtualHost, collected: Operations, most: int, *, alone: bool = False) -> None:
+        self._alone = alone
+        self._host = host
+        self._collected = collected
+        self._most = most
+        self._claims = Claims()
+        self.operations = collected.count
+        self.plans: list[tuple[Route | None, list[Leg] | None]] = []  # a route alone: nothing can refuse the send
+        self._bound()
+        self._leaving = _leaving(collected) if most else []
+
+    def go_on(self, count: int) -> bool:
+        """Decide ``count`` more (-1: all). Returns whether there are others left.
+
+        Raises :class:`TransactionRefused` for a full queue or address and for a duplicate id, and
+        :class:`TransactionTooLarge`.
+        """
+        leaving = self._leaving
+        while leaving and count:
+            count -= 1
+            self._count_dead_letter(leaving.pop())
+        plans, sends = self.plans, self._collected.sends
+        while len(plans) < len(sends) and count:
+            count -= 1
+            plans.append(self._decide(sends[len(plans)], len(plans) + 1))
+        return bool(leaving) or len(plans) < len(sends)
+
+    def _decide(self, send: Send, number: int) -> tuple[Route | None, list[Leg] | None]:
+        host = self._host
+        route = None if send.cancels else host.renewed(send.route)
+        if route is None:
+            return None, None
+        if route.static and not send.duplicate_id and not send.further_keys:
+            self.operations += max(0, len(route.queues) - 1)
+            self._bound()
+            return route, None
+        try:
+            legs = host.publisher.plan(
+                send.message, route, self._claims, duplicate_id=send.duplicate_id, further_keys=send.further_keys
+            )
+        except LimitExceeded as error:
+            if self._alone:
+                raise
+            raise TransactionRefused(f"transaction refused, nothing of it was done: send {number}: {error}") from error
+        accepting = {leg.address for leg in legs if leg.fate == ROUTED}
+        for leg in legs:
+            if (
+                leg.fate == DUPLICATE and leg.address not in accepting and not self._alone
+            ):  # else two diverts copy it to one address
+                raise TransactionRefused(
+                    f"transaction refused, nothing of it was done: send {number} to '{leg.address}' has duplicate "
+                    f"id '{send.duplicate_id}', which that address has accepted before; leave out messages "
+                    "sent already"
+                )
+        self.operations += max(0, sum([len(leg.queues) for leg in legs]) - 1)
+        self._bound()
+        return route, legs
+
+    def _count_dead_letter(self, entry: QueueEntry) -> None:
+        """Count the queues that a dead letter of this transaction goes to: its copies are sent with it."""
+        if entry.state == DELIVERING and not isinstance(
+            entry, DeliveryCopy
+        ):  # else it has left its queue, and the rejection has no effect
+            self.operations += self._host.dead_letters.reach(entry)
+            self._bound()
+
+    def _bound(self) -> None:
+        if 0 < self._most < self.operations:
+            raise TransactionTooLarge(
+                f"transaction of at least {self.operations} sends and settlements refused, nothing of it was done: at "
+                f"most {self._most} are allowed ({LIMIT_TRANSACTION}), and a message counts for each of its queues; "
+                "commit more often or raise the limit"
+            )
+
+
+def _leaving(collected: Operations) -> list[QueueEntry]:
+    """Return the deliveries that may be dead-lettered."""
+    leaving = [entry for _, entry, requeue in collected.rejections if not requeue or _last_attempt(entry, 1)]
+    return leaving + [back.entry for back in collected.returns if _last_attempt(back.entry, int(back.counted))]
+
+
+def _last_attempt(entry: QueueEntry, counted: int) -> bool:
+    """Return whether a delivery that is returned, and counted so often with that, is dead-lettered instead."""
+    return 0 < entry.queue.settings.max_delivery_attempts <= entry.delivery_count + counted
+
+
+def renew(publisher: Publisher, leg: Leg) -> None:
+    """Adapt a leg that was planned some turns before: what was promised room has it.
+
+    Queues that were deleted meanwhile get nothing, and an id that an address has accepted meanwhile is a duplicate.
+    """
+    if any(queue.deleted for queue in leg.queues):
+        leg.queues = [queue for queue in leg.queues if not queue.deleted]
+    if leg.account is not None:
+        leg.account = publisher.limited.account_of(leg.address)
+    if leg.fate == ROUTED and leg.duplicate_id and publisher.duplicates.has(leg.address, leg.duplicate_id):
+        leg.fate = DUPLICATE

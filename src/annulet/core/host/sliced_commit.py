@@ -1,0 +1,292 @@
+"""Commits that are too large for one turn of the event loop: done in slices, with nothing to be seen of them before.
+
+The sends are decided first, then put into their queues as a hidden batch (:mod:`annulet.core.policies.staged_batches`),
+then the deliveries are settled, all within one transaction of the effects that other work suspends. With its end the
+sends are shown in one call. So the commit is durable as a whole or not at all, and no client gets, browses or counts a
+part of it. Limits are asked for all of it before the first message enters; what others send meanwhile does not change
+the answer.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from annulet.core.base.errors import CoreError
+from annulet.core.base.sliced_work import SlicedWork
+from annulet.core.host.commit_plan import CommitPlan, renew
+from annulet.core.host.schedule_cancelling import cancel_scheduled
+from annulet.core.host.send_plan import ROUTED
+from annulet.core.policies.staged_batches import HiddenBatch, take_back
+
+if TYPE_CHECKING:
+    from annulet.core.host.commit_plan import Operations, Send
+    from annulet.core.host.send_plan import Leg
+    from annulet.core.host.transaction import Transaction
+    from annulet.core.host.virtual_host import VirtualHost
+    from annulet.core.message.message import Message
+    from annulet.core.model.consumer import Consumer
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.queue.queue import Queue
+    from annulet.core.routing.routes import Route
+
+COMMIT_AT_ONCE_MAX: Final = 1000
+"""Operations up to which a commit is done in the call that asks for it: 5 to 10 ms of the loop."""
+
+SLICE_PLANNED: Final = 500
+"""Operations that are decided in one slice: 1 to 3 ms of the loop, where filters and limits have to be asked."""
+
+SLICE_OPERATIONS: Final = 200
+"""Messages for queues, or settlements, of one slice: 1 to 2 ms of the loop, rejections with their records 5 ms."""
+
+
+class CommitWaiter:
+    """Gets the result of a commit that is done in slices."""
+
+    def committed(self, unroutable: list[Message]) -> None:
+        """Everything took effect; no queue took these messages."""
+        raise NotImplementedError
+
+    def commit_failed(self, error: Exception) -> None:
+        """Nothing took effect, for a reason of ``Transaction.commit``, of the effects, or a defect."""
+        raise NotImplementedError
+
+
+def commit_in_turns(
+    transaction: Transaction,
+    host: VirtualHost,
+    now: int,
+    waiter: CommitWaiter,
+    *,
+    operations_max: int = 0,
+) -> list[Message] | None:
+    """Commit as ``Transaction.commit`` does what is little, and return what that returns and raise what that raises.
+
+    What is more is done in slices and its result given to ``waiter``: then ``None`` is returned.
+    """
+    collected = transaction.hand_over()
+    try:
+        plan = CommitPlan(host, collected, operations_max)
+        little = collected.count <= COMMIT_AT_ONCE_MAX and not plan.go_on(-1)
+    except CoreError:
+        transaction.rolled_back(collected, now)
+        raise
+    if little and plan.operations <= COMMIT_AT_ONCE_MAX:
+        return transaction.carry_out(host, collected, plan, now)
+    host.effects.later(Committing(transaction, host, collected, plan, waiter), now)
+    return None
+
+
+def publish_in_turns(one: Transaction, host: VirtualHost, now: int, waiter: CommitWaiter) -> int:
+    """Publish the one message of a transaction as ``VirtualHost.publish`` does, and return and raise as that.
+
+    To very many queues it goes in slices, hidden until it is in all, and ``waiter`` gets the result: -1 is returned.
+    """
+    collected = one.hand_over()
+    plan = CommitPlan(host, collected, 0, alone=True)
+    plan.go_on(-1)
+    ((route, legs),) = plan.plans
+    if plan.operations > COMMIT_AT_ONCE_MAX:
+        host.effects.later(Committing(one, host, collected, plan, waiter), now)
+        return -1
+    if route is None:
+        return 0
+    return (
+        host.publisher.publish(collected.sends[0].message, route, now)
+        if legs is None
+        else host.publisher.apply(legs, now)
+    )
+
+
+class _Piece:
+    """A message with its queues, and its ``entries`` in those before ``place``. A plan's ``leg``, if it has one."""
+
+    __slots__ = ("entries", "leg", "message", "place", "queues")
+
+    def __init__(self, message: Message, queues: list[Queue], leg: Leg | None) -> None:
+        self.message = message
+        self.queues = queues
+        self.leg = leg
+        self.place = 0
+        self.entries: list[QueueEntry] = []
+
+
+class Committing(SlicedWork):
+    """One commit. Its sends are in the order of sending, and so are its settlements."""
+
+    def __init__(
+        self,
+        transaction: Transaction,
+        host: VirtualHost,
+        collected: Operations,
+        plan: CommitPlan,
+        waiter: CommitWaiter,
+    ) -> None:
+        super().__init__()
+        self._transaction = transaction
+        self._host = host
+        self._collected = collected
+        self._plan = plan
+        self._waiter = waiter
+        self._batch = HiddenBatch()
+        self._unroutable: list[Message] = []
+        self._planned = self._has_turn = self._began = self._closing = self._ended = False
+        self._bracket = 0  # the suspended transaction of the effects
+        self._sent = 0  # sends that are in their queues
+        self._pieces: deque[_Piece] | None = None  # of the next send, while it enters its queues
+        self._settled = 0
+        self._rejected = 0
+        self._dropped = collected.rejected(requeue=False)
+
+    def step(self, now: int) -> bool:
+        """Do the next part."""
+        if self._ended:
+            return False
+        try:
+            if not self._planned:
+                self._planned = not self._plan.go_on(SLICE_PLANNED)
+                return True
+            if not self._has_turn:
+                self._has_turn = True
+                return self._host.batches.begin(partial(self._host.effects.later, self, now))
+            return self._carry_out(now)
+        except Exception as error:  # noqa: BLE001 - a refusal, the disk's, or a defect: nothing may take effect
+            self._fail(error, now)
+            return False
+
+    def abandon(self, now: int) -> None:
+        """Undo what was done: the end of a commit that failed has met a defect."""
+        if not self._ended:
+            self._fail(RuntimeError("the commit was abandoned"), now)
+
+    def _carry_out(self, now: int) -> bool:
+        """Do the next part within the transaction. After the last end it, and show all."""
+        effects = self._host.effects
+        if self._began:
+            effects.resume_transaction(self._bracket)
+        else:
+            self._began = True
+            effects.begin_transaction()
+        collected = self._collected
+        session = self._transaction.session
+        if self._sent < len(collected.sends):
+            self._fill(partial(self._send_some, now))
+        elif self._settled < len(collected.settlements):
+            following = collected.settlements[self._settled : self._settled + SLICE_OPERATIONS]
+            self._settled += len(following)
+            session.acknowledge_entries([entry for _, entry in following], now)
+        elif self._rejected < len(self._dropped):
+            dropped = self._dropped[self._rejected : self._rejected + SLICE_OPERATIONS // 2]
+            self._rejected += len(dropped)
+            self._fill(partial(session.reject_entries, dropped, now, requeue=False))
+        else:
+            self._closing = True
+            effects.end_transaction()
+            self._show(now)
+            return False
+        self._bracket = effects.suspend_transaction()
+        return True
+
+    def _fill(self, arrive: partial[None]) -> None:
+        """Let messages enter queues, hidden."""
+        batches = self._host.batches
+        batches.current = self._batch
+        try:
+            arrive()
+        finally:
+            batches.current = None
+
+    # ------------------------------------------------------------------ sends
+
+    def _send_some(self, now: int) -> None:
+        """Put messages into so many queues as fit a slice: the first ones of a message with very many of them."""
+        left = SLICE_OPERATIONS
+        while left > 0 and self._sent < len(self._collected.sends):
+            if self._pieces is None:
+                self._pieces = self._pieces_of(self._collected.sends[self._sent], self._plan.plans[self._sent], now)
+                left -= 1
+            while self._pieces and left > 0:
+                left -= self._enter_some(self._pieces[0], left, now)
+            if not self._pieces:
+                self._pieces = None
+                self._sent += 1
+
+    def _pieces_of(self, send: Send, plan: tuple[Route | None, list[Leg] | None], now: int) -> deque[_Piece]:
+        """Return what of a send enters queues; do the rest of it."""
+        host, message, (route, legs) = self._host, send.message, plan
+        pieces: deque[_Piece] = deque()
+        if send.cancels:
+            cancel_scheduled(host, message, send.route, send.cancels, now, further_keys=send.further_keys)
+            return pieces
+        reached = 0
+        if legs is not None:
+            for leg in legs:
+                renew(host.publisher, leg)
+                if leg.fate == ROUTED:
+                    reached += len(leg.queues)
+                    host.publisher.begin_entering(leg)
+                    pieces.append(_Piece(leg.message, leg.queues, leg))
+                else:
+                    reached += host.publisher.apply([leg], now)
+        elif route is not None:
+            queues = [queue for queue in route.queues if not queue.deleted]
+            reached = len(queues)
+            pieces.append(_Piece(message, queues, None))
+        if not reached:
+            self._unroutable.append(message)
+        return pieces
+
+    def _enter_some(self, piece: _Piece, most: int, now: int) -> int:
+        """Put a message into so many more of its queues; store it when it is in all. Returns how many these were."""
+        assert self._pieces is not None
+        queues = piece.queues[piece.place : piece.place + most]
+        piece.place += len(queues)
+        piece.entries += [queue.enqueue(piece.message, now) for queue in queues if not queue.deleted]
+        if piece.place == len(piece.queues):
+            self._host.publisher.store_entered(piece.message, piece.entries)
+            if piece.leg is not None:
+                self._host.publisher.end_entering(piece.leg)
+            self._pieces.popleft()
+        return len(queues)
+
+    # ------------------------------------------------------------------ the end
+
+    def _show(self, now: int) -> None:
+        """Everything is done: return what goes back, and show what came, in one call."""
+        self._ended = True
+        session, collected = self._transaction.session, self._collected
+        requeued = collected.rejected(requeue=True)
+        try:
+            if requeued:
+                session.reject_entries(requeued, now, requeue=True)
+            by_place: dict[tuple[Queue, bool, Consumer | None], list[QueueEntry]] = {}
+            for back in collected.returns:
+                exclude = None if back.exclude is None or back.exclude.cancelled else back.exclude
+                by_place.setdefault((back.entry.queue, back.counted, exclude), []).append(back.entry)
+            for (queue, counted, exclude), entries in by_place.items():
+                queue.return_entries(entries, now, counted=counted, exclude=exclude)
+            self._batch.show(now)
+            if by_place:
+                session.wake(now)
+        finally:
+            self._host.batches.end()
+        self._waiter.committed(self._unroutable)
+
+    def _fail(self, error: Exception, now: int) -> None:
+        """Undo all: the messages were hidden, and go; deliveries are unsettled again.
+
+        Those that were settled already, before a defect or before the disk refused the end, come back with the next
+        start.
+        """
+        if self._ended:
+            raise error  # all is done, and what failed is its answer
+        self._ended = True
+        if self._began:
+            if not self._closing:  # else the effects have aborted it
+                self._host.effects.abort_transaction()
+            take_back(self._batch, self._host.effects, now)
+        self._transaction.rolled_back(self._collected, now)
+        if self._has_turn:
+            self._host.batches.end()
+        self._waiter.commit_failed(error)

@@ -1,0 +1,299 @@
+"""Very large commits: in slices, with nothing to be seen of them before all is done, and all or nothing of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from annulet.core.base.errors import LimitExceeded, TransactionRefused, TransactionTooLarge
+from annulet.core.host.sliced_commit import (
+    COMMIT_AT_ONCE_MAX,
+    SLICE_OPERATIONS,
+    CommitWaiter,
+    commit_in_turns,
+    publish_in_turns,
+)
+from annulet.core.host.transaction import Transaction
+from annulet.core.host.virtual_host import VirtualHost
+from annulet.core.message.message import Message
+from annulet.core.model.entry import QueueEntry
+from annulet.core.policies.staged_batches import pending_count
+from annulet.core.queue.invariants import check_invariants
+from annulet.core.queue.queue import Queue
+from annulet.core.sessions.session import Session
+from tests.core.helpers import NOW, RecordingSession, SlicingEffects, make_message, pending
+
+MANY = COMMIT_AT_ONCE_MAX + 1
+
+
+class Waiter(CommitWaiter):
+    def __init__(self) -> None:
+        self.unroutable: list[Message] | None = None
+        self.error: Exception | None = None
+
+    def committed(self, unroutable: list[Message]) -> None:
+        self.unroutable = unroutable
+
+    def commit_failed(self, error: Exception) -> None:
+        self.error = error
+
+
+class BracketedEffects(SlicingEffects):
+    """Notes what is stored within the transaction; refuses to store a message when ``left`` have been."""
+
+    def __init__(self, left: int = -1) -> None:
+        super().__init__()
+        self.left = left
+        self.inside: list[bytes] = []
+        self._transaction = 0
+
+    def begin_transaction(self) -> None:
+        super().begin_transaction()
+        self._transaction = 1
+
+    def end_transaction(self) -> None:
+        super().end_transaction()
+        self._transaction = 0
+
+    def abort_transaction(self) -> None:
+        self.calls.append(("abort", None))
+        self._transaction = 0
+
+    def bracketed(self) -> bool:
+        return self._transaction != 0
+
+    def suspend_transaction(self) -> int:
+        transaction, self._transaction = self._transaction, 0
+        return transaction
+
+    def resume_transaction(self, transaction: int) -> None:
+        assert not self._transaction
+        self._transaction = transaction
+
+    def store(self, message: Message, entries: list[QueueEntry]) -> None:
+        if self.left == 0:
+            raise OSError("the disk is full")
+        self.left -= 1
+        if self._transaction:
+            self.inside.append(bytes(message.body))
+        super().store(message, entries)
+
+
+class Scene:
+    """A virtual host with one queue, and a transaction."""
+
+    def __init__(self, effects: SlicingEffects | None = None, **arguments: Any) -> None:
+        self.effects = SlicingEffects() if effects is None else effects
+        self.host = VirtualHost("/", self.effects)
+        self.queue = self.declare("q", **arguments)
+        self.session = RecordingSession()
+        self.transaction = Transaction(self.session)
+        self.waiter = Waiter()
+
+    def declare(self, name: str, **arguments: Any) -> Queue:
+        return self.host.declare_queue(name, now=NOW, durable=True, **arguments)
+
+    def publish(self, body: str, queue: str = "q") -> int:
+        return self.host.publisher.publish(make_message(body, durable=True), self.host.route("", queue), NOW)
+
+    def send(self, count: int, queue: str = "q") -> list[str]:
+        bodies = [str(number) for number in range(count)]
+        for body in bodies:
+            self.transaction.send(make_message(body, durable=True), self.host.route("", queue))
+        return bodies
+
+    def hold(self, count: int, session: Session | None = None) -> None:
+        """Let the session hold so many deliveries."""
+        for number in range(count):
+            self.publish(f"held {number}")
+        self.session.consume(self.queue, messages=count)
+        assert len(self.queue.delivering) == count
+
+    def commit(self, most: int = 0) -> list[Message] | None:
+        return commit_in_turns(self.transaction, self.host, NOW, self.waiter, operations_max=most)
+
+    def told(self, *kinds: str) -> list[str]:
+        return [kind for kind, _ in self.effects.calls if kind in kinds]
+
+
+def test_a_commit_at_the_bound_is_done_in_the_call():
+    scene = Scene()
+    bodies = scene.send(COMMIT_AT_ONCE_MAX)
+    assert scene.commit() == []
+    assert scene.effects.works == []
+    assert pending(scene.queue) == bodies
+
+
+def test_a_larger_one_is_done_in_slices_and_seen_when_all_is_done():
+    scene = Scene()
+    reader = RecordingSession()
+    reader.consume(scene.queue)
+    bodies = scene.send(MANY)
+    assert scene.commit() is None
+    while scene.waiter.unroutable is None:
+        assert reader.received == []
+        assert pending_count(scene.queue) == 0
+        before = scene.queue.counters.messages_added
+        scene.effects.turn()
+        assert scene.queue.counters.messages_added - before <= SLICE_OPERATIONS
+    assert reader.received == bodies
+    assert scene.told("begin", "end", "abort") == ["begin", "end"]
+    assert scene.told("store") == ["store"] * MANY
+    check_invariants(scene.queue)
+
+
+def test_settlements_take_effect_with_the_sends():
+    scene = Scene()
+    scene.hold(4 * MANY)
+    dead = scene.declare("dead")
+    scene.send(MANY, "dead")
+    scene.transaction.acknowledge(MANY, multiple=True)
+    scene.transaction.reject(2 * MANY, requeue=True, multiple=True)
+    scene.transaction.reject(3 * MANY, requeue=False, multiple=True)
+    for tag in range(3 * MANY + 1, 4 * MANY + 1):
+        scene.transaction.give_back(tag, counted=False)
+    scene.session.detach(next(iter(scene.session.consumers)), NOW)
+    assert scene.commit() is None
+    scene.effects.turn()
+    assert len(scene.queue.delivering) == 4 * MANY
+    scene.effects.turns()
+    assert scene.waiter.unroutable == []
+    assert not scene.queue.delivering
+    back = [*range(MANY, 2 * MANY), *range(3 * MANY, 4 * MANY)]
+    assert pending(scene.queue) == [f"held {number}" for number in back]
+    assert dead.order.count == MANY
+    check_invariants(scene.queue)
+
+
+def test_what_others_publish_meanwhile_stands_behind_and_is_not_of_the_transaction():
+    effects = BracketedEffects()
+    scene = Scene(effects)
+    bodies = scene.send(MANY)
+    scene.commit()
+    for _ in range(5):
+        scene.effects.turn()
+    scene.publish("other")
+    assert scene.told("begin", "end") == ["begin"]
+    scene.effects.turns()
+    assert [body for body in pending(scene.queue) if body != "other"] == bodies
+    assert effects.inside == [body.encode() for body in bodies]
+
+
+def test_commits_are_filled_one_after_the_other():
+    scene = Scene()
+    first = scene.send(MANY)
+    scene.commit()
+    second, waiter = Transaction(scene.session), Waiter()
+    for number in range(MANY):
+        second.send(make_message(f"second {number}", durable=True), scene.host.route("", "q"))
+    assert commit_in_turns(second, scene.host, NOW, waiter, operations_max=0) is None
+    scene.effects.turns()
+    assert (scene.waiter.unroutable, waiter.unroutable) == ([], [])
+    assert pending(scene.queue) == [*first, *[f"second {number}" for number in range(MANY)]]
+
+
+def test_a_refusal_of_one_send_leaves_nothing_and_the_deliveries_unsettled():
+    scene = Scene(arguments={"x-max-length": MANY - 1, "x-overflow": "reject-publish"})
+    scene.hold(1)
+    scene.send(MANY)
+    scene.transaction.acknowledge(1)
+    assert scene.commit() is None
+    scene.effects.turns()
+    assert isinstance(scene.waiter.error, TransactionRefused)
+    assert (scene.queue.order.count, list(scene.session.unacknowledged)) == (0, [1])
+    assert scene.told("begin") == []
+
+
+def test_too_many_operations_are_refused():
+    scene = Scene()
+    scene.send(MANY)
+    with pytest.raises(TransactionTooLarge, match=f"{MANY} sends and settlements"):
+        scene.commit(MANY - 1)
+    assert scene.effects.works == []
+    for number in range(MANY):
+        scene.host.bind_queue(scene.declare(f"q{number}"), "amq.fanout", "")
+    scene.transaction.send(make_message("x"), scene.host.route("amq.fanout", ""))
+    with pytest.raises(TransactionTooLarge):
+        scene.commit(MANY - 1)
+    assert scene.commit(MANY) == []  # what was refused is forgotten
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_commit_that_cannot_be_stored_is_taken_back(closed: bool):
+    scene = Scene(BracketedEffects(MANY))
+    scene.declare("other")
+    scene.publish("held")
+    scene.session.consume(scene.queue, messages=1)
+    scene.send(MANY, "other")
+    scene.transaction.acknowledge(1)
+    scene.commit()
+    scene.effects.turn()
+    if closed:
+        scene.session.close(NOW)
+    scene.effects.turns()
+    assert isinstance(scene.waiter.error, OSError)
+    assert scene.told("begin", "end", "abort") == ["begin", "abort"]
+    assert pending(scene.host.queues["other"]) == []
+    if closed:
+        assert pending(scene.queue) == ["held"]
+    else:
+        assert list(scene.session.unacknowledged) == [1]
+    check_invariants(scene.host.queues["other"])
+
+
+def wide(scene: Scene, count: int) -> list[Queue]:
+    queues = [scene.declare(f"q{number}") for number in range(count)]
+    for queue in queues:
+        scene.host.bind_queue(queue, "amq.fanout", "")
+    return queues
+
+
+@pytest.mark.parametrize("duplicate_id", ["", "id"])
+def test_one_message_to_very_many_queues_enters_them_in_slices_and_is_stored_once(duplicate_id: str):
+    scene = Scene()
+    queues = wide(scene, MANY)
+    scene.transaction.send(
+        make_message("x", durable=True), scene.host.route("amq.fanout", ""), duplicate_id=duplicate_id
+    )
+    assert publish_in_turns(scene.transaction, scene.host, NOW, scene.waiter) == -1
+    while scene.waiter.unroutable is None:
+        assert sum(pending_count(queue) for queue in queues) == 0
+        before = sum(queue.counters.messages_added for queue in queues)
+        scene.effects.turn()
+        assert sum(queue.counters.messages_added for queue in queues) - before <= SLICE_OPERATIONS
+    scene.effects.turns()
+    assert sum(pending_count(queue) for queue in queues) == MANY
+    assert scene.told("store") == ["store"]
+    if duplicate_id:
+        scene.transaction.send(make_message("x"), scene.host.route("amq.fanout", ""), duplicate_id=duplicate_id)
+        publish_in_turns(scene.transaction, scene.host, NOW, Waiter())
+        scene.effects.turns()
+        assert scene.host.publisher.duplicates_dropped == 1
+
+
+def test_one_message_to_few_is_published_at_once():
+    scene = Scene()
+    wide(scene, 3)
+    scene.transaction.send(make_message("x"), scene.host.route("amq.fanout", ""))
+    assert publish_in_turns(scene.transaction, scene.host, NOW, scene.waiter) == 3
+    scene.transaction.send(make_message("x"), scene.host.route("", "nowhere"))
+    assert publish_in_turns(scene.transaction, scene.host, NOW, scene.waiter) == 0
+    full = scene.declare("full", arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
+    scene.transaction.send(make_message("x"), scene.host.route("", full.name))
+    with pytest.raises(LimitExceeded):
+        publish_in_turns(scene.transaction, scene.host, NOW, scene.waiter)
+
+
+def test_a_queue_that_is_deleted_meanwhile_gets_nothing():
+    scene = Scene()
+    queues = wide(scene, MANY)
+    scene.transaction.send(make_message("x", durable=True), scene.host.route("amq.fanout", ""))
+    publish_in_turns(scene.transaction, scene.host, NOW, scene.waiter)
+    for _ in range(3):
+        scene.effects.turn()
+    scene.host.delete_queue(queues[0], NOW)
+    scene.host.delete_queue(queues[-1], NOW)
+    scene.effects.turns()
+    assert scene.waiter.unroutable == []
+    assert sum(pending_count(queue) for queue in queues) == MANY - 2
