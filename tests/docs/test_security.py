@@ -24,6 +24,7 @@ from annulet.broker.settings.configuration import BrokerConfiguration
 from annulet.broker.settings.limits import RANGES, Limits
 from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS
 from annulet.broker.stomp.destinations import LIMIT_TEMPORARY_QUEUES
+from annulet.bulk.bounds.call_bounds import LIMIT_CALLS, LIMIT_SERVED_STRANGERS
 from annulet.bulk.bounds.message_meter import LIMIT_MESSAGE as LIMIT_BULK_MESSAGE
 from annulet.bulk.bounds.message_meter import LIMIT_REQUEST, LIMIT_STRANGER_STREAMS, LIMIT_STREAMS
 from annulet.bulk.bounds.message_meter import LIMIT_UNFINISHED as LIMIT_BULK_UNFINISHED
@@ -126,6 +127,8 @@ def test_limits_are_counted_under_the_names_of_the_table() -> None:
         LIMIT_BULK_MESSAGE,
         LIMIT_REQUEST,
         LIMIT_STRANGER_STREAMS,
+        LIMIT_SERVED_STRANGERS,
+        LIMIT_CALLS,
         LIMIT_STREAMS,
         LIMIT_BULK_UNFINISHED,
         LIMIT_COMMIT,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -23,14 +24,16 @@ SEND_SECONDS = 2.0
 """How long a peer goes on sending into a connection the broker does not read."""
 
 
-def send(script: Script, ports: Mapping[str, int]) -> str:
+def send(script: Script, ports: Mapping[str, int], tls: ssl.SSLContext) -> str:
     """Carry one input out. Returns how it ended: ``sent``, ``refused`` (the broker ended it first), ``unread``."""
     try:
         peer = socket.create_connection(("127.0.0.1", ports[script.door]), timeout=SEND_SECONDS)
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if script.tls:
+            peer = tls.wrap_socket(peer, server_hostname="localhost")
     except OSError:
         return "not admitted"
     with peer:
-        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         outcome = _send_pieces(peer, script)
         _end(peer, script)
     return outcome
@@ -52,13 +55,15 @@ def _send_pieces(peer: socket.socket, script: Script) -> str:
 def _read(peer: socket.socket, seconds: float) -> bool:
     """Read what is there, within ``seconds`` at the latest; ``False`` when the broker has ended the connection."""
     deadline = time.monotonic() + seconds
-    while select.select([peer], [], [], max(0.0, deadline - time.monotonic()))[0]:
+    decrypted = isinstance(peer, ssl.SSLSocket) and peer.pending()
+    while decrypted or select.select([peer], [], [], max(0.0, deadline - time.monotonic()))[0]:
         try:
             if not peer.recv(65_536):
                 return False
         except OSError:
             return False
         deadline = 0.0  # an answer came: only what is there already is read with it
+        decrypted = isinstance(peer, ssl.SSLSocket) and peer.pending()
     return True
 
 
@@ -88,6 +93,7 @@ class Assault:
         self,
         sessions: Sequence[Session],
         ports: Mapping[str, int],
+        tls: ssl.SSLContext,
         first: int,
         count: int,
         *,
@@ -98,6 +104,7 @@ class Assault:
         self.outcomes: Counter[str] = Counter()
         self._sessions = sessions
         self._ports = ports
+        self._tls = tls
         self._numbers = iter(range(first, first + count))
         self._lock = threading.Lock()
         self._failures: list[BaseException] = []
@@ -110,7 +117,7 @@ class Assault:
             if number is None or self._failures:
                 return
             try:
-                outcome = send(script(number, self._sessions), self._ports)
+                outcome = send(script(number, self._sessions), self._ports, self._tls)
             except BaseException as failure:
                 self._failures.append(failure)
                 raise

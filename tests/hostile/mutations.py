@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tests.hostile.recording import Session
+from tests.hostile.recording import DOORS, SECURED_DOORS, Session
 
 Ending = Literal["close", "reset", "half-close", "silence"]
 ENDINGS: tuple[Ending, ...] = ("close", "reset", "half-close", "silence")
@@ -26,13 +26,17 @@ HOSTILE_TEXTS = (b"\0", b"\r\n", b"\n\n", b"\xff\xfe", b"%00", b"../../", b"\xce
 
 @dataclass(frozen=True)
 class Script:
-    """One input: where it goes, its pieces, whether answers are waited for between them, and its end."""
+    """One input: where it goes, its pieces, whether answers are waited for between them, and its end.
+
+    ``tls``: the pieces are sent within TLS.
+    """
 
     name: str
     door: str
     pieces: tuple[bytes, ...]
     patient: bool
     ending: Ending
+    tls: bool = False
 
 
 def _cut(octets: bytes, chance: random.Random) -> tuple[bytes, bytes]:
@@ -125,6 +129,9 @@ MUTATIONS: tuple[Callable[[random.Random, Session], list[bytes]], ...] = (
 WRONG_DOOR_SHARE = 0.03
 """Of the inputs, so many go to a listener of another protocol."""
 
+SECURED_SHARE = 0.25
+"""Of the inputs, so many are sent within TLS, to the listener for that."""
+
 SPLICED_SHARE = 0.1
 """Of the inputs, so many go on with the end of another session."""
 
@@ -142,5 +149,8 @@ def script(seed: int, sessions: Sequence[Session]) -> Script:
         name += f" spliced with {other.name}"
     door = session.door
     if chance.random() < WRONG_DOOR_SHARE:
-        door = chance.choice(("amqp", "stomp", "http"))
-    return Script(name, door, tuple(piece for piece in pieces if piece), chance.random() < 0.5, chance.choice(ENDINGS))
+        door = chance.choice((*DOORS, *SECURED_DOORS))
+    tls = chance.random() < SECURED_SHARE and door in DOORS
+    patient, ending = chance.random() < 0.5, chance.choice(ENDINGS)
+    sent = tuple(piece for piece in pieces if piece)
+    return Script(name, f"{door}s" if tls else door, sent, patient, ending, tls)

@@ -8,8 +8,13 @@ import time
 from types import TracebackType
 
 import pika
+import pyarrow as pa
 
+from annulet.bulk.client import BulkClient
+from annulet.bulk.protocol import protocol
+from annulet.bulk.protocol.url import parse_url
 from tests.clients.stomp_client import StompClient
+from tests.hostile.delays import Delays
 from tests.hostile.site import Site
 
 PAUSE_SECONDS = 0.005
@@ -18,6 +23,9 @@ PAUSE_SECONDS = 0.005
 HEALTH_SECONDS = 0.25
 """Between two questions for the broker's health."""
 
+BULK_SECONDS = 0.1
+"""Between two batches."""
+
 PATIENCE_SECONDS = 60.0
 """How long a neighbour waits for what must come."""
 
@@ -25,14 +33,17 @@ PATIENCE_SECONDS = 60.0
 class Neighbour:
     """Publishes numbers into a queue of its own and takes them back; runs while it is the context of a block.
 
-    ``longest``: seconds of the longest wait for a confirm or delivery. :meth:`check` tells what was lost or doubled.
+    ``longest``: seconds of the longest wait for a confirm or delivery; ``stall``: the same without what the machine
+    added to it. :meth:`check` tells what was lost or doubled.
     """
 
     name = ""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, delays: Delays) -> None:
         self.site = site
         self.longest = 0.0
+        self.stall = 0.0
+        self._delays = delays
         self.published = 0
         self.taken: list[int] = []
         self.failure: BaseException | None = None
@@ -56,7 +67,10 @@ class Neighbour:
 
     def waited(self, began: float) -> None:
         """Note how long something took that began at ``began`` of the monotonic clock."""
-        self.longest = max(self.longest, time.monotonic() - began)
+        now = time.monotonic()
+        self.longest = max(self.longest, now - began)
+        if now - began > self.stall:
+            self.stall = max(self.stall, now - began - self._delays.within(began, now))
 
     def __enter__(self) -> Neighbour:
         self._thread.start()
@@ -144,6 +158,36 @@ class HealthNeighbour(Neighbour):
             self._stop.wait(HEALTH_SECONDS)
 
 
-def neighbours(site: Site) -> list[Neighbour]:
+class BulkNeighbour(Neighbour):
+    """Bulk transfer, as a stream of Spark uses it: a stage, its commit, and the same rows by a lease."""
+
+    name = "bulk neighbour"
+
+    def work(self) -> None:
+        """Publish one row, take it by the lease, acknowledge."""
+        connection = self.site.connect()
+        connection.channel().queue_declare("neighbour-bulk", durable=True)
+        connection.close()
+        client = BulkClient(parse_url(self.site.process.bulk_url))
+        opening = protocol.OpenLease(queue="neighbour-bulk", lease="neighbour", owner="neighbour", fresh=True)
+        lease = client.act(opening)["generation"]
+        while not self.stopping:
+            began = time.monotonic()
+            batch, after = self.published, len(self.taken)
+            rows = pa.record_batch({"body": [str(batch).encode()]})
+            stage = f"{batch}-0-0-{'0' * 32}"
+            client.put(protocol.PutStage(query="neighbour", stage=stage), rows.schema, [rows])
+            client.act(protocol.CommitPublish(query="neighbour", batch=batch, stages=[stage], address="neighbour-bulk"))
+            self.published += 1
+            upto = client.act(protocol.ExtendLease(lease="neighbour", generation=lease, start=after))["position"]
+            ticket = protocol.FetchTicket(lease="neighbour", owner="neighbour", after=after, upto=upto)
+            self.taken += [int(body) for one in client.get(ticket) for body in one.column("body").to_pylist()]
+            self.waited(began)
+            self._stop.wait(BULK_SECONDS)
+        client.act(protocol.AcknowledgeLease(lease="neighbour", generation=lease, upto=len(self.taken)))
+        client.close()
+
+
+def neighbours(site: Site, delays: Delays) -> list[Neighbour]:
     """Return one neighbour of each kind, not yet started."""
-    return [PikaNeighbour(site), StompNeighbour(site), HealthNeighbour(site)]
+    return [kind(site, delays) for kind in (PikaNeighbour, StompNeighbour, HealthNeighbour, BulkNeighbour)]

@@ -13,6 +13,12 @@ from types import TracebackType
 
 READ_BYTES = 65_536
 
+DOORS = ("amqp", "stomp", "http", "bulk")
+"""Listeners by their names in the configuration."""
+
+SECURED_DOORS = tuple(f"{door}s" for door in DOORS)
+"""The same over TLS."""
+
 SETTLE_SECONDS = 3.0
 """How long the end of a recorded connection is waited for."""
 
@@ -21,7 +27,7 @@ SETTLE_SECONDS = 3.0
 class Session:
     """What one client sent in one connection: ``pieces`` in order, a new one wherever the broker had answered.
 
-    ``door``: the listener it was for, ``amqp``, ``stomp`` or ``http``.
+    ``door``: the listener it was for, one of ``DOORS``, or one of ``SECURED_DOORS`` if the pieces are those of TLS.
     """
 
     name: str

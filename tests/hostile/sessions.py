@@ -8,18 +8,24 @@ from __future__ import annotations
 import base64
 import http.client
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 
 import amqp
 import pika
+import pyarrow as pa
 import pytest
 from wsproto import ConnectionType, WSConnection, events
 
+from annulet.bulk.client import BulkClient
+from annulet.bulk.protocol import protocol
+from annulet.bulk.protocol.errors import BulkError
+from annulet.bulk.protocol.url import parse_url
 from tests.clients.amqp10 import Client, data, proton_missing, proton_process, rhea_missing, rhea_process
 from tests.clients.driven import DriverProcess
 from tests.clients.stomp_client import StompClient
-from tests.hostile.recording import Session, record
-from tests.hostile.site import HOSTILE, PASSWORD, Site
+from tests.hostile.recording import SECURED_DOORS, Session, record
+from tests.hostile.site import BULK_QUEUE, HOSTILE, PASSWORD, Site
 
 CONNECT = f"CONNECT\naccept-version:1.2\nhost:/\nlogin:{HOSTILE}\npasscode:{PASSWORD}\n\n\0"
 
@@ -135,7 +141,41 @@ def with_web_socket(port: int) -> None:
         peer.sendall(protocol.send(events.CloseConnection(code=1000)))
 
 
-def _clients() -> Iterator[tuple[str, str, Callable[[int], None]]]:
+def with_bulk(port: int) -> None:
+    """Write a batch, take it by a lease, read it back, refuse a row, end the lease, ask for what is not there."""
+    client = BulkClient(parse_url(f"annulet://{HOSTILE}:{PASSWORD}@127.0.0.1:{port}/"), retry_seconds=0)
+    rows = pa.record_batch({"body": [b"body" * 50] * 5, "routing_key": [BULK_QUEUE] * 5, "priority": list(range(5))})
+    stage = f"0-0-0-{'0' * 32}"
+    client.put(protocol.PutStage(query=HOSTILE, stage=stage), rows.schema, [rows, rows])
+    client.act(protocol.CommitPublish(query=HOSTILE, batch=0, stages=[stage], address=BULK_QUEUE))
+    opening = protocol.OpenLease(queue=BULK_QUEUE, lease=HOSTILE, owner=HOSTILE, fresh=True, on_existing="release")
+    generation = client.act(opening)["generation"]
+    upto = client.act(protocol.ExtendLease(lease=HOSTILE, generation=generation, start=0))["position"]
+    list(client.get(protocol.FetchTicket(lease=HOSTILE, owner=HOSTILE, after=0, upto=upto)))
+    client.act(protocol.RejectPositions(lease=HOSTILE, positions=[1]))
+    client.act(protocol.AcknowledgeLease(lease=HOSTILE, generation=generation, upto=upto))
+    client.act(protocol.ReleaseLease(lease=HOSTILE))
+    with pytest.raises(BulkError):
+        client.act(protocol.QueueStatus(queue="neighbour-amqp"))
+    client.close()
+
+
+def _within_tls(tls: ssl.SSLContext) -> Callable[[int], None]:
+    """Return the work of a client whose recorded octets are those of TLS: a hello, and what nothing can decrypt."""
+
+    def work(port: int) -> None:
+        credentials = pika.PlainCredentials(HOSTILE, PASSWORD)
+        options = pika.SSLOptions(tls, "localhost")
+        parameters = pika.ConnectionParameters("127.0.0.1", port, credentials=credentials, ssl_options=options)
+        pika.BlockingConnection(parameters).close()
+
+    return work
+
+
+def _clients(site: Site) -> Iterator[tuple[str, str, Callable[[int], None]]]:
+    yield "bulk", "bulk", with_bulk
+    for door in SECURED_DOORS:  # to all of them: the octets of TLS come before those of the protocol
+        yield "TLS", door, _within_tls(site.tls)
     yield "pika", "amqp", with_pika
     yield "py-amqp", "amqp", with_py_amqp
     yield "stomp.py", "stomp", with_stomp_py
@@ -146,8 +186,10 @@ def _clients() -> Iterator[tuple[str, str, Callable[[int], None]]]:
 def recorded_sessions(site: Site) -> list[Session]:
     """Let every client that is installed do its work once and return what they sent."""
     sessions: list[Session] = []
-    for name, door, work in _clients():
-        sessions += record(name, door, site.ports[door], work)
+    site.delete_hostile_queues()  # and have the queue of bulk transfer
+    for name, door, work in _clients(site):
+        listener = "amqps" if name == "TLS" else door  # whose client was recorded
+        sessions += record(name, door, site.ports[listener], work)
     for name, missing, process in (("proton", proton_missing, proton_process), ("rhea", rhea_missing, rhea_process)):
         if missing():
             continue

@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
+import ssl
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pika
+from pika.exceptions import ChannelClosedByBroker
 
-from annulet.broker.security.authentication import HASHER
-from tests.broker_process import BrokerProcess
+from annulet.broker.security.password_hashes import HASHER
+from tests.broker_process import BrokerProcess, free_ports
+from tests.certificates import Certificates
+from tests.hostile.recording import SECURED_DOORS
 
 HOSTILE = "hostile"
 """User whose sessions are recorded and replayed. His permissions end at names that begin with ``hostile``."""
 
 PASSWORD = "hostile-password"
 
+RESOURCE_LOCKED = 405
+
+END_SECONDS = 30.0
+"""How long a busy broker may take to read that a connection was cut, and to delete its exclusive queues."""
+
+BULK_QUEUE = "hostile-bulk"
+"""Written and read by recorded bulk transfer."""
+
 CONFIGURATION = f"""
 handshake_timeout = 2.0
 heartbeat = 0
+
+[listeners]
+amqps = "127.0.0.1:{{amqps}}"
+stomps = "127.0.0.1:{{stomps}}"
+https = "127.0.0.1:{{https}}"
+bulks = "127.0.0.1:{{bulks}}"
+
+[tls]
+certificate = "{{certificate}}"
+key = "{{key}}"
 
 [limits]
 max_message_bytes = 1048576
@@ -62,11 +85,19 @@ NO_PROGRESS = Progress(0, 0, 0)
 class Site:
     """A broker process on disk, its ports by door, and its figures."""
 
-    def __init__(self, process: BrokerProcess) -> None:
+    def __init__(self, process: BrokerProcess, secured: Mapping[str, int], tls: ssl.SSLContext) -> None:
         self.process = process
+        self.tls = tls  # trusts the broker's certificate
         self.ports: Mapping[str, int] = {
             "amqp": process.amqp_port, "stomp": process.stomp_port, "http": process.http_port,
+            "bulk": process.bulk_port, **secured,
         }  # fmt: skip
+
+    @property
+    def folder(self) -> Path:
+        """Return a folder on the disk of the broker's data."""
+        assert self.process.data is not None
+        return self.process.data.parent
 
     def resident(self) -> int:
         """Return the broker's resident memory in bytes."""
@@ -102,12 +133,19 @@ class Site:
         return names
 
     def delete_hostile_queues(self) -> int:
-        """Delete what inputs left behind and return the number: memory is compared without it."""
-        names = [name for name in self.queues() if name.startswith("hostile")]
+        """Delete what inputs left behind and return the number: memory is compared without it.
+
+        The queue of recorded bulk transfer stays, since that cannot declare it.
+        """
+        names = [name for name in self.queues() if name.startswith("hostile") and name != BULK_QUEUE]
+        deadline = time.monotonic() + END_SECONDS
         connection = self.connect()
-        channel = connection.channel()
         for name in names:
-            channel.queue_delete(name)
+            while not _deleted(connection, name):  # its connection was cut, and a busy broker has not read that
+                assert time.monotonic() < deadline, f"queue {name} is still locked by a connection that was cut"
+        channel = connection.channel()
+        channel.queue_declare(BULK_QUEUE, durable=True)
+        channel.queue_purge(BULK_QUEUE)
         connection.close()
         return len(names)
 
@@ -117,11 +155,31 @@ class Site:
         return self.process.log_file.read_text(errors="replace")
 
 
+def _deleted(connection: pika.BlockingConnection, name: str) -> bool:
+    channel = connection.channel()
+    try:
+        channel.queue_delete(name)
+    except ChannelClosedByBroker as closed:
+        if closed.reply_code != RESOURCE_LOCKED:
+            raise
+        return False
+    channel.close()
+    return True
+
+
 @contextmanager
 def site_in(folder: Path) -> Iterator[Site]:
     """Run a broker with its data and configuration in a folder."""
     configuration = folder / "annulet.toml"
-    text = CONFIGURATION.format(hash=HASHER.hash(PASSWORD), guest=HASHER.hash("guest"))
+    certificates = Certificates(folder / "certificates")
+    secured = dict(zip(SECURED_DOORS, free_ports(len(SECURED_DOORS)), strict=True))
+    text = CONFIGURATION.format(
+        hash=HASHER.hash(PASSWORD),
+        guest=HASHER.hash("guest"),
+        certificate=certificates.certificate,
+        key=certificates.key,
+        **secured,
+    )
     configuration.write_text(text)
-    with BrokerProcess(folder / "data", "--config", str(configuration)) as process:
-        yield Site(process)
+    with BrokerProcess(folder / "data", "--config", str(configuration), bulk=True) as process:
+        yield Site(process, secured, certificates.client_context())

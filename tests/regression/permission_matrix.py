@@ -12,12 +12,13 @@ from typing import Final
 
 CONFIGURE, WRITE, READ = "configure", "write", "read"
 
-AMQP_0, AMQP_1, ANONYMOUS_TERMINUS, STOMP, HTTP, BULK = (
+AMQP_0, AMQP_1, ANONYMOUS_TERMINUS, STOMP, HTTP, RABBITMQ_HTTP, BULK = (
     "AMQP 0-9-1",
     "AMQP 1.0",
     "AMQP 1.0, anonymous terminus",
     "STOMP",
     "HTTP",
+    "HTTP, RabbitMQ's API",
     "bulk",
 )
 SENDERS: Final = (AMQP_1, ANONYMOUS_TERMINUS, STOMP)
@@ -202,6 +203,29 @@ OPERATIONS: Final = (
         (HTTP,),
     ),
     Operation("set_policy", "set policies and address settings", (), (HTTP,), for_administrators=True),
+    Operation(
+        "see_users",
+        "see users, permissions, limits of users",
+        (),
+        (HTTP, RABBITMQ_HTTP),
+        changes=False,
+        for_administrators=True,
+    ),
+    Operation("put_user", "make, change, delete users", (), (HTTP, RABBITMQ_HTTP), for_administrators=True),
+    Operation("delete_user", "", (), (HTTP, RABBITMQ_HTTP), for_administrators=True),
+    Operation(
+        "put_permission",
+        "give permissions, take them away, set limits",
+        (),
+        (HTTP, RABBITMQ_HTTP),
+        for_administrators=True,
+    ),
+    Operation("delete_permission", "", (), (HTTP, RABBITMQ_HTTP), for_administrators=True),
+    Operation("put_limit", "", (), (HTTP, RABBITMQ_HTTP), for_administrators=True),
+    Operation("put_host", "make, delete virtual hosts", (), (HTTP, RABBITMQ_HTTP), for_administrators=True),
+    Operation("delete_host", "", (), (HTTP, RABBITMQ_HTTP), for_administrators=True),
+    Operation("make_token", "make, revoke tokens of others", (), (HTTP,), for_administrators=True),
+    Operation("delete_token", "", (), (HTTP,), for_administrators=True),
 )
 
 
@@ -231,10 +255,10 @@ EXACT: Final = Role("exact", "management", ("", "", ""))
 
 def expected(operation: Operation, protocol: str, role: Role) -> str:
     """Return what the table says of an operation over a protocol as a role."""
-    if protocol == HTTP:
+    if protocol in {HTTP, RABBITMQ_HTTP}:
         if role.tag == "administrator":
             return ALLOWED
-        if role.tag == "monitoring" and (operation.changes or operation.needs):
+        if role.tag == "monitoring" and (operation.changes or operation.needs or operation.for_administrators):
             return REFUSED
         if role.tag == "monitoring":
             return ALLOWED
@@ -257,6 +281,8 @@ def document() -> str:
         takes = ", ".join(f"`{kind}` {name}" for kind, name in operation.needs)
         if not takes:
             takes = "the tag `administrator`" if operation.for_administrators else "an entry"
-        over = ", ".join(protocol for protocol in operation.protocols if protocol != ANONYMOUS_TERMINUS)
+        over = ", ".join(
+            protocol for protocol in operation.protocols if protocol not in {ANONYMOUS_TERMINUS, RABBITMQ_HTTP}
+        )
         lines.append(f"| {operation.text} | {takes} | {over} |")
     return "\n".join(lines)

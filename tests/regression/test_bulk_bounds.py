@@ -15,6 +15,8 @@ import pytest
 from pyarrow import flight
 
 from annulet.broker.settings.limits import Limits
+from annulet.bulk.bounds import call_bounds
+from annulet.bulk.bounds.message_meter import STRANGER_STREAMS_MAX
 from annulet.bulk.client import BulkClient
 from annulet.bulk.protocol import protocol
 from annulet.bulk.protocol.errors import InvalidRequestError
@@ -70,15 +72,22 @@ async def test_no_more_than_the_limit_comes_in_before_the_login(tmp_path: Path) 
         assert "65536 octets before authentication" in text
 
 
-def _headers(stream: int) -> bytes:
-    """Return a frame that begins a call of DoPut, without any message."""
+def _empty_message(stream: int) -> bytes:
+    """Return a frame with the one message of a call, an empty one."""
+    return b"\0\0\x05\0\x01" + stream.to_bytes(4, "big") + bytes(5)
+
+
+def _headers(stream: int, *more: bytes, path: bytes = b"DoPut") -> bytes:
+    """Return a frame that begins a call, without any message. ``more``: name and value of a further header."""
+    further = (more,) if more else ()
     fields = (
         (b":method", b"POST"),
         (b":scheme", b"http"),
-        (b":path", b"/arrow.flight.protocol.FlightService/DoPut"),
+        (b":path", b"/arrow.flight.protocol.FlightService/" + path),
         (b":authority", b"localhost"),
         (b"te", b"trailers"),
         (b"content-type", b"application/grpc"),
+        *further,
     )
     block = b"".join(b"\x00" + bytes((len(name),)) + name + bytes((len(value),)) + value for name, value in fields)
     return len(block).to_bytes(3, "big") + b"\x01\x04" + stream.to_bytes(4, "big") + block
@@ -101,6 +110,53 @@ async def test_a_stranger_takes_few_threads(tmp_path: Path) -> None:
         writer.close()
         assert most - before < 64, "four calls, and the server's own threads"
         assert here.broker.admission.limit_hits["bulk transfer", "bulk_stranger_streams_max"] == 1
+
+
+async def test_strangers_on_many_connections_take_few_threads_and_let_others_log_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A7: each of the connections that one address may have took four threads for ``handshake_timeout``."""
+    served, connections = 8, 50
+    monkeypatch.setattr(call_bounds, "SERVED_STRANGERS_MAX", served)
+    async with bench(tmp_path, handshake_timeout=10.0) as here:
+        await away(lambda: bulk_client(here).act(protocol.ListLeases()))
+        before = _threads()
+        made = [await asyncio.open_connection("127.0.0.1", here.service.port) for _ in range(connections)]
+        for _, writer in made:
+            writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5))
+            writer.write(b"".join(_headers(2 * number + 1) for number in range(STRANGER_STREAMS_MAX)))
+        login = asyncio.ensure_future(away(lambda: bulk_client(here).act(protocol.ListLeases())))
+        most = before
+        while not login.done():
+            most = max(most, _threads())
+            await asyncio.sleep(0.02)
+        await login
+        # twice: the threads of those that gave way end a little later; the server has some of its own
+        assert 0 < most - before < 2 * served * STRANGER_STREAMS_MAX + 64 < connections * STRANGER_STREAMS_MAX
+        assert here.broker.admission.handshakes_timed_out == 0, "the login had its turn before"
+        assert here.broker.admission.limit_hits["bulk transfer", "bulk_strangers_max"] >= connections - 2 * served
+        for _, writer in made:
+            writer.close()
+
+
+async def test_calls_of_all_connections_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A7, a brother: a user could have 256 calls, each with a thread, on every connection."""
+    monkeypatch.setattr(call_bounds, "CALLS_MAX", 100)
+    async with bench(tmp_path) as here:
+        token = await away(lambda: _token(bulk_client(here)))
+        made = []
+        for calls in (80, 20, 20):
+            reader, writer = await asyncio.open_connection("127.0.0.1", here.service.port)
+            writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5))
+            writer.write(_headers(1, b"authorization", b"Bearer " + token.encode(), path=b"DoGet") + _empty_message(1))
+            await reader.readuntil(b"grpc-status")
+            writer.write(b"".join(_headers(2 * number + 1) for number in range(1, calls + 1)))
+            made.append((reader, writer))
+        assert b"(bulk_calls_max)" in await made[0][0].read()
+        assert here.broker.admission.limit_hits["bulk transfer", "bulk_calls_max"] == 1
+        assert not made[2][0].at_eof()
+        for _, writer in made:
+            writer.close()
 
 
 def _threads() -> int:

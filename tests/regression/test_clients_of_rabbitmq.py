@@ -59,6 +59,20 @@ async def test_celery_with_more_tasks_for_later_than_its_prefetch_gets_the_next_
     assert held == 21
 
 
+@pytest.mark.parametrize(("product", "more"), [("py-amqp", 2), ("RabbitMQ", 0)])
+async def test_a_pool_that_grows_gets_more_tasks_of_its_consumer(broker: Broker, product: str, more: int) -> None:
+    """B11: Celery's ``pool_grow`` raises the prefetch of a consumer that is there; other clients mean later ones."""
+    peer = await Peer(broker).open(1, product=product)
+    await peer.send(1, QUEUE.Declare(queue="tasks"), BASIC.Qos(0, 2), BASIC.Consume(queue="tasks"))
+    for number in range(10):
+        await peer.send(1, publish(1, "tasks", b"%d" % number))
+    assert bodies(await peer.take()) == [b"0", b"1"]
+    await peer.send(1, BASIC.Qos(0, 4))
+    assert len(bodies(await peer.take())) == more
+    await peer.send(1, BASIC.Qos(0, 1), BASIC.Ack(delivery_tag=2, multiple=True))  # pool_shrink
+    assert len(bodies(await peer.take())) == (0 if more else 2)
+
+
 LEVELS = [(level, 2**level * 1000) for level in range(28)]
 """The delay levels of Celery and NServiceBus: binary digits of a delay in seconds, as milliseconds to live."""
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from pika import spec
@@ -20,12 +22,14 @@ from annulet import testing
 from annulet.admin.listening.web_socket import WEB_SOCKET_MESSAGE_BYTES_MAX
 from annulet.broker.network.lingering import STRANGER_BYTES_MAX
 from annulet.broker.settings.configuration import LOOPBACK, Endpoint
+from annulet.broker.settings.limits import Limits
 from annulet.broker.turns.input_shares import INPUT_SECONDS_MAX
 from annulet.testing.in_process import RunningBroker
 from tests.broker.conftest import slow_processor, until
 from tests.certificates import Certificates
 from tests.clients.raw import PROTOCOL_HEADER, content_header, frame, method, publish
 from tests.clients.raw10 import AMQP_HEADER, CLOSE, OPEN, performative
+from tests.regression.blocking_clients import BlockingClient, WebSocketClient
 
 HUNDRED_PUBLISHES = b"".join([publish(1, "nowhere"), content_header(1, 65_536), frame(3, 1, bytes(65_536))]) * 100
 MUCH = HUNDRED_PUBLISHES * 4
@@ -36,6 +40,9 @@ STOMP_SEND = b"SEND\ndestination:/queue/nowhere\n\n" + b"x" * 65_536 + b"\0"
 SENT = 2000
 SECONDS = 20
 """A guard: a broker that does not read on is found by the reset."""
+
+PAUSE_SECONDS = 0.8
+"""Longer than any silence after which a socket was closed."""
 
 
 def start_ok(password: str = "guest", *, capable: bool = True) -> bytes:
@@ -116,6 +123,59 @@ async def test_the_last_answer_arrives_whatever_is_sent_behind_the_end(
     assert (admission.connections, admission.handshakes, dict(admission.by_address)) == (0, 0, {})
 
 
+async def test_the_last_answer_waits_for_a_peer_that_pauses_and_then_writes_on(tmp_path: Path) -> None:
+    """B16: through TLS the socket was closed after half a second of silence, and what came then reset it."""
+    certificates = Certificates(tmp_path)
+    settings: Any = dict.fromkeys(("amqps", "stomps", "https"), certificates.settings())
+    free = Endpoint(LOOPBACK, 0)
+    limits = Limits(login_delay_first=0.0, login_delay_most=0.0)
+    async with testing.broker(stomp=True, amqps=free, stomps=free, https=free, tls=settings, limits=limits) as running:
+        context = certificates.client_context()
+        peers = [(case, tls) for case in [*ENDS, "WebSocket error"] for tls in (None, context)]
+        received = await asyncio.gather(*(asyncio.to_thread(pause_and_write_on, running, *peer) for peer in peers))
+        for (case, tls), answer in zip(peers, received, strict=True):
+            expected = ENDS[case][3] if case in ENDS else b"unknown command 'JUMP'"
+            assert expected in answer, (case, "plain" if tls is None else "TLS")
+        await until(lambda: not running.broker.lingering, SECONDS)
+        assert running.broker.lingering.cut == 0
+        admission = running.broker.admission
+        assert (admission.connections, admission.handshakes, dict(admission.by_address)) == (0, 0, {})
+
+
+def pause_and_write_on(broker: RunningBroker, case: str, tls: ssl.SSLContext | None) -> bytes:
+    """Send what ends the connection, say nothing for a while, send more, and only then read to the end."""
+    if case in ENDS:
+        listener, before, last, _ = ENDS[case]
+        client = BlockingClient(address_of(broker, listener, tls), tls=tls)
+        for piece in before:
+            client.send(piece)
+            client.more()
+        client.send(last[:1000])
+        send, more = client.send, last[1000:31_000]
+    else:
+        client = web_socket = WebSocketClient(address_of(broker, "http", tls), tls=tls).open()
+        web_socket.message(b"JUMP\n\n\0")
+        send, more = web_socket.message, STOMP_SEND[:30_000]
+    time.sleep(PAUSE_SECONDS)
+    with client:
+        try:
+            for start in range(0, len(more), 1000):  # one write may be taken before the reset comes
+                send(more[start : start + 1000])
+        except ConnectionError as error:
+            raise AssertionError(f"{case}, {'plain' if tls is None else 'TLS'}: {error}") from error
+        while client.more():
+            pass
+    return client.received
+
+
+def address_of(broker: RunningBroker, listener: str, tls: ssl.SSLContext | None) -> tuple[str, int]:
+    name = listener if tls is None else f"{listener}s"
+    parts = urlsplit(broker.amqp_url if name == "amqp" else broker.urls[name])
+    assert parts.hostname is not None
+    assert parts.port is not None
+    return parts.hostname, parts.port
+
+
 @pytest.mark.parametrize("secure", [False, True], ids=["plain", "TLS"])
 @pytest.mark.parametrize("too_large", [False, True], ids=["STOMP error", "message too large"])
 async def test_the_last_frame_of_a_web_socket_arrives_whatever_is_sent_behind_the_mistake(
@@ -155,11 +215,10 @@ async def test_the_last_frame_of_a_web_socket_arrives_whatever_is_sent_behind_th
 async def connect(
     broker: RunningBroker, listener: str, context: ssl.SSLContext | None
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    name = listener if context is None else f"{listener}s"
-    url = broker.amqp_url if name == "amqp" else broker.urls[name]
-    host, _, port = url.rpartition("/")[2].rpartition("@")[2].rpartition(":")
     return await asyncio.open_connection(
-        host, int(port), ssl=context, server_hostname=None if context is None else "localhost"
+        *address_of(broker, listener, context),
+        ssl=context,
+        server_hostname=None if context is None else "localhost",
     )
 
 

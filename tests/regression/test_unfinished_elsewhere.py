@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gc
+import tracemalloc
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from annulet.bulk.client import BulkClient
 from annulet.bulk.protocol import protocol
 from annulet.bulk.protocol.errors import InvalidRequestError, OverLimitError, UnavailableError
 from annulet.bulk.protocol.url import parse_url
-from annulet.bulk.writing.commit_room import PROPERTY_BYTES
+from annulet.bulk.writing.commit_room import PROPERTY_BYTES, commit_bytes
 from annulet.bulk.writing.stages import StageKey
 from annulet.testing.in_process import RunningBroker
 from tests.broker.conftest import until
@@ -222,6 +224,50 @@ async def test_properties_of_a_batch_count(tmp_path: Path) -> None:
         assert (await away(lambda: publish(1, fits // 8, 8)))["messages"] == 8, "one Arrow batch after the other"
         with pytest.raises(InvalidRequestError, match="max_commit_bytes"):
             await away(lambda: publish(2, LIMIT // PROPERTY_BYTES, 1))
+
+
+async def test_destinations_of_a_batch_count(tmp_path: Path) -> None:
+    """A6, a brother: a routing key of its own for each row took 1.5 times what was counted for the row."""
+    rows = 1000
+    batch = pa.record_batch({"body": [b"x" * 10] * rows, "routing_key": [f"k{number:06}" for number in range(rows)]})
+    one_key = commit_bytes(rows, batch.nbytes, 0, 1)
+    async with bench(tmp_path, limits=Limits(max_commit_bytes=one_key)) as here:
+        queue = here.declare("q")
+        here.host.bind_queue(queue, "amq.topic", "#")
+        client = bulk_client(here)
+
+        def publish(number: int, **destination: str) -> int:
+            name = f"{number}-0-0-{'0' * 32}"
+            client.put(protocol.PutStage(query="x", stage=name), batch.schema, [batch])
+            answer = client.act(protocol.CommitPublish(query="x", batch=number, stages=[name], **destination))
+            return int(answer["messages"])
+
+        assert await away(lambda: publish(0, exchange="amq.topic", routing_key="k")) == rows
+        with pytest.raises(InvalidRequestError, match="max_commit_bytes"):
+            await away(lambda: publish(1, exchange="amq.topic"))
+
+
+async def test_what_a_commit_takes_is_what_is_counted(tmp_path: Path) -> None:
+    """A6: the memory of a batch by its measure, whatever the keys are."""
+    rows = 10_000
+    keys = [f"k{number:06}" + "\N{GRINNING FACE}" * (number % 60) for number in range(rows)]
+    batch = pa.record_batch({"body": [b"x" * 10] * rows, "routing_key": keys})
+    async with bench(tmp_path) as here:
+        queue = here.declare("q")
+        here.host.bind_queue(queue, "amq.topic", "#")
+        client, name = bulk_client(here), f"0-0-0-{'0' * 32}"
+        stage = protocol.PutStage(query="x", stage=name)
+        await away(lambda: client.put(stage, batch.schema, [batch]))
+        commit = protocol.CommitPublish(query="x", batch=0, stages=[name], exchange="amq.topic")
+        gc.collect()
+        tracemalloc.start()
+        try:
+            assert (await away(lambda: client.act(commit)))["messages"] == rows
+            taken = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    counted = commit_bytes(rows, batch.nbytes, 0, rows)
+    assert counted / 2 < taken < counted
 
 
 async def test_stages_in_memory_take_a_quarter_of_the_memory_limit() -> None:

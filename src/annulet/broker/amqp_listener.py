@@ -41,6 +41,7 @@ class AmqpListenerProtocol:
         self._received = b""
         self._timer: asyncio.TimerHandle | None = None
         self._facts = PeerFacts()
+        self._successor: AnyConnection | None = None  # the protocol that has the transport now
         self._began = 0.0  # time of the loop when the socket was accepted
 
     def connection_made(self, transport: asyncio.Transport) -> None:
@@ -75,11 +76,14 @@ class AmqpListenerProtocol:
             self._close(transport)
 
     def eof_received(self) -> bool:
-        """The peer gave up."""
-        return False
+        """The peer gave up, or said all it had to say, which is for the protocol that has the transport now."""
+        return self._successor is not None and self._successor.eof_received()
 
-    def connection_lost(self, error: BaseException | None) -> None:  # noqa: ARG002 - asyncio's; logged by no one
-        """The peer left before it named its protocol."""
+    def connection_lost(self, error: BaseException | None) -> None:
+        """The peer left before it named its protocol, or a moment later: asyncio's TLS has chosen us by then."""
+        if self._successor is not None:
+            self._successor.connection_lost(error)
+            return
         self._end()
         release_transport(self._transport)
         self._transport = None
@@ -97,6 +101,7 @@ class AmqpListenerProtocol:
 
     def _hand_over(self, transport: asyncio.Transport, connection: AnyConnection, received: bytes) -> None:
         self._end()
+        self._successor = connection
         connection.waited = self._broker.loop.time() - self._began  # one deadline for the header and all that follows
         # The connections have the methods of asyncio.Protocol; inheriting from it would keep them from being compiled.
         transport.set_protocol(cast("asyncio.BaseProtocol", connection))

@@ -30,8 +30,12 @@ from annulet.broker.network.listening import BACKLOG, listener_error
 from annulet.broker.network.peer_watch import PeerWatch
 from annulet.broker.network.unfinished import UnfinishedWork, unfinished_limit
 from annulet.broker.operation.backup import Backups
+from annulet.broker.operation.global_parameters import CLUSTER_NAME, DEFAULT_CLUSTER_NAME, GlobalParameters
 from annulet.broker.operation.management import ManagementOperations
 from annulet.broker.operation.operator_settings import OperatorSettings
+from annulet.broker.operation.rates import Rates
+from annulet.broker.operation.revocation import Revocation
+from annulet.broker.operation.virtual_hosts import VirtualHosts
 from annulet.broker.paging.memory import MemoryAlarm
 from annulet.broker.paging.pager import Pager
 from annulet.broker.paging.spill_pace import SpillPace
@@ -45,8 +49,10 @@ from annulet.broker.recovery.recovery import (
     restore_messages,
     save_counters,
 )
+from annulet.broker.security.access_directory import AccessDirectory
 from annulet.broker.security.admission import Admission
 from annulet.broker.security.authentication import Authenticator
+from annulet.broker.security.given_limits import MAX_QUEUES
 from annulet.broker.security.tls_listeners import TlsListeners
 from annulet.broker.settings import descriptors
 from annulet.broker.settings.clock import Clock, system_clock
@@ -57,7 +63,6 @@ from annulet.broker.turns.late_collection import LateCollection
 from annulet.broker.turns.loop_watch import LoopWatch
 from annulet.broker.turns.sliced_work import SlicedWorker
 from annulet.broker.turns.wake import WakeTimer
-from annulet.core.configuration.arguments.values import refuse_line_breaks
 from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.model.audit_trail import AuditTrail
 from annulet.store.database.catalogue import Catalogue
@@ -113,6 +118,10 @@ SERVER_CAPABILITIES: Final[dict[str, PropertyValue]] = {
 class Service(Protocol):
     """A part of the broker that lives beside the AMQP listener: HTTP, bulk transfer."""
 
+    @property
+    def urls(self) -> dict[str, str]:
+        """URL of each of its listeners by its name in the configuration, with the real port once it listens."""
+
     def restore(self, broker: Broker) -> None:
         """Put back durable state. Called after messages were recovered, before any client may connect."""
 
@@ -131,6 +140,8 @@ class Broker:
     definitions: DefinitionCommits  # since recovery
     orphans: dict[int, int]  # since recovery: messages of queues that the catalogue does not know, by queue id
     _deleted: DeletedQueues  # since it listens
+    _timers: dict[str, WakeTimer]  # by virtual host
+    _ledger_queues: dict[str, LedgerQueue]  # by virtual host
 
     def __init__(self, configuration: BrokerConfiguration, *, clock: Clock = system_clock) -> None:
         self.configuration = configuration
@@ -161,7 +172,7 @@ class Broker:
             "platform": "Python",
             "copyright": "The Annulet developers",
             "information": "Queues that are rings, tables and DataFrames",
-            "cluster_name": "annulet",
+            "cluster_name": DEFAULT_CLUSTER_NAME,
             "capabilities": dict(SERVER_CAPABILITIES),
         }
         self.services: list[Service] = []
@@ -173,10 +184,10 @@ class Broker:
         self.history: HistoryRecorder | None = None  # None: a broker in memory
         self.memory, self._peer_watch = MemoryAlarm(configuration.memory_limit_bytes), PeerWatch()
         self.unfinished = UnfinishedWork(unfinished_limit(configuration))
-        self.backups = Backups(self)
-        self.loop_watch, self.late_collection = LoopWatch(), LateCollection()
+        self.backups, self.rates, self.virtual_hosts = Backups(self), Rates(), VirtualHosts(self)
+        self.revocation, self.loop_watch, self.late_collection = Revocation(self), LoopWatch(), LateCollection()
         self._counter_rounds: CounterRounds
-        self._timers: list[WakeTimer] = []  # one for each virtual host
+        self._timers, self._ledger_queues = {}, {}
         self._refusal_logged_at = 0  # milliseconds since 1970
         self._restored = False  # queues hold what the log holds, and their counters are whole
         self._lock: DirectoryLock | None = None
@@ -236,7 +247,7 @@ class Broker:
             self._counter_rounds = CounterRounds(self.history)
         else:
             self.catalogue = Catalogue(":memory:")
-        self.authenticator = Authenticator(self.catalogue, self.configuration)
+        self._open_directory()
         self.log: Log = await open_log(directory, self.loop, heads=self.configuration.search_process)
         self.commit = CommitPipeline(self.log, self.loop, self.history)
         self.commit.on_failure = self._log_failed
@@ -257,6 +268,8 @@ class Broker:
         for name in self.configuration.definitions.virtual_hosts():
             self.catalogue.add_virtual_host(name)
         self.operator_settings = OperatorSettings(self.catalogue, self.configuration.definitions)
+        self.global_parameters = GlobalParameters(self.catalogue)
+        self.server_properties[CLUSTER_NAME] = self.global_parameters.cluster_name
         restore_definitions(self)
         restore_history(self)
         await restore_messages(self)
@@ -271,6 +284,15 @@ class Broker:
         for service in self.services:
             service.restore(self)
 
+    def _open_directory(self) -> None:
+        """Know users and permissions, and have connections looked at when they change."""
+        self.authenticator = Authenticator(self.catalogue, self.configuration, now=self.clock)
+        source = str(self.configuration.definitions.source)
+        given = self.admission.given
+        directory = self.access_directory = AccessDirectory(self.catalogue, self.authenticator, given, source=source)
+        directory.on_change = self.revocation.access_changed
+        directory.on_limits = self._apply_limits
+
     async def _listen(self) -> None:
         for service in self.services:
             await service.start(self)
@@ -283,6 +305,8 @@ class Broker:
         if self.configuration.amqps is not None:
             self._tls_listener, bound = await self.tls.listen("amqps", self.configuration.amqps, self._accept)
             self.amqps_address = (bound.host, bound.port)
+        self._apply_limits()
+        self.virtual_hosts.restore()
         self._upkeep = LogUpkeep(self.commit, self.loop, self.clock())
         self._deleted = DeletedQueues(self.catalogue, self.commit, self.loop)
         self._on_tick()
@@ -303,10 +327,11 @@ class Broker:
             self._tick.cancel()
         self.loop_watch.stop()
         self.late_collection.stop()
-        for timer in self._timers:
+        for timer in self._timers.values():
             timer.stop()
         self.management.stop()
         await self.backups.stop()
+        await self.virtual_hosts.stop()
         if self._upkeep is not None:
             await self._upkeep.stop()
             await self._deleted.stop()
@@ -405,20 +430,43 @@ class Broker:
         effects.timer = WakeTimer(self.loop, self.clock, lambda now: self._tick_host(host, now))
         configure_host(host, self.configuration.definitions)
         self.blocked[name] = blocked
-        self._timers.append(effects.timer)
+        self._timers[name] = effects.timer
         self.hosts[name] = host
         if self.configuration.ledger_queue:
-            LedgerQueue(host, self.loop, self.clock, self.fed_losses)
+            self._ledger_queues[name] = LedgerQueue(host, self.loop, self.clock, self.fed_losses)
         return host
 
     def create_host(self, name: str) -> VirtualHost:
-        """Create a durable virtual host. Raises :class:`~annulet.core.base.errors.InvalidArgument` for a line break."""
-        refuse_line_breaks("virtual host", name)
-        self.catalogue.add_virtual_host(name)
+        """Create a durable virtual host, see :meth:`VirtualHosts.put`."""
+        self.virtual_hosts.put(name)
+        return self.hosts[name]
+
+    def open_host(self, name: str) -> None:
+        """Let clients enter a virtual host of the catalogue that was made at run time."""
         host = self.add_host(name)
         if name in self.event_logs:
             self.event_logs[name].open(host, self.catalogue)
-        return host
+        self._apply_limits()
+
+    def feeds_no_more(self, host: VirtualHost) -> None:
+        """Put no losses and events into queues of a virtual host any more: it is being deleted."""
+        if host.name in self.event_logs:
+            self.event_logs[host.name].close()
+        if host.name in self._ledger_queues:
+            host.ledger.listeners.remove(self._ledger_queues.pop(host.name))
+
+    def remove_host(self, host: VirtualHost) -> None:
+        """Forget a virtual host that is empty, and of which the catalogue knows nothing any more."""
+        self.hosts.pop(host.name)
+        self._timers.pop(host.name).stop()
+        self.blocked.pop(host.name)
+        self.event_logs.pop(host.name, None)
+        self.dynamic_nodes.pop(host.name, None)
+
+    def _apply_limits(self) -> None:
+        """Let the core know how many queues virtual hosts may have."""
+        for host in self.hosts.values():
+            host.queues_max = self.admission.given.of_host(host.name, MAX_QUEUES)
 
     # ------------------------------------------------------------------ connections
 
@@ -512,7 +560,7 @@ class Broker:
         if self._tick is not None:
             self._tick.cancel()  # a direct call must not leave a second chain of ticks, which no stop ends
         self._tick = self.loop.call_later(TICK_SECONDS, self._on_tick)  # first: upkeep goes on whatever happens below
-        for timer in self._timers:
+        for timer in list(self._timers.values()):
             timer.tick()
         self.tls.renew()
         now = self.clock()
@@ -525,6 +573,8 @@ class Broker:
             self._upkeep.tick(now)
             self._deleted.tick()
         self.consumer_timeouts.tick(now)
+        self.access_directory.tick(now)
+        self.rates.tick(self.hosts, now)
         if self.pager is not None:  # last: it serves consumers, whose defects must not stop the work above
             self.pager.tick(now)
             for host in self.hosts.values():

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from typing import Any
-
-import pytest
 
 from annulet.broker.broker import Broker
 from annulet.broker.network import lingering
-from annulet.broker.network.lingering import LINGER_SECONDS, QUIET_SECONDS, Lingering, LingeringSockets
+from annulet.broker.network.lingering import LINGER_SECONDS, Lingering, LingeringSockets
 from annulet.broker.settings.limits import Limits
 from tests.broker.amqp091.peer import RecordingTransport, turns
 from tests.broker.echo import EchoConnection, connected
@@ -16,9 +15,8 @@ SECONDS_SHORT = 0.02
 
 
 class HalfClosing(RecordingTransport):
-    """A transport whose halves end one by one; ``half`` of false: as one with TLS."""
+    """A transport whose halves end one by one."""
 
-    half = True
     reset = False
 
     def __init__(self) -> None:
@@ -29,16 +27,12 @@ class HalfClosing(RecordingTransport):
         self.protocol = protocol
 
     def can_write_eof(self) -> bool:
-        return self.half
+        return True
 
     def write_eof(self) -> None:
         if self.reset:
             raise OSError(107, "Transport endpoint is not connected")
         self.ended = True
-
-
-class Secured(HalfClosing):
-    half = False
 
 
 class Reset(HalfClosing):
@@ -118,23 +112,42 @@ async def test_a_peer_that_has_reset_the_connection_is_gone_at_once() -> None:
     assert (transport.closing, released) == (True, ["released"])
 
 
-async def test_over_tls_silence_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lingering, "QUIET_SECONDS", SECONDS_SHORT)
-    assert QUIET_SECONDS < LINGER_SECONDS
+class SecuredHalf:
+    """Stands in for TLS: its close_notify is for the socket when reading begins anew."""
+
+    def __init__(self) -> None:
+        self.unwrapped = 0
+
+    def unwrap(self) -> None:
+        self.unwrapped += 1
+        raise ssl.SSLWantReadError("the peer's close_notify has not come")
+
+
+class Secured(HalfClosing):
+    def __init__(self) -> None:
+        super().__init__()
+        self.secured = SecuredHalf()
+        self.resumed = 0
+
+    def get_extra_info(self, name: str) -> Any:
+        return self.secured if name == "ssl_object" else super().get_extra_info(name)
+
+    def can_write_eof(self) -> bool:
+        return False
+
+    def resume_reading(self) -> None:
+        self.resumed += not self.reading  # asyncio does nothing where it was not paused
+        super().resume_reading()
+
+
+async def test_through_tls_our_half_ends_and_the_peer_is_read_on() -> None:
     sockets, transport = LingeringSockets(lambda: None), Secured()
-    begun(sockets, transport)
-    assert not transport.ended
-    transport.protocol.data_received(b"0")
-    transport.protocol._look_for_silence()
-    assert not transport.closing, "something came"
-    transport.buffered = 1
-    transport.protocol._look_for_silence()
-    assert not transport.closing, "not everything is written"
-    transport.buffered = 0
-    transport.protocol._look_for_silence()
-    assert transport.closing
-    await turns()
-    assert sockets.cut == 0
+    begun(sockets, transport, seconds=SECONDS_SHORT)
+    assert (transport.secured.unwrapped, transport.resumed, transport.ended) == (1, 1, False)
+    transport.protocol.data_received(b"0123456789")
+    assert not transport.closing
+    await asyncio.sleep(SECONDS_SHORT * 2)
+    assert (transport.closing, sockets.cut) == (True, 1), "it has the same time as one without TLS"
 
 
 async def test_what_has_no_halves_and_what_comes_after_the_stop_is_left_to_its_owner() -> None:

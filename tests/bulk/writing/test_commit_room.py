@@ -80,6 +80,6 @@ async def test_one_that_gives_up_leaves_its_place_to_others() -> None:
     assert commits.room.used == 0
 
 
-def test_a_batch_takes_its_columns_and_something_for_each_message_and_property() -> None:
-    assert commit_bytes(10, 5, 0) == 8010
-    assert commit_bytes(10, 5, 3) == 8010 + 3 * 256
+def test_a_batch_takes_its_columns_and_something_for_each_message_property_and_destination() -> None:
+    assert commit_bytes(10, 5, 0, 0) == 8010
+    assert commit_bytes(10, 5, 3, 4) == 8010 + 3 * 256 + 4 * 700

@@ -20,10 +20,18 @@ from annulet.broker.connections.views import LOOK_SECONDS
 from annulet.broker.durability.history import COUNTERS_MILLISECONDS
 from annulet.broker.network.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, STRANGER_BYTES_MAX
 from annulet.broker.network.unfinished import commit_limit
+from annulet.broker.operation.virtual_hosts import DESCRIPTION_CHARACTERS_MAX
 from annulet.broker.paging.look_turns import BROWSER_SHARE, CHARGED_MAX, SHARE, TURN_SECONDS
 from annulet.broker.paging.lost_wakes import CONSUMERS_LOOKED_AT
 from annulet.broker.paging.spill_pace import SPILL_BEHIND_BYTES, SPILL_GO_ON_BYTES
+from annulet.broker.security.access_directory import (
+    EXPRESSION_CHARACTERS_MAX,
+    NAME_BYTES_MAX,
+    TAGS_MAX,
+    TOKENS_PER_USER_MAX,
+)
 from annulet.broker.security.admission import LIMIT_STRANGERS, LIMIT_WEB_SOCKETS
+from annulet.broker.security.authentication import PASSWORD_BYTES_MAX
 from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS, SUBSCRIPTIONS_MAX, TRANSACTIONS_MAX
 from annulet.broker.stomp.destinations import LIMIT_TEMPORARY_QUEUES, TEMPORARY_QUEUES_MAX
 from annulet.broker.turns.delivery_shares import BROWSER_PART, LEAST_SECONDS, SHARE_LEAST, TURN_DELIVERIES
@@ -37,6 +45,7 @@ from annulet.broker.turns.input_shares import (
 )
 from annulet.broker.turns.input_turns import PIECE_BYTES
 from annulet.broker.turns.input_turns import TURN_SECONDS as STRANGER_SECONDS
+from annulet.bulk.bounds.call_bounds import CALLS_MAX, LIMIT_CALLS, LIMIT_SERVED_STRANGERS, SERVED_STRANGERS_MAX
 from annulet.bulk.bounds.door import connections_max
 from annulet.bulk.bounds.message_meter import (
     LIMIT_MESSAGE as LIMIT_BULK_MESSAGE,
@@ -138,6 +147,7 @@ def bounds(broker: Broker) -> dict[str, float]:
         "heads_pending_bytes": PENDING_BYTES_MAX,
         **_bounds_of_bulk_transfer(broker.admission.limits),
         **_bounds_of_a_tick(),
+        **_bounds_of_access(),
         "metrics_listed_queues_max": LISTED_QUEUES_MAX,
     }
 
@@ -151,6 +161,8 @@ def _bounds_of_bulk_transfer(limits: Limits) -> dict[str, float]:
         LIMIT_UNFINISHED: UNFINISHED_MESSAGES * message,
         LIMIT_STREAMS: STREAMS_MAX,
         LIMIT_STRANGER_STREAMS: STRANGER_STREAMS_MAX,
+        LIMIT_SERVED_STRANGERS: SERVED_STRANGERS_MAX,
+        LIMIT_CALLS: CALLS_MAX,
     }
 
 
@@ -213,6 +225,18 @@ def _bounds_of_memory(broker: Broker) -> dict[str, float]:
         "body_budget_bytes": broker.configuration.body_budget_bytes,
         "unfinished_bytes_max": broker.unfinished.limit,
         "commit_bytes_max": commit_limit(broker.configuration),
+    }
+
+
+def _bounds_of_access() -> dict[str, float]:
+    """Return the limits of what operators may say of users."""
+    return {
+        "access_name_bytes_max": NAME_BYTES_MAX,
+        "tags_per_user_max": TAGS_MAX,
+        "tokens_per_user_max": TOKENS_PER_USER_MAX,
+        "permission_characters_max": EXPRESSION_CHARACTERS_MAX,
+        "host_description_characters_max": DESCRIPTION_CHARACTERS_MAX,
+        "password_bytes_max": PASSWORD_BYTES_MAX,
     }
 
 

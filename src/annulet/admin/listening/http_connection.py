@@ -65,6 +65,7 @@ class BoundedHttpProtocol(H11Protocol):
         self._slot: HttpSlot | None = None
         self._input: PacedInput | None = None
         self._arriving: Any = None  # their state of h11 while a request is on its way, None when none is
+        self._successor: asyncio.Protocol | None = None  # the protocol that has the transport now
         self._request_timer: asyncio.TimerHandle | None = None
         self._answer_timer: asyncio.TimerHandle | None = None
 
@@ -86,12 +87,22 @@ class BoundedHttpProtocol(H11Protocol):
         self._watch_request()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Forget it."""
+        """Forget it, or tell the WebSocket that it became a moment ago: asyncio's TLS has chosen us by then."""
+        if self._successor is not None:
+            self._successor.connection_lost(error)
+            return
         if self._input is not None:
             self._leave()
             super().connection_lost(error)
             self._unset_keepalive_if_required()  # uvicorn lets it run on after a reset, and then holds us
         release_transport(self.transport)
+
+    def eof_received(self) -> None:
+        """The peer will send nothing more: a WebSocket is told."""
+        if self._successor is None:
+            super().eof_received()
+        else:
+            self._successor.eof_received()
 
     def data_received(self, data: bytes) -> None:
         """Take a part of a request, as far as there is time for it."""
@@ -139,6 +150,7 @@ class BoundedHttpProtocol(H11Protocol):
         make: Any = self.ws_protocol_class
         protocol = make(config=self.config, server_state=self.server_state, app_state=self.app_state)
         protocol.slot = slot
+        self._successor = protocol
         self.transport.set_protocol(protocol)
         slot.waiting_since = self.loop.time()
         head = [event.method, b" ", event.target, b" HTTP/1.1\r\n"]

@@ -140,7 +140,7 @@ class Channel(ClientSession):
         message = entry.message
         origin = message.origin
         if origin.view is not VIEW:
-            made = in_own_form(self, message)
+            made = in_own_form(self.converted, message)
             if made is None:
                 del self.unacknowledged[tag]
                 self.keep_back(consumer, entry)
@@ -172,7 +172,7 @@ class Channel(ClientSession):
         """Write a basic.deliver that needs no acknowledgement, unless its header is too large."""
         message = entry.message
         if message.origin.view is not VIEW:
-            made = in_own_form(self, message)
+            made = in_own_form(self.converted, message)
             if made is None:
                 self.keep_back(consumer, entry)
                 return False
@@ -218,7 +218,7 @@ class Channel(ClientSession):
     def too_large(self, entry: QueueEntry) -> str:
         """Return why a message cannot be sent to this client, and the remedy."""
         overhead = constants.FRAME_OVERHEAD + constants.HEADER_OVERHEAD
-        message = in_own_form(self, entry.message) or entry.message
+        message = in_own_form(self.converted, entry.message) or entry.message
         return (
             f"message {entry.sequence} of queue '{entry.queue.name}' has headers that need a frame of "
             f"{len(self._in_field_types(message.header)) + overhead} bytes, but frame-max of this connection is "

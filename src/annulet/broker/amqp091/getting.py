@@ -96,7 +96,7 @@ def send_next(channel: Channel, queue: Queue, now: int, *, no_ack: bool) -> bool
         if taken is None:
             return False
         entry, tag = taken
-        message = in_own_form(channel, entry.message)
+        message = in_own_form(channel.converted, entry.message)
         if message is not None:
             break
         del channel.unacknowledged[tag]

@@ -79,6 +79,32 @@ def _time_to_live(expiration: str) -> int:
     )
 
 
+def publish_facts(header: bytes, user_name: str) -> PublishFacts:
+    """Read what a content header asks of the broker; the same for every way a message with one is published.
+
+    Raises :class:`ChannelError` 406 for the user id of another user, and for a wrong expiration;
+    ``RemoteProtocolError`` for a malformed header.
+    """
+    read = read_publish_facts(header)
+    facts = PublishFacts(header, read.delivery_mode == constants.DELIVERY_MODE_PERSISTENT, read.priority)
+    if read.user_id and read.user_id != user_name:
+        raise ChannelError(
+            constants.PRECONDITION_FAILED,
+            f"user_id property set to {read.user_id!r} but authenticated user was {user_name!r}",
+        )
+    if read.expiration is not None:
+        facts.time_to_live = _time_to_live(read.expiration)
+    asks = read_publish_headers(header)
+    if asks is not NOTHING:
+        facts.asks = asks
+        facts.further_keys = asks.cc + asks.bcc
+        if asks.bcc:
+            facts.header = annotate(header, {}, without=("BCC",))
+        if asks.deaths_given:
+            facts.header = annotate(facts.header, {GIVEN: True})
+    return facts
+
+
 def destination_of(origin: Origin) -> bytes:
     """Exchange and routing key as two short strings, encoded once per origin."""
     if not origin.encoded:
@@ -132,28 +158,12 @@ class ContentHeaders:
     def read(self, header: bytes, reply_address: str) -> PublishFacts:
         """Read a header that is not known. ``reply_address``: the channel's reply queue, or empty.
 
-        Raises :class:`ChannelError` (406) for a foreign ``user_id``, a wrong ``expiration`` and wrong headers.
+        Raises as :func:`publish_facts`.
         """
-        read = read_publish_facts(header)
-        facts = PublishFacts(header, read.delivery_mode == constants.DELIVERY_MODE_PERSISTENT, read.priority)
-        if read.user_id and read.user_id != self._user_name:
-            raise ChannelError(
-                constants.PRECONDITION_FAILED,
-                f"user_id property set to {read.user_id!r} but authenticated user was {self._user_name!r}",
-            )
-        if read.expiration is not None:
-            facts.time_to_live = _time_to_live(read.expiration)
-        asks = read_publish_headers(header)
-        if asks is not NOTHING:
-            facts.asks = asks
-            facts.further_keys = asks.cc + asks.bcc
-            if asks.bcc:
-                facts.header = annotate(header, {}, without=("BCC",))
-            if asks.deaths_given:
-                facts.header = annotate(facts.header, {GIVEN: True})
+        facts = publish_facts(header, self._user_name)
         if _REPLY_QUEUE_OCTETS in header:
             facts.header = self._answered_to(facts.header, reply_address)  # not remembered: its consumer may go
-        elif len(header) <= HEADER_SIZE_MAX and not asks.duplicate_id:
+        elif len(header) <= HEADER_SIZE_MAX and not (facts.asks is not None and facts.asks.duplicate_id):
             if len(self.known) >= HEADERS_MAX:
                 self.known.clear()
             self.known[header] = facts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
@@ -53,6 +53,7 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
         super().__init__(broker)
         self.obeys_flow = True  # link credit holds publishers back (§2.6.7)
         self.container_id = ""
+        self.client_properties: dict[str, Any] = {}  # of its open
         configuration = broker.configuration
         limits = configuration.limits
         self.engine = Amqp10Engine(
@@ -73,7 +74,6 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
         self.dynamic_nodes = DynamicNodes(broker)
         self._exchange: SaslExchange | None = None
         self._login: asyncio.Task[None] | None = None
-        self._user = ""  # the identity proved by the login
 
     # ------------------------------------------------------------------ login, §5.3
 
@@ -109,7 +109,7 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
             if isinstance(step, Challenge):
                 self.engine.sasl_challenge(step.octets)
             elif isinstance(step, Success):
-                self._user = step.user.name
+                self.user = step.user
                 self.engine.sasl_outcome(SASL_OK, step.additional)
             else:
                 self.engine.sasl_outcome(SASL_AUTHENTICATION_FAILED)
@@ -121,9 +121,8 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
         """Let a peer in that skips SASL, where ANONYMOUS is offered (§2.2)."""
         if ANONYMOUS not in self.mechanisms():
             return False
-        user = self.broker.authenticator.login_anonymous(peer=self.peer)
-        self._user = "" if user is None else user.name
-        return user is not None
+        self.user = self.broker.authenticator.login_anonymous(peer=self.peer)
+        return self.user is not None
 
     # ------------------------------------------------------------------ open, §2.7.1
 
@@ -132,20 +131,24 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
 
         Clients put the DNS name of the server there (§2.7.1). Raises ConnectionFault ``amqp:not-allowed``.
         """
-        refusal = self.log_in(self._user)
-        if refusal:
-            raise ConnectionFault(conditions.RESOURCE_LIMIT_EXCEEDED, refusal)
+        user_name = "" if self.user is None else self.user.name
+        if self.refusal:
+            raise ConnectionFault(conditions.RESOURCE_LIMIT_EXCEEDED, self.refusal)
         self.container_id = performative.container_id
+        self.client_properties = {str(name): value for name, value in (performative.properties or {}).items()}
         given = self.engine.hostname
         name = given.removeprefix(HOST_PREFIX)
         if name not in self.broker.hosts:
             if given.startswith(HOST_PREFIX):
                 raise ConnectionFault(conditions.NOT_FOUND, f"hostname: no virtual host '{name}'; create it first")
             name = DEFAULT_HOST
-        if not self.broker.authenticator.may_enter(self.user_name, name):
+        if not self.broker.authenticator.admits(self.user, name):
             raise ConnectionFault(
-                conditions.UNAUTHORIZED_ACCESS, f"access to vhost '{name}' refused for user '{self.user_name}'"
+                conditions.UNAUTHORIZED_ACCESS, f"access to vhost '{name}' refused for user '{user_name}'"
             )
+        refusal = self.log_in(user_name, name)
+        if refusal:
+            raise ConnectionFault(conditions.RESOURCE_LIMIT_EXCEEDED, refusal)
         self.enter_host(self.broker.hosts[name], records=True)
         self.opened = True
         self.watch_silence()

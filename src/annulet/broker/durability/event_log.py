@@ -168,6 +168,10 @@ class EventLog:
         if self._noted:
             self._loop.call_soon(self._flush)
 
+    def close(self) -> None:
+        """Put no further events into the queue: its virtual host is being deleted."""
+        self._fed = None
+
     def wants_turn(self, notes: QueueNotes) -> None:
         """A queue has its first note: put it into the queue soon."""
         if not self._noted and self._fed is not None:

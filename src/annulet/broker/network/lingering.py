@@ -3,10 +3,15 @@
 The system resets a connection that is closed with unread input, and a reset destroys what the peer has not read yet:
 close-ok, ERROR, the reason of a refused login. So a peer that still writes is read until it has seen the end (RFC 9112
 §9.6 describes the same for HTTP). The time and the number of bytes are bounded.
+
+Through TLS the end of our half is close_notify, which ends one direction only (RFC 8446 §6.1). A peer that waits for
+the end of the stream sees it at once, and one that still writes is read on. asyncio's own end of TLS reads no more.
 """
 
 from __future__ import annotations
 
+import ssl
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, cast
 
 from annulet.broker.network.listening import release_transport
@@ -23,10 +28,6 @@ LINGER_BYTES_MAX: Final = 128 << 20
 
 STRANGER_BYTES_MAX: Final = 1 << 20
 """The same of a peer that was not: about what the system's buffers hold."""
-
-QUIET_SECONDS: Final = 0.5
-"""TLS has no half-close in asyncio. There the socket closes when the peer was silent for so long after our last octet,
-so that a peer which waits for the end of the stream does not wait for all of :data:`LINGER_SECONDS`."""
 
 
 class LingeringSockets:
@@ -64,17 +65,17 @@ class LingeringSockets:
             release: gives back what the socket was counted to.
 
         Returns:
-            ``False`` when the transport cannot be taken over, or after :meth:`stop`: nothing was done, and the caller
-            closes it.
+            ``False`` when the transport cannot be taken over, is closing, or after :meth:`stop`: nothing was done, and
+            the caller closes it.
         """
-        can_end_half = getattr(transport, "can_write_eof", None)  # a WebSocket's has none: RFC 6455 has its own end
-        if can_end_half is None or self.stopped:
+        # That of a WebSocket's stream is no socket's. One of TLS that is closing may have told its protocol of the end.
+        if self.stopped or not hasattr(transport, "can_write_eof") or transport.is_closing():
             return False
         socket = Lingering(self, transport, loop, most, release)
         self.sockets.add(socket)
         # It has the methods of asyncio.Protocol, as all protocols here.
         transport.set_protocol(cast("asyncio.BaseProtocol", socket))
-        socket.begin(min(seconds, LINGER_SECONDS), half=bool(can_end_half()))
+        socket.begin(min(seconds, LINGER_SECONDS))
         return True
 
     def stop(self) -> None:
@@ -104,21 +105,29 @@ class Lingering:
         self._most = most
         self._release = release
         self._discarded = 0  # bytes
-        self._seen = 0  # of them at the last look for silence
         self._deadline: asyncio.TimerHandle | None = None
-        self._look: asyncio.TimerHandle | None = None
 
-    def begin(self, seconds: float, *, half: bool) -> None:
-        """End our half where the transport can (``half``), and read."""
+    def begin(self, seconds: float) -> None:
+        """End our half, and read."""
+        transport = self._transport
         self._deadline = self._loop.call_later(seconds, self._cut)
-        self._transport.resume_reading()
-        if not half:
-            self._look = self._loop.call_later(QUIET_SECONDS, self._look_for_silence)
+        secured = transport.get_extra_info("ssl_object")
+        if secured is not None:
+            self._end_secured_half(secured)
             return
+        transport.resume_reading()
         try:
-            self._transport.write_eof()
+            transport.write_eof()
         except OSError:  # the peer has reset the connection meanwhile
-            self._transport.abort()
+            transport.abort()
+
+    def _end_secured_half(self, secured: ssl.SSLObject) -> None:
+        """Send close_notify behind what was written, and read."""
+        with suppress(ssl.SSLError):  # it was sent; the peer's has not come yet, or other input came before it
+            secured.unwrap()
+        # asyncio writes what TLS has for the socket when it looks for input, as it does when reading begins anew.
+        self._transport.pause_reading()
+        self._transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
         """Discard input, up to the bound."""
@@ -132,9 +141,8 @@ class Lingering:
 
     def connection_lost(self, error: BaseException | None) -> None:  # noqa: ARG002 - asyncio's; the end was reported
         """The socket is gone."""
-        for timer in (self._deadline, self._look):
-            if timer is not None:
-                timer.cancel()
+        if self._deadline is not None:
+            self._deadline.cancel()
         if self in self._sockets.sockets:
             self._sockets.sockets.remove(self)
             self._release()
@@ -154,11 +162,3 @@ class Lingering:
     def _cut(self) -> None:
         self._sockets.cut += 1
         self.abort()
-
-    def _look_for_silence(self) -> None:
-        """Close once everything was written and nothing came since the last look."""
-        if self._discarded == self._seen and not self._transport.get_write_buffer_size():
-            self._transport.close()
-            return
-        self._seen = self._discarded
-        self._look = self._loop.call_later(QUIET_SECONDS, self._look_for_silence)

@@ -145,6 +145,7 @@ class Pager:
         self._stuck: dict[Queue, None] = {}  # over their share with nothing to page, until a message comes or a tick
         self._scheduled = False
         self._worked = math.inf  # seconds the loop's thread had computed when the last slice ended that left more to do
+        self._exceeded = False  # the budget was, at the end of the last pass that had work
         self._owed = 0.0  # by so many others have computed for longer than paging since there is something to page
         self._warnings = StallWarnings()
 
@@ -193,6 +194,10 @@ class Pager:
 
         A queue whose bodies are being written is looked at again when that is done.
         """
+        if not self._has_work():
+            self._worked, self._owed = math.inf, 0.0
+            self.pace.look(self.budget.over, self.spilling)
+            return False
         self.store.drop_orphans()
         given_back = self.spilling is not None and self.spilling.reclaim(GIVEN_BACK)
         began = time.thread_time()
@@ -203,13 +208,29 @@ class Pager:
         try:
             more = self._page(began) or self._fold(began) or self._fold_held(began) or looking or bool(self._untidy)
         finally:  # else a defect would leave publishers unread
-            self.pace.look(self.budget.over, self.spilling)
+            over = self.budget.over
+            self._exceeded = over > 0
+            self.pace.look(over, self.spilling)
         if more:
             self._worked = time.thread_time()
             self._owed = max(0.0, self._owed - (self._worked - began))
         else:
             self._worked, self._owed = math.inf, 0.0
         return more or given_back
+
+    def _has_work(self) -> bool:
+        """Return whether a pass may find something to do. Most windows of queues that are consumed leave nothing."""
+        return bool(
+            self.notes.queues
+            or self.notes.records
+            or self._exceeded
+            or self._untidy
+            or self._folding
+            or self._held
+            or self.store.orphans
+            or self.small.due
+            or (self.spill is not None and self.spill.all)
+        )
 
     def _page(self, began: float) -> bool:
         noted = self.notes.queues

@@ -291,6 +291,7 @@ class TlsAcceptor:
         self._early: list[bytes] = []
         self._ended = False
         self._lost = False
+        self._successor: Any = None  # the protocol that has the transport now
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Begin, unless too many hand-shakes are under way."""
@@ -320,9 +321,11 @@ class TlsAcceptor:
         self._ended = True
         return False
 
-    def connection_lost(self, error: BaseException | None) -> None:  # noqa: ARG002 - asyncio's; logged by no one
-        """The socket was cut before the protocol was there."""
+    def connection_lost(self, error: BaseException | None) -> None:
+        """The socket was cut before the protocol was there, or a moment before: asyncio's TLS has chosen us by then."""
         self._lost = True
+        if self._successor is not None:
+            self._successor.connection_lost(error)
 
     def pause_writing(self) -> None:
         """Nothing is written here."""
@@ -374,12 +377,13 @@ class TlsAcceptor:
             secured.abort()
 
     def _hand_over(self, secured: asyncio.Transport) -> None:
-        protocol = self._make_protocol()
+        self._successor = protocol = self._make_protocol()
         secured.set_protocol(protocol)
         protocol.connection_made(secured)
-        for data in self._early:
-            protocol.data_received(data)
+        early = b"".join(self._early)  # at once: behind the first piece another protocol may have the transport
         self._early.clear()
+        if early:
+            protocol.data_received(early)
         if self._ended:
             protocol.eof_received()
 

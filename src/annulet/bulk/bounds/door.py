@@ -32,6 +32,7 @@ from annulet.broker.security.tls import TlsAcceptor, TlsCounters
 from annulet.broker.turns.input_shares import INPUT_BYTES_FIRST
 from annulet.broker.turns.input_turns import InputTurns
 from annulet.bulk.bounds.arriving import ArrivingBytes
+from annulet.bulk.bounds.call_bounds import LIMIT_SERVED_STRANGERS, SERVED_STRANGERS_MAX, CallsUnderWay, StrangersServed
 from annulet.bulk.bounds.http2_frames import EMPTY_SETTINGS, go_away
 from annulet.bulk.bounds.message_meter import (
     LIMIT_STRANGER_STREAMS,
@@ -47,6 +48,8 @@ from annulet.bulk.protocol.errors import OverLimitError, UnavailableError
 
 if TYPE_CHECKING:
     from annulet.broker.network.unfinished import Unfinished
+    from annulet.broker.security.authentication import User
+    from annulet.broker.security.given_limits import GivenLimits
     from annulet.broker.security.tls import TlsListener
     from annulet.broker.settings.configuration import Endpoint
     from annulet.broker.settings.limits import Limits
@@ -89,14 +92,16 @@ class Watcher(NamedTuple):
 class Door:
     """The listeners of bulk transfer. Made and closed on the broker's loop; its relays run in a thread."""
 
-    def __init__(self, limits: Limits, login_seconds: float, watcher: Watcher) -> None:
+    def __init__(
+        self, limits: Limits, login_seconds: float, watcher: Watcher, given: GivenLimits | None = None
+    ) -> None:
         self.message_bytes_max = limits.max_message_bytes + ROWS_BYTES_MORE
         self.unauthenticated_bytes_max = limits.max_unauthenticated_bytes
         self.login_seconds = login_seconds
         self.watcher = watcher
         most = min(limits.max_connections, connections_max())
         limits = msgspec.structs.replace(limits, max_connections=most)
-        self.admission = Admission(limits, when_refused=watcher.refused)
+        self.admission = Admission(limits, when_refused=watcher.refused, given=given)
         self.log = LimitedLog(logger)
         self.arriving = ArrivingBytes(self._tell_held)
         self._directory = Path(tempfile.mkdtemp(prefix="annulet-bulk-"))  # only this user may enter it
@@ -105,6 +110,8 @@ class Door:
         self._next = 0
         self._pace = HandshakePace(InputTurns())
         self._loop = asyncio.new_event_loop()
+        self.strangers = StrangersServed(self._loop)
+        self.calls = CallsUnderWay()
         self._thread = threading.Thread(target=self._loop.run_forever, name="annulet-bulk-door", daemon=True)
         self._servers: list[asyncio.Server] = []
         self._thread.start()
@@ -133,7 +140,14 @@ class Door:
         relay = self._connections.get(name)
         return "" if relay is None else relay.user
 
-    def logged_in(self, name: str, user: str) -> None:
+    def revoke(self, gone: Callable[[User], bool], reason: str) -> None:
+        """End the connections of users that are gone, and tell them. Called on the broker's loop."""
+        for relay in list(self._connections.values()):
+            known = relay.known
+            if known is not None and gone(known):
+                self._to_thread(relay.refuse, "", reason)
+
+    def logged_in(self, name: str, user: User) -> None:
         """A call of this connection was made by a user whose login is known. From any thread."""
         relay = self._connections.get(name)
         if relay is not None and not relay.opened:
@@ -256,6 +270,7 @@ class Relay(asyncio.Protocol):
         self.peer = PeerFacts()
         self.name = ""  # of the peer, in the log
         self.user = ""
+        self.known: User | None = None  # the same with its scope
         self.opened = False  # it has logged in
         self.running = 0  # calls that have a thread
         self.response = ResponseMeter()
@@ -265,6 +280,8 @@ class Relay(asyncio.Protocol):
         self._inner: asyncio.Transport | None = None  # None: not connected yet
         self._name = ""
         self._admitted = False
+        self._served = False  # its input is passed on
+        self._unserved: list[bytes] = []  # input before that
         self._unauthenticated = 0  # octets passed on before the login
         self._kept: list[bytes] = []  # input that may pass only after it
         self._calls_kept = False  # it begins with a call that is one too many before the login
@@ -297,10 +314,22 @@ class Relay(asyncio.Protocol):
         """Check a client's input and pass it on; before the login only a bounded part of it."""
         if self._refused:  # it is read so that the client reads why
             return
+        if not self._served:
+            self._unserved.append(data)
+            self._outer.pause_reading()
+            if len(self._unserved) == 1:
+                self._door.strangers.enter(self)
+            return
+        self._take(data)
+
+    def _take(self, data: bytes) -> None:
         try:
             answerable = self._meter.read(data)
         except MessageRefusedError as error:
             self.refuse(error.limit, str(error))
+            return
+        self._door.calls.note(self, self._meter.calls)
+        if self._refused:
             return
         if not self.opened:
             allowed = self._door.unauthenticated_bytes_max - self._unauthenticated
@@ -327,15 +356,13 @@ class Relay(asyncio.Protocol):
         if self._admitted:
             self._admitted = False
             self._door.admission.closed(self.peer, self.user)
+        self._leave_counts()
         self._door.leave(self._name)
         if self._connecting is not None:
             self._connecting.cancel()
             self._connecting = None  # it ends with an error whose traceback references us
         if self._inner is not None:
             self._inner.close()
-        self._kept.clear()
-        self._early.clear()
-        self._door.arriving.note(self, 0)
         release_transport(self._outer)
 
     def pause_writing(self) -> None:
@@ -362,6 +389,7 @@ class Relay(asyncio.Protocol):
         """Pass on the server's output, and note which calls it ends."""
         for stream in self.response.read(data):
             self._meter.answered(stream)
+        self._door.calls.note(self, self._meter.calls)
         self._outer.write(data)
         self._note_held()
 
@@ -385,6 +413,31 @@ class Relay(asyncio.Protocol):
         """End the connection. Called on the broker's loop."""
         self._door.refuse_unfinished(self, text)
 
+    # ------------------------------------------------------------------ as the bounds of all connections see it
+
+    def serve(self) -> None:
+        """Pass the input on from now on."""
+        self._served = True
+        unserved, self._unserved = self._unserved, []
+        for data in unserved:
+            self.data_received(data)
+        self._pace()
+
+    def give_way(self) -> None:
+        """End: other strangers wait, and this one keeps the server waiting."""
+        text = (
+            f"more than {SERVED_STRANGERS_MAX} connections wait for a login ({LIMIT_SERVED_STRANGERS}); log in at once"
+        )
+        self.refuse(LIMIT_SERVED_STRANGERS, text)
+
+    def _leave_counts(self) -> None:
+        """Forget all input, and count in no bound of all connections any more."""
+        for kept in (self._unserved, self._kept, self._early):
+            kept.clear()
+        self._door.arriving.note(self, 0)
+        self._door.calls.note(self, 0)
+        self._door.strangers.leave(self)
+
     def _read_at_once(self, octets: int) -> None:
         if hasattr(self._outer, "max_size"):  # of asyncio's selector transports; there is no method to set it
             self._outer.max_size = octets
@@ -394,16 +447,18 @@ class Relay(asyncio.Protocol):
 
     # ------------------------------------------------------------------ logins and ends
 
-    def log_in(self, user: str) -> None:
+    def log_in(self, known: User) -> None:
         """Let everything pass from now on, unless the user has too many connections."""
         if self.opened or not self._admitted:
             return
+        user = known.name
         reason = self._door.admission.may_open(user, self.peer)
         if reason:
             self.refuse("", reason)
             return
-        self.user, self.opened = user, True
+        self.user, self.known, self.opened = user, known, True
         self._meter.log_in()
+        self._door.strangers.leave(self)
         if self._watch is not None:
             self._watch.cancel()
         for data in self._take_kept():
@@ -417,6 +472,9 @@ class Relay(asyncio.Protocol):
         self._outer.abort()
 
     def _too_late(self) -> None:
+        if self._unserved:
+            self.give_way()
+            return
         if self._calls_kept:
             text = (
                 f"more than {STRANGER_STREAMS_MAX} calls before authentication ({LIMIT_STRANGER_STREAMS}); log in first"
@@ -436,9 +494,7 @@ class Relay(asyncio.Protocol):
         if self._refused or self._outer.is_closing():
             return
         self._refused = True
-        self._kept.clear()
-        self._early.clear()
-        self._door.arriving.note(self, 0)
+        self._leave_counts()
         if limit:
             self._door.watcher.limit(limit)
         self._door.log.warning("bulk connection refused", peer=str(self.peer), user=self.user, reason=reason)
@@ -468,7 +524,7 @@ class Relay(asyncio.Protocol):
         """Read from the client only as much as can be passed on."""
         if self._refused or self._outer.is_closing():
             return
-        if self._inner is None or self._inner_full or self._kept:
+        if self._inner is None or self._inner_full or self._kept or self._unserved:
             self._outer.pause_reading()
         else:
             self._outer.resume_reading()

@@ -83,6 +83,11 @@ class RequestMeter:
         self._strange: set[int] | None = set()  # calls before the login that the server has not answered
         self.held = 0
 
+    @property
+    def calls(self) -> int:
+        """Calls under way: neither side has ended them."""
+        return len(self._streams)
+
     def log_in(self) -> None:
         """The client has logged in: :data:`STRANGER_STREAMS_MAX` does not apply any more."""
         self._strange = None

@@ -270,6 +270,9 @@ WRITE_COLUMNS: Final[dict[str, tuple[pa.DataType, ...]]] = {
 }
 """Columns of a write and the types each may have. ``expiration`` is a time to live in milliseconds."""
 
+DESTINATION_COLUMNS: Final = ("address", "exchange", "routing_key")
+"""Columns of a write that say where a row goes, unless an option does."""
+
 READ_ONLY_COLUMNS: Final = frozenset(
     ("position", "sequence", "queue", "durable", "enqueued_at", "expires_at", "delivery_count", "redelivered")
 )

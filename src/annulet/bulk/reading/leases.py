@@ -11,8 +11,9 @@ Order of writing, and why a crash in between is harmless:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -41,6 +42,7 @@ from annulet.store.database.definitions import LeaseRange
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
+    from annulet.broker.security.authentication import User
     from annulet.bulk.protocol.schema import Row
     from annulet.core.queue.queue import Queue
 
@@ -70,6 +72,7 @@ class LeaseManager:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._leases: dict[tuple[str, str], Lease] = {}
+        self._used_by: dict[tuple[str, str], User] = {}  # the user that used a lease last, since the broker started
 
     # ------------------------------------------------------------------ start
 
@@ -404,6 +407,20 @@ class LeaseManager:
             await self._forget(lease, "released")
         return count
 
+    def note_user(self, host: str, name: str, user: User) -> None:
+        """Remember by which user a lease was used."""
+        if (host, name) in self._leases:
+            self._used_by[host, name] = user
+
+    async def revoke(self, gone: Callable[[User], bool]) -> int:
+        """End the leases that users that are gone used last: their messages return. Returns how many."""
+        count = 0
+        for host, name in [key for key, user in self._used_by.items() if gone(user)]:
+            with contextlib.suppress(LeaseGoneError):  # it ended meanwhile
+                await self.release(host, name)
+                count += 1
+        return count
+
     async def expire(self) -> int:
         """End the leases that were idle for longer than their limit. Returns how many."""
         count = 0
@@ -428,6 +445,7 @@ class LeaseManager:
         lease.released = True
         stop_choosing(lease, self._broker.clock())
         self._leases.pop(lease.key, None)
+        self._used_by.pop(lease.key, None)
         lease.queue.leases.discard(lease.key)
         lease.queue.last_used_at = self._broker.clock()
         self._return(lease, list(lease.held.values()))

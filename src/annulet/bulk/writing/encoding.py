@@ -48,6 +48,11 @@ class WriteDefaults:
     routing_key: str | None = None
     persistent: bool = True
 
+    @property
+    def complete(self) -> bool:
+        """Whether all rows have one destination, whatever their columns say."""
+        return self.routing_key is not None and (self.address is not None or self.exchange is not None)
+
     @classmethod
     def from_request(cls, request: Mapping[str, Any]) -> WriteDefaults:
         """Read the JSON form."""

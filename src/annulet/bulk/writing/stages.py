@@ -7,6 +7,7 @@ each driver, and a zombie's task must not replace the rows named in a newer driv
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 import secrets
@@ -20,12 +21,14 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.ipc
 
 from annulet.broker.settings.limits import Limits
 from annulet.bulk.bounds.stage_account import Place, StageAccount, StageEntry
 from annulet.bulk.protocol.errors import InvalidRequestError, NotFoundError, RefusedError, UnavailableError
 from annulet.bulk.protocol.protocol import owner_of
+from annulet.bulk.protocol.schema import DESTINATION_COLUMNS
 from annulet.store.files.data_format import STAGE_DIRECTORY
 from annulet.store.files.files import OsFileSystem, make_private_directory, open_private
 from annulet.store.files.full_disk import FULL_DISK
@@ -76,6 +79,7 @@ class StageWeight:
     rows: int
     size: int  # bytes of the columns
     properties: int  # of all rows of the Arrow batch that has most of them
+    destinations: int  # that rows of one Arrow batch have at most, of all batches together
 
 
 class _Pins:
@@ -321,12 +325,20 @@ def _write_stream(
 
 
 def _weight(batches: Iterable[pa.RecordBatch]) -> StageWeight:
-    rows = size = properties = 0
+    rows = size = properties = destinations = 0
     for batch in batches:
         rows += batch.num_rows
         size += batch.nbytes
         properties = max(properties, sum(_entries(column) for column in batch.columns))
-    return StageWeight(rows, size, properties)
+        destinations += _destinations(batch)
+    return StageWeight(rows, size, properties, destinations)
+
+
+def _destinations(batch: pa.RecordBatch) -> int:
+    """Return how many destinations the rows of a batch have at most: a bound, as columns are counted one by one."""
+    names = [name for name in DESTINATION_COLUMNS if name in batch.schema.names]
+    counts: list[int] = [pc.count_distinct(batch.column(name), mode="all").as_py() for name in names]
+    return min(int(batch.num_rows), math.prod(counts))
 
 
 def _entries(column: pa.Array) -> int:

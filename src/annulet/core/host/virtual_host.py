@@ -66,6 +66,7 @@ class VirtualHost(RoutingGraph):
         dead_letters: forwards messages that leave a queue for another address.
         unknown_arguments: treatment of arguments without effect.
         reply_queues: how many of ``queues`` are for answers of one channel.
+        queues_max: how many queues there may be, apart from reply queues; -1: any number.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class VirtualHost(RoutingGraph):
         self.batches = Batches()
         self.unknown_arguments = WARN
         self.reply_queues = 0
+        self.queues_max = -1
         self._lifetimes: dict[Queue, Lifetime] = {}
         self._declared: dict[Queue, ResolvedQueue] = {}
         self._owned: dict[object, dict[Queue, None]] = {}  # exclusive queues, by their connection
@@ -157,6 +159,7 @@ class VirtualHost(RoutingGraph):
             return queue
         if not server_named:
             self._refuse_name("queue", name)
+        self._refuse_beyond_limit(name)
         ring = is_ring_name(name)
         resolved = self._resolve(name, address, given, queue_id)
         selector = compile_filter(resolved.settings.selector, SELECTOR_PLACE)
@@ -182,6 +185,14 @@ class VirtualHost(RoutingGraph):
         if resolved.without_effect:
             self.effects.arguments_without_effect(queue, resolved.without_effect)
         return queue
+
+    def _refuse_beyond_limit(self, name: str) -> None:
+        """Raise :class:`PreconditionFailed` when the virtual host has as many queues as it may."""
+        if 0 <= self.queues_max <= len(self.queues) - self.reply_queues and not is_reply_name(name):
+            raise PreconditionFailed(
+                f"cannot declare queue '{name}': queue limit in vhost '{self.name}' ({self.queues_max}) is reached; "
+                "delete some or have max-queues raised"
+            )
 
     def _resolve(self, name: str, address: str, given: Arguments, queue_id: int) -> ResolvedQueue:
         if is_ring_name(name) or is_reply_name(name):  # settings for queues are not for these

@@ -14,10 +14,11 @@ from annulet.core.base.sliced_work import SLICE_MESSAGES
 from annulet.core.deliveries.bodies import claim
 from annulet.core.model.entry import DELIVERING, PENDING, level_of, position_of
 from annulet.core.policies.consumer_turns import PASSED_ROUNDS
-from annulet.core.policies.evaluation_turns import go_on_later, used_up
+from annulet.core.policies.evaluation_turns import used_up
 from annulet.core.policies.expiry import expire_later, expire_some, has_expired
 from annulet.core.policies.staged_batches import shown
 from annulet.core.policies.takers import STEP_CONSUMERS, Takers
+from annulet.core.queue.continued_dispatch import go_on_later
 from annulet.core.queue.entries import ACKNOWLEDGED
 from annulet.core.searching import selector_walk
 from annulet.core.searching.deep_lanes import DeepLanes
@@ -258,7 +259,7 @@ def _choose(queue: Queue, entry: QueueEntry, takers: Takers, waiting: set[Consum
         if consumer.required & unmet:
             refusing |= consumer.required
             continue
-        if consumer.required & ~(entry.evaluated | entry.blocked) and used_up(queue):
+        if consumer.required & ~(entry.evaluated | entry.blocked) and used_up(queue.matchers):
             break
         if not matchers.ask(consumer, entry):
             if not unmet and matchers.evaluations - asked == ASKED_IN_VAIN:

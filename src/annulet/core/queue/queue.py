@@ -13,7 +13,6 @@ from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.sliced_work import AT_ONCE_MAX
 from annulet.core.model.entry import DELIVERING, PENDING, SCHEDULED, DeliveryCopy, QueueEntry, sequence_of
 from annulet.core.policies import expiry
-from annulet.core.policies.evaluation_turns import go_on_later
 from annulet.core.policies.schedule import ScheduleIndex
 from annulet.core.policies.staged_batches import count_hidden, forget_hidden, shown
 from annulet.core.queue import (
@@ -27,6 +26,7 @@ from annulet.core.queue import (
     restoring,
     returning,
 )
+from annulet.core.queue.continued_dispatch import go_on_later
 from annulet.core.queue.entries import ACKNOWLEDGED, Holdings
 from annulet.core.queue.ring_debt import make_way, trim_ring
 from annulet.core.queue.statistics import QueueStatistics, statistics_of

@@ -229,7 +229,7 @@ class Copies:
         queue = self._queue
         unseen = consumer.unseen
         assert unseen is not None
-        while consumer.ready and not used_up(queue):
+        while consumer.ready and not used_up(queue.matchers):
             entry = unseen.first()
             if entry is None or entry.sequence >= queue.hidden_from:
                 return

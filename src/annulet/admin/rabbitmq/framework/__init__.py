@@ -1,0 +1,1 @@
+"""What the resources share: calls, routes, errors, bodies, query parameters, listings."""
