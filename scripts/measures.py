@@ -23,7 +23,7 @@ from scripts.prose import indirect, prose_of_module, prose_of_page, sentences
 ROOT: Final = Path(__file__).resolve().parent.parent
 PACKAGE: Final = "annulet"
 QUEUE_MODULE: Final = f"{PACKAGE}.core.queue.queue"
-ORDER_CLASS: Final = f"{PACKAGE}.core.ordering.order.Order"
+ORDER_CLASS: Final = f"{PACKAGE}.core.model.order.Order"
 QUEUE_NAMES: Final = frozenset({"queue", "_queue"})
 """Names of variables and attributes that hold a queue."""
 
@@ -169,6 +169,12 @@ def _reached(start: str, edges: Mapping[str, set[str]], seen: set[str]) -> list[
 # ---------------------------------------------------------------------- classes
 
 
+def require_class(sources: Sources, name: str) -> None:
+    """Raise LookupError for a class that has moved: a measure of it would be 0."""
+    if name not in sources.classes:
+        raise LookupError(f"class {name} does not exist; name its present place in scripts/measures.py")
+
+
 def single_subclass_bases(sources: Sources) -> int:
     """Count classes that exist as the base of one class only, in another module of their folder."""
     return len(list(sliced_classes(sources)))
@@ -217,6 +223,7 @@ def private_accesses(nodes: Iterable[ast.AST]) -> Iterator[ast.Attribute]:
 
 def order_ladders(sources: Sources) -> int:
     """Count the ``isinstance`` tests of concrete orders."""
+    require_class(sources, ORDER_CLASS)
     return sum(
         any(_is_concrete_order(sources, module, kind) for kind in _alternatives(node.args[1]))
         for module, nodes in sources.nodes.items()
@@ -245,6 +252,7 @@ def _is_concrete_order(sources: Sources, module: str, kind: ast.expr) -> bool:
 
 def queue_classes(sources: Sources) -> set[str]:
     """Return the full names of the queue's class and of its bases in its own room."""
+    require_class(sources, f"{QUEUE_MODULE}.Queue")
     room = QUEUE_MODULE.rpartition(".")[0]
     return {name for name in sources.ancestors(f"{QUEUE_MODULE}.Queue") if name.startswith(f"{room}.")}
 

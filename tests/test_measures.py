@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -96,8 +97,14 @@ def test_private_members_of_other_objects_are_counted(tmp_path: Path, text: str,
 )
 def test_tests_of_concrete_orders_are_counted(tmp_path: Path, kinds: str, count: int) -> None:
     orders = "class Order: ...\nclass Fifo(Order): ...\nclass Paged(Fifo): ...\nclass Sorted(Paged): ...\n"
-    user = f"from annulet.core.ordering.order import Fifo, Order, Sorted\nx = isinstance(y, {kinds})\n"
-    assert measures.order_ladders(package(tmp_path, {"core.ordering.order": orders, "a": user})) == count
+    user = f"from annulet.core.model.order import Fifo, Order, Sorted\nx = isinstance(y, {kinds})\n"
+    assert measures.order_ladders(package(tmp_path, {"core.model.order": orders, "a": user})) == count
+
+
+@pytest.mark.parametrize("measure", [measures.order_ladders, measures.queue_functions, measures.queue_writers])
+def test_a_class_that_has_moved_is_an_error_and_not_0(tmp_path: Path, measure: Callable[[Sources], int]) -> None:
+    with pytest.raises(LookupError, match="name its present place"):
+        measure(package(tmp_path, {"a": "x = isinstance(y, Order)\n"}))
 
 
 FUNCTIONS = (

@@ -24,7 +24,6 @@ from annulet.bulk.reading.waiting import first_answer
 from annulet.bulk.writing.encoding import WriteDefaults
 from annulet.bulk.writing.publisher import CommitRequest, Publisher
 from annulet.core.base.errors import CoreError
-from annulet.core.policies.staged_batches import pending_count
 from annulet.core.queue.statistics import lag_of
 
 if TYPE_CHECKING:
@@ -166,7 +165,7 @@ class RequestHandler:
             return {"snapshot": snapshot, "rows": rows, "after": after, "upto": upto}
         last = min(queue.next_sequence, queue.hidden_from) - 1
         lag = lag_of(queue, self._broker.clock())
-        return {"last_sequence": last, "pending": pending_count(queue), "lag_milliseconds": lag}
+        return {"last_sequence": last, "pending": queue.shown_count(), "lag_milliseconds": lag}
 
     async def _sequence(
         self, request: protocol.PlanSequences | protocol.SplitSequences, caller: Caller

@@ -12,7 +12,7 @@ from annulet.core.host.transaction import Transaction
 from annulet.core.queue.live_changes import revise_delivering
 from annulet.core.routing.diverts import Divert
 from tests.core.helpers import NOW, RecordingSession, make_message
-from tests.core.node_helpers import NodeEffects, address, declare, held, make_host, note, refused, send
+from tests.core.node_helpers import RecordingNodeEffects, address, declare, held, make_host, note, refused, send
 
 
 def account_of(host, name="news"):
@@ -258,7 +258,7 @@ def test_a_message_that_is_changed_in_delivery_counts_once():
 
 
 def test_idle_accounts_are_closed_when_there_are_many():
-    accounts = AddressAccounts(NodeEffects())
+    accounts = AddressAccounts(RecordingNodeEffects())
     limits = AddressLimits(max_messages=1)
     busy = accounts.account_for("busy", limits)
     accounts.charge(busy, make_message("m"), 1)
@@ -273,7 +273,7 @@ def test_idle_accounts_are_closed_when_there_are_many():
 
 
 def test_of_idle_accounts_that_dropped_something_those_opened_last_are_kept():
-    accounts = AddressAccounts(NodeEffects())
+    accounts = AddressAccounts(RecordingNodeEffects())
     limits = AddressLimits(max_messages=0, policy=DROP)
     for number in range(3 * IDLE_MAX):
         accounts.account_for(f"once.{number}", limits).dropped = 1

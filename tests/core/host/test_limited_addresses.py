@@ -8,7 +8,7 @@ from annulet.core.configuration.address_limits import AddressLimits
 from annulet.core.host.address_accounts import AddressAccounts
 from annulet.core.paging.paged_priorities import paged_order_of
 from tests.core.helpers import NOW
-from tests.core.node_helpers import NodeEffects, address, declare, make_host, note, send
+from tests.core.node_helpers import RecordingNodeEffects, address, declare, make_host, note, send
 from tests.residency.doubles import Disk, pages_of
 
 
@@ -22,7 +22,7 @@ def amounts(host, name="news"):
 
 
 def test_an_account_without_limits_is_not_opened():
-    accounts = AddressAccounts(NodeEffects())
+    accounts = AddressAccounts(RecordingNodeEffects())
     assert accounts.account_for("a", AddressLimits()) is None
     assert accounts.account_for("a", AddressLimits(reject_threshold=5)) is None  # of BLOCK only
     assert accounts.account_for("a", AddressLimits(policy="block", reject_threshold=5)) is not None

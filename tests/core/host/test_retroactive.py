@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from annulet.core.base.errors import ContentUnavailable, PreconditionFailed
-from annulet.core.host.retroactive import copy_of, is_ring, kept_messages, owner_of, ring_name
+from annulet.core.host.retroactive import copy_of, is_ring_name, kept_messages, owner_of, ring_name
 from annulet.core.paging.paged_priorities import paged_order_of
 from annulet.residency.pages import walk as walk_module
 from tests.core.helpers import NOW
@@ -25,8 +25,8 @@ def retroactive(count):
 def test_names_and_copies():
     host = retroactive(2)
     ring = host.queues[ring_name("news", "multicast")]
-    assert is_ring(ring)
-    assert not is_ring(declare(host, "q")[0])
+    assert is_ring_name(ring.name)
+    assert not is_ring_name(declare(host, "q")[0].name)
     message = note("A", to="news", durable=True)
     message.expires_at, message.priority = NOW + 5, 7
     copy = copy_of(message)
@@ -47,7 +47,7 @@ def test_names_and_copies():
     kept = kept_messages(ring)
     assert [message.body for message in kept] == [b"A", b"B"]
     assert not {*kept} & {entry.message for entry in ring.order.entries()}, "each is stored by itself"
-    assert owner_of(ring) == ("news", "multicast")
+    assert owner_of(ring.name) == ("news", "multicast")
 
 
 @pytest.mark.parametrize("deep", [True, False])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from annulet.core.host.virtual_host import VirtualHost
 from tests.core.helpers import NOW
-from tests.core.node_helpers import NodeEffects, address, declare, held, make_host, note, send
+from tests.core.node_helpers import RecordingNodeEffects, address, declare, held, make_host, note, send
 
 RING = "amq.retroactive.multicast.news"
 
@@ -47,7 +47,7 @@ def test_a4_the_ring_follows_the_settings():
 
 
 def test_a5_a_ring_that_recovery_brings_back_goes_on():
-    host = VirtualHost("/", NodeEffects())
+    host = VirtualHost("/", RecordingNodeEffects())
     host.address_settings.set("news", {"retroactive-message-count": 5})
     host.declare_exchange("news", "address", durable=True)
     ring = host.declare_queue(

@@ -17,6 +17,7 @@ from annulet.broker.amqp091.confirms import PublisherConfirms
 from annulet.broker.amqp091.foreign import in_own_form
 from annulet.broker.amqp091.publishing import ContentHeaders, Destinations, PublishFacts, destination_of
 from annulet.broker.connections.client_session import ClientSession
+from annulet.broker.connections.views import CONVERSIONS
 from annulet.core.base.errors import CoreError, LimitExceeded
 from annulet.core.base.settings import UNLIMITED, ConsumerSettings
 from annulet.core.host.schedule_cancelling import cancel_scheduled
@@ -27,7 +28,6 @@ from annulet.core.model.entry import DELIVERING
 from annulet.core.sessions.session import UnknownDeliveryTag
 from annulet.store.files.errors import StoreError
 from annulet.wire.amqp091.connection.methods import encode_method
-from annulet.wire.amqp091.messages.field_types import limit_field_types
 from annulet.wire.amqp091.messages.properties import VIEW
 from annulet.wire.amqp091.types import constants
 from annulet.wire.amqp091.types.errors import ChannelError, ConnectionFault, RemoteProtocolError
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from annulet.broker.durability.blocked import BlockedTarget
     from annulet.core.message.message import PropertyValue
     from annulet.core.model.entry import QueueEntry
+    from annulet.core.model.queue_state import QueueState
     from annulet.core.queue.queue import Queue
     from annulet.core.routing.routes import Route
     from annulet.core.sessions.delivery_deadlines import Overdue
@@ -90,7 +91,7 @@ def delivered_header(entry: QueueEntry, message: Message) -> bytes:
     headers: dict[str, PropertyValue] = {}
     if entry.delivery_count:
         headers[DELIVERY_COUNT] = Long(entry.delivery_count)
-    if queue.settings.group_first_key and entry in queue.group_firsts:
+    if queue.settings.group_first_key and queue.is_group_first(entry):
         headers[queue.settings.group_first_key] = True
     if not headers:
         return message.header
@@ -148,7 +149,7 @@ class Channel(ClientSession):
             message = made
             origin = made.origin
         header = message.header
-        if entry.delivery_count or entry.queue.group_firsts:
+        if entry.delivery_count or entry.queue.is_group_first(entry):
             header = delivered_header(entry, message)
         if len(header) > self.header_max:
             fitting = self.fitting_header(header, message.header)
@@ -200,9 +201,11 @@ class Channel(ClientSession):
         if not self.field_types:
             return header
         try:
-            return limit_field_types(header, self.field_types)
+            return CONVERSIONS.limited(header, self.field_types)
         except RemoteProtocolError:  # malformed, and stored by a version that did not look: it goes out as it came in
             return header
+        finally:
+            self.look_after_conversions()
 
     def _withhold(self, consumer: Consumer, entry: QueueEntry) -> None:
         """Keep a message from a consumer: its content header, which cannot be split, needs a larger frame."""
@@ -460,7 +463,9 @@ class Channel(ClientSession):
 
     # ------------------------------------------------------------------ being held back
 
-    def _blocked_on(self, route: Route, further_keys: tuple[str, ...], marks: dict[Queue, int]) -> list[BlockedTarget]:
+    def _blocked_on(
+        self, route: Route, further_keys: tuple[str, ...], marks: dict[QueueState, int]
+    ) -> list[BlockedTarget]:
         """Return the blocked targets of the latest publish. ``marks``: those of before it."""
         if route.static and not further_keys:
             return self.blocked.on_way(route)

@@ -14,7 +14,6 @@ from annulet.broker.amqp091.foreign import in_own_form
 from annulet.broker.amqp091.publishing import destination_of
 from annulet.broker.amqp091.reply_codes import translated
 from annulet.broker.connections.client_session import give_up
-from annulet.core.policies.staged_batches import pending_count
 from annulet.core.queue.pull_waits import PullWaiter
 from annulet.wire.amqp091.types import constants
 from annulet.wire.amqp091.types.errors import ChannelError
@@ -119,7 +118,7 @@ def send_next(channel: Channel, queue: Queue, now: int, *, no_ack: bool) -> bool
         tag,
         entry.redelivered,
         message.origin.encoded or destination_of(message.origin),
-        pending_count(queue),
+        queue.shown_count(),
         header,
         message.body,
     )

@@ -77,8 +77,8 @@ class Access:
 
     ``owner`` is the connection that exclusive queues belong to, ``None`` where there is none (HTTP, bulk transfer): no
     exclusive queue is open then. ``administrator``: HTTP's, which needs no permissions as long as it is one, but opens
-    no exclusive queue either. ``user``: who logged in, whose token may have a scope. ``records``: declarations of
-    commands are remembered until :meth:`keep`, for :meth:`take_back`; every command that may declare something ends
+    no exclusive queue either. ``user``: the user that logged in; its token may have a scope. ``records``: declarations
+    of commands are remembered until :meth:`keep`, for :meth:`take_back`; every command that may declare something ends
     with one of the two then.
 
     Methods raise :class:`~annulet.core.base.errors.AccessRefused` before they look at what exists, so that a user

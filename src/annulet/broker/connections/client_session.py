@@ -207,8 +207,12 @@ class ClientSession(Session):
         try:
             return converted(message, view)
         finally:
-            if CONVERSIONS.took_long():
-                self.connection.look_soon()
+            self.look_after_conversions()
+
+    def look_after_conversions(self) -> None:
+        """Do less in this turn of the loop where conversions have taken long."""
+        if CONVERSIONS.took_long():
+            self.connection.look_soon()
 
     def keep_back(self, consumer: Consumer, entry: QueueEntry) -> None:
         """Keep a message from a consumer that cannot be converted; others get it once the core has done its work."""

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from annulet.broker.broker import Broker
     from annulet.broker.connections.client_session import ClientSession
+    from annulet.broker.connections.services import BrokerServices
     from annulet.broker.security.authentication import User
     from annulet.core.host.virtual_host import VirtualHost
 
@@ -85,7 +85,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
 
     engine: EngineT
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: BrokerServices) -> None:
         self.broker = broker
         self.tls_listener = "amqps"  # whose ``tls.certificate_name`` says which user a client certificate names
         self.name = ""  # peer address -> our address, as RabbitMQ names connections

@@ -217,7 +217,7 @@ class Authenticator:
         return compiled
 
     def _user_of(self, record: TokenRecord) -> User:
-        """Return who logs in with a token: its user with the tags that both have."""
+        """Return the user of a token, with the tags that both have."""
         scope = msgspec.json.decode(record.scope, type=TokenScope)
         tags = self._users[record.user].tags & set(scope.tags)
         return User(record.user, tags, record.name, record.digest, scope)

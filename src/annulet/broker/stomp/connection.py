@@ -21,7 +21,7 @@ from annulet.wire.stomp.engine import ConnectionEngine
 if TYPE_CHECKING:
     import asyncio
 
-    from annulet.broker.broker import Broker
+    from annulet.broker.connections.services import BrokerServices
     from annulet.broker.security.sasl import Step
 
 logger = structlog.get_logger(__name__)
@@ -37,7 +37,7 @@ are the command of the frame, or ``frame``."""
 class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
     """Handles one client, over a socket or a WebSocket."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: BrokerServices) -> None:
         super().__init__(broker)
         self.tls_listener = "stomps"
         self.session_id = secrets.token_hex(8)

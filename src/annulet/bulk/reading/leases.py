@@ -35,7 +35,7 @@ from annulet.bulk.reading.adoption import (
     continue_lease,
     continue_without,
 )
-from annulet.bulk.reading.lease import HeldMessage, Lease, pack_positions, unpack
+from annulet.bulk.reading.lease import CompactDelivery, Lease, pack_positions, unpack
 from annulet.bulk.reading.rejection import mark_rejected
 from annulet.core.base.errors import CoreError
 from annulet.store.database.definitions import LeaseRange
@@ -214,7 +214,7 @@ class LeaseManager:
             self._check_start(lease, start, fail_on_data_loss=fail_on_data_loss)
             settled = await self._settle(lease, start)
             end, size = await self._offered(lease, start, messages_max, bytes_max)
-            taken: list[HeldMessage] = []
+            taken: list[CompactDelivery] = []
             full = end > start and (messages_max == end - start or 0 <= bytes_max <= size)
             try:
                 if end == lease.last and not full and last_sequence != 0:
@@ -293,7 +293,7 @@ class LeaseManager:
                 await asyncio.sleep(0)
         return end, size
 
-    async def _register(self, lease: Lease, upto: int, taken: list[HeldMessage]) -> None:
+    async def _register(self, lease: Lease, upto: int, taken: list[CompactDelivery]) -> None:
         """Make settlements and new messages durable in the log, then the positions in the catalogue.
 
         In slices up to the step in which they become the lease's: that one takes 10 ms for 200,000.
@@ -464,7 +464,7 @@ class LeaseManager:
         self._return(lease, list(held.values()))
         await self._broker.commit.durable()
 
-    def _return(self, lease: Lease, held: list[HeldMessage]) -> None:
+    def _return(self, lease: Lease, held: list[CompactDelivery]) -> None:
         lease.queue.return_entries([message.entry for message in held], self._broker.clock())
 
     # ------------------------------------------------------------------ looking up

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from annulet.core.configuration.address_limits import AddressLimits
-from annulet.core.deliveries.compact_messages import HeldMessage, entry_in, origin_of
 from annulet.core.host.account_row_shares import address_of
 from annulet.core.host.address_accounts import AddressAccount, AddressAccounts
-from annulet.core.host.retroactive import is_ring
+from annulet.core.host.retroactive import is_ring_name
+from annulet.core.model.compact_messages import CompactDelivery, entry_in, origin_of
 from annulet.core.model.entry import REMOVED
 from annulet.core.paging.merged_areas import JoinedPages
 
 if TYPE_CHECKING:
     from annulet.core.configuration.address_settings import AddressSettingsRepository
-    from annulet.core.deliveries.compact_messages import Slot
     from annulet.core.message.message import Message
+    from annulet.core.model.compact_messages import Slot
     from annulet.core.model.entry import QueueEntry
     from annulet.core.queue.queue import Queue
     from annulet.core.routing.routing_graph import RoutingGraph
@@ -57,7 +57,7 @@ class LimitedAddresses:
 
         Not of what leaves a ring: it has no consumer, so an address would stay full for ever.
         """
-        if not is_ring(queue):
+        if not is_ring_name(queue.name):
             queue.accounts = self.accounts
 
     def limit(self, addresses: list[str]) -> None:
@@ -75,7 +75,7 @@ class LimitedAddresses:
         held: dict[str, dict[Message, int]] = {}
         opened: list[tuple[Queue, str, tuple[int, int], int]] = []
         for queue in self._graph.queues.values():
-            if is_ring(queue):
+            if is_ring_name(queue.name):
                 continue
             pending = queue.order.in_memory()
             held_here: list[Slot] = [*pending, *queue.schedule.entries(), *queue.delivering.slots()]
@@ -84,7 +84,7 @@ class LimitedAddresses:
             for slot in held_here:
                 address = address_of(origin_of(slot))
                 if not self._is_uncounted(address, limits):
-                    left += isinstance(slot, HeldMessage) or self._is_left(slot)
+                    left += isinstance(slot, CompactDelivery) or self._is_left(slot)
                     continue
                 entry = entry_in(slot)
                 if entry.state != REMOVED:
@@ -126,7 +126,7 @@ class LimitedAddresses:
 
 def counting(queues: list[Queue]) -> int:
     """Return how many of these count what they hold for an address with limits: all but rings."""
-    return sum(not is_ring(queue) for queue in queues)
+    return sum(not is_ring_name(queue.name) for queue in queues)
 
 
 def _by_arrival(messages: list[Message]) -> list[Message]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from annulet.core.host.retroactive import is_ring, kept_messages, owner_of, ring_name
+from annulet.core.host.retroactive import is_ring_name, kept_messages, owner_of, ring_name
 from annulet.core.message.filters import Verdicts
 
 if TYPE_CHECKING:
@@ -75,9 +75,9 @@ class RetroactiveRings:
 
     def queue_deleted(self, queue: Queue) -> None:
         """Have a deleted ring created again soon, empty."""
-        if not is_ring(queue):
+        if not is_ring_name(queue.name):
             return
-        name, routing_type = owner_of(queue)
+        name, routing_type = owner_of(queue.name)
         address = self._host.addresses.get(name)
         if address is not None and address.rings.get(routing_type) is queue:
             del address.rings[routing_type]

@@ -31,7 +31,7 @@ from annulet.core.message.filters import compile_filter
 from annulet.core.model.loss_ledger import LossLedger
 from annulet.core.policies.staged_batches import Batches
 from annulet.core.queue.live_changes import read_in, require_whole
-from annulet.core.queue.queue import Queue
+from annulet.core.queue.queue import Queue, as_queue
 from annulet.core.routing.routing_graph import ROUTES_MAX, RoutingGraph
 from annulet.core.searching.grouped_lanes import GroupedLanes
 
@@ -39,11 +39,12 @@ if TYPE_CHECKING:
     from annulet.core.base.settings import ConsumerSettings, QueueSettings
     from annulet.core.configuration.address_settings import AddressPattern, Policy, ResolvedSettings
     from annulet.core.message.message import Message
-    from annulet.core.model.effects import Effects
     from annulet.core.model.forwarder import Forwarder
+    from annulet.core.model.queue_state import QueueState
     from annulet.core.routing.bindings import Binding
     from annulet.core.routing.diverts import Divert
     from annulet.core.routing.exchanges import Address, Exchange
+    from annulet.core.routing.node_effects import NodeEffects
     from annulet.core.routing.routes import Route
 
 
@@ -72,7 +73,7 @@ class VirtualHost(RoutingGraph):
     def __init__(
         self,
         name: str,
-        effects: Effects,
+        effects: NodeEffects,
         *,
         ledger: LossLedger | None = None,
         address_settings: AddressSettingsRepository | None = None,
@@ -117,12 +118,13 @@ class VirtualHost(RoutingGraph):
         """Return the queues that may be listed by name: all but reply queues, whose names allow answering."""
         return [queue for queue in self.queues.values() if not is_reply_name(queue.name)]
 
-    def check_owner(self, queue: Queue, owner: object | None) -> None:
+    def check_owner(self, queue: QueueState, owner: object | None) -> None:
         """Check that a connection may use a queue, which may be exclusive to another one.
 
         Raises :class:`ResourceLocked`.
         """
-        if queue.owner is not None and queue.owner is not owner:
+        holder = as_queue(queue).owner
+        if holder is not None and holder is not owner:
             raise ResourceLocked(
                 f"cannot obtain exclusive access to locked queue '{queue.name}' in vhost '{self.name}': "
                 "it belongs to another connection"
@@ -422,11 +424,12 @@ class VirtualHost(RoutingGraph):
         elif isinstance(queue.lanes, GroupedLanes) and not settings.browse:  # its group may have to wait for a match
             read_in(queue, "a consumer that selects, replays or leaves its own messages out, where there are groups,")
 
-    def consumer_removed(self, queue: Queue, now: int) -> bool:
+    def consumer_removed(self, state: QueueState, now: int) -> bool:
         """Delete an auto-delete queue that lost its last consumer; call after each consumer that ends.
 
         A session that closes returns its deliveries first. Returns whether the queue was deleted.
         """
+        queue = as_queue(state)
         if queue.deleted or queue.users:
             return False
         if (queue.auto_delete and queue.had_consumer) or self._abandoned(queue, now):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from annulet.core.base.settings import (
@@ -17,6 +18,7 @@ from annulet.core.base.settings import (
     QueueSettings,
 )
 from annulet.core.message.message import DEFAULT_PRIORITY, PropertyValue
+from annulet.core.policies.retention_rules import RETENTION_RULES
 
 if TYPE_CHECKING:
     from annulet.testing.oracle.records import OracleMessage, Rank
@@ -105,6 +107,27 @@ def key_of(settings: QueueSettings, message: OracleMessage) -> tuple[str, Proper
     if value is None and settings.last_value_fallback:
         value = message.properties.get(settings.last_value_fallback)
     return None if value is None else (type(value).__name__, value)
+
+
+def superseded_by_key(settings: QueueSettings, message: OracleMessage, newer: list[OracleMessage]) -> bool:
+    """Return whether ``keep_per_key`` of the newer messages have its key."""
+    key = key_of(settings, message)
+    return key is not None and sum(key_of(settings, each) == key for each in newer) >= settings.keep_per_key
+
+
+SUPERSEDING: dict[str, Callable[[QueueSettings, OracleMessage, list[OracleMessage]], bool]] = {
+    "last_value_key": superseded_by_key,
+}
+"""The retention rules by the settings that ask for them: whether newer arrivals supersede a message.
+
+Each is false where its setting does not ask.
+"""
+
+for rule in RETENTION_RULES:
+    if rule.setting not in SUPERSEDING:
+        raise TypeError(
+            f"retention rule '{rule.setting}': testing/oracle/ranking.py has no rule in SUPERSEDING; add one"
+        )
 
 
 def victim(
