@@ -67,7 +67,7 @@ def fill(broker: Broker, queue: Queue, count: int) -> None:
     host = broker.hosts["/"]
     origin, route = Origin("", queue.name, "guest", VIEW), host.route("", queue.name)
     for number in range(count):
-        host.publish(Message(b"\x10\x00\x02", b"%d" % number, origin, durable=True), route, broker.clock())
+        host.publisher.publish(Message(b"\x10\x00\x02", b"%d" % number, origin, durable=True), route, broker.clock())
 
 
 async def largest_steps(broker: Broker, count: list[int], queue: Queue) -> int:

@@ -148,7 +148,7 @@ def frame_of(command: str, headers: Mapping[str, str], body: bytes, *, escaped: 
 
 def take_frame(octets: bytearray) -> Frame | None:
     """Take the first whole frame out of what was read; ``None`` as long as there is none."""
-    while octets[:1] in (b"\n", b"\r"):  # no set: a bytearray has no hash
+    while octets and octets[0] in b"\r\n":
         del octets[:1]
     end_of_head = octets.find(b"\n\n")
     if end_of_head < 0:

@@ -142,11 +142,12 @@ class Transaction:
 
     def _publish(self, host: VirtualHost, now: int, sends: list[Send], plan: CommitPlan) -> list[Message]:
         unroutable: list[Message] = []
+        publisher = host.publisher
         for send, (_, legs) in zip(sends, plan.plans, strict=True):
             if send.cancels:
                 cancel_scheduled(host, send.message, send.route, send.cancels, now, further_keys=send.further_keys)
                 continue
-            reached = host.publish(send.message, send.route, now) if legs is None else host.apply(legs, now)
+            reached = publisher.publish(send.message, send.route, now) if legs is None else publisher.apply(legs, now)
             if reached == 0:
                 unroutable.append(send.message)
         return unroutable
