@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
     from annulet.core.model.events import QueueEvents
-    from annulet.core.queue.purging import Gone
+    from annulet.core.queue.emptying import Gone
     from annulet.core.queue.queue import Queue
     from annulet.core.routing.bindings import Binding
     from annulet.core.routing.exchanges.address import Address
@@ -187,29 +187,39 @@ class HostEffects(Effects):
         Ranges leave out the queue's deliveries and its hidden messages. Of a deleted queue :meth:`queue_deleted` says
         all there is.
         """
-        bound = self.log.written_below
-        if not queue.queue_id or not bound or self._transaction:
+        if not queue.queue_id or not self.log.written_below or self._transaction:
             return False
         if queue.deleted:
             return True
         pages = gone.pages
-        for record in gone.unwritten:
-            self.log.settle(record, queue.queue_id)
         if self.history is not None:
-            for entry in gone.noted:
-                self._forget(queue, entry)
             for first, last in pages.counted_ranges() if pages is not None else ():
                 self._noted().counts.note_none(queue.queue_id, first, last)
         bounds = [gone.lowest, gone.highest] if gone.highest else []
         if pages is not None:
             bounds += pages.record_bounds()
         if bounds:
-            held = queue.delivering.records()
-            held += queue.unsent + queue.forwarder.records_of(queue) + hidden_records(queue)
-            self.log.discard(queue.queue_id, ranges_without(min(bounds), max(bounds), held))
+            self.log.discard(queue.queue_id, ranges_without(min(bounds), max(bounds), gone.held))
         self.forwarded(queue)
         self.pipeline.request()
         return True
+
+    def emptied_apart(self, queue: Queue, unwritten: list[int], noted: list[QueueEntry]) -> None:
+        """Tell the log and the history one by one."""
+        if queue.deleted:
+            return
+        for record in unwritten:
+            self.log.settle(record, queue.queue_id)
+        if self.history is not None:
+            for entry in noted:
+                self._forget(queue, entry)
+        self.pipeline.request()
+
+    def records_to_keep(self, queue: Queue) -> list[int]:
+        """List the deliveries, and what is hidden or on its way to other queues."""
+        if not queue.queue_id or queue.deleted:
+            return []
+        return queue.delivering.records() + queue.unsent + queue.forwarder.records_of(queue) + hidden_records(queue)
 
     def later(self, work: SlicedWork, now: int) -> None:
         """Give it to the worker, if there is one."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
     from annulet.core.model.events import QueueEvents
-    from annulet.core.queue.purging import Gone
+    from annulet.core.queue.emptying import Gone
     from annulet.core.queue.queue import Queue
     from annulet.core.routing.bindings import Binding
     from annulet.core.routing.exchanges.address import Address
@@ -51,12 +51,22 @@ class Effects:
         return ALL_WRITTEN
 
     def emptied(self, queue: Queue, gone: Gone) -> bool:
-        """Settle all that a queue was emptied of at once: it is in no collection of the queue any more.
+        """Settle all that a queue was emptied of: it was examined, and is in no collection of the queue any more.
 
-        Returns whether that was done; else the caller settles each, with :meth:`removed` and :meth:`settle`.
+        Returns whether that was done; else the caller settles each, with :meth:`removed` and :meth:`settle`. What the
+        log cannot be told by ranges follows with :meth:`emptied_apart`.
         """
         del queue, gone
         return False
+
+    def emptied_apart(self, queue: Queue, unwritten: list[int], noted: list[QueueEntry]) -> None:
+        """Settle records that were not written yet, and forget what was noted of entries, of what a queue was
+        emptied of."""
+
+    def records_to_keep(self, queue: Queue) -> list[int]:
+        """Return the records of a queue that stay while all else of it is emptied; 0 for messages without one."""
+        del queue
+        return []
 
     def later(self, work: SlicedWork, now: int) -> None:
         """Do a piece of work in slices, other work in between. Here it is done at once, all of it at ``now``."""

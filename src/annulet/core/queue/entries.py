@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.effects import Effects
     from annulet.core.model.events import QueueEvents
+    from annulet.core.queue.emptying import Emptying
     from annulet.core.queue.pull_waits import PullWaiter
     from annulet.core.queue.queue import Queue
     from annulet.core.queue.returning import Returning
@@ -122,6 +123,8 @@ class Holdings:
         self.last_used_at = 0  # last declare, get or consumer; ``expires`` counts from here
         self.returns: list[Returning] = []  # deliveries on their way back: dispatch waits for the last of them
         self.settling: list[Settling] = []  # deliveries that commands have settled and whose turn has not come
+        self.emptying: list[Emptying] = []  # what it was emptied of and the log has not been told of yet
+        self.leaving = self.leaving_bytes = 0  # messages of these that are still in memory, and their body bytes
         self.unsent: list[int] = []  # records of removed messages whose copy could not be stored: the next start's
         self.deleted = self.paused = self.turn_asked = self.insists = False  # turn: of ``Queue.scan``
         self.keys = key_table_for(settings)
