@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import argon2
 
-from annulet.broker.security import authentication
+from annulet.broker.security import password_hashes
 
-PRODUCT_HASHER = authentication.HASHER
+PRODUCT_HASHER = password_hashes.HASHER
 """What users get; tests/broker/security/test_authentication.py holds it to its documented cost."""
 
 
 def use_cheap_passwords() -> None:
     """Have everything in this process that is imported from now on hash with the least that Argon2 can do."""
     cheap = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
-    authentication.HASHER = cheap  # type: ignore[misc] # final for everybody else
+    password_hashes.HASHER = cheap  # type: ignore[misc] # final for everybody else

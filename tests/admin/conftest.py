@@ -11,7 +11,7 @@ import pytest
 
 from annulet.admin.application import build_application
 from annulet.broker.broker import Broker
-from annulet.broker.security.authentication import HASHER
+from annulet.broker.security.password_hashes import HASHER
 from annulet.broker.settings.configuration import PermissionDeclaration, UserDeclaration
 from annulet.broker.settings.limits import Limits
 from annulet.core.message.message import ContentView, Message, Origin
@@ -61,6 +61,11 @@ class Site:
         async with self.client(user=user) as client:
             response = await client.request(method, path, json=body, headers=headers)
             return response.status_code, response.json()
+
+    async def status(self, method: str, path: str, body: Any = None, *, user: str = "guest:guest") -> int:
+        """Send a request with a JSON body; return its status. The answer may be empty."""
+        async with self.client(user=user) as client:
+            return (await client.request(method, path, json=body)).status_code
 
     async def refused(self, method: str, path: str, body: Any = None, *, user: str = "guest:guest") -> tuple[int, str]:
         """Send what must be refused; return status and reason."""

@@ -13,6 +13,11 @@ WRITING = {
     "/api/v1/address-settings/{path:path}": {"GET", "HEAD", "PUT", "DELETE"},
     "/api/v1/policies/{path:path}": {"GET", "HEAD", "PUT", "DELETE"},
     "/api/v1/backups": {"GET", "HEAD", "POST"},
+    "/api/v1/users/{path:path}": {"GET", "HEAD", "PUT", "DELETE"},
+    "/api/v1/virtual-hosts/{path:path}": {"GET", "HEAD", "PUT", "DELETE"},
+    "/api/v1/permissions/{path:path}": {"GET", "HEAD", "PUT", "DELETE"},
+    "/api/v1/tokens/{path:path}": {"GET", "HEAD", "PUT", "DELETE"},
+    "/api/{path:rabbitmq}": {"GET", "HEAD", "PUT", "POST", "DELETE"},
 }
 
 
@@ -21,6 +26,12 @@ def test_every_path_only_reads_but_for_these(site: Site) -> None:
     assert {route.path for route in routes} >= {"/health/live", "/health/ready", "/metrics", "/api/v1/queues", *WRITING}
     for route in routes:
         assert route.methods == WRITING.get(route.path, {"GET", "HEAD"}), route.path
+
+
+async def test_paths_of_both_interfaces_are_kept_apart(site: Site) -> None:
+    assert (await site.send("POST", "/api/v1/queues"))[0] == 405
+    assert (await site.send("GET", "/api/v1/nothing"))[1]["reason"] == "Not Found"
+    assert "no resource at this path" in (await site.send("GET", "/api/v12"))[1]["reason"]
 
 
 REQUESTS = [

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from annulet.broker.security.authentication import HASHER
+from annulet.broker.security.password_hashes import HASHER
 from annulet.broker.settings.configuration import PermissionDeclaration, UserDeclaration
 from annulet.bulk.protocol import protocol
 from annulet.bulk.protocol.errors import (

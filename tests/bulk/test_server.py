@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from annulet.broker.security.authentication import HASHER
+from annulet.broker.security.password_hashes import HASHER
 from annulet.broker.settings.configuration import PermissionDeclaration, StartError, UserDeclaration
 from annulet.broker.settings.limits import Limits
 from annulet.bulk import server

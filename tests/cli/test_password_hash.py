@@ -6,7 +6,7 @@ import argon2
 import pytest
 from click.testing import CliRunner
 
-from annulet.broker.security.authentication import HASHER
+from annulet.broker.security.password_hashes import HASHER
 from annulet.broker.settings.configuration import load
 from annulet.broker.settings.scram_verifiers import parse_verifier
 from annulet.cli.main import main

@@ -151,7 +151,7 @@ async def test_what_start_up_made_is_collected_before_clients_can_connect(monkey
     monkeypatch.setattr(serve, "settle_collector", lambda: listening.append(brokers[0].amqp_address[1] > 0))
     monkeypatch.setattr(serve, "log_addresses", lambda _broker: os.kill(os.getpid(), signal.SIGTERM))
     configuration = BrokerConfiguration(data_directory=None, amqp=Endpoint(LOOPBACK, 0), http=None, bulk=None)
-    assert await serve.run(configuration) == 0
+    assert await serve.run(configuration, lambda: configuration) == 0
     assert listening == [False]
 
 

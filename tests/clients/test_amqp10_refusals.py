@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from annulet.broker.security.authentication import HASHER
+from annulet.broker.security.password_hashes import HASHER
 from tests.broker_process import BrokerProcess
 from tests.clients.amqp10 import Client, data, texts
 from tests.clients.driven import Refused

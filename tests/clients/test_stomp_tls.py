@@ -13,7 +13,7 @@ import pytest
 from stomp.exception import ConnectFailedException
 from wsproto import ConnectionType, WSConnection, events
 
-from annulet.broker.security.authentication import HASHER
+from annulet.broker.security.password_hashes import HASHER
 from tests.broker_process import BrokerProcess, free_ports
 from tests.certificates import Certificates
 from tests.clients.stomp_client import PATIENCE_SECONDS, StompClient

@@ -14,7 +14,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingConnection
 from pika.exceptions import AMQPConnectionError, ConnectionClosedByBroker, ProbableAuthenticationError
 
-from annulet.broker.security.authentication import HASHER
+from annulet.broker.security.password_hashes import HASHER
 from tests.broker_process import BrokerProcess, free_ports
 from tests.certificates import Certificates
 

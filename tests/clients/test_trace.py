@@ -10,7 +10,7 @@ import pytest
 from pika.exceptions import ProbableAuthenticationError
 from stomp.exception import ConnectFailedException
 
-from annulet.broker.security.authentication import HASHER
+from annulet.broker.security.password_hashes import HASHER
 from tests.broker_process import BrokerProcess
 from tests.clients.amqp10 import Client, data, texts
 from tests.clients.conftest import Drivers

@@ -12,7 +12,7 @@ from pathlib import Path
 import pika
 from pika.exceptions import ChannelClosedByBroker
 
-from annulet.broker.security.authentication import HASHER
+from annulet.broker.security.password_hashes import HASHER
 from tests.broker_process import BrokerProcess, free_ports
 from tests.certificates import Certificates
 from tests.hostile.recording import SECURED_DOORS

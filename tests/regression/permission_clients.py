@@ -16,10 +16,13 @@ from pamqp import commands
 
 from annulet.admin.application import build_application
 from annulet.broker.broker import Broker
+from annulet.broker.security.password_hashes import HASHER
+from annulet.broker.security.tokens import TokenScope
 from annulet.bulk.client import BulkClient
 from annulet.bulk.protocol import protocol
 from annulet.bulk.protocol.errors import BulkError, PermissionDeniedError, RefusedError
 from annulet.bulk.protocol.url import BulkUrl
+from annulet.store.database.definitions import PermissionRecord
 from annulet.wire.amqp10.frames.frames import AMQP_HEADER
 from annulet.wire.amqp10.frames.outcomes import Rejected
 from annulet.wire.amqp10.frames.performatives import Close, Open, Source, Target
@@ -353,6 +356,18 @@ class StompClient:
         return "SUBSCRIBE", {"destination": "/temp-queue/t"}
 
 
+ON_A_USER = {"delete_user", "put_permission", "delete_permission", "put_limit", "make_token", "delete_token"}
+"""Operations on a user that was made at run time: the others are the configuration file's."""
+
+
+def make_user(broker: Broker, number: int) -> None:
+    """Make one, with permissions and a token."""
+    name, directory = f"user{number}", broker.access_directory
+    directory.set_user(name, (), password_hash=HASHER.hash(name))
+    directory.set_permission(PermissionRecord(name, "/", "", "", ""))
+    directory.make_token(name, "known", TokenScope(), now=broker.clock(), expires_at=0)
+
+
 class HttpClient:
     """HTTP: 403, 404 for a virtual host that is not to be seen, 409 for what belongs to a connection."""
 
@@ -371,7 +386,7 @@ class HttpClient:
                 verb, f"/api/v1/{path}", json=body, headers={"Authorization": f"Basic {credentials}"}
             )
         answer = response.json()
-        if response.status_code in {200, 202}:
+        if response.status_code in {200, 201, 202}:
             return REFUSED if answer.get("items") == [] and path.startswith("losses") else ALLOWED
         if response.status_code == 409:
             assert LOCK in answer["reason"]
@@ -380,7 +395,8 @@ class HttpClient:
             assert "no virtual host '/'" in answer["reason"]
             return NO_ENTRY
         assert response.status_code == 403, answer
-        assert REFUSAL in answer["reason"] or "needs one of the tags" in answer["reason"]
+        said = answer["reason"]
+        assert REFUSAL in said or "needs one of the tags" in said or "are for administrators" in said
         return REFUSED
 
     async def end(self) -> None:
@@ -417,6 +433,144 @@ class HttpClient:
     def copy(self, number: int) -> Any:
         body = {"operation": "copy", "everything": True, "destination": f"target{number}"}
         return "POST", self._queue(number, "/operations"), body
+
+    def set_policy(self, number: int) -> Any:
+        return "PUT", f"policies/%2F/new{number}", {"pattern": f"^none{number}$", "definition": {"ring-size": 1}}
+
+    def see_users(self, number: int) -> Any:
+        return "GET", "users", None
+
+    def put_user(self, number: int) -> Any:
+        return "PUT", f"users/user{number}", {"password": "x"}
+
+    def delete_user(self, number: int) -> Any:
+        return "DELETE", f"users/user{number}", None
+
+    def put_permission(self, number: int) -> Any:
+        return "PUT", f"permissions/%2F/user{number}", {"configure": ".*", "write": "", "read": ""}
+
+    def delete_permission(self, number: int) -> Any:
+        return "DELETE", f"permissions/%2F/user{number}", None
+
+    def put_limit(self, number: int) -> Any:
+        return "PUT", f"users/user{number}", {"limits": {"max-channels": number}}
+
+    def put_host(self, number: int) -> Any:
+        return "PUT", f"virtual-hosts/host{number}", {}
+
+    def delete_host(self, number: int) -> Any:
+        return "DELETE", f"virtual-hosts/host{number}", None
+
+    def make_token(self, number: int) -> Any:
+        return "PUT", f"tokens/user{number}/new", {}
+
+    def delete_token(self, number: int) -> Any:
+        return "DELETE", f"tokens/user{number}/known", None
+
+
+class RabbitMqHttpClient:
+    """RabbitMQ's management API: 401 for want of a right, 400 for what belongs to a connection."""
+
+    def __init__(self, broker: Broker, user: str, number: int) -> None:
+        self.user = user
+        self.number = number
+        self.application = build_application(broker)
+
+    async def run(self, method: str) -> str:
+        """Send the request, and say what came of it."""
+        verb, path, body = getattr(self, method)(self.number)
+        transport = httpx.ASGITransport(self.application, client=("127.0.0.1", 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            response = await client.request(verb, f"/api/{path}", json=body, auth=(self.user, self.user))
+        if response.status_code in {200, 201, 204}:
+            return ALLOWED
+        answer = response.json()
+        if response.status_code == 400:
+            assert LOCK in answer["reason"], answer
+            return LOCKED
+        assert (response.status_code, answer["error"]) == (401, "not_authorised"), answer
+        if answer["reason"] == "User not authorised to access virtual host":
+            return NO_ENTRY
+        assert REFUSAL in answer["reason"] or answer["reason"] in {"Not policymaker user", "Not administrator user"}
+        return REFUSED
+
+    async def end(self) -> None:
+        """Do nothing: a request is all there is."""
+
+    def see_users(self, number: int) -> Any:
+        return "GET", "users", None
+
+    def put_user(self, number: int) -> Any:
+        return "PUT", f"users/user{number}", {"password": "x", "tags": ""}
+
+    def delete_user(self, number: int) -> Any:
+        return "DELETE", f"users/user{number}", None
+
+    def put_permission(self, number: int) -> Any:
+        return "PUT", f"permissions/%2F/user{number}", {"configure": ".*", "write": "", "read": ""}
+
+    def delete_permission(self, number: int) -> Any:
+        return "DELETE", f"permissions/%2F/user{number}", None
+
+    def put_limit(self, number: int) -> Any:
+        return "PUT", f"user-limits/user{number}/max-channels", {"value": number}
+
+    def put_host(self, number: int) -> Any:
+        return "PUT", f"vhosts/host{number}", {}
+
+    def delete_host(self, number: int) -> Any:
+        return "DELETE", f"vhosts/host{number}", None
+
+    def declare_queue(self, number: int) -> Any:
+        return "PUT", f"queues/%2F/new{number}", {}
+
+    def declare_queue_with_target(self, number: int) -> Any:
+        return "PUT", f"queues/%2F/new{number}", {"arguments": {"x-dead-letter-address": f"target{number}"}}
+
+    def delete_queue(self, number: int) -> Any:
+        return "DELETE", f"queues/%2F/queue{number}", None
+
+    def purge_queue(self, number: int) -> Any:
+        return "DELETE", f"queues/%2F/queue{number}/contents", None
+
+    def bind_queue(self, number: int) -> Any:
+        return "POST", f"bindings/%2F/e/exchange{number}/q/queue{number}", {"routing_key": "other"}
+
+    def unbind_queue(self, number: int) -> Any:
+        return "DELETE", f"bindings/%2F/e/exchange{number}/q/queue{number}/bound", None
+
+    def declare_exchange(self, number: int) -> Any:
+        return "PUT", f"exchanges/%2F/new{number}", {"type": "fanout"}
+
+    def declare_exchange_with_target(self, number: int) -> Any:
+        body = {"type": "fanout", "arguments": {"alternate-exchange": f"target{number}"}}
+        return "PUT", f"exchanges/%2F/new{number}", body
+
+    def delete_exchange(self, number: int) -> Any:
+        return "DELETE", f"exchanges/%2F/exchange{number}", None
+
+    def bind_exchange(self, number: int) -> Any:
+        return "POST", f"bindings/%2F/e/exchange{number}/e/destination{number}", {"routing_key": "k"}
+
+    def unbind_exchange(self, number: int) -> Any:
+        return "DELETE", f"bindings/%2F/e/exchange{number}/e/destination{number}/bound", None
+
+    def look_at_queue(self, number: int) -> Any:
+        return "GET", f"queues/%2F/queue{number}", None
+
+    def _publish(self, exchange: str, key: str) -> Any:
+        body = {"routing_key": key, "payload": "x", "payload_encoding": "string", "properties": {}}
+        return "POST", f"exchanges/%2F/{exchange}/publish", body
+
+    def publish(self, number: int) -> Any:
+        return self._publish(f"exchange{number}", "k")
+
+    def publish_to_queue(self, number: int) -> Any:
+        return self._publish("amq.default", f"queue{number}")
+
+    def get(self, number: int) -> Any:
+        body = {"count": 1, "ackmode": "ack_requeue_false", "encoding": "auto"}
+        return "POST", f"queues/%2F/queue{number}/get", body
 
     def set_policy(self, number: int) -> Any:
         return "PUT", f"policies/%2F/new{number}", {"pattern": f"^none{number}$", "definition": {"ring-size": 1}}

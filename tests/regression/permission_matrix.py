@@ -12,12 +12,13 @@ from typing import Final
 
 CONFIGURE, WRITE, READ = "configure", "write", "read"
 
-AMQP_0, AMQP_1, ANONYMOUS_TERMINUS, STOMP, HTTP, BULK = (
+AMQP_0, AMQP_1, ANONYMOUS_TERMINUS, STOMP, HTTP, RABBITMQ_HTTP, BULK = (
     "AMQP 0-9-1",
     "AMQP 1.0",
     "AMQP 1.0, anonymous terminus",
     "STOMP",
     "HTTP",
+    "RabbitMQ's API",
     "bulk",
 )
 SENDERS: Final = (AMQP_1, ANONYMOUS_TERMINUS, STOMP)
@@ -60,43 +61,50 @@ class Operation:
 
 
 OPERATIONS: Final = (
-    Operation("declare_queue", "declare a queue", ((CONFIGURE, "new name"),), (AMQP_0,)),
+    Operation("declare_queue", "declare a queue", ((CONFIGURE, "new name"),), (AMQP_0, RABBITMQ_HTTP)),
     Operation(
         "declare_queue_with_target",
         "declare a queue with a dead-letter, expiry or dropped target",
         ((CONFIGURE, "new name"), (READ, "new name"), (WRITE, "target")),
-        (AMQP_0,),
+        (AMQP_0, RABBITMQ_HTTP),
     ),
     Operation("await_replies", "consume answers from `amq.rabbitmq.reply-to`", (), (AMQP_0,)),
     Operation(
         "declare_generated", "declare a queue that the broker names", ((CONFIGURE, "generated name"),), (AMQP_0,)
     ),
-    Operation("delete_queue", "delete a queue", ((CONFIGURE, "queue"),), (AMQP_0,)),
-    Operation("purge_queue", "purge a queue", ((READ, "queue"),), (AMQP_0,)),
-    Operation("bind_queue", "bind a queue, unbind it", ((WRITE, "queue"), (READ, "exchange")), (AMQP_0,)),
-    Operation("unbind_queue", "", ((WRITE, "queue"), (READ, "exchange")), (AMQP_0,)),
-    Operation("declare_exchange", "declare an exchange", ((CONFIGURE, "new name"),), (AMQP_0,)),
+    Operation("delete_queue", "delete a queue", ((CONFIGURE, "queue"),), (AMQP_0, RABBITMQ_HTTP)),
+    Operation("purge_queue", "purge a queue", ((READ, "queue"),), (AMQP_0, RABBITMQ_HTTP)),
+    Operation("bind_queue", "bind a queue, unbind it", ((WRITE, "queue"), (READ, "exchange")), (AMQP_0, RABBITMQ_HTTP)),
+    Operation("unbind_queue", "", ((WRITE, "queue"), (READ, "exchange")), (AMQP_0, RABBITMQ_HTTP)),
+    Operation("declare_exchange", "declare an exchange", ((CONFIGURE, "new name"),), (AMQP_0, RABBITMQ_HTTP)),
     Operation(
         "declare_exchange_with_target",
         "declare an exchange with an alternate exchange",
         ((CONFIGURE, "new name"), (READ, "new name"), (WRITE, "target")),
-        (AMQP_0,),
+        (AMQP_0, RABBITMQ_HTTP),
     ),
-    Operation("delete_exchange", "delete an exchange", ((CONFIGURE, "exchange"),), (AMQP_0,)),
+    Operation("delete_exchange", "delete an exchange", ((CONFIGURE, "exchange"),), (AMQP_0, RABBITMQ_HTTP)),
     Operation(
         "bind_exchange",
         "bind an exchange to an exchange, unbind it",
         ((WRITE, "destination"), (READ, "exchange")),
-        (AMQP_0,),
+        (AMQP_0, RABBITMQ_HTTP),
     ),
-    Operation("unbind_exchange", "", ((WRITE, "destination"), (READ, "exchange")), (AMQP_0,)),
-    Operation("look_at_queue", "declare passively; see figures of a queue", (), (AMQP_0, HTTP), changes=False),
-    Operation("publish", "publish to an exchange or address", ((WRITE, "exchange"),), (AMQP_0, *SENDERS, BULK)),
+    Operation("unbind_exchange", "", ((WRITE, "destination"), (READ, "exchange")), (AMQP_0, RABBITMQ_HTTP)),
     Operation(
-        "publish_to_queue", "publish to a queue by its name", ((WRITE, "`amq.default`"),), (AMQP_0, *SENDERS, BULK)
+        "look_at_queue", "declare passively; see figures of a queue", (), (AMQP_0, HTTP, RABBITMQ_HTTP), changes=False
+    ),
+    Operation(
+        "publish", "publish to an exchange or address", ((WRITE, "exchange"),), (AMQP_0, *SENDERS, RABBITMQ_HTTP, BULK)
+    ),
+    Operation(
+        "publish_to_queue",
+        "publish to a queue by its name",
+        ((WRITE, "`amq.default`"),),
+        (AMQP_0, *SENDERS, RABBITMQ_HTTP, BULK),
     ),
     Operation("consume", "consume from a queue", ((READ, "queue"),), (AMQP_0, AMQP_1, STOMP, BULK)),
-    Operation("get", "get a message", ((READ, "queue"),), (AMQP_0,)),
+    Operation("get", "get a message", ((READ, "queue"),), (AMQP_0, RABBITMQ_HTTP)),
     Operation("browse", "browse a queue", ((READ, "queue"),), (AMQP_0, AMQP_1, STOMP, HTTP, BULK), changes=False),
     Operation("queue_status", "ask for a queue's depth and positions", ((READ, "queue"),), (BULK,)),
     Operation("lease_status", "see or end a lease of a queue", ((READ, "queue"),), (BULK,)),
@@ -201,7 +209,30 @@ OPERATIONS: Final = (
         ((CONFIGURE, "queue"), (READ, "queue"), (WRITE, "target")),
         (HTTP,),
     ),
-    Operation("set_policy", "set policies and address settings", (), (HTTP,), for_administrators=True),
+    Operation("set_policy", "set policies and address settings", (), (HTTP, RABBITMQ_HTTP), for_administrators=True),
+    Operation(
+        "see_users",
+        "see users, permissions, limits of users",
+        (),
+        (HTTP, RABBITMQ_HTTP),
+        changes=False,
+        for_administrators=True,
+    ),
+    Operation("put_user", "make, change, delete users", (), (HTTP, RABBITMQ_HTTP), for_administrators=True),
+    Operation("delete_user", "", (), (HTTP, RABBITMQ_HTTP), for_administrators=True),
+    Operation(
+        "put_permission",
+        "give permissions, take them away, set limits",
+        (),
+        (HTTP, RABBITMQ_HTTP),
+        for_administrators=True,
+    ),
+    Operation("delete_permission", "", (), (HTTP, RABBITMQ_HTTP), for_administrators=True),
+    Operation("put_limit", "", (), (HTTP, RABBITMQ_HTTP), for_administrators=True),
+    Operation("put_host", "make, delete virtual hosts", (), (HTTP, RABBITMQ_HTTP), for_administrators=True),
+    Operation("delete_host", "", (), (HTTP, RABBITMQ_HTTP), for_administrators=True),
+    Operation("make_token", "make, revoke tokens of others", (), (HTTP,), for_administrators=True),
+    Operation("delete_token", "", (), (HTTP,), for_administrators=True),
 )
 
 
@@ -231,10 +262,10 @@ EXACT: Final = Role("exact", "management", ("", "", ""))
 
 def expected(operation: Operation, protocol: str, role: Role) -> str:
     """Return what the table says of an operation over a protocol as a role."""
-    if protocol == HTTP:
+    if protocol in {HTTP, RABBITMQ_HTTP}:
         if role.tag == "administrator":
             return ALLOWED
-        if role.tag == "monitoring" and (operation.changes or operation.needs):
+        if role.tag == "monitoring" and (operation.changes or operation.needs or operation.for_administrators):
             return REFUSED
         if role.tag == "monitoring":
             return ALLOWED

@@ -9,7 +9,7 @@ from pamqp import commands, frame
 
 from annulet import testing
 from annulet.broker.broker import Broker
-from annulet.broker.security.authentication import HASHER
+from annulet.broker.security.password_hashes import HASHER
 from annulet.testing.clock import VirtualClock
 from annulet.wire.amqp10.frames.frames import AMQP_HEADER, next_frame
 from annulet.wire.amqp10.frames.link_frames import Disposition, Flow
@@ -35,8 +35,8 @@ async def broker() -> AsyncIterator[Broker]:
 
 
 def add_user(broker: Broker, name: str, *, configure: str = ".*", write: str = ".*", read: str = ".*") -> None:
-    broker.catalogue.set_user(name, HASHER.hash(PASSWORD))
-    broker.catalogue.set_permission(name, "/", configure, write, read)
+    broker.catalogue.access.set_user(name, HASHER.hash(PASSWORD))
+    broker.catalogue.access.set_permission(name, "/", configure, write, read)
     broker.authenticator.reload()
 
 

@@ -16,7 +16,8 @@ from wsproto import events
 from annulet import testing
 from annulet.broker.network.listening import PeerFacts, is_loopback
 from annulet.broker.observing.limited_log import LINES_PER_SECOND
-from annulet.broker.security.authentication import HASHER, Authenticator
+from annulet.broker.security.authentication import Authenticator
+from annulet.broker.security.password_hashes import HASHER
 from annulet.broker.security.sasl import SaslExchange, Success
 from annulet.broker.settings.configuration import LOOPBACK, BrokerConfiguration, Endpoint, UserDeclaration
 from annulet.broker.settings.limits import Limits

@@ -12,7 +12,7 @@ import pytest
 
 from annulet import testing
 from annulet.broker.broker import Broker
-from annulet.broker.security.authentication import HASHER
+from annulet.broker.security.password_hashes import HASHER
 from annulet.broker.settings.configuration import PermissionDeclaration, UserDeclaration
 from annulet.bulk.reading.adoption import LeaseRequest
 from annulet.bulk.server import BulkService
@@ -32,6 +32,7 @@ from tests.regression.permission_matrix import (
     HTTP,
     LOCKED,
     OPERATIONS,
+    RABBITMQ_HTTP,
     READ,
     REFUSED,
     ROLES,
@@ -49,10 +50,11 @@ CLIENTS: Final[dict[str, Any]] = {
     ANONYMOUS_TERMINUS: permission_clients.AnonymousTerminusClient,
     STOMP: permission_clients.StompClient,
     HTTP: permission_clients.HttpClient,
+    RABBITMQ_HTTP: permission_clients.RabbitMqHttpClient,
     BULK: permission_clients.BulkTransferClient,
 }
 
-WITHOUT_EFFECT: Final = {"look_at_queue", "browse", "queue_status", "lease_status", "why_not", "losses"}
+WITHOUT_EFFECT: Final = {"look_at_queue", "browse", "queue_status", "lease_status", "why_not", "losses", "see_users"}
 """Operations that change nothing that is compared."""
 
 ROWS: Final = [(operation, protocol) for operation in OPERATIONS for protocol in operation.protocols]
@@ -132,6 +134,7 @@ class Case:
             sorted(f"{item.source.name} {item.key}" for item in host.bindings()),
             sorted(record.name for record in self.broker.catalogue.queues("/")),
             [policy.name for policy in host.policies.all()],
+            self.access(),
             [
                 (
                     queue.deleted,
@@ -147,11 +150,26 @@ class Case:
             ],
         )
 
+    def access(self) -> tuple[Any, ...]:
+        """Return users, permissions, limits, tokens and virtual hosts."""
+        directory = self.broker.access_directory
+        return (
+            directory.users(),
+            directory.permissions(),
+            directory.limits("user"),
+            directory.tokens(),
+            sorted(self.broker.hosts),
+        )
+
     async def run(self, operation: str, protocol: str, user: str) -> str:
         """Carry an operation out, and check that it had its effect if it was allowed, and none if it was not."""
         if operation == "lease_status":
             wanted = LeaseRequest("/", f"there{self.number}", self.queue.name, owner="other", fresh=True)
             await self.broker.leases.open(wanted)
+        if operation in permission_clients.ON_A_USER:
+            permission_clients.make_user(self.broker, self.number)
+        if operation == "delete_host":
+            self.broker.virtual_hosts.put(f"host{self.number}")
         before = self.state()
         client = CLIENTS[protocol](self.broker, user, self.number)
         try:
@@ -179,6 +197,8 @@ class Case:
             host.delete_exchange(name)
         for policy in host.policies.all():
             self.broker.operator_settings.remove_policy(host, policy.name)
+        directory = self.broker.access_directory
+        directory.delete_users([user.name for user in directory.users() if user.name == f"user{self.number}"])
         await turns()
 
 
@@ -209,7 +229,7 @@ async def exact_outcomes(broker: Broker, operation: Operation, protocol: str) ->
     for without in (None, *operation.needs):
         case = Case(broker)
         rights = [operation.pattern(kind, case.number, without) for kind in (CONFIGURE, WRITE, READ)]
-        broker.catalogue.set_permission(EXACT.name, "/", *rights)
+        broker.catalogue.access.set_permission(EXACT.name, "/", *rights)
         broker.authenticator.reload()
         try:
             outcomes[without] = await case.run(operation.identifier, protocol, EXACT.name)
@@ -243,18 +263,24 @@ LOCKED_ROWS: Final = {
     AMQP_1: ("consume", "browse"),
     STOMP: ("consume", "browse"),
     HTTP: ("browse", "why_not", "change_settings", "change_target", "pause", "operate", "copy"),
+    RABBITMQ_HTTP: ("delete_queue", "purge_queue", "bind_queue", "unbind_queue", "get"),
     BULK: ("consume", "browse", "queue_status"),
 }
 """Operations on an exclusive queue that only its own connection may do, whatever the user may."""
+
+SENDING: Final = (AMQP_0, AMQP_1, ANONYMOUS_TERMINUS, STOMP, RABBITMQ_HTTP, BULK)
 
 ON_EXCLUSIVE: Final = [
     *((name, protocol, "all", LOCKED) for protocol, names in LOCKED_ROWS.items() for name in names),
     *((name, HTTP, "administrator", LOCKED) for name in LOCKED_ROWS[HTTP]),
     *((name, HTTP, "monitoring", REFUSED) for name in LOCKED_ROWS[HTTP]),
+    *((name, RABBITMQ_HTTP, "administrator", LOCKED) for name in LOCKED_ROWS[RABBITMQ_HTTP]),
+    *((name, RABBITMQ_HTTP, "monitoring", REFUSED) for name in LOCKED_ROWS[RABBITMQ_HTTP]),
     ("look_at_queue", HTTP, "all", ALLOWED),
+    ("look_at_queue", RABBITMQ_HTTP, "all", ALLOWED),
     ("losses", HTTP, "administrator", REFUSED),
-    *(("publish_to_queue", protocol, "all", ALLOWED) for protocol in (AMQP_0, AMQP_1, ANONYMOUS_TERMINUS, STOMP, BULK)),
-    *(("publish_to_queue", protocol, "read-only", REFUSED) for protocol in (AMQP_0, AMQP_1, STOMP, BULK)),
+    *(("publish_to_queue", protocol, "all", ALLOWED) for protocol in SENDING),
+    *(("publish_to_queue", protocol, "read-only", REFUSED) for protocol in SENDING),
 ]
 
 

@@ -44,7 +44,7 @@ async def test_metrics_without_credentials_are_those_of_the_anonymous_user(site:
     text = (await site.get("/metrics", user=None)).text
     assert series(text, "/")
     assert not series(text, "other")
-    site.broker.catalogue.set_user("guest", "$argon2id$v=19$m=8,t=1,p=1$AAAAAAAAAAA$AAAAAAAAAAAAAAAA", ())
+    site.broker.catalogue.access.set_user("guest", "$argon2id$v=19$m=8,t=1,p=1$AAAAAAAAAAA$AAAAAAAAAAAAAAAA", ())
     site.broker.authenticator.reload()
     text = (await site.get("/metrics", user=None)).text
     assert not series(text, "/")

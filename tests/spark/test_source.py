@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from annulet.broker.security.authentication import HASHER
+from annulet.broker.security.password_hashes import HASHER
 from annulet.bulk.client import connect
 from annulet.bulk.protocol.errors import (
     AuthenticationError,
@@ -375,8 +375,8 @@ def test_credentials_that_expire_under_a_query_are_told(broker: BrokerThread, na
 
     def password(text: str) -> None:
         with served.catalogue.transaction():
-            served.catalogue.set_user(name, HASHER.hash(text))
-            served.catalogue.set_permission(name, "/", ".*", ".*", ".*")
+            served.catalogue.access.set_user(name, HASHER.hash(text))
+            served.catalogue.access.set_permission(name, "/", ".*", ".*", ".*")
         served.authenticator.reload()
 
     broker.run(lambda: password("old"))

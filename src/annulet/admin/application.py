@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.routing import Route, WebSocketRoute
 
 from annulet.admin.listening import web_socket
+from annulet.admin.rabbitmq import routes as rabbitmq
 from annulet.admin.requests.responses import (
     ResourceError,
     answer_defect,
@@ -25,14 +27,27 @@ from annulet.admin.resources import (
     ledger,
     metrics,
     overview,
+    permissions,
     queue_resources,
     queues,
+    tokens,
+    users,
+    virtual_hosts,
 )
 from annulet.core.base.errors import CoreError
 from annulet.store.files.errors import CatalogueError
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
+
+
+class _RabbitMQPath(PathConvertor):
+    """A path below ``/api`` but not below ``/api/v1``, whose routes say themselves what they do not know."""
+
+    regex = r"(?!v1(?:/|$))[\s\S]*"
+
+
+register_url_convertor("rabbitmq", _RabbitMQPath())
 
 
 def build_application(broker: Broker) -> Starlette:
@@ -50,11 +65,20 @@ def build_application(broker: Broker) -> Starlette:
                 "/api/v1/address-settings/{path:path}", host_settings.address_settings, methods=host_settings.METHODS
             ),
             Route("/api/v1/policies/{path:path}", host_settings.policies, methods=host_settings.METHODS),
+            Route("/api/v1/users", users.list_users),
+            Route("/api/v1/users/{path:path}", users.answer, methods=users.METHODS),
+            Route("/api/v1/virtual-hosts", virtual_hosts.list_virtual_hosts),
+            Route("/api/v1/virtual-hosts/{path:path}", virtual_hosts.answer, methods=virtual_hosts.METHODS),
+            Route("/api/v1/permissions", permissions.list_permissions),
+            Route("/api/v1/permissions/{path:path}", permissions.answer, methods=permissions.METHODS),
+            Route("/api/v1/tokens", tokens.list_tokens),
+            Route("/api/v1/tokens/{path:path}", tokens.answer, methods=tokens.METHODS),
             Route("/api/v1/losses", ledger.list_losses),
             Route("/api/v1/losses/counts", ledger.count_losses_by_queue),
             Route("/api/v1/audit", audit.list_operations),
             Route("/api/v1/backups", backups.answer, methods=backups.METHODS),
             Route("/api/v1/backups/{number:int}", backups.get_backup),
+            Route("/api/{path:rabbitmq}", rabbitmq.TABLE.answer, methods=rabbitmq.METHODS),
             *(WebSocketRoute(path, web_socket.serve) for path in web_socket.PATHS),
         ],
         exception_handlers={

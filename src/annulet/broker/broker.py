@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 import structlog
 
 from annulet import __version__
-from annulet.broker.amqp10.remembered import RememberedOutcomes
+from annulet.broker.amqp10.services import Amqp10Services
 from annulet.broker.amqp_listener import AmqpListenerProtocol
-from annulet.broker.connections.consumer_timeouts import ConsumerTimeouts
-from annulet.broker.connections.protocol_errors import ProtocolErrors
 from annulet.broker.durability.blocked import BlockedTargets
 from annulet.broker.durability.commit import CommitPipeline
 from annulet.broker.durability.definition_commits import DefinitionCommits
@@ -25,16 +23,17 @@ from annulet.broker.durability.history import CounterRounds, HistoryRecorder
 from annulet.broker.durability.leased import NoLeases, NoStages
 from annulet.broker.durability.ledger_queue import LedgerQueue
 from annulet.broker.durability.upkeep import LogUpkeep
-from annulet.broker.network.lingering import LingeringSockets
 from annulet.broker.network.listening import BACKLOG, listener_error
 from annulet.broker.network.peer_watch import PeerWatch
-from annulet.broker.network.unfinished import UnfinishedWork, unfinished_limit
 from annulet.broker.operation.backup import Backups
+from annulet.broker.operation.global_parameters import CLUSTER_NAME, GlobalParameters
 from annulet.broker.operation.management import ManagementOperations
 from annulet.broker.operation.operator_settings import OperatorSettings
+from annulet.broker.operation.rates import Rates
+from annulet.broker.operation.revocation import Revocation
+from annulet.broker.operation.virtual_hosts import VirtualHosts
 from annulet.broker.paging.memory import MemoryAlarm
 from annulet.broker.paging.pager import Pager
-from annulet.broker.paging.spill_pace import SpillPace
 from annulet.broker.recovery.declaring import configure_host, declare_all
 from annulet.broker.recovery.recovery import (
     open_log,
@@ -45,19 +44,16 @@ from annulet.broker.recovery.recovery import (
     restore_messages,
     save_counters,
 )
-from annulet.broker.security.admission import Admission
+from annulet.broker.security.access_directory import AccessDirectory
 from annulet.broker.security.authentication import Authenticator
+from annulet.broker.security.given_limits import MAX_QUEUES
 from annulet.broker.security.tls_listeners import TlsListeners
-from annulet.broker.settings import descriptors
 from annulet.broker.settings.clock import Clock, system_clock
-from annulet.broker.turns.delivery_shares import DeliveryShares, only_browse
-from annulet.broker.turns.input_shares import InputShares
-from annulet.broker.turns.input_turns import InputTurns
+from annulet.broker.turns.delivery_shares import only_browse
 from annulet.broker.turns.late_collection import LateCollection
 from annulet.broker.turns.loop_watch import LoopWatch
 from annulet.broker.turns.sliced_work import SlicedWorker
 from annulet.broker.turns.wake import WakeTimer
-from annulet.core.configuration.arguments.values import refuse_line_breaks
 from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.model.audit_trail import AuditTrail
 from annulet.store.database.catalogue import Catalogue
@@ -72,13 +68,10 @@ from annulet.store.inspection.backup import remove_staging
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from annulet.broker.amqp10.dynamic_nodes import DynamicNodes
     from annulet.broker.connections.transport import AnyConnection
     from annulet.broker.durability.leased import LeaseFigures, StageFigures
     from annulet.broker.settings.configuration import BrokerConfiguration
-    from annulet.core.message.message import PropertyValue
     from annulet.core.queue.queue import Queue
-    from annulet.store.segments.interface import Log
 
 logger = structlog.get_logger(__name__)
 
@@ -97,21 +90,13 @@ trip, and a blocking client between two calls never answers."""
 
 DEFAULT_HOST: Final = "/"
 
-SERVER_CAPABILITIES: Final[dict[str, PropertyValue]] = {
-    "publisher_confirms": True,
-    "exchange_exchange_bindings": True,
-    "basic.nack": True,
-    "consumer_cancel_notify": True,
-    "connection.blocked": True,
-    "consumer_priorities": True,
-    "authentication_failure_close": True,
-    "per_consumer_qos": True,
-    "direct_reply_to": True,
-}
-
 
 class Service(Protocol):
     """A part of the broker that lives beside the AMQP listener: HTTP, bulk transfer."""
+
+    @property
+    def urls(self) -> dict[str, str]:
+        """URL of each of its listeners by its name in the configuration, with the real port once it listens."""
 
     def restore(self, broker: Broker) -> None:
         """Put back durable state. Called after messages were recovered, before any client may connect."""
@@ -123,60 +108,35 @@ class Service(Protocol):
         """Stop listening and let running requests finish."""
 
 
-class Broker:
+class Broker(Amqp10Services):
     """Everything of one running broker. All methods belong to its event loop."""
 
     staged: StageFigures = NoStages()  # a service sets its own
     leases: LeaseFigures = NoLeases()  # a service sets its own
-    definitions: DefinitionCommits  # since recovery
     orphans: dict[int, int]  # since recovery: messages of queues that the catalogue does not know, by queue id
     _deleted: DeletedQueues  # since it listens
+    _timers: dict[str, WakeTimer]  # by virtual host
+    _ledger_queues: dict[str, LedgerQueue]  # by virtual host
 
     def __init__(self, configuration: BrokerConfiguration, *, clock: Clock = system_clock) -> None:
-        self.configuration = configuration
-        self.clock = clock
-        self.ready = self.stopping = False  # ready: clients may connect
-        self.memory_blocked = False
+        super().__init__(configuration, clock)
+        self.ready = False  # clients may connect
         self.started_at = 0
-        self.hosts: dict[str, VirtualHost] = {}
         self.event_logs: dict[str, EventLog] = {}  # by virtual host; none unless configured
         self.fed_losses: Counter[str] = Counter()  # by name of the queue the broker could not put them into
-        self.blocked: dict[str, BlockedTargets] = {}  # by virtual host
-        self.connections: set[AnyConnection] = set()
-        self.connections_accepted, self.web_sockets = 0, 0  # all of them; open STOMP connections over WebSocket
-        self.unroutable = 0  # publishes that reached no queue
-        self.refused_publishes = 0  # persistent publishes refused because the disk takes no more
+        self.web_sockets = 0  # open STOMP connections over WebSocket
         self.limit_refusals = 0  # publishes that a full queue or address refused
         self.settled_losses = 0  # refused messages whose sender had settled them and could not be told
-        self.undecided: set[AmqpListenerProtocol] = set()  # sockets whose protocol header has not come
-        self.lingering, self.protocol_errors = LingeringSockets(self._look_drained), ProtocolErrors()
-        self.dynamic_nodes: dict[str, dict[str, DynamicNodes]] = {}  # of AMQP 1.0, by virtual host and name
-        self.remembered_outcomes = RememberedOutcomes()
-        self.deliveries_too_large = 0  # withheld: the header does not fit into a frame of the consumer's connection
-        self.consumer_timeouts = ConsumerTimeouts(self.connections, configuration.consumer_timeout)
         self.amqp_address: tuple[str, int] = ("", 0)
-        self.server_properties: dict[str, PropertyValue] = {
-            "product": "Annulet",
-            "version": __version__,
-            "platform": "Python",
-            "copyright": "The Annulet developers",
-            "information": "Queues that are rings, tables and DataFrames",
-            "cluster_name": "annulet",
-            "capabilities": dict(SERVER_CAPABILITIES),
-        }
         self.services: list[Service] = []
-        self.admission, self.input_turns = Admission(descriptors.fit(configuration.limits)), InputTurns()
-        self.tls: TlsListeners
         self.amqps_address: tuple[str, int] | None = None  # None: no AMQP over TLS
         self.audit = AuditTrail()
         self.management = ManagementOperations(clock)
-        self.history: HistoryRecorder | None = None  # None: a broker in memory
         self.memory, self._peer_watch = MemoryAlarm(configuration.memory_limit_bytes), PeerWatch()
-        self.unfinished = UnfinishedWork(unfinished_limit(configuration))
-        self.backups = Backups(self)
-        self.loop_watch, self.late_collection = LoopWatch(), LateCollection()
+        self.backups, self.rates, self.virtual_hosts = Backups(self), Rates(), VirtualHosts(self)
+        self.revocation, self.loop_watch, self.late_collection = Revocation(self), LoopWatch(), LateCollection()
         self._counter_rounds: CounterRounds
-        self._timers: list[WakeTimer] = []  # one for each virtual host
+        self._timers, self._ledger_queues = {}, {}
         self._refusal_logged_at = 0  # milliseconds since 1970
         self._restored = False  # queues hold what the log holds, and their counters are whole
         self._lock: DirectoryLock | None = None
@@ -184,7 +144,6 @@ class Broker:
         self._tls_listener: asyncio.Server | None = None
         self._dirty: deque[AnyConnection] = deque()
         self._round = 0  # so many of these are left of a round
-        self.shares, self.inputs, self.spill_pace = DeliveryShares(), InputShares(), SpillPace()
         self._tick: asyncio.TimerHandle | None = None
         self.pager: Pager | None = None  # None: a broker in memory
         self.worker: SlicedWorker
@@ -236,8 +195,8 @@ class Broker:
             self._counter_rounds = CounterRounds(self.history)
         else:
             self.catalogue = Catalogue(":memory:")
-        self.authenticator = Authenticator(self.catalogue, self.configuration)
-        self.log: Log = await open_log(directory, self.loop, heads=self.configuration.search_process)
+        self._open_directory()
+        self.log = await open_log(directory, self.loop, heads=self.configuration.search_process)
         self.commit = CommitPipeline(self.log, self.loop, self.history)
         self.commit.on_failure = self._log_failed
         self.definitions = DefinitionCommits(None if directory is None else self.catalogue, self.loop)
@@ -257,6 +216,8 @@ class Broker:
         for name in self.configuration.definitions.virtual_hosts():
             self.catalogue.add_virtual_host(name)
         self.operator_settings = OperatorSettings(self.catalogue, self.configuration.definitions)
+        self.global_parameters = GlobalParameters(self.catalogue)
+        self.server_properties[CLUSTER_NAME] = self.global_parameters.cluster_name
         restore_definitions(self)
         restore_history(self)
         await restore_messages(self)
@@ -271,6 +232,15 @@ class Broker:
         for service in self.services:
             service.restore(self)
 
+    def _open_directory(self) -> None:
+        """Know users and permissions, and have connections looked at when they change."""
+        self.authenticator = Authenticator(self.catalogue, self.configuration, now=self.clock)
+        source = str(self.configuration.definitions.source)
+        given = self.admission.given
+        directory = self.access_directory = AccessDirectory(self.catalogue, self.authenticator, given, source=source)
+        directory.on_change = self.revocation.access_changed
+        directory.on_limits = self._apply_limits
+
     async def _listen(self) -> None:
         for service in self.services:
             await service.start(self)
@@ -283,6 +253,8 @@ class Broker:
         if self.configuration.amqps is not None:
             self._tls_listener, bound = await self.tls.listen("amqps", self.configuration.amqps, self._accept)
             self.amqps_address = (bound.host, bound.port)
+        self._apply_limits()
+        self.virtual_hosts.restore()
         self._upkeep = LogUpkeep(self.commit, self.loop, self.clock())
         self._deleted = DeletedQueues(self.catalogue, self.commit, self.loop)
         self._on_tick()
@@ -303,10 +275,11 @@ class Broker:
             self._tick.cancel()
         self.loop_watch.stop()
         self.late_collection.stop()
-        for timer in self._timers:
+        for timer in self._timers.values():
             timer.stop()
         self.management.stop()
         await self.backups.stop()
+        await self.virtual_hosts.stop()
         if self._upkeep is not None:
             await self._upkeep.stop()
             await self._deleted.stop()
@@ -405,20 +378,43 @@ class Broker:
         effects.timer = WakeTimer(self.loop, self.clock, lambda now: self._tick_host(host, now))
         configure_host(host, self.configuration.definitions)
         self.blocked[name] = blocked
-        self._timers.append(effects.timer)
+        self._timers[name] = effects.timer
         self.hosts[name] = host
         if self.configuration.ledger_queue:
-            LedgerQueue(host, self.loop, self.clock, self.fed_losses)
+            self._ledger_queues[name] = LedgerQueue(host, self.loop, self.clock, self.fed_losses)
         return host
 
     def create_host(self, name: str) -> VirtualHost:
-        """Create a durable virtual host. Raises :class:`~annulet.core.base.errors.InvalidArgument` for a line break."""
-        refuse_line_breaks("virtual host", name)
-        self.catalogue.add_virtual_host(name)
+        """Create a durable virtual host, see :meth:`VirtualHosts.put`."""
+        self.virtual_hosts.put(name)
+        return self.hosts[name]
+
+    def open_host(self, name: str) -> None:
+        """Let clients enter a virtual host of the catalogue that was made at run time."""
         host = self.add_host(name)
         if name in self.event_logs:
             self.event_logs[name].open(host, self.catalogue)
-        return host
+        self._apply_limits()
+
+    def feeds_no_more(self, host: VirtualHost) -> None:
+        """Put no losses and events into queues of a virtual host any more: it is being deleted."""
+        if host.name in self.event_logs:
+            self.event_logs[host.name].close()
+        if host.name in self._ledger_queues:
+            host.ledger.listeners.remove(self._ledger_queues.pop(host.name))
+
+    def remove_host(self, host: VirtualHost) -> None:
+        """Forget a virtual host that is empty, and of which the catalogue knows nothing any more."""
+        self.hosts.pop(host.name)
+        self._timers.pop(host.name).stop()
+        self.blocked.pop(host.name)
+        self.event_logs.pop(host.name, None)
+        self.dynamic_nodes.pop(host.name, None)
+
+    def _apply_limits(self) -> None:
+        """Let the core know how many queues virtual hosts may have."""
+        for host in self.hosts.values():
+            host.queues_max = self.admission.given.of_host(host.name, MAX_QUEUES)
 
     # ------------------------------------------------------------------ connections
 
@@ -431,9 +427,10 @@ class Broker:
         if connection in self.connections:
             self.connections.remove(connection)
             self.admission.note_limits(connection.protocol_name, connection.engine.limit_hits)
-        self._look_drained()
+        self.look_drained()
 
-    def _look_drained(self) -> None:
+    def look_drained(self) -> None:
+        """Note that a socket is closed: a stop may wait for the last."""
         if self._drained is not None and not self.connections and not self.lingering:
             self._drained.set()
 
@@ -512,7 +509,7 @@ class Broker:
         if self._tick is not None:
             self._tick.cancel()  # a direct call must not leave a second chain of ticks, which no stop ends
         self._tick = self.loop.call_later(TICK_SECONDS, self._on_tick)  # first: upkeep goes on whatever happens below
-        for timer in self._timers:
+        for timer in list(self._timers.values()):
             timer.tick()
         self.tls.renew()
         now = self.clock()
@@ -525,6 +522,8 @@ class Broker:
             self._upkeep.tick(now)
             self._deleted.tick()
         self.consumer_timeouts.tick(now)
+        self.access_directory.tick(now)
+        self.rates.tick(self.hosts, now)
         if self.pager is not None:  # last: it serves consumers, whose defects must not stop the work above
             self.pager.tick(now)
             for host in self.hosts.values():

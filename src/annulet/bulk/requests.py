@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from annulet.broker.connections.access import Access
 from annulet.broker.network.listening import PeerFacts
+from annulet.broker.security.authentication import User
 from annulet.bulk.protocol import protocol
 from annulet.bulk.protocol.errors import (
     AuthenticationError,
@@ -23,7 +24,6 @@ from annulet.bulk.reading.waiting import first_answer
 from annulet.bulk.writing.encoding import WriteDefaults
 from annulet.bulk.writing.publisher import CommitRequest, Publisher
 from annulet.core.base.errors import CoreError
-from annulet.core.policies.staged_batches import pending_count
 from annulet.core.queue.statistics import lag_of
 
 if TYPE_CHECKING:
@@ -37,14 +37,15 @@ PROTOCOL: Final = "bulk transfer"
 
 
 class Caller:
-    """The user and the place of a request."""
+    """The user and the place of a request. ``known``: the user with its scope, once it has logged in."""
 
-    __slots__ = ("loopback", "peer", "user")
+    __slots__ = ("known", "loopback", "peer", "user")
 
-    def __init__(self, user: str, peer: str, *, loopback: bool) -> None:
+    def __init__(self, user: str, peer: str, *, loopback: bool, known: User | None = None) -> None:
         self.user = user
         self.peer = peer
         self.loopback = loopback
+        self.known = User(user) if known is None else known
 
 
 class RequestHandler:
@@ -64,8 +65,8 @@ class RequestHandler:
         self._snapshots = snapshots
         self._sequences = sequences
 
-    async def authenticate(self, name: str, password: str, caller: Caller) -> str:
-        """Check a password. Returns the user's name; raises :class:`AuthenticationError`."""
+    async def authenticate(self, name: str, password: str, caller: Caller) -> User:
+        """Check a password. Returns the user; raises :class:`AuthenticationError`."""
         address, _, port = caller.peer.rpartition(":")
         peer = PeerFacts(address.strip("[]"), int(port) if port.isdigit() else 0, caller.loopback)
         user = await self._broker.authenticator.login(name, password, peer=peer, mechanism="Flight Basic")
@@ -74,7 +75,7 @@ class RequestHandler:
                 f"login refused for user {name!r}: user name or password is wrong or was changed, or the user may "
                 "connect from the broker's own machine only (loopback_users); correct them in option url, start again"
             )
-        return user.name
+        return user
 
     def note_limit(self, limit: str) -> None:
         """Count a request that is too large."""
@@ -122,6 +123,11 @@ class RequestHandler:
         group_key = self._leases.group_key_of(ticket.virtual_host, ticket.lease)
         return queue, rows_of_share(rows, ticket.share, ticket.shares, group_key)[ticket.skip :]
 
+    async def following(self, ticket: protocol.Ticket, queue: str, view: ViewRead, caller: Caller) -> list[Row] | None:
+        """Return the next slice of rows of a ticket, ``None`` after the last; the permission is asked for each."""
+        self._require("read", ticket.virtual_host, queue, caller)
+        return await view.following()
+
     async def check_stage(self, request: protocol.PutStage, caller: Caller) -> None:
         """Refuse a stage whose user may not open the virtual host. Its destinations are checked at the commit."""
         self._enter(request.virtual_host, caller)
@@ -134,21 +140,20 @@ class RequestHandler:
         host = request.virtual_host
         self._require("read", host, request.queue, caller)
         if isinstance(request, protocol.OpenLease):
-            return dict(
-                await self._leases.open(
-                    LeaseRequest(
-                        host=host,
-                        name=request.lease,
-                        queue=request.queue,
-                        owner=request.owner,
-                        fresh=request.fresh,
-                        position=request.position,
-                        generated=request.generated,
-                        on_existing=request.on_existing,
-                        fail_on_data_loss=request.fail_on_data_loss,
-                    )
-                )
+            wanted = LeaseRequest(
+                host=host,
+                name=request.lease,
+                queue=request.queue,
+                owner=request.owner,
+                fresh=request.fresh,
+                position=request.position,
+                generated=request.generated,
+                on_existing=request.on_existing,
+                fail_on_data_loss=request.fail_on_data_loss,
             )
+            opened = dict(await self._leases.open(wanted))
+            self._leases.note_user(host, request.lease, caller.known)
+            return opened
         queue = self._leases.queue(host, request.queue)
         if isinstance(request, protocol.OpenBrowse):
             try:
@@ -160,7 +165,7 @@ class RequestHandler:
             return {"snapshot": snapshot, "rows": rows, "after": after, "upto": upto}
         last = min(queue.next_sequence, queue.hidden_from) - 1
         lag = lag_of(queue, self._broker.clock())
-        return {"last_sequence": last, "pending": pending_count(queue), "lag_milliseconds": lag}
+        return {"last_sequence": last, "pending": queue.shown_count(), "lag_milliseconds": lag}
 
     async def _sequence(
         self, request: protocol.PlanSequences | protocol.SplitSequences, caller: Caller
@@ -200,6 +205,7 @@ class RequestHandler:
     ) -> dict[str, Any]:
         host, name = request.virtual_host, request.lease
         self._require("read", host, self._leases.queue_of(host, name), caller)
+        self._leases.note_user(host, name, caller.known)
         if isinstance(request, protocol.ExtendLease):
             return await self._extend(request)
         if isinstance(request, protocol.AcknowledgeLease):
@@ -278,9 +284,11 @@ class RequestHandler:
     def _enter(self, host: str, caller: Caller) -> Access:
         """Return the caller's access to a virtual host. A call belongs to no connection that could own queues."""
         broker = self._broker
-        if host not in broker.hosts or not broker.authenticator.may_enter(caller.user, host):
+        if broker.authenticator.current(caller.known) is None:
+            raise AuthenticationError(f"user {caller.user!r} or its token is gone; log in again")
+        if host not in broker.hosts or not broker.authenticator.admits(caller.known, host):
             raise PermissionDeniedError(f"user {caller.user!r} may not use virtual host {host!r}, or it does not exist")
-        return Access(broker.authenticator, broker.catalogue, broker.hosts[host], caller.user)
+        return Access(broker.authenticator, broker.catalogue, broker.hosts[host], caller.user, user=caller.known)
 
     def _require(self, kind: Literal["read", "write"], host: str, queue: str, caller: Caller) -> None:
         if not self._enter(host, caller).allowed(kind, queue):

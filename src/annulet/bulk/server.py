@@ -47,6 +47,7 @@ from annulet.store.files.errors import StoreError
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
     from annulet.broker.network.unfinished import Unfinished
+    from annulet.broker.security.authentication import User
     from annulet.broker.settings.configuration import BrokerConfiguration
     from annulet.broker.settings.limits import Limits
     from annulet.bulk.protocol.schema import Row
@@ -87,10 +88,11 @@ class BulkService:
         self.snapshots: SnapshotStore
         self.sequences: SequenceStore
         self.stages: StageStore
-        self._tokens = TokenStore()
+        self._tokens: TokenStore[User] = TokenStore()
         self._door: Door | None = None
         self._server: _FlightServer | None = None
         self._upkeep: asyncio.Task[None] | None = None
+        self._revoking: asyncio.Task[int] | None = None  # the end of leases of users that are gone
 
     @property
     def urls(self) -> dict[str, str]:
@@ -119,7 +121,10 @@ class BulkService:
 
     async def start(self, broker: Broker) -> None:
         """Listen. Raises :class:`StartError` when the address cannot be had."""
-        door = self._door = Door(broker.configuration.limits, broker.configuration.handshake_timeout, _watcher(broker))
+        configuration = broker.configuration
+        door = self._door = Door(
+            configuration.limits, configuration.handshake_timeout, _watcher(broker), broker.admission.given
+        )
         try:
             handler = RequestHandler(broker, self.leases, self.publisher, self.snapshots, self.sequences)
             self._server = _FlightServer(door, broker.loop, handler, self.stages, self._tokens)
@@ -134,7 +139,15 @@ class BulkService:
             await self.stop()
             raise
         self._upkeep = broker.loop.create_task(self._maintain())
+        broker.revocation.listeners.append(self._revoke)
         logger.info("bulk listener", **self.urls)
+
+    def _revoke(self, gone: Callable[[User], bool], reason: str) -> None:
+        """End the tokens, leases and connections of users that are gone. Called on the broker's loop."""
+        self._tokens.forget(gone)
+        self._revoking = asyncio.get_running_loop().create_task(self.leases.revoke(gone))
+        if self._door is not None:
+            self._door.revoke(gone, reason)
 
     async def stop(self) -> None:
         """Refuse new calls, let running ones finish for a while, close."""
@@ -246,7 +259,7 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         loop: asyncio.AbstractEventLoop,
         handler: RequestHandler,
         stages: StageStore,
-        tokens: TokenStore,
+        tokens: TokenStore[User],
     ) -> None:
         self.stopping = False  # the broker is
         self._door = door
@@ -288,7 +301,7 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         columns = select_columns(ticket.columns)
         queue, rows = self._call(context, self._handler.rows(ticket, caller))
 
-        source = rows if isinstance(rows, list) else self._read(context, rows)
+        source = rows if isinstance(rows, list) else self._read(context, ticket, queue, rows, caller)
 
         def batches() -> Iterator[pa.RecordBatch | tuple[pa.RecordBatch, pa.Buffer]]:
             for batch, position in positioned_batches(source, queue, columns, payload_of):
@@ -299,9 +312,13 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
 
         return flight.GeneratorStream(schema_of(columns), batches())
 
-    def _read(self, context: Any, view: ViewRead) -> Iterator[Row]:
+    def _read(self, context: Any, ticket: protocol.Ticket, queue: str, view: ViewRead, caller: Caller) -> Iterator[Row]:
         """Read slice after slice, each in a turn of the loop, when the client has taken those before."""
-        while (rows := self._mapped(context, lambda: self._call(context, view.following()))) is not None:
+
+        def following() -> list[Row] | None:
+            return self._call(context, self._handler.following(ticket, queue, view, caller))
+
+        while (rows := self._mapped(context, following)) is not None:
             yield from rows
 
     def _put(self, context: Any, descriptor: Any, reader: Any) -> dict[str, int]:
@@ -337,9 +354,9 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         user, password = parse_basic(self._authorization(context))
         peer = self._peer(context)
         caller = Caller(user, str(peer), loopback=peer.is_loopback)
-        name = self._call(context, self._handler.authenticate(user, password, caller))
-        self._door.logged_in(context.peer(), name)
-        return {"token": self._tokens.issue(name, from_loopback=peer.is_loopback)}
+        known = self._call(context, self._handler.authenticate(user, password, caller))
+        self._door.logged_in(context.peer(), known)
+        return {"token": self._tokens.issue(known, from_loopback=peer.is_loopback)}
 
     def _caller(self, context: Any) -> Caller:
         scheme, _, token = self._authorization(context).partition(" ")
@@ -348,7 +365,7 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]
             raise AuthenticationError("no bearer token: call the action login with Authorization: Basic first")
         user = self._tokens.user_of(token, from_loopback=peer.is_loopback)
         self._door.logged_in(context.peer(), user)
-        return Caller(user, str(peer), loopback=peer.is_loopback)
+        return Caller(user.name, str(peer), loopback=peer.is_loopback, known=user)
 
     def _peer(self, context: Any) -> PeerFacts:
         """Return the client's address, which Flight does not know: its peer is the door."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from annulet.broker.security.authentication import HASHER
+from annulet.broker.security.password_hashes import HASHER
 from annulet.broker.settings.scram_verifiers import DIGESTS, derive_verifier
 
 

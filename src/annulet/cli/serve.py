@@ -18,7 +18,7 @@ from annulet.broker.paging.memory import share_arenas
 from annulet.broker.settings.configuration import OPTIONS, ConfigurationError, StartError, load
 from annulet.broker.settings.descriptors import raise_limit
 from annulet.cli.collector import settle_collector
-from annulet.store.files.errors import StoreError
+from annulet.store.files.errors import CatalogueError, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -64,7 +64,8 @@ EXIT_SIGNAL: Final = 128
 def serve(config: Path | None, **options: Any) -> None:
     """Run the broker in the foreground.
 
-    SIGTERM or SIGINT stops it cleanly, exit code 0; a second signal ends it at once. SIGHUP reads certificates again.
+    SIGTERM or SIGINT stops it cleanly, exit code 0; a second signal ends it at once. SIGHUP reads certificates and
+    the users of the configuration file again.
     Exit code 2: it could not start.
     """
     try:
@@ -73,7 +74,7 @@ def serve(config: Path | None, **options: Any) -> None:
         fail(str(error), EXIT_NOT_STARTED)
     set_up(configuration.log_format, configuration.log_level)
     try:
-        code = asyncio.run(run(configuration))
+        code = asyncio.run(run(configuration, lambda: load(config, command_line_document(options))))
     except (StartError, StoreError) as error:
         fail(str(error), EXIT_NOT_STARTED)
     except OSError as error:
@@ -101,13 +102,16 @@ def settle(broker: Broker) -> None:
     broker.late_collection.start(asyncio.get_running_loop())
 
 
-async def run(configuration: BrokerConfiguration) -> int:
-    """Run a broker until a signal or a failed disk ends it. Returns the exit code; raises what ``start`` raises."""
+async def run(configuration: BrokerConfiguration, read: Callable[[], BrokerConfiguration]) -> int:
+    """Run a broker until a signal or a failed disk ends it. Returns the exit code; raises what ``start`` raises.
+
+    ``read`` reads the configuration anew, for a reload.
+    """
     raise_limit(configuration.limits)
     share_arenas()
     broker = build_broker(configuration)
     stop = asyncio.Event()
-    restore_signals = handle_signals(stop, lambda: reload(broker))
+    restore_signals = handle_signals(stop, lambda: reload(broker, read))
     try:
         starting = asyncio.create_task(broker.start(lambda: settle(broker)))
         stopping = asyncio.create_task(stop.wait())
@@ -138,11 +142,24 @@ async def until_the_end(broker: Broker, stopping: asyncio.Task[bool]) -> int:
     return code
 
 
-def reload(broker: Broker) -> None:
-    """Reload the files that can be reloaded while the broker runs: the certificates of the TLS listeners."""
-    if broker.ready and broker.tls.listeners:
+def reload(broker: Broker, read: Callable[[], BrokerConfiguration]) -> None:
+    """Reload what can be reloaded while the broker runs: certificates of TLS listeners, users of the file.
+
+    A file with an error changes nothing. Users that it no longer names are revoked, and their connections end.
+    """
+    if not broker.ready:
+        logger.warning("SIGHUP ignored: the broker is starting or stopping")
+        return
+    if broker.tls.listeners:
         broker.tls.renew_now()
-    logger.info("SIGHUP: certificates were read again; all other settings need a restart")
+    try:
+        users = read().users
+        broker.access_directory.reload_file(users)
+        broker.virtual_hosts.adopt()
+    except (ConfigurationError, CatalogueError) as error:
+        logger.error("SIGHUP: users stay as they were", error=str(error))  # noqa: TRY400 - the text says it all
+        return
+    logger.info("SIGHUP: certificates and users were read again; all other settings need a restart", users=len(users))
 
 
 def handle_signals(stop: asyncio.Event, hang_up: Callable[[], None]) -> Callable[[], None]:

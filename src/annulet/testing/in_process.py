@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from annulet.admin.service import AdminService
 from annulet.application import build_broker, listener_urls
-from annulet.broker.security.authentication import FIRST_USER
+from annulet.broker.security.file_users import FIRST_USER
 from annulet.broker.settings.clock import Clock, system_clock
 from annulet.broker.settings.configuration import LOOPBACK, BrokerConfiguration, Endpoint
 from annulet.broker.stomp.listener import StompService

@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 from annulet.admin.figures.bounds import LISTED_QUEUES_MAX, bounds
+from annulet.admin.requests import linear_expressions
+from annulet.admin.requests.parameters import PAGE_SIZE_MAX
+from annulet.broker.operation.getting import GET_BODY_BYTES_MAX, GET_BYTES_MAX, GET_COUNT_MAX
+from annulet.broker.operation.global_parameters import GLOBAL_PARAMETERS_MAX
+from annulet.broker.operation.rates import ROUNDS_KEPT, SAMPLED_A_TICK, SAMPLED_QUEUES_MAX
+from annulet.broker.operation.virtual_hosts import DESCRIPTION_CHARACTERS_MAX
 from annulet.broker.paging.look_turns import BROWSER_SHARE, CHARGED_MAX, SHARE, TURN_SECONDS
 from annulet.broker.paging.lost_wakes import CONSUMERS_LOOKED_AT
 from annulet.broker.paging.spill_pace import SPILL_BEHIND_BYTES
+from annulet.broker.security.access_directory import (
+    EXPRESSION_CHARACTERS_MAX,
+    NAME_BYTES_MAX,
+    TAGS_MAX,
+    TOKENS_PER_USER_MAX,
+)
+from annulet.broker.security.authentication import PASSWORD_BYTES_MAX
 from annulet.broker.turns.delivery_shares import BROWSER_PART, LEAST_SECONDS, SHARE_LEAST, TURN_DELIVERIES
 from annulet.broker.turns.delivery_shares import TURN_SECONDS as DELIVERIES_SECONDS
 from annulet.broker.turns.input_shares import (
@@ -54,6 +67,27 @@ async def test_what_one_turn_of_the_loop_has_room_for(site: Site) -> None:
     assert (found["search_rows_least"], found["search_stretches_max"]) == (ROWS_LEAST, STRETCHES_MAX)
     assert found["heads_pending_bytes"] == PENDING_BYTES_MAX
     assert found["search_doubts_per_stretch_max"] == DOUBTS_MAX
+
+
+async def test_what_answers_of_the_management_interfaces_may_have(site: Site) -> None:
+    found = bounds(site.broker)
+    assert found["management_page_items_max"] == PAGE_SIZE_MAX
+    assert (found["management_get_messages_max"], found["management_get_bytes_max"]) == (GET_COUNT_MAX, GET_BYTES_MAX)
+    assert found["management_get_body_bytes_max"] == GET_BODY_BYTES_MAX
+    assert found["management_expression_characters_max"] == linear_expressions.CHARACTERS_MAX
+    assert found["management_expression_states_max"] == linear_expressions.STATES_MAX
+    assert found["management_queues_sampled_max"] == SAMPLED_QUEUES_MAX
+    assert found["management_queues_sampled_per_tick"] == SAMPLED_A_TICK
+    assert found["management_sample_rounds_kept"] == ROUNDS_KEPT
+    assert found["global_parameters_max"] == GLOBAL_PARAMETERS_MAX
+
+
+async def test_what_operators_may_say_of_users(site: Site) -> None:
+    found = bounds(site.broker)
+    assert (found["access_name_bytes_max"], found["password_bytes_max"]) == (NAME_BYTES_MAX, PASSWORD_BYTES_MAX)
+    assert (found["tags_per_user_max"], found["tokens_per_user_max"]) == (TAGS_MAX, TOKENS_PER_USER_MAX)
+    assert found["permission_characters_max"] == EXPRESSION_CHARACTERS_MAX
+    assert found["host_description_characters_max"] == DESCRIPTION_CHARACTERS_MAX
 
 
 async def test_what_a_tick_looks_at_of_accounts_and_consumers(site: Site) -> None:

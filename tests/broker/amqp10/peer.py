@@ -433,7 +433,7 @@ def bodies(deliveries: list[Delivery]) -> list[Any]:
 
 def permit(broker: Broker, host: str = "/", *, configure: str = ".*", write: str = ".*", read: str = ".*") -> None:
     """Let guest do this in a virtual host."""
-    broker.catalogue.set_permission("guest", host, configure, write, read)
+    broker.catalogue.access.set_permission("guest", host, configure, write, read)
     broker.authenticator.reload()
 
 

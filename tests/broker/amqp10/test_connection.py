@@ -9,7 +9,7 @@ from annulet import testing
 from annulet.broker.amqp10.connection import DEFAULT_HOST
 from annulet.broker.broker import Broker
 from annulet.broker.connections.transport import ANSWER_BYTES_MAX
-from annulet.broker.security.authentication import HASHER
+from annulet.broker.security.password_hashes import HASHER
 from annulet.broker.settings.configuration import PermissionDeclaration, UserDeclaration
 from annulet.broker.settings.limits import Limits
 from annulet.testing.clock import VirtualClock

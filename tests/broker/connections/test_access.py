@@ -19,6 +19,7 @@ from annulet.broker.connections.access import (
     generated_name,
     targets_of,
 )
+from annulet.broker.security.authentication import User
 from annulet.core.base.errors import AccessRefused, CoreError, InvalidArgument, NotFound, ResourceLocked
 from annulet.core.base.settings import BROWSE_FOLLOW, ConsumerSettings
 from annulet.core.configuration.arguments import parse_queue_arguments
@@ -44,6 +45,8 @@ DECLARING = {
 }
 """Methods of the core, and of declarations that are written down, that have an effect on definitions."""
 
+ADMINISTRATOR = User("guest", frozenset({"administrator"}))
+
 WITHOUT_A_USER = {
     "broker/connections/access.py",  # the check itself
     "broker/recovery/declaring.py",  # the configuration file
@@ -51,6 +54,7 @@ WITHOUT_A_USER = {
     "broker/durability/effects.py",  # tells the catalogue what the core did
     "broker/durability/event_log.py",  # the broker's own queues
     "broker/durability/ledger_queue.py",
+    "broker/operation/virtual_hosts.py",  # the end of a virtual host, which takes all of it along
     "broker/recovery/recovery.py",  # what was declared before
 }
 
@@ -236,7 +240,7 @@ async def test_an_exclusive_queue_is_open_to_its_connection_only(broker: Broker)
     for access in (
         access_of(broker, **rights),
         access_of(broker, owner=object(), **rights),
-        Access(broker.authenticator, broker.catalogue, broker.hosts["/"], "guest", administrator=True),
+        Access(broker.authenticator, broker.catalogue, broker.hosts["/"], "guest", administrator=ADMINISTRATOR),
     ):
         works: list[Callable[[Access], Any]] = [
             declare,
@@ -260,7 +264,7 @@ async def test_an_exclusive_queue_is_open_to_its_connection_only(broker: Broker)
 
 async def test_an_administrator_needs_no_permission(broker: Broker) -> None:
     permit(broker, configure="", write="", read="")
-    access = Access(broker.authenticator, broker.catalogue, broker.hosts["/"], "operator", administrator=True)
+    access = Access(broker.authenticator, broker.catalogue, broker.hosts["/"], "operator", administrator=ADMINISTRATOR)
     declare(access, arguments={"x-dead-letter-exchange": "t"})
     assert access.allowed(READ, "anything")
 

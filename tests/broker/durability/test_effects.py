@@ -13,12 +13,12 @@ from annulet.broker.durability.commit import CommitPipeline
 from annulet.broker.durability.effects import ARGUMENTS_TOLD_MAX, DISCARD_LEAST, DurableLosses, HostEffects
 from annulet.broker.durability.history import HistoryRecorder
 from annulet.broker.paging.pager import Pager
-from annulet.core.deliveries.bodies import BodySource, QueueBodies
-from annulet.core.deliveries.compact_messages import HeldKind, HeldMessage
 from annulet.core.host.virtual_host import VirtualHost
-from annulet.core.message.message import ContentView, Message, Origin
+from annulet.core.message.message import BodySource, ContentView, Message, Origin
 from annulet.core.model.audit_trail import AuditEntry
+from annulet.core.model.compact_messages import CompactDelivery, SharedFields
 from annulet.core.model.entry import QueueEntry
+from annulet.core.model.queue_bodies import QueueBodies
 from annulet.core.queue.queue import Queue
 from annulet.residency.bodies.arrival_notes import FLOOR_BYTES, ArrivalNotes
 from annulet.store.database.catalogue import Catalogue
@@ -443,9 +443,9 @@ async def test_what_comes_back_folded_is_noted(house: House) -> None:
     house.publish()
     for there in (queue, transient):
         (entry,) = there.order.entries()
-        kind = HeldKind(there, entry.message.origin, BodySource())
+        kind = SharedFields(there, entry.message.origin, BodySource())
         kind.delivery_count = 3
-        house.effects.folded_changed(there, [HeldMessage(kind, entry)])
+        house.effects.folded_changed(there, [CompactDelivery(kind, entry)])
     notes = house.history.pending
     assert notes.counts.noted(queue.queue_id, entry.sequence) == 3
     assert list(notes.counts.blocks) == [queue.queue_id]

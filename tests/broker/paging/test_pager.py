@@ -21,8 +21,8 @@ from annulet.core.base.errors import PreconditionFailed
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.settings import QueueSettings
 from annulet.core.base.sliced_work import SLICE_MESSAGES
-from annulet.core.paging.paged_fifo import KEEP_MESSAGES, TargetList
-from annulet.core.paging.queue_area import ENTRY_BYTES
+from annulet.core.paging.paged_fifo import KEEP_MESSAGES, PagedFifo
+from annulet.core.paging.row_conditions import ENTRY_BYTES
 from annulet.core.policies.matchers import FOUND_MESSAGES
 from annulet.core.queue.queue import Queue
 from annulet.core.queue.queue_scan import Scan
@@ -512,7 +512,7 @@ async def test_who_needs_all_of_a_deeper_queue_is_refused(broker: Broker, monkey
     queue = await settled(broker)
     monkeypatch.setattr(broker.memory, "left", lambda: SIZE)
     monkeypatch.setattr(broker.pager.store, "room", broker.memory.left)
-    assert isinstance(queue.order, TargetList)
+    assert isinstance(queue.order, PagedFifo)
     monkeypatch.setattr(queue.order.pages, "_room", broker.memory.left)
     with pytest.raises(PreconditionFailed, match=r"a snapshot has to read all of it, .* raise memory_limit"):
         queue.browse()
@@ -523,7 +523,7 @@ async def test_who_needs_all_of_a_deeper_queue_is_refused(broker: Broker, monkey
 
 async def test_readers_are_let_in_as_soon_as_memory_takes_it(broker: Broker) -> None:
     queue = await settled(broker)
-    assert isinstance(queue.order, TargetList)
+    assert isinstance(queue.order, PagedFifo)
     pages = queue.order.pages
     needed = pages.bytes + pages.rows * ENTRY_BYTES
     assert pages.room() <= broker.memory.limit

@@ -11,13 +11,13 @@ import structlog
 from annulet.broker.network.listening import PeerFacts
 from annulet.broker.security import authentication
 from annulet.broker.security.authentication import (
-    HASHER,
     PASSWORD_BYTES_MAX,
     Authenticator,
     CredentialsError,
     PermissionKind,
     parse_response,
 )
+from annulet.broker.security.password_hashes import HASHER
 from annulet.broker.security.sasl import Challenge, Failure, SaslExchange
 from annulet.broker.settings.configuration import BrokerConfiguration, PermissionDeclaration, UserDeclaration
 from annulet.broker.settings.limits import Limits
@@ -366,7 +366,7 @@ async def test_anonymous_is_offered_while_the_guest_has_the_password_everybody_k
         assert anonymous is None or (anonymous.name, anonymous.tags) == ("guest", frozenset())
         assert made.login_anonymous(peer=REMOTE) is None
         assert "ANONYMOUS" not in made.mechanisms(REMOTE, "amqp10")
-    catalogue.set_user("guest", SECRET, ())
+    catalogue.access.set_user("guest", SECRET, ())
     made.reload()
     assert "ANONYMOUS" not in made.mechanisms(LOCAL, "amqp10")
 
@@ -389,14 +389,14 @@ async def test_scram_is_offered_when_every_user_was_given_a_verifier_and_no_logi
     }
     assert await authenticator.login("alice", "secret", peer=LOCAL) is not None
     assert authenticator.mechanisms(LOCAL, "amqp10") == before, "the second connection meets what the first did"
-    assert catalogue.users()[0].scram == ""
+    assert catalogue.access.users()[0].scram == ""
     assert Authenticator(catalogue, declared()).mechanisms(LOCAL, "amqp10") == before
 
 
 def test_the_verifiers_of_declared_users_are_those_of_the_file(catalogue: Catalogue) -> None:
-    catalogue.set_user("alice", SECRET, (), str(derive_verifier("SCRAM-SHA-256", "secret", iterations=4096)))
+    catalogue.access.set_user("alice", SECRET, (), str(derive_verifier("SCRAM-SHA-256", "secret", iterations=4096)))
     assert "SCRAM-SHA-256" not in Authenticator(catalogue, declared()).mechanisms(LOCAL, "amqp10")
-    assert catalogue.users()[0].scram == ""
+    assert catalogue.access.users()[0].scram == ""
 
 
 @pytest.mark.parametrize("known", [True, False])

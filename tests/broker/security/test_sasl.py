@@ -4,7 +4,8 @@ import pytest
 import structlog
 
 from annulet.broker.network.listening import PeerFacts
-from annulet.broker.security.authentication import HASHER, Authenticator
+from annulet.broker.security.authentication import Authenticator
+from annulet.broker.security.password_hashes import HASHER
 from annulet.broker.security.sasl import REFUSED, Challenge, Failure, SaslExchange, Success, mechanisms_text
 from annulet.broker.settings.configuration import BrokerConfiguration, UserDeclaration
 from annulet.broker.settings.limits import Limits

@@ -305,7 +305,7 @@ async def test_a_wrong_header_is_named(broker: Broker) -> None:
 
 
 async def test_without_permission_nothing_is_sent(broker: Broker) -> None:
-    broker.catalogue.set_permission("guest", "/", "", "", "")
+    broker.catalogue.access.set_permission("guest", "/", "", "", "")
     broker.authenticator.reload()
     peer = await Peer(broker).open()
     await peer.send("SEND", destination=QUEUE)

@@ -16,7 +16,7 @@ from tests.broker.stomp.peer import Peer
 
 async def test_login_enters_a_virtual_host_and_any_other_host_name_means_the_default(broker: Broker) -> None:
     broker.create_host("other")
-    broker.catalogue.set_permission("guest", "other", ".*", ".*", ".*")
+    broker.catalogue.access.set_permission("guest", "other", ".*", ".*", ".*")
     broker.authenticator.reload()
     for host, expected in (("/", "/"), ("broker.example", "/"), ("", "/"), ("other", "other")):
         peer = await Peer(broker).open(host=host)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from annulet.broker.network.unfinished import Unfinished
+from annulet.broker.security.authentication import User
 from annulet.broker.settings.configuration import LOOPBACK, Endpoint
 from annulet.broker.settings.limits import Limits
 from annulet.bulk.bounds import door
@@ -103,8 +104,8 @@ async def test_only_so_much_passes_before_the_login_and_all_after_it() -> None:
         assert peer is not None
         assert peer.is_loopback
         assert peer.port == writer.get_extra_info("sockname")[1]
-        made.door.logged_in(made.name(), "ann")
-        made.door.logged_in("unix:/nobody", "ann")
+        made.door.logged_in(made.name(), User("ann"))
+        made.door.logged_in("unix:/nobody", User("ann"))
         await made.until(len(sent))
         writer.write(frame(HEADERS, bytes(100_000), stream=3))
         await made.until(len(sent) + 100_009)
@@ -123,7 +124,7 @@ async def test_only_so_many_calls_pass_before_the_login_and_all_after_it() -> No
         await made.until(len(first) + 9)
         await asyncio.sleep(0.02)
         assert len(made.received) == len(first) + 9
-        made.door.logged_in(made.name(), "ann")
+        made.door.logged_in(made.name(), User("ann"))
         await made.until(len(sent))
         assert bytes(made.received) == sent
         writer.close()
@@ -168,7 +169,7 @@ async def test_connections_are_bounded_and_counted() -> None:
             reader, writer = await connect(made)
             writer.write(PREFACE)
             await made.until(len(PREFACE) * (len(writers) + 1))
-            made.door.logged_in(made.name(), f"user {len(writers)}")
+            made.door.logged_in(made.name(), User(f"user {len(writers)}"))
             writers.append(writer)
             readers.append(reader)
         reader, writer = await connect(made)
@@ -182,7 +183,7 @@ async def test_connections_are_bounded_and_counted() -> None:
         reader, writer = await connect(made)
         writer.write(PREFACE)
         await made.until(3 * len(PREFACE))
-        made.door.logged_in(made.name(), "user 0")
+        made.door.logged_in(made.name(), User("user 0"))
         assert b"max_connections_per_user" in await reader.read()
         assert made.refused == ["max_connections", "max_connections_per_user"]
         for one in (writer, *writers):
@@ -197,7 +198,7 @@ async def test_what_is_in_hand_is_told_until_the_server_answers() -> None:
         reader, writer = await connect(made)
         writer.write(PREFACE + frame(HEADERS, b"h"))
         await made.until(len(PREFACE) + 10)
-        made.door.logged_in(made.name(), "ann")
+        made.door.logged_in(made.name(), User("ann"))
         size = 4 * TOLD_BYTES
         rows = bytes((0,)) + size.to_bytes(4, "big") + b"\xc2\x3e\xfb\xff\xff\x01" + bytes(size - 6)
         for place in range(0, len(rows), 16_384):
@@ -270,7 +271,7 @@ async def test_a_server_that_is_slow_holds_the_client_up() -> None:
         writer = kept[1]
         while not made.writers:  # noqa: ASYNC110 - told by another thread
             await asyncio.sleep(0.001)
-        made.door.logged_in(made.name(), "ann")
+        made.door.logged_in(made.name(), User("ann"))
         sent = PREFACE + frame(HEADERS, bytes(2**23))
         writer.write(sent)
         await asyncio.sleep(0.05)

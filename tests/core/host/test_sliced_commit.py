@@ -18,7 +18,6 @@ from annulet.core.host.transaction import Transaction
 from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.message.message import Message
 from annulet.core.model.entry import QueueEntry
-from annulet.core.policies.staged_batches import pending_count
 from annulet.core.queue.invariants import check_invariants
 from annulet.core.queue.queue import Queue
 from annulet.core.sessions.session import Session
@@ -133,7 +132,7 @@ def test_a_larger_one_is_done_in_slices_and_seen_when_all_is_done():
     assert scene.commit() is None
     while scene.waiter.unroutable is None:
         assert reader.received == []
-        assert pending_count(scene.queue) == 0
+        assert scene.queue.shown_count() == 0
         before = scene.queue.counters.messages_added
         scene.effects.turn()
         assert scene.queue.counters.messages_added - before <= SLICE_OPERATIONS
@@ -258,12 +257,12 @@ def test_one_message_to_very_many_queues_enters_them_in_slices_and_is_stored_onc
     )
     assert publish_in_turns(scene.transaction, scene.host, NOW, scene.waiter) == -1
     while scene.waiter.unroutable is None:
-        assert sum(pending_count(queue) for queue in queues) == 0
+        assert sum(queue.shown_count() for queue in queues) == 0
         before = sum(queue.counters.messages_added for queue in queues)
         scene.effects.turn()
         assert sum(queue.counters.messages_added for queue in queues) - before <= SLICE_OPERATIONS
     scene.effects.turns()
-    assert sum(pending_count(queue) for queue in queues) == MANY
+    assert sum(queue.shown_count() for queue in queues) == MANY
     assert scene.told("store") == ["store"]
     if duplicate_id:
         scene.transaction.send(make_message("x"), scene.host.route("amq.fanout", ""), duplicate_id=duplicate_id)
@@ -296,4 +295,4 @@ def test_a_queue_that_is_deleted_meanwhile_gets_nothing():
     scene.host.delete_queue(queues[-1], NOW)
     scene.effects.turns()
     assert scene.waiter.unroutable == []
-    assert sum(pending_count(queue) for queue in queues) == MANY - 2
+    assert sum(queue.shown_count() for queue in queues) == MANY - 2

@@ -13,7 +13,7 @@ from annulet.core.base.sliced_work import AT_ONCE_MAX
 from annulet.core.message.message import Message
 from annulet.core.model.entry import QueueEntry
 from annulet.core.model.loss_ledger import LossLedger
-from annulet.core.paging.paged_fifo import TargetList
+from annulet.core.paging.paged_fifo import PagedFifo
 from annulet.core.paging.paged_priorities import paged_order_of
 from annulet.core.queue import emptying, purging
 from annulet.core.queue.invariants import check_invariants
@@ -155,7 +155,7 @@ def test_a_deleted_queue_lets_go_of_deliveries():
     assert queue.counters.removed[DELETED] == AT_ONCE_MAX + 1
 
 
-def deep(disk: Disk, effects: LogEffects, count: int, ledger: int) -> tuple[Queue, TargetList]:
+def deep(disk: Disk, effects: LogEffects, count: int, ledger: int) -> tuple[Queue, PagedFifo]:
     queue = durable_queue()
     queue.effects = effects
     queue.ledger = LossLedger(ledger)

@@ -54,24 +54,24 @@ def reopen(path, catalogue):
 
 
 def test_users_and_permissions_are_replaced_and_survive(catalogue, reopen):
-    catalogue.set_user("b", "hash-1", ("administrator",))
-    catalogue.set_user("b", "hash-2", ["monitoring", "management"])
-    catalogue.set_user("a", "hash")
-    catalogue.set_permission("b", "/", "x", "y", "z")
-    catalogue.set_permission("b", "/", "^$", ".*", "a|b")
+    catalogue.access.set_user("b", "hash-1", ("administrator",))
+    catalogue.access.set_user("b", "hash-2", ["monitoring", "management"])
+    catalogue.access.set_user("a", "hash")
+    catalogue.access.set_permission("b", "/", "x", "y", "z")
+    catalogue.access.set_permission("b", "/", "^$", ".*", "a|b")
     again = reopen()
-    assert again.users() == [UserRecord("a", "hash"), UserRecord("b", "hash-2", ("monitoring", "management"))]
-    assert again.permissions() == [PermissionRecord("b", "/", "^$", ".*", "a|b")]
+    assert again.access.users() == [UserRecord("a", "hash"), UserRecord("b", "hash-2", ("monitoring", "management"))]
+    assert again.access.permissions() == [PermissionRecord("b", "/", "^$", ".*", "a|b")]
 
 
 def test_a_deleted_user_leaves_no_permission_to_a_later_one_of_that_name(catalogue):
     for name in ("leaver", "stayer"):
-        catalogue.set_user(name, "hash")
-        catalogue.set_permission(name, "/", ".*", ".*", ".*")
-    catalogue.delete_user("leaver")
-    catalogue.delete_user("never was")
-    assert [user.name for user in catalogue.users()] == ["stayer"]
-    assert [permission.user for permission in catalogue.permissions()] == ["stayer"]
+        catalogue.access.set_user(name, "hash")
+        catalogue.access.set_permission(name, "/", ".*", ".*", ".*")
+    catalogue.access.delete_user("leaver")
+    catalogue.access.delete_user("never was")
+    assert [user.name for user in catalogue.access.users()] == ["stayer"]
+    assert [permission.user for permission in catalogue.access.permissions()] == ["stayer"]
 
 
 def test_virtual_hosts(catalogue, reopen):
@@ -291,24 +291,25 @@ def test_a_file_of_the_first_version_is_brought_up_to_date(path):
         catalogue = Catalogue(path)
         assert catalogue.exchanges("/") == [ExchangeRecord("e", "topic", False, False)]
         assert catalogue.queues("/") == [QueueRecord(7, "q", False)]
-        assert catalogue.users() == [UserRecord("alice", "$argon2id$x")]
+        assert catalogue.access.users() == [UserRecord("alice", "$argon2id$x")]
         assert len(catalogue.secret("any")) == 32
         catalogue.set_operator_setting(OPERATOR_QUEUE, "/", "q", {"x-ring-size": 3})
         catalogue.close()
 
 
 def test_verifiers_stay_with_the_hash_they_belong_to(catalogue, reopen):
-    catalogue.set_user("alice", "hash", ["a"], "verifier")
-    catalogue.set_user("alice", "hash", ["b"])
+    catalogue.access.set_user("alice", "hash", ["a"], "verifier")
+    catalogue.access.set_user("alice", "hash", ["b"])
     catalogue = reopen()
-    assert catalogue.users() == [UserRecord("alice", "hash", ("b",), "verifier")]
-    catalogue.set_user("alice", "hash", ["b"], "given")
-    assert catalogue.users()[0].scram == "given"
-    catalogue.set_user("alice", "another hash")
-    assert catalogue.users() == [UserRecord("alice", "another hash")], "a verifier of the old password would let it in"
-    catalogue.set_scram("alice", "new")
-    catalogue.set_scram("nobody", "new")
-    assert [(user.name, user.scram) for user in catalogue.users()] == [("alice", "new")]
+    assert catalogue.access.users() == [UserRecord("alice", "hash", ("b",), "verifier")]
+    catalogue.access.set_user("alice", "hash", ["b"], "given")
+    assert catalogue.access.users()[0].scram == "given"
+    catalogue.access.set_user("alice", "another hash")
+    found = catalogue.access.users()
+    assert found == [UserRecord("alice", "another hash")], "a verifier of the old password would let it in"
+    catalogue.access.set_scram("alice", "new")
+    catalogue.access.set_scram("nobody", "new")
+    assert [(user.name, user.scram) for user in catalogue.access.users()] == [("alice", "new")]
 
 
 def test_a_secret_is_random_and_stays(catalogue, reopen):

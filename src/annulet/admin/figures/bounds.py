@@ -13,17 +13,30 @@ from annulet.admin.listening.web_socket import (
     WEB_SOCKET_STRANGERS_MAX,
     WEB_SOCKETS_MAX,
 )
+from annulet.admin.requests import linear_expressions
 from annulet.admin.requests.bodies import BODY_BYTES_MAX, LIMIT_BODY, MEMBERS_BYTES_MAX
+from annulet.admin.requests.parameters import PAGE_SIZE_MAX
 from annulet.broker.amqp091.getting import GETS_WAITING_MAX, LIMIT_GETS
 from annulet.broker.connections.transport import ANSWER_BYTES_MAX, UNREAD_LIMIT
 from annulet.broker.connections.views import LOOK_SECONDS
 from annulet.broker.durability.history import COUNTERS_MILLISECONDS
 from annulet.broker.network.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, STRANGER_BYTES_MAX
 from annulet.broker.network.unfinished import commit_limit
+from annulet.broker.operation.getting import GET_BODY_BYTES_MAX, GET_BYTES_MAX, GET_COUNT_MAX
+from annulet.broker.operation.global_parameters import GLOBAL_PARAMETERS_MAX
+from annulet.broker.operation.rates import ROUNDS_KEPT, SAMPLED_A_TICK, SAMPLED_QUEUES_MAX
+from annulet.broker.operation.virtual_hosts import DESCRIPTION_CHARACTERS_MAX
 from annulet.broker.paging.look_turns import BROWSER_SHARE, CHARGED_MAX, SHARE, TURN_SECONDS
 from annulet.broker.paging.lost_wakes import CONSUMERS_LOOKED_AT
 from annulet.broker.paging.spill_pace import SPILL_BEHIND_BYTES, SPILL_GO_ON_BYTES
+from annulet.broker.security.access_directory import (
+    EXPRESSION_CHARACTERS_MAX,
+    NAME_BYTES_MAX,
+    TAGS_MAX,
+    TOKENS_PER_USER_MAX,
+)
 from annulet.broker.security.admission import LIMIT_STRANGERS, LIMIT_WEB_SOCKETS
+from annulet.broker.security.authentication import PASSWORD_BYTES_MAX
 from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS, SUBSCRIPTIONS_MAX, TRANSACTIONS_MAX
 from annulet.broker.stomp.destinations import LIMIT_TEMPORARY_QUEUES, TEMPORARY_QUEUES_MAX
 from annulet.broker.turns.delivery_shares import BROWSER_PART, LEAST_SECONDS, SHARE_LEAST, TURN_DELIVERIES
@@ -145,6 +158,8 @@ def bounds(broker: Broker) -> dict[str, float]:
         "heads_pending_bytes": PENDING_BYTES_MAX,
         **_bounds_of_bulk_transfer(broker.admission.limits),
         **_bounds_of_a_tick(),
+        **_bounds_of_management(),
+        **_bounds_of_access(),
         "metrics_listed_queues_max": LISTED_QUEUES_MAX,
     }
 
@@ -237,6 +252,34 @@ def _bounds_of_memory(broker: Broker) -> dict[str, float]:
         "body_budget_bytes": broker.configuration.body_budget_bytes,
         "unfinished_bytes_max": broker.unfinished.limit,
         "commit_bytes_max": commit_limit(broker.configuration),
+    }
+
+
+def _bounds_of_management() -> dict[str, float]:
+    """Return the limits of the management interfaces."""
+    return {
+        "management_page_items_max": PAGE_SIZE_MAX,
+        "management_get_messages_max": GET_COUNT_MAX,
+        "management_get_bytes_max": GET_BYTES_MAX,
+        "management_get_body_bytes_max": GET_BODY_BYTES_MAX,
+        "management_expression_characters_max": linear_expressions.CHARACTERS_MAX,
+        "management_expression_states_max": linear_expressions.STATES_MAX,
+        "management_queues_sampled_max": SAMPLED_QUEUES_MAX,
+        "management_queues_sampled_per_tick": SAMPLED_A_TICK,
+        "management_sample_rounds_kept": ROUNDS_KEPT,
+        "global_parameters_max": GLOBAL_PARAMETERS_MAX,
+    }
+
+
+def _bounds_of_access() -> dict[str, float]:
+    """Return the limits of what operators may say of users."""
+    return {
+        "access_name_bytes_max": NAME_BYTES_MAX,
+        "tags_per_user_max": TAGS_MAX,
+        "tokens_per_user_max": TOKENS_PER_USER_MAX,
+        "permission_characters_max": EXPRESSION_CHARACTERS_MAX,
+        "host_description_characters_max": DESCRIPTION_CHARACTERS_MAX,
+        "password_bytes_max": PASSWORD_BYTES_MAX,
     }
 
 

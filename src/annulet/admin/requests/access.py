@@ -27,6 +27,7 @@ from annulet.admin.requests.local_requests import (
 from annulet.admin.requests.responses import ResourceError
 from annulet.broker.connections.access import Access
 from annulet.broker.network.listening import PeerFacts
+from annulet.broker.security.tokens import is_token
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -38,11 +39,16 @@ if TYPE_CHECKING:
 API_TAGS: Final = frozenset({"administrator", "monitoring", "management"})
 ALL_HOSTS_TAGS: Final = frozenset({"administrator", "monitoring"})
 ADMINISTRATOR: Final = "administrator"
+ADMINISTRATORS: Final = frozenset({ADMINISTRATOR})
 WRITE_TAGS: Final = frozenset({ADMINISTRATOR, "management"})
 HOST_CHARACTERS_MAX: Final = 100
 """Characters of a ``Host`` or ``Origin``, which the peer chooses, that are repeated in an answer."""
 
 CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="Annulet", charset="UTF-8"'}
+
+
+class TagMissing(ResourceError):
+    """The user is logged in, and has none of the tags that the request takes."""
 
 
 def broker_of(request: Request) -> Broker:
@@ -64,9 +70,26 @@ async def require_user(request: Request, tags: frozenset[str] = API_TAGS) -> Use
             host = request.headers.get("host", "")[:HOST_CHARACTERS_MAX]
             reason += f": Host {host!r} is no name of this machine; use localhost, or list it in 'local_host_names'"
         raise ResourceError(401, reason, CHALLENGE)
-    if not user.tags & tags:
-        raise ResourceError(403, f"user {name!r} needs one of the tags {', '.join(sorted(tags))}")
+    require_tag(user, tags)
+    request.state.user = user
     return user
+
+
+def require_tag(user: User, tags: frozenset[str]) -> None:
+    """Raise 403 without one of ``tags``."""
+    if not user.tags & tags:
+        what = f"token {user.token!r} of user {user.name!r}" if user.token else f"user {user.name!r}"
+        raise TagMissing(403, f"{what} needs one of the tags {', '.join(sorted(tags))}")
+
+
+def require_still(request: Request) -> None:
+    """Raise 401 when the user of a request has gone, or has lost a tag, since the request was let in."""
+    user: User | None = getattr(request.state, "user", None)
+    if user is None:
+        return
+    current = broker_of(request).authenticator.current(user)
+    if current is None or not user.tags <= current.tags:
+        raise ResourceError(401, f"the rights of user {user.name!r} were taken away during the request", CHALLENGE)
 
 
 async def require_writer(request: Request, tags: frozenset[str] = WRITE_TAGS) -> User:
@@ -77,7 +100,12 @@ async def require_writer(request: Request, tags: frozenset[str] = WRITE_TAGS) ->
     origin = refused_origin(request) or _other_origin(request)
     if origin:
         raise ResourceError(403, f"requests from pages of {origin[:HOST_CHARACTERS_MAX]!r} may change nothing here")
-    return await require_user(request, tags)
+    user = await require_user(request, tags)
+    needed = {"configure"} if tags == ADMINISTRATORS else {"configure", "write"}
+    if user.scope is not None and not needed & set(user.scope.operations):
+        words = " or ".join(sorted(needed))
+        raise ResourceError(403, f"token {user.token!r} of user {user.name!r} has no operation {words} in its scope")
+    return user
 
 
 def _other_origin(request: Request) -> str:
@@ -94,15 +122,20 @@ def access_of(request: Request, user: User, host: VirtualHost) -> Access:
     Those are all exclusive queues: a request belongs to no connection that could own one.
     """
     broker = broker_of(request)
-    administrator = ADMINISTRATOR in user.tags
-    return Access(broker.authenticator, broker.catalogue, host, user.name, administrator=administrator)
+    administrator = user if ADMINISTRATOR in user.tags else None
+    return Access(broker.authenticator, broker.catalogue, host, user.name, administrator=administrator, user=user)
 
 
 def read_credentials(request: Request) -> tuple[str, str]:
-    """Return name and password of HTTP Basic authentication (RFC 7617); 401 when there are none."""
+    """Return name and password of HTTP Basic authentication (RFC 7617), or no name and the token of Bearer (RFC 6750).
+
+    401 when there are none.
+    """
     scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and is_token(encoded.strip()):
+        return "", encoded.strip()
     if scheme.lower() != "basic":
-        raise ResourceError(401, "HTTP Basic credentials are needed", CHALLENGE)
+        raise ResourceError(401, "HTTP Basic credentials are needed, or a Bearer token of this broker", CHALLENGE)
     try:
         name, colon, password = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
     except ValueError as error:  # no base64, no UTF-8, or no ASCII to begin with
@@ -117,8 +150,8 @@ def visible_hosts(request: Request, user: User) -> list[VirtualHost]:
     broker = broker_of(request)
     hosts = [broker.hosts[name] for name in sorted(broker.hosts)]
     if user.tags & ALL_HOSTS_TAGS:
-        return hosts
-    return [host for host in hosts if broker.authenticator.may_enter(user.name, host.name)]
+        return [host for host in hosts if user.scope is None or user.scope.enters(host.name)]
+    return [host for host in hosts if broker.authenticator.admits(user, host.name)]
 
 
 def hosts_without_credentials(request: Request) -> list[VirtualHost]:

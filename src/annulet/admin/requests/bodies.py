@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
-from annulet.admin.requests.access import broker_of
+from annulet.admin.requests.access import broker_of, require_still
 from annulet.admin.requests.responses import ResourceError
 from annulet.broker.network.unfinished import LIMIT_UNFINISHED
 from annulet.broker.settings.configuration import nearest_name
@@ -37,6 +37,8 @@ MEMBERS_BYTES_MAX: Final = 64 * 1024
 PART_BYTES: Final = 64 * 1024
 """Bytes of small chunks of a body that are kept together: an object for each chunk would take far more memory."""
 
+QUOTE: Final = ord('"')
+
 INTEGERS_MAX: Final = 100_000
 """Integers of a list: the ids of one selection."""
 
@@ -51,8 +53,9 @@ INTEGER: Final = "an integer"
 SWITCH: Final = "true or false"
 INTEGERS: Final = "a list of integers"
 OBJECT: Final = "an object"
+TEXTS: Final = "a list of texts"
 
-TYPES: Final[dict[str, type]] = {TEXT: str, INTEGER: int, SWITCH: bool, INTEGERS: list, OBJECT: dict}
+TYPES: Final[dict[str, type]] = {TEXT: str, INTEGER: int, SWITCH: bool, INTEGERS: list, OBJECT: dict, TEXTS: list}
 
 
 class ArrivingBody:
@@ -144,9 +147,33 @@ async def read_fields(request: Request, known: Mapping[str, str]) -> dict[str, A
     return members
 
 
-async def read_object(request: Request) -> dict[str, Any]:
-    """Return the body, a JSON object of :data:`MEMBERS_BYTES_MAX` at most; no body is an empty one."""
-    return {name: _value(raw) for name, raw in _object(await _octets(request, MEMBERS_BYTES_MAX), ()).items()}
+async def read_object(request: Request, bytes_max: int = MEMBERS_BYTES_MAX) -> dict[str, Any]:
+    """Return the body, a JSON object of ``bytes_max`` at most; no body is an empty one.
+
+    Above :data:`MEMBERS_BYTES_MAX` a text may be as long as that, and all else together is bound by it (413).
+    """
+    members: dict[str, Any] = {}
+    room = MEMBERS_BYTES_MAX
+    for name, raw in _members(await _octets(request, bytes_max)).items():
+        octets = memoryview(raw)
+        if bytes_max > MEMBERS_BYTES_MAX and octets[0] == QUOTE:
+            members[name] = _text(raw)
+            room -= len(name)
+        else:
+            room -= len(octets) + len(name)
+            if room >= 0:
+                members[name] = _value(raw)
+        if room < 0:
+            broker_of(request).admission.note_limits(PROTOCOL, {LIMIT_BODY: 1})
+            raise ResourceError(413, f"the fields beside texts have more than {MEMBERS_BYTES_MAX} bytes")
+    return members
+
+
+def _text(raw: msgspec.Raw) -> str:
+    try:
+        return msgspec.json.decode(raw, type=str)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ResourceError(400, f"the body is not JSON: {error}") from error
 
 
 async def _octets(request: Request, most: int) -> bytes:
@@ -154,6 +181,7 @@ async def _octets(request: Request, most: int) -> bytes:
     try:
         async for chunk in request.stream():
             body.add(chunk)
+        require_still(request)
         return body.whole()
     finally:
         body.end()
@@ -174,6 +202,17 @@ def _object(octets: bytes, names: tuple[str, ...]) -> dict[str, msgspec.Raw]:
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise ResourceError(400, f"the body is not JSON: {error}") from error
     raise ResourceError(400, f"the body must be a JSON object, not {shown(value)}")
+
+
+def _members(octets: bytes) -> dict[str, msgspec.Raw]:
+    """Return the members of an object of any names, of which nothing is decoded yet."""
+    if len(octets) <= MEMBERS_BYTES_MAX:
+        return _object(octets, ())
+    try:
+        members: dict[str, msgspec.Raw] = msgspec.json.decode(octets, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise ResourceError(400, f"the body is not a JSON object: {error}") from error
+    return members
 
 
 def _value(raw: msgspec.Raw) -> Any:
@@ -220,6 +259,8 @@ def _argument(field: str, name: str, value: Any) -> PropertyValue:
 def _is_a(value: Any, kind: str) -> bool:
     if kind == INTEGERS:
         return isinstance(value, list) and all(_is_a(item, INTEGER) for item in value)
+    if kind == TEXTS:
+        return isinstance(value, list) and all(isinstance(item, str) for item in value)
     if isinstance(value, bool):
         return kind == SWITCH
     return isinstance(value, TYPES[kind])

@@ -75,6 +75,14 @@ def read_integer(parameters: dict[str, str], name: str, default: int, least: int
     return int(text)
 
 
+def read_switch(parameters: dict[str, str], name: str) -> bool:
+    """Return a switch, ``true`` or ``false``, which is the default; refuse anything else (400)."""
+    text = parameters.get(name, "false")
+    if text not in {"true", "false"}:
+        raise ResourceError(400, f"query parameter {name}={text!r} is not true or false")
+    return text == "true"
+
+
 def read_page(parameters: dict[str, str]) -> Page:
     """Return the wanted page: ``page`` (default 1) and ``page_size``."""
     return Page(

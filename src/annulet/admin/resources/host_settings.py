@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from annulet.admin.requests.access import ADMINISTRATOR, broker_of, chosen_hosts, require_user, require_writer
+from annulet.admin.requests.access import ADMINISTRATORS, broker_of, chosen_hosts, require_user, require_writer
 from annulet.admin.requests.bodies import INTEGER, OBJECT, TEXT, arguments_of, read_fields, read_object, required
 from annulet.admin.requests.parameters import path_segments, read_parameters
 from annulet.admin.requests.responses import ResourceError, json_response
@@ -25,8 +25,6 @@ METHODS: Final = ("GET", "PUT", "DELETE")
 
 HOST_DEPTH: Final = 4
 """api, v1, the resource, virtual host; a pattern or name may follow."""
-
-ADMINISTRATORS: Final = frozenset({ADMINISTRATOR})
 
 
 async def address_settings(request: Request) -> Response:

@@ -76,7 +76,7 @@ def delivered_header(entry: QueueEntry, message: Message) -> bytes:
     headers: dict[str, PropertyValue] = {}
     if entry.delivery_count:
         headers[DELIVERY_COUNT] = Long(entry.delivery_count)
-    if queue.settings.group_first_key and entry in queue.group_firsts:
+    if queue.settings.group_first_key and queue.is_group_first(entry):
         headers[queue.settings.group_first_key] = True
     if not headers:
         return message.header
@@ -111,7 +111,7 @@ class Channel(PublishingSession):
         message = entry.message
         origin = message.origin
         if origin.view is not VIEW:
-            made = in_own_form(self, message)
+            made = in_own_form(self.converted, message)
             if made is None:
                 del self.unacknowledged[tag]
                 self.keep_back(consumer, entry)
@@ -119,7 +119,7 @@ class Channel(PublishingSession):
             message = made
             origin = made.origin
         header = message.header
-        if entry.delivery_count or entry.queue.group_firsts:
+        if entry.delivery_count or entry.queue.is_group_first(entry):
             header = delivered_header(entry, message)
         if len(header) > self.header_max:
             fitting = self.fitting_header(header, message.header)
@@ -143,7 +143,7 @@ class Channel(PublishingSession):
         """Write a basic.deliver that needs no acknowledgement, unless its header is too large."""
         message = entry.message
         if message.origin.view is not VIEW:
-            made = in_own_form(self, message)
+            made = in_own_form(self.converted, message)
             if made is None:
                 self.keep_back(consumer, entry)
                 return False
@@ -189,7 +189,7 @@ class Channel(PublishingSession):
     def too_large(self, entry: QueueEntry) -> str:
         """Return why a message cannot be sent to this client, and the remedy."""
         overhead = constants.FRAME_OVERHEAD + constants.HEADER_OVERHEAD
-        message = in_own_form(self, entry.message) or entry.message
+        message = in_own_form(self.converted, entry.message) or entry.message
         return (
             f"message {entry.sequence} of queue '{entry.queue.name}' has headers that need a frame of "
             f"{len(self._in_field_types(message.header)) + overhead} bytes, but frame-max of this connection is "

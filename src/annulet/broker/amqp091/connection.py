@@ -20,7 +20,8 @@ from annulet.wire.amqp091.types.errors import ConnectionFault
 if TYPE_CHECKING:
     import asyncio
 
-    from annulet.broker.broker import Broker
+    from annulet.broker.connections.services import BrokerServices
+    from annulet.broker.security.authentication import User
     from annulet.core.host.virtual_host import VirtualHost
 
 logger = structlog.get_logger(__name__)
@@ -34,7 +35,7 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
 
     __deletable__ = ("handler", "login")
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: BrokerServices) -> None:
         super().__init__(broker)
         configuration = broker.configuration
         self.notices = CancelNotices()
@@ -67,21 +68,22 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
 
     # ------------------------------------------------------------------ opening
 
-    def logged_in(self, user_name: str) -> None:
+    def logged_in(self, user: User) -> None:
         """The peer is this user: go on."""
-        self.user_name = user_name
-        self.engine.authentication_finished(user_name)
+        self.user = user
+        self.user_name = user.name
+        self.engine.authentication_finished(user.name)
 
     def enter(self, name: str) -> VirtualHost:
         """Enter a virtual host; 530 when it does not exist, the user may not, or has as many connections as he may."""
         host = self.broker.hosts.get(name)
         if host is None:
             raise ConnectionFault(constants.NOT_ALLOWED, f"vhost {name} not found")
-        if not self.broker.authenticator.may_enter(self.user_name, name):
+        if not self.broker.authenticator.admits(self.user, name):
             raise ConnectionFault(
                 constants.NOT_ALLOWED, f"access to vhost '{name}' refused for user '{self.user_name}'"
             )
-        reason = self.log_in(self.user_name)
+        reason = self.log_in(self.user_name, name)
         if reason:
             raise ConnectionFault(constants.NOT_ALLOWED, reason)
         self.enter_host(host, records=False)

@@ -74,6 +74,9 @@ class AmqpHandler(DeclaringHandler):
 
     def open_channel(self, channel: int) -> None:
         """Create the session of a channel."""
+        reason = self.connection.broker.admission.may_have_channel(self.connection.user_name)
+        if reason:
+            raise ConnectionFault(constants.NOT_ALLOWED, reason)
         self.channels[channel] = Channel(channel, self.connection)
 
     def close_channel(self, channel: int) -> None:

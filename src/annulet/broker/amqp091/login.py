@@ -77,7 +77,7 @@ class ConnectionLogin:
         begun = connection.begin_waiting()
         try:
             if isinstance(step, Success):
-                connection.logged_in(step.user.name)
+                connection.logged_in(step.user)
             elif isinstance(step, Challenge):
                 connection.engine.secure(step.octets)
             else:

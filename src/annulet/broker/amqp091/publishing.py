@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from annulet.broker.amqp091.connection import AmqpConnection
     from annulet.broker.durability.blocked import BlockedTarget
     from annulet.core.host.transaction import Transaction
-    from annulet.core.queue.queue import Queue
+    from annulet.core.model.queue_state import QueueState
     from annulet.core.routing.routes import Route
 
 DESTINATIONS_MAX: Final = 1024
@@ -92,6 +92,32 @@ def _time_to_live(expiration: str) -> int:
         constants.PRECONDITION_FAILED,
         f"invalid expiration {expiration!r}: give a whole number of milliseconds from 0 to {MILLISECONDS_MAX}",
     )
+
+
+def publish_facts(header: bytes, user_name: str) -> PublishFacts:
+    """Read what a content header asks of the broker; the same for every way a message with one is published.
+
+    Raises :class:`ChannelError` 406 for the user id of another user, and for a wrong expiration;
+    ``RemoteProtocolError`` for a malformed header.
+    """
+    read = read_publish_facts(header)
+    facts = PublishFacts(header, read.delivery_mode == constants.DELIVERY_MODE_PERSISTENT, read.priority)
+    if read.user_id and read.user_id != user_name:
+        raise ChannelError(
+            constants.PRECONDITION_FAILED,
+            f"user_id property set to {read.user_id!r} but authenticated user was {user_name!r}",
+        )
+    if read.expiration is not None:
+        facts.time_to_live = _time_to_live(read.expiration)
+    asks = read_publish_headers(header)
+    if asks is not NOTHING:
+        facts.asks = asks
+        facts.further_keys = asks.cc + asks.bcc
+        if asks.bcc:
+            facts.header = annotate(header, {}, without=("BCC",))
+        if asks.deaths_given:
+            facts.header = annotate(facts.header, {GIVEN: True})
+    return facts
 
 
 def destination_of(origin: Origin) -> bytes:
@@ -338,26 +364,10 @@ class PublishingSession(ClientSession):
         return destination
 
     def _read_header(self, header: bytes) -> PublishFacts:
-        read = read_publish_facts(header)
-        facts = PublishFacts(header, read.delivery_mode == constants.DELIVERY_MODE_PERSISTENT, read.priority)
-        if read.user_id and read.user_id != self.connection.user_name:
-            raise ChannelError(
-                constants.PRECONDITION_FAILED,
-                f"user_id property set to {read.user_id!r} but authenticated user was {self.connection.user_name!r}",
-            )
-        if read.expiration is not None:
-            facts.time_to_live = _time_to_live(read.expiration)
-        asks = read_publish_headers(header)
-        if asks is not NOTHING:
-            facts.asks = asks
-            facts.further_keys = asks.cc + asks.bcc
-            if asks.bcc:
-                facts.header = annotate(header, {}, without=("BCC",))
-            if asks.deaths_given:
-                facts.header = annotate(facts.header, {GIVEN: True})
+        facts = publish_facts(header, self.connection.user_name)
         if _REPLY_QUEUE_OCTETS in header:
             facts.header = self._answered_here(facts.header)  # not remembered: the consumer may be cancelled
-        elif len(header) <= HEADER_SIZE_MAX and not asks.duplicate_id:
+        elif len(header) <= HEADER_SIZE_MAX and not (facts.asks is not None and facts.asks.duplicate_id):
             if len(self._headers) >= HEADERS_MAX:
                 self._headers.clear()
             self._headers[header] = facts
@@ -424,7 +434,9 @@ class PublishingSession(ClientSession):
 
     # ------------------------------------------------------------------ being held back
 
-    def _blocked_on(self, route: Route, further_keys: tuple[str, ...], marks: dict[Queue, int]) -> list[BlockedTarget]:
+    def _blocked_on(
+        self, route: Route, further_keys: tuple[str, ...], marks: dict[QueueState, int]
+    ) -> list[BlockedTarget]:
         """Return the blocked targets of the latest publish. ``marks``: those of before it."""
         if route.static and not further_keys:
             return self.blocked.on_way(route)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
@@ -21,7 +21,7 @@ from annulet.wire.amqp10.types import conditions
 from annulet.wire.amqp10.types.errors import ConnectionFault
 
 if TYPE_CHECKING:
-    from annulet.broker.broker import Broker
+    from annulet.broker.amqp10.services import Amqp10Services
     from annulet.wire.amqp10.connection.link import Link
     from annulet.wire.amqp10.frames.outcomes import Outcome
     from annulet.wire.amqp10.frames.performatives import Open
@@ -49,10 +49,11 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
 
     protocol_name = "AMQP 1.0"
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Amqp10Services) -> None:
         super().__init__(broker)
         self.obeys_flow = True  # link credit holds publishers back (§2.6.7)
         self.container_id = ""
+        self.client_properties: dict[str, Any] = {}  # of its open
         configuration = broker.configuration
         limits = configuration.limits
         self.engine = Amqp10Engine(
@@ -70,10 +71,10 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
         )
         self.engine.trace = frame_trace(configuration, self)
         self.engine.error_sent = self.note_error
+        self.services = broker
         self.dynamic_nodes = DynamicNodes(broker)
         self._exchange: SaslExchange | None = None
         self._login: asyncio.Task[None] | None = None
-        self._user = ""  # the identity proved by the login
 
     # ------------------------------------------------------------------ login, §5.3
 
@@ -109,7 +110,7 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
             if isinstance(step, Challenge):
                 self.engine.sasl_challenge(step.octets)
             elif isinstance(step, Success):
-                self._user = step.user.name
+                self.user = step.user
                 self.engine.sasl_outcome(SASL_OK, step.additional)
             else:
                 self.engine.sasl_outcome(SASL_AUTHENTICATION_FAILED)
@@ -121,9 +122,8 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
         """Let a peer in that skips SASL, where ANONYMOUS is offered (§2.2)."""
         if ANONYMOUS not in self.mechanisms():
             return False
-        user = self.broker.authenticator.login_anonymous(peer=self.peer)
-        self._user = "" if user is None else user.name
-        return user is not None
+        self.user = self.broker.authenticator.login_anonymous(peer=self.peer)
+        return self.user is not None
 
     # ------------------------------------------------------------------ open, §2.7.1
 
@@ -132,20 +132,24 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
 
         Clients put the DNS name of the server there (§2.7.1). Raises ConnectionFault ``amqp:not-allowed``.
         """
-        refusal = self.log_in(self._user)
-        if refusal:
-            raise ConnectionFault(conditions.RESOURCE_LIMIT_EXCEEDED, refusal)
+        user_name = "" if self.user is None else self.user.name
+        if self.refusal:
+            raise ConnectionFault(conditions.RESOURCE_LIMIT_EXCEEDED, self.refusal)
         self.container_id = performative.container_id
+        self.client_properties = {str(name): value for name, value in (performative.properties or {}).items()}
         given = self.engine.hostname
         name = given.removeprefix(HOST_PREFIX)
         if name not in self.broker.hosts:
             if given.startswith(HOST_PREFIX):
                 raise ConnectionFault(conditions.NOT_FOUND, f"hostname: no virtual host '{name}'; create it first")
             name = DEFAULT_HOST
-        if not self.broker.authenticator.may_enter(self.user_name, name):
+        if not self.broker.authenticator.admits(self.user, name):
             raise ConnectionFault(
-                conditions.UNAUTHORIZED_ACCESS, f"access to vhost '{name}' refused for user '{self.user_name}'"
+                conditions.UNAUTHORIZED_ACCESS, f"access to vhost '{name}' refused for user '{user_name}'"
             )
+        refusal = self.log_in(user_name, name)
+        if refusal:
+            raise ConnectionFault(conditions.RESOURCE_LIMIT_EXCEEDED, refusal)
         self.enter_host(self.broker.hosts[name], records=True)
         self.opened = True
         self.watch_silence()
@@ -155,11 +159,11 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
 
     def remembered(self, link: Link) -> dict[bytes, Outcome]:
         """Return, once, the outcomes that a link of this container had not seen settled when it was suspended."""
-        return self.broker.remembered_outcomes.take(self._name_of(link))
+        return self.services.remembered_outcomes.take(self._name_of(link))
 
     def remember(self, link: Link, outcomes: dict[bytes, Outcome]) -> None:
         """Keep such outcomes."""
-        self.broker.remembered_outcomes.keep(self._name_of(link), outcomes)
+        self.services.remembered_outcomes.keep(self._name_of(link), outcomes)
 
     def _name_of(self, link: Link) -> LinkName:
         return LinkName(self.require_host().name, self.user_name, self.container_id, link.name)

@@ -11,6 +11,8 @@ from annulet.broker.amqp10.session import Amqp10Session
 from annulet.core.base.errors import CoreError
 from annulet.store.files.errors import StoreError
 from annulet.wire.amqp10.connection.handler import Amqp10Handler
+from annulet.wire.amqp10.types import conditions
+from annulet.wire.amqp10.types.errors import ConnectionFault
 
 if TYPE_CHECKING:
     from annulet.broker.amqp10.connection import Amqp10Connection
@@ -68,12 +70,17 @@ class Amqp10Service(Amqp10Handler):
     def session_began(self, session: EngineSession, performative: Begin) -> None:  # noqa: ARG002 - the engine keeps it
         """Make the broker's half."""
         connection = self.connection
+        reason = connection.broker.admission.may_have_channel(connection.user_name)
+        if reason:
+            raise ConnectionFault(conditions.RESOURCE_LIMIT_EXCEEDED, reason)
         owner = Amqp10Session(connection, session)
         session.owner = owner
         connection.channels[session.channel] = owner
 
     def session_ended(self, session: EngineSession) -> None:
-        """Everything unsettled goes back to its place."""
+        """Everything unsettled goes back to its place. A session without an owner was refused when it began."""
+        if session.owner is None:
+            return
         owner = session_of(session)
         self.connection.channels.pop(session.channel, None)
         owner.end(self.connection.now)

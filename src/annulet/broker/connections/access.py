@@ -26,7 +26,7 @@ from annulet.core.routing.exchanges.address import MULTICAST
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from annulet.broker.security.authentication import Authenticator, PermissionKind
+    from annulet.broker.security.authentication import Authenticator, PermissionKind, User
     from annulet.core.base.settings import ConsumerSettings, QueueSettings
     from annulet.core.configuration.arguments import Arguments
     from annulet.core.host.auto_created import SubscriptionMark
@@ -76,9 +76,10 @@ class Access:
     """The rights of one user in one virtual host, and every effect on its definitions that they allow.
 
     ``owner`` is the connection that exclusive queues belong to, ``None`` where there is none (HTTP, bulk transfer): no
-    exclusive queue is open then. ``administrator``: HTTP's, which needs no permissions but opens no exclusive queue
-    either. ``records``: declarations of commands are remembered until :meth:`keep`, for :meth:`take_back`; every
-    command that may declare something ends with one of the two then.
+    exclusive queue is open then. ``administrator``: HTTP's, which needs no permissions as long as it is one, but opens
+    no exclusive queue either. ``user``: the user that logged in; its token may have a scope. ``records``: declarations
+    of commands are remembered until :meth:`keep`, for :meth:`take_back`; every command that may declare something ends
+    with one of the two then.
 
     Methods raise :class:`~annulet.core.base.errors.AccessRefused` before they look at what exists, so that a user
     without permission does not learn what there is; then what the core and the catalogue raise.
@@ -92,8 +93,9 @@ class Access:
         user_name: str,
         *,
         owner: object | None = None,
-        administrator: bool = False,
+        administrator: User | None = None,
         records: bool = False,
+        user: User | None = None,
     ) -> None:
         self.host = host
         self.user_name = user_name
@@ -102,6 +104,7 @@ class Access:
         self._authenticator = authenticator
         self._administrator = administrator
         self._records = records
+        self._scope = None if user is None else user.scope
         self._declarations = DurableDeclarations(host, catalogue)
 
     def connection_ended(self) -> None:
@@ -113,7 +116,23 @@ class Access:
 
     def allowed(self, kind: PermissionKind, name: str) -> bool:
         """Return whether the user may configure, write or read the exchange, address or queue ``name``."""
-        return self._administrator or self._authenticator.allowed(self.user_name, self.host.name, kind, name)
+        if self._scope is not None and not self._scope.allows(kind, self.host.name):
+            return False
+        if self._administrator is not None and self._authenticator.is_administrator(self._administrator):
+            return True
+        return self._authenticator.allowed(self.user_name, self.host.name, kind, name)
+
+    def may_still_read(self, queue: Queue) -> bool:
+        """Return whether a consumer of this user may stay, after permissions have changed.
+
+        The queue of a subscription is named by the broker, or by the client that may configure it, and takes the
+        permission to read its sources.
+        """
+        if is_reply_name(queue.name) or self.allowed(READ, queue.name):
+            return True
+        made_for_it = queue.owner is not None or self.host.lifetime_of(queue).subscription is not None
+        sources = [binding.source.name for binding in self.host.bindings_of_queue(queue)] if made_for_it else []
+        return bool(sources) and all(self.allowed(READ, source) for source in sources)
 
     def require(self, kind: PermissionKind, *names: str) -> None:
         """Raise :class:`AccessRefused` unless the user may configure, write or read all of ``names``."""

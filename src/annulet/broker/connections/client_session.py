@@ -93,6 +93,8 @@ class ClientSession(Session):
         self.access = connection.require_access()
         self.blocked = connection.broker.blocked[self.host.name]
         self.writable = connection.writable
+        self._counted_user = connection.user_name
+        connection.broker.admission.channel_opened(self._counted_user)
         self.held_by: dict[BlockedTarget, None] = {}  # blocked queues and addresses it has published into
         self.deadlines: DeliveryDeadlines | None = None  # set while its deliveries have a time
         self._unconvertible: list[tuple[Consumer, QueueEntry]] = []  # to be given up after this loop turn
@@ -232,6 +234,7 @@ class ClientSession(Session):
         """
         if self.closed:
             return
+        self.connection.broker.admission.channel_closed(self._counted_user)
         self.forget_holds()
         queues = dict.fromkeys(consumer.queue for consumer in self.consumers.values())
         super().close(now)

@@ -28,9 +28,6 @@ class ConnectionEngine(Protocol):
     def receive(self, data: bytes) -> None:
         """Take the input and serve everything that is complete."""
 
-    def look_soon(self) -> None:
-        """Call :attr:`look` before the next frame."""
-
     def rest(self) -> None:
         """Serve no more input from the next frame on."""
 

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from annulet.broker.broker import Broker
     from annulet.broker.connections.client_session import ClientSession
+    from annulet.broker.connections.services import BrokerServices
+    from annulet.broker.security.authentication import User
     from annulet.core.host.virtual_host import VirtualHost
 
 logger = structlog.get_logger(__name__)
@@ -84,11 +85,12 @@ class ClientConnection(Generic[EngineT, SessionT]):
 
     engine: EngineT
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: BrokerServices) -> None:
         self.broker = broker
         self.tls_listener = "amqps"  # whose ``tls.certificate_name`` says which user a client certificate names
         self.name = ""  # peer address -> our address, as RabbitMQ names connections
         self.user_name = ""
+        self.user: User | None = None  # since the login
         self.publisher = ""  # the name in the loss ledger: user@peer
         self.identity: object = object()  # what no-local compares; messages keep it, and so not the whole connection
         self.connected_at = 0
@@ -106,8 +108,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self.paces_strangers = True  # input before the login is handled in pieces; not if that is done below
         self._paced: PacedInput | None = None
         self.refusal = ""  # why the connection may not come in, to be told as soon as the protocol allows
-        self._counted = False  # by the admission
-        self._counted_user = ""
+        self._counted, self._counted_user, self._counted_host = False, "", ""  # by the admission
         self.transport: asyncio.Transport | None = None
         self._dirty = self._transport_paused = False
         self._paused_at = 0  # bytes that waited when the socket took no more
@@ -120,7 +121,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self._delivered = self._written = 0  # deliveries of this turn, and bytes written before its end
         self._share = 0  # how many may be, since the first of them
         self._until = 0.0  # how long the loop's thread will have computed when they have taken long enough
-        self._blocked_told = self._reading_paused = self._rests = False  # rests: input waits for a turn with time
+        self.blocked_told = self._reading_paused = self._rests = False  # rests: input waits for a turn with time
         self.transacted_bytes = 0  # held by open transactions of its sessions
         self._unfinished = 0  # bytes that the broker's account of unfinished work has of it
         self._works = 0  # work in slices that its input waits for
@@ -162,13 +163,14 @@ class ClientConnection(Generic[EngineT, SessionT]):
     def _may_be_read(self) -> bool:
         return not self._reading_paused and not self.definitions_due
 
-    def log_in(self, user_name: str) -> str:
-        """Note the identity, and count the connection to the user. Returns "" or why it may not go on."""
+    def log_in(self, user_name: str, host_name: str = "") -> str:
+        """Count the connection to its user and the virtual host it opens. Returns "" or why it may not go on."""
         if self.refusal:
             return self.refusal
-        reason = self.broker.admission.may_open(user_name, self.peer)
+        reason = self.broker.admission.may_open(user_name, self.peer, host_name)
         if not reason:
             self._counted_user = self.user_name = user_name
+            self._counted_host = host_name
             self.publisher = f"{user_name}@{self.peer}" if self.peer.address else user_name
         return reason
 
@@ -320,7 +322,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self._paced = None
         if self._counted:
             self._counted = False
-            self.broker.admission.closed(self.peer, self._counted_user)
+            self.broker.admission.closed(self.peer, self._counted_user, self._counted_host)
         self._spill_pace.ended(self)
         self.broker.unfinished.forget(self)
         self.broker.connection_ended(self)
@@ -466,7 +468,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         most = LINGER_BYTES_MAX if user else STRANGER_BYTES_MAX
         if self.broker.lingering.begin(transport, loop, seconds=seconds, most=most, release=release):
             if self._counted and user:
-                admission.lingers(user)
+                admission.lingers(user, self._counted_host)
             self._counted = False
             self.transport = None  # it is the lingering socket's now
             self.connection_lost(None)
@@ -505,8 +507,8 @@ class ClientConnection(Generic[EngineT, SessionT]):
         spill_full = self._spill_waits == SPILL_FULL
         held = ((bool(self._held) and not self.obeys_flow) or spill_full) and self.running
         blocked = alarmed or held
-        if blocked != self._blocked_told:
-            self._blocked_told = blocked
+        if blocked != self.blocked_told:
+            self.blocked_told = blocked
             self.tell_blocked(("low on memory" if alarmed else self._held_reason()) if blocked else "")
         unread = self._transport_paused and transport.get_write_buffer_size() > self._paused_at + ANSWER_BYTES_MAX
         only = held and not must_be_heard(self.channels.values(), idle=not spill_full)
@@ -619,7 +621,9 @@ class ClientConnection(Generic[EngineT, SessionT]):
         broker = self.broker
         self.host = host
         self.engine.look = self.look
-        self.access = Access(broker.authenticator, broker.catalogue, host, self.user_name, owner=self, records=records)
+        self.access = Access(
+            broker.authenticator, broker.catalogue, host, self.user_name, owner=self, records=records, user=self.user
+        )
 
     def require_access(self) -> Access:
         """Return what the user may do in the opened virtual host."""

@@ -3,8 +3,8 @@
 Used by the listeners of all messaging protocols, in this order for each connection::
 
     reason = admission.may_connect(peer)     # counts the connection when it answers ""
-    reason = admission.may_open(user, peer)  # after the login; counts it to the user when it answers ""
-    admission.closed(peer, user)             # once, when the socket is gone; user "" when may_open never answered ""
+    reason = admission.may_open(user, peer, host)  # after the login; counts it to the user when it answers ""
+    admission.closed(peer, user, host)             # once, when the socket is gone; user "" without may_open's ""
 
 A connection that ``may_connect`` refused is not counted, and ``closed`` is not called for it. So that it can learn why
 in its own protocol, it may be served up to that error when :meth:`Admission.may_explain` allows it, for at most
@@ -21,6 +21,7 @@ import structlog
 
 from annulet.broker.network.listening import site_of
 from annulet.broker.observing.limited_log import LimitedLog
+from annulet.broker.security.given_limits import MAX_CHANNELS, MAX_CONNECTIONS, UNLIMITED, GivenLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,6 +40,8 @@ LIMIT_HANDSHAKES: Final = "max_handshakes"
 LIMIT_ADDRESS_HANDSHAKES: Final = "max_handshakes_per_address"
 LIMIT_ADDRESS: Final = "max_connections_per_address"
 LIMIT_USER: Final = "max_connections_per_user"
+LIMIT_GIVEN: Final = "given_limits"
+"""Refusals by limits that operators gave to users and virtual hosts at run time."""
 LIMIT_HTTP: Final = "http_connections_max"
 LIMIT_WEB_SOCKETS: Final = "web_sockets_max"
 LIMIT_STRANGERS: Final = "web_socket_strangers_per_address_max"
@@ -48,6 +51,7 @@ COUNTED_LIMITS: Final = (
     LIMIT_ADDRESS_HANDSHAKES,
     LIMIT_ADDRESS,
     LIMIT_USER,
+    LIMIT_GIVEN,
     LIMIT_HTTP,
     LIMIT_WEB_SOCKETS,
     LIMIT_STRANGERS,
@@ -72,8 +76,10 @@ class Admission:
         *,
         clock: Callable[[], float] = time.monotonic,
         when_refused: Callable[[str], None] | None = None,
+        given: GivenLimits | None = None,
     ) -> None:
         self.limits = limits
+        self.given = GivenLimits() if given is None else given
         self._when_refused = when_refused  # told the limit's name, where another one counts for all
         self.connections = 0
         self.handshakes = 0  # of the connections, those not logged in; and TLS hand-shakes under way
@@ -84,6 +90,8 @@ class Admission:
         self.refused: Counter[str] = Counter(dict.fromkeys(COUNTED_LIMITS, 0))  # by the limit's name
         self.limit_hits: Counter[tuple[str, str]] = Counter()  # of ended connections, by protocol and limit
         self.by_user: Counter[str] = Counter()
+        self.by_host: Counter[str] = Counter()  # by virtual host
+        self.channels_by_user: Counter[str] = Counter()  # channels, sessions of AMQP 1.0, STOMP connections
         self.by_address: Counter[str] = Counter()
         self.handshakes_by_address: Counter[str] = Counter()
         self.web_socket_strangers: Counter[str] = Counter()  # WebSockets that are not logged in, by address
@@ -109,30 +117,58 @@ class Admission:
         self.by_address[site] += 1
         return ""
 
-    def may_open(self, user: str, peer: PeerFacts) -> str:
-        """Count a connection to the user it logged in as and return ``""``, or return why it may not go on."""
+    def may_open(self, user: str, peer: PeerFacts, host: str = "") -> str:
+        """Count a connection to the user it logged in as and return ``""``, or return why it may not go on.
+
+        ``host``: the virtual host it opens; empty for a connection that opens none.
+        """
         most = self.limits.max_connections_per_user
         if most and self.by_user[user] >= most:
             return self._refuse(LIMIT_USER, f"user '{user}' has {most} connections", None)
+        given = self.given.of_user(user, MAX_CONNECTIONS)
+        if 0 <= given <= self.by_user[user]:
+            return self._refuse(LIMIT_GIVEN, f"user '{user}' may have {given} connections (max-connections)", None)
+        given = self.given.of_host(host, MAX_CONNECTIONS) if host else UNLIMITED
+        if 0 <= given <= self.by_host[host]:
+            return self._refuse(LIMIT_GIVEN, f"vhost '{host}' may have {given} connections (max-connections)", None)
         self.by_user[user] += 1
+        if host:
+            self.by_host[host] += 1
         self.handshake_ended(peer)
         return ""
 
-    def closed(self, peer: PeerFacts, user: str = "") -> None:
-        """Forget a connection that was counted; ``user`` is the one :meth:`may_open` accepted, if any."""
+    def may_have_channel(self, user: str) -> str:
+        """Return why a user may open no further channel, or ``""``."""
+        given = self.given.of_user(user, MAX_CHANNELS)
+        if 0 <= given <= self.channels_by_user[user]:
+            return self._refuse(LIMIT_GIVEN, f"user '{user}' may have {given} channels (max-channels)", None)
+        return ""
+
+    def channel_opened(self, user: str) -> None:
+        """Count a channel, or a session of another protocol, to its user."""
+        self.channels_by_user[user] += 1
+
+    def channel_closed(self, user: str) -> None:
+        """Count it no longer."""
+        _decrease(self.channels_by_user, user)
+
+    def closed(self, peer: PeerFacts, user: str = "", host: str = "") -> None:
+        """Forget a connection that was counted; ``user`` and ``host`` are those :meth:`may_open` accepted, if any."""
         self.connections -= 1
         _decrease(self.by_address, site_of(peer.address))
         if user:
-            _decrease(self.by_user, user)
+            self.lingers(user, host)
         else:
             self.handshake_ended(peer)
 
-    def lingers(self, user: str) -> None:
-        """Count a connection to its user no longer: it has ended, and only its socket is still read.
+    def lingers(self, user: str, host: str = "") -> None:
+        """Count a connection to its user and virtual host no longer: it has ended, and only its socket is still read.
 
         Then :meth:`lingering_ended` is called in the place of :meth:`closed`.
         """
         _decrease(self.by_user, user)
+        if host:
+            _decrease(self.by_host, host)
 
     def lingering_ended(self, peer: PeerFacts) -> None:
         """Forget the socket of a connection of a user, which was counted all the while: it takes a descriptor."""

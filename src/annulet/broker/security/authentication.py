@@ -16,12 +16,15 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, Literal
 
-import argon2
 import msgspec
 import structlog
 
 from annulet.broker.observing.limited_log import LimitedLog
+from annulet.broker.security import password_hashes
+from annulet.broker.security.file_users import FIRST_USER, declare_users
 from annulet.broker.security.login_throttle import NAME_CHARACTERS_MAX, LoginThrottle
+from annulet.broker.security.tokens import TokenScope, digest_of, is_token
+from annulet.broker.settings.clock import system_clock
 from annulet.broker.settings.scram_verifiers import (
     DIGESTS,
     ITERATIONS_LEAST,
@@ -37,17 +40,16 @@ from annulet.wire.amqp091.types.values import read_table_content
 
 if TYPE_CHECKING:
     from annulet.broker.network.listening import PeerFacts
+    from annulet.broker.settings.clock import Clock
     from annulet.broker.settings.configuration import BrokerConfiguration
     from annulet.store.database.catalogue import Catalogue
-    from annulet.store.database.definitions import UserRecord
+    from annulet.store.database.definitions import PermissionRecord, TokenRecord, UserRecord
 
 logger = structlog.get_logger(__name__)
 
 PermissionKind = Literal["configure", "write", "read"]
-
-HASHER: Final = argon2.PasswordHasher(time_cost=3, memory_cost=12 * 1024, parallelism=1)
-"""Argon2id, 12 MiB, 3 passes: one of the parameter sets OWASP holds equivalent, and the one that blocks a loop least
-(about 25 ms). Hashes made with other parameters are accepted; the parameters are part of a hash."""
+Patterns = dict[tuple[str, str, str], dict[PermissionKind, re.Pattern[str]]]
+"""The three expressions of a permission, compiled, by their texts."""
 
 REMEMBERED_MAX: Final = 1024
 """Password checks whose outcome is remembered, right and wrong ones each: about 200 KB together."""
@@ -62,16 +64,14 @@ VERDICTS_MAX: Final = 10_000
 PASSWORD_BYTES_MAX: Final = 1024
 """A longer password is wrong without being hashed."""
 
-FIRST_USER: Final = "guest"
-"""Made with this password at the first start when no user is declared; from loopback only (RabbitMQ does the same)."""
-
-TAGS_OF_FIRST_USER: Final = ("administrator",)
-EVERYTHING: Final = ".*"
 NOTHING: Final = "^$"
 """How RabbitMQ reads an empty permission."""
 
 DEFAULT_EXCHANGE_IN_PERMISSIONS: Final = "amq.default"
 """The name permissions know the default exchange by (RabbitMQ)."""
+
+ADMINISTRATOR: Final = "administrator"
+"""The tag that allows everything over HTTP."""
 
 PLAIN: Final = "PLAIN"
 AMQPLAIN: Final = "AMQPLAIN"
@@ -93,10 +93,20 @@ class CredentialsError(Exception):
 
 
 class User(msgspec.Struct, frozen=True):
-    """An authenticated user."""
+    """An authenticated user. ``token``: the name of the token that it logged in with; ``scope``: what that leaves."""
 
     name: str
     tags: frozenset[str] = frozenset()
+    token: str = ""
+    token_digest: str = ""
+    scope: TokenScope | None = None
+
+
+class KnownToken(msgspec.Struct, frozen=True):
+    """A token as it is checked. ``expires_at``: milliseconds since 1970, 0 for never."""
+
+    user: User
+    expires_at: int
 
 
 class AuthenticationStatistics(msgspec.Struct, frozen=True):
@@ -113,7 +123,8 @@ class AuthenticationStatistics(msgspec.Struct, frozen=True):
 class Authenticator:
     """Users and permissions of one catalogue. Belongs to the event loop; only hashing leaves it.
 
-    ``sleep`` (seconds) and ``clock`` (monotonic seconds) are for tests.
+    ``sleep`` (seconds) and ``clock`` (monotonic seconds) are for tests; ``now``: the broker's clock, for
+    the end of tokens.
     """
 
     def __init__(
@@ -123,6 +134,7 @@ class Authenticator:
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
+        now: Clock = system_clock,
     ) -> None:
         self._catalogue = catalogue
         self._loopback_users = frozenset(configuration.loopback_users)
@@ -132,16 +144,21 @@ class Authenticator:
         self._verifiers: dict[tuple[str, str], ScramVerifier] = {}  # by (mechanism, user)
         self._scram_offered: tuple[str, ...] = ()
         self._permissions: dict[tuple[str, str], dict[PermissionKind, re.Pattern[str]]] = {}  # by (user, virtual host)
+        self._compiled: Patterns = {}
+        self._told_without: dict[str, list[str]] = {}  # by mechanism: the users that the log has named
         self._verdicts: dict[tuple[str, str, PermissionKind, str], bool] = {}
         self._key = secrets.token_bytes(32)  # makes remembered digests useless outside this process
         self._scram_key = catalogue.secret("scram-decoy")
         self._right: dict[bytes, None] = {}  # digests of user, password and hash; oldest first
         self._wrong: dict[bytes, None] = {}
         self._first_hash = ""
-        self._made_hash = ""  # of the first user when this start made it: nothing to be computed again
+        self._made_hash: str  # of the first user when this start made it: nothing to be computed again
         self._anonymous = False  # the first user has the well-known password: a client without one may be that user
         self._first_verifiers: dict[tuple[str, str], ScramVerifier] = {}  # its own, as that password is known
-        self._decoy = HASHER.hash(secrets.token_hex(16))  # unknown users cost as much as wrong passwords
+        self._tokens: dict[str, KnownToken] = {}  # by digest
+        self._now = now
+        # unknown users cost as much as wrong passwords
+        self._decoy = password_hashes.HASHER.hash(secrets.token_hex(16))
         self._executor = ready_threads(CONCURRENT_CHECKS_MAX, "annulet-passwords")
         limits = configuration.limits
         self._throttle = LoginThrottle(
@@ -158,7 +175,7 @@ class Authenticator:
         self._unchecked = 0
         self._delayed = 0
         self._hashed = 0
-        self._declare(configuration)
+        self._made_hash = declare_users(catalogue, configuration.users)
         self.reload()
 
     def statistics(self) -> AuthenticationStatistics:
@@ -169,7 +186,8 @@ class Authenticator:
 
     def reload(self) -> None:
         """Read users and permissions anew. Called after each change in the catalogue."""
-        users = self._catalogue.users()
+        access = self._catalogue.access
+        users = access.users()
         self._hashes = {record.name: record.password_hash for record in users}
         self._users = {record.name: User(record.name, frozenset(record.tags)) for record in users}
         self._know_first_user()
@@ -177,15 +195,40 @@ class Authenticator:
             (verifier.mechanism, record.name): verifier for record in users for verifier in _verifiers_of(record)
         }
         self._offer_scram()
+        former, self._compiled = self._compiled, {}
         self._permissions = {
-            (record.user, record.virtual_host): {
-                "configure": re.compile(record.configure or NOTHING),
-                "write": re.compile(record.write or NOTHING),
-                "read": re.compile(record.read or NOTHING),
-            }
-            for record in self._catalogue.permissions()
+            (record.user, record.virtual_host): self._patterns(record, former) for record in access.permissions()
+        }
+        self._tokens = {
+            record.digest: KnownToken(self._user_of(record), record.expires_at)
+            for record in access.tokens()
+            if record.user in self._users
         }
         self._verdicts.clear()
+
+    def _patterns(self, record: PermissionRecord, former: Patterns) -> dict[PermissionKind, re.Pattern[str]]:
+        """Return the compiled expressions of a record; those that were there before need no compiling."""
+        key = (record.configure, record.write, record.read)
+        compiled = self._compiled.get(key) or former.get(key)
+        if compiled is None:
+            configure, write, read = (re.compile(text or NOTHING) for text in key)
+            compiled = {"configure": configure, "write": write, "read": read}
+        self._compiled[key] = compiled
+        return compiled
+
+    def _user_of(self, record: TokenRecord) -> User:
+        """Return the user of a token, with the tags that both have."""
+        scope = msgspec.json.decode(record.scope, type=TokenScope)
+        tags = self._users[record.user].tags & set(scope.tags)
+        return User(record.user, tags, record.name, record.digest, scope)
+
+    def current(self, user: User) -> User | None:
+        """Return a user that logged in before as it is now; ``None`` when the user or its token is gone or expired."""
+        if not user.token:
+            known = self._users.get(user.name)
+            return known if known is None or user.tags else User(user.name)
+        token = self._tokens.get(user.token_digest)
+        return token.user if token is not None and self._is_live(token) else None
 
     def close(self) -> None:
         """End the threads; logins under way are cancelled. No login may follow."""
@@ -212,9 +255,13 @@ class Authenticator:
     async def login(self, name: str, password: str, *, peer: PeerFacts, mechanism: str = PLAIN) -> User | None:
         """Return the user when name and password are right and may be used from there; the log says why not.
 
+        ``password`` may be a token of the user; with a token the name may be empty.
+
         Takes about 25 ms of a thread when this password was not checked lately, and seconds of waiting after failures.
         Cancellation leaves nothing behind but a thread that finishes.
         """
+        if is_token(password):
+            return await self._login_with_token(name, password, peer=peer, mechanism=mechanism)
         digest, known_hash = self._digest(name, password)
         if self._remembered(digest, password) is True:
             return await self.conclude(name, right=True, peer=peer, mechanism=mechanism)
@@ -226,9 +273,26 @@ class Authenticator:
                 loop = asyncio.get_running_loop()
                 verdict = await loop.run_in_executor(self._executor, self._verify, known_hash, password)
                 self._remember(digest, verdict)
-            return await self.conclude(name, right=verdict, peer=peer, mechanism=mechanism)
+            still = self._hashes.get(name) == known_hash  # it may have been changed while it was checked
+            return await self.conclude(name, right=verdict and still, peer=peer, mechanism=mechanism)
         finally:
             self.end_turn(peer)
+
+    async def _login_with_token(self, name: str, text: str, *, peer: PeerFacts, mechanism: str) -> User | None:
+        """As :meth:`login`, with a token in place of the password. A wrong one waits as a wrong password does."""
+        token = self._tokens.get(digest_of(text))
+        if token is not None and (token.user.name == name or not name) and self._is_live(token):
+            known = await self.conclude(token.user.name, right=True, peer=peer, mechanism=mechanism)
+            return None if known is None else token.user
+        if not await self.wait_turn(name, peer=peer, mechanism=mechanism):
+            return None
+        try:
+            return await self.conclude(name, right=False, peer=peer, mechanism=mechanism)
+        finally:
+            self.end_turn(peer)
+
+    def _is_live(self, token: KnownToken) -> bool:
+        return not token.expires_at or token.expires_at > self._now()
 
     def login_external(self, authorization: bytes, *, peer: PeerFacts) -> User | None:
         """Return the user a verified client certificate names (RFC 4422 appendix A).
@@ -305,7 +369,21 @@ class Authenticator:
         self._malformed += 1
         self._note_refused("", peer, mechanism, reason)
 
+    async def hash_password(self, password: str) -> tuple[str, str]:
+        """Return the hash of a new password, and its SCRAM verifiers, computed in a thread.
+
+        Verifiers for the mechanisms that the configuration allows, so that the mechanisms go on to be offered.
+        """
+        wanted = [name for name in DIGESTS if name in self._allowed_mechanisms]
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._executor, _hash_password, password, wanted)
+
     # ------------------------------------------------------------------ authorisation
+
+    def is_administrator(self, user: User) -> bool:
+        """Return whether a user that logged in as an administrator still is one."""
+        current = self.current(user)
+        return current is not None and ADMINISTRATOR in current.tags
 
     @property
     def anonymous_user(self) -> str:
@@ -315,6 +393,12 @@ class Authenticator:
     def may_enter(self, user: str, virtual_host: str) -> bool:
         """Whether the user has any permission entry for a virtual host (RabbitMQ's rule for connection.open)."""
         return (user, virtual_host) in self._permissions
+
+    def admits(self, user: User | None, virtual_host: str) -> bool:
+        """As :meth:`may_enter`, within the scope of the token that the user logged in with; ``None``: no user has."""
+        if user is None or not self.may_enter(user.name, virtual_host):
+            return False
+        return user.scope is None or user.scope.enters(virtual_host)
 
     def allowed(self, user: str, virtual_host: str, kind: PermissionKind, name: str) -> bool:
         """Whether the user may configure, write to or read the exchange or queue ``name``.
@@ -333,26 +417,6 @@ class Authenticator:
         return verdict
 
     # ------------------------------------------------------------------ inside
-
-    def _declare(self, configuration: BrokerConfiguration) -> None:
-        """Write the configuration's users to the catalogue; make the first user when there is none at all."""
-        catalogue = self._catalogue
-        with catalogue.transaction():
-            for name, user in configuration.users.items():
-                catalogue.set_user(name, user.password_hash, user.tags)
-                catalogue.set_scram(name, " ".join(user.scram))  # none but the file's
-                for virtual_host, permission in user.permissions.items():
-                    self._grant(name, virtual_host, permission.configure, permission.write, permission.read)
-            if not catalogue.users():
-                self._made_hash = HASHER.hash(FIRST_USER)
-                catalogue.set_user(FIRST_USER, self._made_hash, TAGS_OF_FIRST_USER)
-                self._grant(FIRST_USER, "/", EVERYTHING, EVERYTHING, EVERYTHING)
-
-    def _grant(self, user: str, virtual_host: str, configure: str, write: str, read: str) -> None:
-        """Give permissions; a virtual host they name exists from then on."""
-        if virtual_host not in self._catalogue.virtual_hosts():
-            self._catalogue.add_virtual_host(virtual_host)
-        self._catalogue.set_permission(user, virtual_host, configure, write, read)
 
     def _digest(self, name: str, password: str) -> tuple[bytes, str]:
         """Return what a check is remembered under, and the hash to check against (a decoy for unknown users).
@@ -379,12 +443,16 @@ class Authenticator:
             del memory[next(iter(memory))]
 
     def _verify(self, known_hash: str, password: str) -> bool:
-        """Compute the hash. Touches nothing of the loop's: runs in a thread too."""
+        """Compute the hash. Touches nothing of the loop's: runs in a thread too.
+
+        A check of an imported hash takes as long as others, so that its time tells nothing.
+        """
+        octets = password.encode(errors="surrogatepass")
         try:
-            return HASHER.verify(known_hash, password.encode(errors="surrogatepass"))
-        except argon2.exceptions.VerifyMismatchError:
-            return False
-        except (argon2.exceptions.InvalidHashError, argon2.exceptions.VerificationError) as error:
+            if known_hash == password_hashes.NO_PASSWORD or password_hashes.is_imported(known_hash):
+                password_hashes.verify(self._decoy, octets)
+            return password_hashes.verify(known_hash, octets)
+        except password_hashes.UnusableHashError as error:
             logger.warning("stored password hash cannot be used", error=str(error), remedy="set the password anew")
             return False
 
@@ -412,10 +480,13 @@ class Authenticator:
         """Offer each SCRAM mechanism that every user can use."""
         offered = []
         for mechanism in reversed(DIGESTS):  # the strongest first
-            without = [name for name in self._users if (mechanism, name) not in self._verifiers]
+            without = [
+                name for name, known in self._hashes.items() if known and (mechanism, name) not in self._verifiers
+            ]
             if not without:
                 offered.append(mechanism)
-            elif mechanism in self._allowed_mechanisms:
+            elif mechanism in self._allowed_mechanisms and without != self._told_without.get(mechanism):
+                self._told_without[mechanism] = without
                 logger.info(
                     "not offered while users have no verifier",
                     mechanism=mechanism,
@@ -434,11 +505,18 @@ class Authenticator:
         if first == self._first_hash:
             return
         self._first_hash = first
-        self._anonymous = bool(first) and (first == self._made_hash or self._verify(first, FIRST_USER))
+        cheap = password_hashes.is_imported(first) or password_hashes.has_own_cost(first)  # it is checked on the loop
+        self._anonymous = first == self._made_hash or (cheap and self._verify(first, FIRST_USER))
+        self._anonymous &= bool(first)
         wanted = [name for name in DIGESTS if name in self._allowed_mechanisms] if self._anonymous else []
         self._first_verifiers = {
             (name, FIRST_USER): derive_verifier(name, FIRST_USER, iterations=ITERATIONS_LEAST) for name in wanted
         }
+
+
+def _hash_password(password: str, mechanisms: list[str]) -> tuple[str, str]:
+    known_hash = password_hashes.HASHER.hash(password.encode(errors="surrogatepass"))
+    return known_hash, " ".join(str(derive_verifier(name, password)) for name in mechanisms)
 
 
 def _verifiers_of(record: UserRecord) -> list[ScramVerifier]:

@@ -48,6 +48,8 @@ from annulet.bulk.protocol.errors import OverLimitError, UnavailableError
 
 if TYPE_CHECKING:
     from annulet.broker.network.unfinished import Unfinished
+    from annulet.broker.security.authentication import User
+    from annulet.broker.security.given_limits import GivenLimits
     from annulet.broker.security.tls import TlsListener
     from annulet.broker.settings.configuration import Endpoint
     from annulet.broker.settings.limits import Limits
@@ -90,14 +92,16 @@ class Watcher(NamedTuple):
 class Door:
     """The listeners of bulk transfer. Made and closed on the broker's loop; its relays run in a thread."""
 
-    def __init__(self, limits: Limits, login_seconds: float, watcher: Watcher) -> None:
+    def __init__(
+        self, limits: Limits, login_seconds: float, watcher: Watcher, given: GivenLimits | None = None
+    ) -> None:
         self.message_bytes_max = limits.max_message_bytes + ROWS_BYTES_MORE
         self.unauthenticated_bytes_max = limits.max_unauthenticated_bytes
         self.login_seconds = login_seconds
         self.watcher = watcher
         most = min(limits.max_connections, connections_max())
         limits = msgspec.structs.replace(limits, max_connections=most)
-        self.admission = Admission(limits, when_refused=watcher.refused)
+        self.admission = Admission(limits, when_refused=watcher.refused, given=given)
         self.log = LimitedLog(logger)
         self.arriving = ArrivingBytes(self._tell_held)
         self._directory = Path(tempfile.mkdtemp(prefix="annulet-bulk-"))  # only this user may enter it
@@ -136,7 +140,14 @@ class Door:
         relay = self._connections.get(name)
         return "" if relay is None else relay.user
 
-    def logged_in(self, name: str, user: str) -> None:
+    def revoke(self, gone: Callable[[User], bool], reason: str) -> None:
+        """End the connections of users that are gone, and tell them. Called on the broker's loop."""
+        for relay in list(self._connections.values()):
+            known = relay.known
+            if known is not None and gone(known):
+                self._to_thread(relay.refuse, "", reason)
+
+    def logged_in(self, name: str, user: User) -> None:
         """A call of this connection was made by a user whose login is known. From any thread."""
         relay = self._connections.get(name)
         if relay is not None and not relay.opened:
@@ -259,6 +270,7 @@ class Relay(asyncio.Protocol):
         self.peer = PeerFacts()
         self.name = ""  # of the peer, in the log
         self.user = ""
+        self.known: User | None = None  # the same with its scope
         self.opened = False  # it has logged in
         self.running = 0  # calls that have a thread
         self.response = ResponseMeter()
@@ -435,15 +447,16 @@ class Relay(asyncio.Protocol):
 
     # ------------------------------------------------------------------ logins and ends
 
-    def log_in(self, user: str) -> None:
+    def log_in(self, known: User) -> None:
         """Let everything pass from now on, unless the user has too many connections."""
         if self.opened or not self._admitted:
             return
+        user = known.name
         reason = self._door.admission.may_open(user, self.peer)
         if reason:
             self.refuse("", reason)
             return
-        self.user, self.opened = user, True
+        self.user, self.known, self.opened = user, known, True
         self._meter.log_in()
         self._door.strangers.leave(self)
         if self._watch is not None:

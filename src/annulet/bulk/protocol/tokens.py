@@ -12,14 +12,18 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from annulet.bulk.protocol.errors import AuthenticationError, TokenExpiredError
+
+UserT = TypeVar("UserT")
+"""Whatever the server knows its users by."""
 
 TOKEN_SECONDS: Final = 3600.0
 """How long a token is good for.
 
-An old password, or a deleted user, stops working within the hour. Clients log in again.
+An old password stops working within the hour; a deleted user at once, see :meth:`TokenStore.forget`. Clients log in
+again.
 """
 
 TOKENS_MAX: Final = 10_000
@@ -27,23 +31,23 @@ TOKENS_MAX: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class Token(Generic[UserT]):
     """The user of a token, and its end (monotonic seconds)."""
 
-    user: str
+    user: UserT
     expires: float
     from_loopback: bool
 
 
-class TokenStore:
-    """The tokens of one server process. They do not survive it."""
+class TokenStore(Generic[UserT]):
+    """The tokens of one server process, and the users that they are of. They do not survive it."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._tokens: dict[str, Token] = {}
+        self._tokens: dict[str, Token[UserT]] = {}
 
-    def issue(self, user: str, *, from_loopback: bool) -> str:
+    def issue(self, user: UserT, *, from_loopback: bool) -> str:
         """Make a token for an authenticated user. It is good from the same side of the loopback border only."""
         now = self._clock()
         text = secrets.token_urlsafe(32)
@@ -55,13 +59,19 @@ class TokenStore:
             self._tokens[text] = Token(user, now + TOKEN_SECONDS, from_loopback)
         return text
 
-    def user_of(self, text: str, *, from_loopback: bool) -> str:
+    def user_of(self, text: str, *, from_loopback: bool) -> UserT:
         """Return whose token this is. Raises :class:`TokenExpiredError`."""
         with self._lock:
             token = self._tokens.get(text)
         if token is None or token.expires <= self._clock() or (token.from_loopback and not from_loopback):
             raise TokenExpiredError("the bearer token is unknown or expired; log in again")
         return token.user
+
+    def forget(self, gone: Callable[[UserT], bool]) -> None:
+        """Forget the tokens of users that are gone."""
+        with self._lock:
+            for text in [text for text, token in self._tokens.items() if gone(token.user)]:
+                del self._tokens[text]
 
 
 def parse_basic(header: str) -> tuple[str, str]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from annulet.core.message.message import Message
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
+    from annulet.core.model.queue_state import QueueState
     from annulet.core.queue.queue import Queue
     from annulet.core.routing.routes import Route
 
@@ -256,7 +257,7 @@ class Committing(SlicedWork):
         try:
             if requeued:
                 session.reject_entries(requeued, now, requeue=True)
-            by_place: dict[tuple[Queue, bool, Consumer | None], list[QueueEntry]] = {}
+            by_place: dict[tuple[QueueState, bool, Consumer | None], list[QueueEntry]] = {}
             for back in collected.returns:
                 exclude = None if back.exclude is None or back.exclude.cancelled else back.exclude
                 by_place.setdefault((back.entry.queue, back.counted, exclude), []).append(back.entry)

@@ -5,14 +5,14 @@ The ring half needs no table: a queue's order already knows its oldest entry. Th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
+
+from annulet.core.model.entry import KeyRecord
 
 if TYPE_CHECKING:
     from annulet.core.base.settings import QueueSettings
     from annulet.core.message.message import Message, PropertyValue
-    from annulet.core.model.entry import QueueEntry
-
-Key: TypeAlias = "tuple[str, str | int | float | bool | bytes]"
+    from annulet.core.model.entry import Key, QueueEntry
 
 
 def key_of(value: PropertyValue) -> Key | None:
@@ -25,25 +25,6 @@ def key_of(value: PropertyValue) -> Key | None:
     if isinstance(value, (list, dict)):
         return (type(value).__name__, repr(value))
     return (type(value).__name__, value)
-
-
-class KeyRecord:
-    """The state of one key while a message of it is in the queue or in delivery."""
-
-    __slots__ = ("key", "latest", "live", "recency", "recent")
-
-    def __init__(self, key: Key) -> None:
-        self.key = key
-        self.live = 0  # entries pending, delivering or waiting for redelivery
-        self.latest = 0  # highest sequence accepted
-        self.recency = 0  # when the latest was accepted: counts acceptances of the table
-        # The last N accepted, by sequence; an entry is dropped when it leaves the queue, its number stays.
-        self.recent: dict[int, QueueEntry | None] = {}
-
-    @property
-    def text(self) -> str:
-        """The key as the ledger prints it."""
-        return str(self.key[1])
 
 
 class KeyTable:

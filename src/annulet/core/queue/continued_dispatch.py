@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from annulet.core.base.sliced_work import SlicedWork
 
 if TYPE_CHECKING:
-    from annulet.core.queue.queue import Queue
+    from annulet.core.queue.entries import QueueEntries
 
 
 class ContinuedDispatch(SlicedWork):
     """The dispatch of a queue whose selectors took too long for one turn, as often as it takes."""
 
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: QueueEntries) -> None:
         super().__init__()
         self._queue = queue
 
@@ -35,7 +35,7 @@ class ContinuedDispatch(SlicedWork):
         self._queue.matchers.cut = self._queue.matchers.continued = False
 
 
-def go_on_later(queue: Queue, now: int) -> None:
+def go_on_later(queue: QueueEntries, now: int) -> None:
     """Have a dispatch that was cut go on in a later turn. Call it when the queue is consistent."""
     matchers = queue.matchers
     if matchers.cut and not matchers.continued:

@@ -11,21 +11,22 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.base.sliced_work import SLICE_MESSAGES, SlicedWork
 from annulet.core.deliveries.bodies import let_go
-from annulet.core.deliveries.compact_messages import entry_in
+from annulet.core.model.compact_messages import entry_in
+from annulet.core.model.effects import GoneRecords
 from annulet.core.model.entry import BEHIND_ALL, DELIVERING, REMOVED, sequence_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from annulet.core.base.removal_reasons import RemovalReason
-    from annulet.core.deliveries.compact_messages import HeldMessage
+    from annulet.core.model.compact_messages import CompactDelivery
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.paging.queue_area import QueueArea
+    from annulet.core.model.queue_area import QueueArea
     from annulet.core.policies.eviction import EvictionIndex
     from annulet.core.policies.expiry import ExpiryBlock
     from annulet.core.policies.last_per_key import KeyTable
     from annulet.core.policies.schedule import ScheduleIndex
-    from annulet.core.queue.queue import Queue
+    from annulet.core.queue.entries import QueueEntries
 
 MARKED_PER_SLICE: Final = 4000
 """Messages that are examined in one slice: 1 to 2 ms, most of it to fetch them into the processor's cache."""
@@ -72,33 +73,26 @@ class Part:
         return [(entries, recorded) for entries, recorded in found if entries]
 
 
-class Gone:
+class Gone(GoneRecords):
     """The removed contents of a queue: entries ``found`` in its collections, of which some had left before, and the
     rows of ``pages``.
 
-    When all are examined: ``lowest`` and ``highest`` of the written records, 0 if there is none; those ``unwritten``;
-    how many messages are ``durable``. ``noted`` are entries that may have been passed to ``Effects.entry_changed``.
-    ``held`` are the records that the queue had beside these when it was emptied. ``keys``, ``evictions`` and
+    The records are complete when all are examined, and how many messages are ``durable``. ``keys``, ``evictions`` and
     ``schedule`` are the queue's data of these entries only; ``times`` may have some of others. Those ``folded`` were in
     delivery and older: all are durable, and none has to be recorded. ``shared_keys``: the table that has others, too.
     """
 
     def __init__(self, pages: QueueArea | None) -> None:
+        super().__init__(pages)
         self.found: list[QueueEntry] = []
-        self.folded: list[HeldMessage] = []
+        self.folded: list[CompactDelivery] = []
         self.count = 0  # entries examined
-        self.lowest = 0
-        self.highest = 0
-        self.unwritten: list[int] = []
         self.durable = 0
-        self.noted: list[QueueEntry] = []
-        self.held: list[int] = []
         self.keys: KeyTable | None = None
         self.shared_keys: KeyTable | None = None
         self.evictions: EvictionIndex | None = None
         self.schedule: ScheduleIndex | None = None
         self.times: list[ExpiryBlock] = []
-        self.pages = pages
 
 
 class Emptying(SlicedWork):
@@ -109,7 +103,7 @@ class Emptying(SlicedWork):
     """
 
     def __init__(
-        self, queue: Queue, gone: Gone, reason: RemovalReason, now: int, leaving: int = 0, leaving_bytes: int = 0
+        self, queue: QueueEntries, gone: Gone, reason: RemovalReason, now: int, leaving: int = 0, leaving_bytes: int = 0
     ) -> None:
         super().__init__()
         pages = gone.pages

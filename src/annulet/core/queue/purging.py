@@ -9,26 +9,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from annulet.core.base.sliced_work import AT_ONCE_MAX
-from annulet.core.deliveries.compact_messages import HeldMessage, entry_in, leave_delivery
+from annulet.core.model.compact_messages import CompactDelivery, entry_in
 from annulet.core.policies.eviction import eviction_index_for
 from annulet.core.policies.schedule import ScheduleIndex
-from annulet.core.policies.staged_batches import Kept, pending_bytes, scheduled_bytes, shown
+from annulet.core.policies.staged_batches import StagedEntries
 from annulet.core.queue.emptying import Emptying, Gone
 from annulet.core.searching.deep_lanes import DeepLanes
 
 if TYPE_CHECKING:
     from annulet.core.base.removal_reasons import RemovalReason
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.queue.queue import Queue
+    from annulet.core.queue.entries import QueueEntries
 
 
-def suits(queue: Queue) -> bool:
+def suits(queue: QueueEntries) -> bool:
     """Return whether a queue has to be emptied by :func:`empty`: a deep one, or one with hidden messages that stay."""
     many = queue.order.count + queue.schedule.count > AT_ONCE_MAX or bool(queue.hidden)
     return many and (queue.lanes is None or isinstance(queue.order, DeepLanes))
 
 
-def empty(queue: Queue, reason: RemovalReason, now: int) -> int:
+def empty(queue: QueueEntries, reason: RemovalReason, now: int) -> int:
     """Remove all pending and scheduled messages that are not hidden, in a queue without lanes, or with deep ones.
 
     Returns how many.
@@ -36,20 +36,20 @@ def empty(queue: Queue, reason: RemovalReason, now: int) -> int:
     if _alone(queue):
         return _swap_out(queue, reason, now)
     order = queue.order
-    kept = Kept(queue)
+    kept = StagedEntries(queue)
     entries = order.in_memory()
-    size = pending_bytes(queue) + scheduled_bytes(queue)
+    size = queue.shown_bytes() + queue.shown_scheduled_bytes()
     gone = Gone(order.take_pages())
     order.clear()
     queue.pending_bytes = 0
     kept.put_back()
     entries += queue.schedule.take_all()
     kept.schedule_again()
-    gone.found = shown(queue, entries)
+    gone.found = queue.shown(entries)
     return _empty_now(queue, gone, size, reason, now)
 
 
-def _alone(queue: Queue) -> bool:
+def _alone(queue: QueueEntries) -> bool:
     """Return whether only structures that are swapped out as a whole refer to the pending messages.
 
     Not where hidden messages stay, a reader keeps a list of messages, an operation keeps some from turn to turn, or
@@ -60,7 +60,7 @@ def _alone(queue: Queue) -> bool:
     return queue.keys is None or not (queue.delivering or queue.returns)
 
 
-def _swap_out(queue: Queue, reason: RemovalReason, now: int) -> int:
+def _swap_out(queue: QueueEntries, reason: RemovalReason, now: int) -> int:
     """Take everything out of the collections without examining it."""
     order, schedule = queue.order, queue.schedule
     count = order.count + schedule.count
@@ -83,7 +83,7 @@ def _swap_out(queue: Queue, reason: RemovalReason, now: int) -> int:
         gone.times = queue.expiry.detached()
     if gone.pages is not None and queue.accounts is not None:
         queue.accounts.rows_gone(queue, gone.pages)
-    gone.held = queue.effects.records_to_keep(queue)
+    gone.held = queue.kept_records()
     _count(queue, count, size, reason, now)
     work = Emptying(queue, gone, reason, now, leaving, leaving_bytes)
     if leaving <= AT_ONCE_MAX:
@@ -92,7 +92,7 @@ def _swap_out(queue: Queue, reason: RemovalReason, now: int) -> int:
     return count
 
 
-def empty_deliveries(queue: Queue, reason: RemovalReason, now: int) -> None:
+def empty_deliveries(queue: QueueEntries, reason: RemovalReason, now: int) -> None:
     """Remove all messages in delivery: the queue is deleted.
 
     Compact ones stay compact, except the newest, which the ledger records.
@@ -105,7 +105,7 @@ def empty_deliveries(queue: Queue, reason: RemovalReason, now: int) -> None:
     gone = Gone(None)
     entries: list[QueueEntry] = []
     for slot in slots:
-        if isinstance(slot, HeldMessage):
+        if isinstance(slot, CompactDelivery):
             gone.folded.append(slot)
         else:
             entries.append(slot)
@@ -113,7 +113,7 @@ def empty_deliveries(queue: Queue, reason: RemovalReason, now: int) -> None:
     for entry in entries:
         queue.unmark_delivering(entry)
     if gone.folded:
-        kinds, folded_bytes = leave_delivery(queue, gone.folded, everything=True)
+        kinds, folded_bytes = queue.take_folded(gone.folded, everything=True)
         for kind in kinds:
             kind.consumer = None
             kind.removed = True
@@ -124,12 +124,12 @@ def empty_deliveries(queue: Queue, reason: RemovalReason, now: int) -> None:
     _empty_now(queue, gone, size, reason, now)
 
 
-def _empty_now(queue: Queue, gone: Gone, size: int, reason: RemovalReason, now: int) -> int:
+def _empty_now(queue: QueueEntries, gone: Gone, size: int, reason: RemovalReason, now: int) -> int:
     """Account for entries removed from the collections, examine them in this turn, and leave the rest to slices.
 
     Returns how many messages are gone.
     """
-    gone.held = queue.effects.records_to_keep(queue)
+    gone.held = queue.kept_records()
     if queue.accounts is not None and gone.pages is not None:
         queue.accounts.rows_gone(queue, gone.pages)
     gone.shared_keys = queue.keys
@@ -146,7 +146,7 @@ def _empty_now(queue: Queue, gone: Gone, size: int, reason: RemovalReason, now: 
     return count
 
 
-def _count(queue: Queue, count: int, size: int, reason: RemovalReason, now: int) -> None:
+def _count(queue: QueueEntries, count: int, size: int, reason: RemovalReason, now: int) -> None:
     queue.counters.removed[reason] += count
     queue.counters.bytes_removed += size
     if queue.events is not None:

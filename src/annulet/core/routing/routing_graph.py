@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from annulet.core.message.message import Message
-    from annulet.core.model.effects import Effects
     from annulet.core.queue.queue import Queue
+    from annulet.core.routing.node_effects import NodeEffects
     from annulet.selector.selector import Selector
 
 REMEMBERED_KEY_CHARACTERS_MAX: Final = 255
@@ -53,7 +53,7 @@ class RoutingGraph:
     ``filters``: the compiled selector of every queue that has one.
     """
 
-    def __init__(self, name: str, effects: Effects) -> None:
+    def __init__(self, name: str, effects: NodeEffects) -> None:
         self.name = name
         self.effects = effects
         self.exchanges: dict[str, Exchange] = {"": DirectExchange("", durable=True)}

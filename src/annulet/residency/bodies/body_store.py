@@ -6,7 +6,8 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.base.errors import ContentUnavailable
-from annulet.core.deliveries.bodies import CLAIMED_BYTES, BodySource
+from annulet.core.deliveries.bodies import CLAIMED_BYTES
+from annulet.core.message.message import BodySource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from annulet.store.database.access_tables import AccessTables
 from annulet.store.database.argument_json import dump_arguments, load_arguments
 from annulet.store.database.catalogue_schema import MIGRATIONS, SCHEMA, SCHEMA_VERSION
 from annulet.store.database.database import DatabaseKind, open_database
@@ -24,11 +25,9 @@ from annulet.store.database.definitions import (
     ExchangeRecord,
     LeaseRange,
     LeaseRecord,
-    PermissionRecord,
     QueueName,
     QueueRecord,
     SubscriptionRecord,
-    UserRecord,
 )
 from annulet.store.files.errors import CatalogueError
 from annulet.store.files.full_disk import FULL_DISK
@@ -102,6 +101,7 @@ class Catalogue:
         self.groups = DefinitionGroups(self._run_group)
         self.generation: int = self._rows("SELECT value FROM generations WHERE name = 'catalogue'")[0][0]
         self._last_queue_id: int = self._highest_queue_id()
+        self.access = AccessTables(self._change, self._rows, self.transaction)
 
     def mark_with(self, mark: MarkFile) -> None:
         """Tell a mark beside the message log of every change from now on: see
@@ -236,7 +236,7 @@ class Catalogue:
         remedy = "free space on that disk" if full else "check the disk"
         return CatalogueError(f"catalogue {self.path} refuses {what}: {error}; {remedy}")
 
-    # ------------------------------------------------------------------ virtual hosts, users, permissions
+    # ------------------------------------------------------------------ virtual hosts, secrets
 
     def virtual_hosts(self) -> list[str]:
         """Return the names of all virtual hosts."""
@@ -244,25 +244,7 @@ class Catalogue:
 
     def add_virtual_host(self, name: str) -> None:
         """Create a virtual host; once more is fine."""
-        self._change("INSERT OR IGNORE INTO virtual_hosts VALUES (?)", name)
-
-    def users(self) -> list[UserRecord]:
-        """Return all users."""
-        rows = self._rows("SELECT name, password_hash, tags, scram FROM users ORDER BY name")
-        return [UserRecord(name, known, tuple(json.loads(tags)), scram) for name, known, tags, scram in rows]
-
-    def set_user(self, name: str, password_hash: str, tags: tuple[str, ...] | list[str] = (), scram: str = "") -> None:
-        """Create or replace a user. Without ``scram`` its verifiers stay as long as the hash is the same."""
-        self._change(
-            "INSERT INTO users (name, password_hash, tags, scram) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (name) DO "
-            "UPDATE SET scram = CASE WHEN ?4 = '' AND password_hash = ?2 THEN scram ELSE ?4 END, "
-            "password_hash = ?2, tags = ?3",
-            *(name, password_hash, json.dumps(list(tags)), scram),
-        )
-
-    def set_scram(self, name: str, scram: str) -> None:
-        """Replace the SCRAM verifiers of a user; an unknown user is ignored."""
-        self._change("UPDATE users SET scram = ? WHERE name = ?", scram, name)
+        self._change("INSERT OR IGNORE INTO virtual_hosts (name) VALUES (?)", name)
 
     def secret(self, name: str) -> bytes:
         """Return 32 random octets that stay the same as long as the catalogue."""
@@ -271,25 +253,6 @@ class Catalogue:
             self._change("INSERT OR IGNORE INTO secrets VALUES (?, randomblob(32))", name)
             known = self._secrets[name] = self._rows("SELECT value FROM secrets WHERE name = ?", name)[0][0]
         return known
-
-    def delete_user(self, name: str) -> None:
-        """Delete a user with its permissions; an unknown one is ignored."""
-        with self.transaction():
-            self._change("DELETE FROM users WHERE name = ?", name)
-            self._change("DELETE FROM permissions WHERE user = ?", name)
-
-    def permissions(self) -> list[PermissionRecord]:
-        """Return all permissions."""
-        rows = self._rows(
-            "SELECT user, virtual_host, configure, write, read FROM permissions ORDER BY user, virtual_host"
-        )
-        return [PermissionRecord(*row) for row in rows]
-
-    def set_permission(self, user: str, virtual_host: str, configure: str, write: str, read: str) -> None:
-        """Create or replace the permissions of a user in a virtual host."""
-        self._change(
-            "INSERT OR REPLACE INTO permissions VALUES (?, ?, ?, ?, ?)", user, virtual_host, configure, write, read
-        )
 
     # ------------------------------------------------------------------ exchanges
 
@@ -418,7 +381,7 @@ class Catalogue:
         with self.transaction():
             if self._rows("SELECT id FROM queues WHERE virtual_host = ? AND name = ?", name.virtual_host, given):
                 given = f"{given}.recovered-{name.queue_id}"
-            self._change("INSERT OR IGNORE INTO virtual_hosts VALUES (?)", name.virtual_host)
+            self._change("INSERT OR IGNORE INTO virtual_hosts (name) VALUES (?)", name.virtual_host)
             self._change("DELETE FROM deleted_queues WHERE queue_id = ?", name.queue_id)
             self._change(
                 INSERT_QUEUE,

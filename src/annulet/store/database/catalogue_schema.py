@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-SCHEMA_VERSION: Final = 6
+SCHEMA_VERSION: Final = 7
 """Written into the file. A file of an older version is migrated at open, a newer one is refused."""
 
 CHECKS: Final = """
@@ -52,6 +52,33 @@ INSERT INTO generations VALUES ('catalogue', 0);
 """Deleted queues of which the message log may still have records, to distinguish them from queues that are missing for
 another reason; and the number of changes of the file."""
 
+ACCESS: Final = """
+ALTER TABLE users ADD COLUMN source TEXT NOT NULL DEFAULT '';
+ALTER TABLE virtual_hosts ADD COLUMN description TEXT NOT NULL DEFAULT '';
+ALTER TABLE virtual_hosts ADD COLUMN tags TEXT NOT NULL DEFAULT '[]';
+ALTER TABLE virtual_hosts ADD COLUMN deleting INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE access_limits (
+    kind TEXT NOT NULL, name TEXT NOT NULL, limit_name TEXT NOT NULL, value INTEGER NOT NULL,
+    PRIMARY KEY (kind, name, limit_name)) WITHOUT ROWID;
+CREATE TABLE tokens (
+    user TEXT NOT NULL, name TEXT NOT NULL, digest TEXT NOT NULL, scope TEXT NOT NULL, created_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL, PRIMARY KEY (user, name)) WITHOUT ROWID;
+CREATE TABLE access_facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+"""
+ACCESS_CHECKS: Final = """
+DROP INDEX users_check;
+CREATE INDEX users_check ON users (password_hash, tags, scram, source);
+DROP INDEX virtual_hosts_check;
+CREATE INDEX virtual_hosts_check ON virtual_hosts (name, description, tags, deleting);
+CREATE INDEX access_limits_check ON access_limits (value);
+CREATE INDEX tokens_check ON tokens (digest, scope, created_at, expires_at);
+CREATE INDEX access_facts_check ON access_facts (value);
+"""
+FIRST_START_WAS: Final = """
+INSERT INTO access_facts SELECT 'first-start', 'done' WHERE EXISTS (SELECT 1 FROM users);
+"""
+"""A file with users has had its first start: deleted users of it are not to be made again."""
+
 MIGRATIONS: Final[dict[int, str]] = {
     1: """
 ALTER TABLE exchanges ADD COLUMN auto_created INTEGER NOT NULL DEFAULT 0;
@@ -69,6 +96,7 @@ CREATE TABLE secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 """,
     4: CHECKS,
     5: SUBSCRIPTIONS + SUBSCRIPTIONS_CHECK + FIND_SUBSCRIPTIONS + DELETIONS,
+    6: ACCESS + ACCESS_CHECKS + FIRST_START_WAS,
 }
 """Statements that lead from a version to the next one."""
 
@@ -107,4 +135,4 @@ CREATE TABLE operator_settings (
 CREATE TABLE secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 """
 
-SCHEMA: Final = TABLES + SUBSCRIPTIONS + CHECKS + SUBSCRIPTIONS_CHECK + DELETIONS
+SCHEMA: Final = TABLES + SUBSCRIPTIONS + CHECKS + SUBSCRIPTIONS_CHECK + DELETIONS + ACCESS + ACCESS_CHECKS

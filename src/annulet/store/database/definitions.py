@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from annulet.core.message.message import PropertyValue
@@ -11,12 +11,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class UserRecord:
-    """A user; ``password_hash`` is argon2's encoded form, ``scram`` the texts of verifiers with blanks between."""
+    """A user; ``scram`` has the texts of verifiers with blanks between.
+
+    ``password_hash`` is argon2's encoded form, or that of an imported hash (``broker/security/password_hashes.py``);
+    empty for a user without a password. ``source``: :data:`OF_FILE` while the configuration file has the user.
+    """
 
     name: str
     password_hash: str
     tags: tuple[str, ...] = ()
     scram: str = ""
+    source: str = ""
+
+
+OF_FILE: Final = "file"
+"""The source of users that the configuration file has; that of all others, made at run time, is empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +37,46 @@ class PermissionRecord:
     configure: str
     write: str
     read: str
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualHostRecord:
+    """A virtual host; ``deleting``: its deletion has begun, and goes on after a restart."""
+
+    name: str
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    deleting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRecord:
+    """A limit of a user or a virtual host (``kind``): the highest number of what ``limit`` names."""
+
+    kind: str
+    name: str
+    limit: str
+    value: int
+
+
+USER: Final = "user"
+VIRTUAL_HOST: Final = "vhost"
+"""Kinds of :class:`LimitRecord`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRecord:
+    """A token of a user. Times are milliseconds since 1970; ``expires_at`` 0 for never.
+
+    ``digest``: SHA-256 of its text, hexadecimal; ``scope``: JSON, see ``broker/security/tokens.py``.
+    """
+
+    user: str
+    name: str
+    digest: str
+    scope: str
+    created_at: int
+    expires_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)

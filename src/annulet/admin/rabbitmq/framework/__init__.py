@@ -1,0 +1,1 @@
+"""The common part of all resources: calls, routes, errors, bodies, query parameters, listings."""

@@ -1,0 +1,26 @@
+"""The filter ``name=`` of listings: a part of the name, or with ``use_regex=true`` an expression found anywhere in it.
+
+Both ignore case (RabbitMQ).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from annulet.admin.rabbitmq.framework.errors import bad_request
+from annulet.admin.requests.linear_expressions import ExpressionError, LinearExpression
+
+Matcher = Callable[[str], bool]
+
+
+def name_filter(text: str, *, regular: bool) -> Matcher | None:
+    """Return the filter of the query; ``None`` when all names pass."""
+    if not text:
+        return None
+    if regular:
+        try:
+            return LinearExpression(text).search
+        except ExpressionError as error:
+            raise bad_request("name", text, f"give a regular expression, or use_regex=false: {error}") from error
+    wanted = text.lower()
+    return lambda name: wanted in name.lower()

@@ -1,0 +1,359 @@
+"""Regular expressions whose search takes time in proportion to the text, whatever the expression.
+
+Python's ``re`` goes back at each repetition: ``(a+)+$`` on thirty letters takes minutes, and the event loop waits. This
+one follows all ways at once (Thompson 1968) and remembers the sets of states it has met, so that a usual search is one
+look-up for each character.
+
+Syntax: literals, ``.``, classes ``[a-z]``, ``[^a]``, ``\\d \\w \\s`` and their opposites, ``^``, ``$``, groups ``(a)``
+and ``(?:a)``, ``|``, and the repetitions ``* + ? {n} {n,} {n,m}``, also the lazy ones, which find the same.
+Letters are compared without case. There are no back references and no looking ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+CHARACTERS_MAX: Final = 256
+"""Characters of an expression; names have at most 255 bytes."""
+
+STATES_MAX: Final = 300
+"""States of an expression: each character and class is one, and a repetition of n has the n-fold states. A step
+looks at each state once at most: the worst search of 255 characters takes 20 ms, a usual one 20 µs."""
+
+COMPILED_MAX: Final = 10 * STATES_MAX
+"""Nodes that are made into states, each as often as it is repeated: 3 ms."""
+
+SETS_MAX: Final = 500
+"""Remembered sets of states; when there are so many, all are forgotten."""
+
+REPEATS_MAX: Final = 255
+
+DEPTH_MAX: Final = 30
+"""Groups within groups."""
+
+Test: TypeAlias = Callable[[str], bool]
+Node: TypeAlias = "Item | Sequence | Choice | Repeat | Anchor"
+States: TypeAlias = frozenset[int]
+
+
+class ExpressionError(ValueError):
+    """The text is no regular expression, or has something that is not supported. The message says what."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One character."""
+
+    test: Test
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """One after the other."""
+
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of several."""
+
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """Again and again; ``most`` of -1: without end."""
+
+    node: Node
+    least: int
+    most: int
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """The start or the end of the text."""
+
+    end: bool
+
+
+DIGIT: Final[Test] = str.isdigit
+SPACE: Final[Test] = str.isspace
+
+
+def _word(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+def _anything(_character: str) -> bool:
+    return True
+
+
+def _not(test: Test) -> Test:
+    return lambda character: not test(character)
+
+
+def _one_of(characters: frozenset[str]) -> Test:
+    return characters.__contains__
+
+
+def _between(first: str, last: str) -> Test:
+    return lambda character: first <= character <= last or first <= character.swapcase() <= last
+
+
+def _any_of(tests: tuple[Test, ...]) -> Test:
+    return lambda character: any(test(character) for test in tests)
+
+
+def _letter(character: str) -> Test:
+    return _one_of(frozenset({character, character.lower(), character.upper(), character.swapcase()}))
+
+
+CLASSES: Final[dict[str, Test]] = {
+    "d": DIGIT, "D": _not(DIGIT), "w": _word, "W": _not(_word), "s": SPACE, "S": _not(SPACE),
+}  # fmt: skip
+
+
+class _Parser:
+    """Reads an expression into nodes."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._place = 0
+        self._depth = 0
+
+    def parse(self) -> Node:
+        text = self._text
+        if text.startswith("(?i)"):
+            self._place = 4
+        node = self._choice()
+        if self._place < len(text):
+            raise ExpressionError(f"unbalanced ')' at {self._place}")
+        return node
+
+    def _next(self) -> str:
+        return self._text[self._place : self._place + 1]
+
+    def _take(self) -> str:
+        character = self._next()
+        if not character:
+            raise ExpressionError("it ends too early")
+        self._place += 1
+        return character
+
+    def _choice(self) -> Node:
+        self._depth += 1
+        if self._depth > DEPTH_MAX:
+            raise ExpressionError(f"more than {DEPTH_MAX} groups within groups")
+        branches = [self._sequence()]
+        while self._next() == "|":
+            self._place += 1
+            branches.append(self._sequence())
+        self._depth -= 1
+        return branches[0] if len(branches) == 1 else Choice(tuple(branches))
+
+    def _sequence(self) -> Node:
+        nodes: list[Node] = []
+        while self._next() not in ("", "|", ")"):
+            node = self._atom()
+            while self._next() and self._next() in "*+?{":
+                repeated = self._repetition(node)
+                if repeated is None:
+                    break
+                node = repeated
+            nodes.append(node)
+        return Sequence(tuple(nodes))
+
+    def _repetition(self, node: Node) -> Node | None:
+        """Return the repeated node; ``None`` for a brace that is a literal."""
+        mark = self._next()
+        if mark == "{":
+            bounds = self._braces()
+            if bounds is None:
+                return None
+            least, most = bounds
+        else:
+            self._place += 1
+            least, most = {"*": (0, -1), "+": (1, -1), "?": (0, 1)}[mark]
+        if self._next() == "?":  # lazy
+            self._place += 1
+        return Repeat(node, least, most)
+
+    def _braces(self) -> tuple[int, int] | None:
+        end = self._text.find("}", self._place)
+        inside = self._text[self._place + 1 : end] if end > 0 else ""
+        least, comma, most = inside.partition(",")
+        if not (least.isascii() and least.isdigit()) or not (most == "" or (most.isascii() and most.isdigit())):
+            return None
+        self._place = end + 1
+        low = int(least[:9])
+        high = low if not comma else (int(most[:9]) if most else -1)
+        if low > REPEATS_MAX or high > REPEATS_MAX or -1 < high < low:
+            raise ExpressionError(f"repetition {{{inside}}} must be of at most {REPEATS_MAX}, the lower bound first")
+        return low, high
+
+    def _atom(self) -> Node:
+        character = self._take()
+        if character == "(":
+            return self._group()
+        if character == "[":
+            return Item(self._class())
+        if character == ".":
+            return Item(_anything)
+        if character in "^$":
+            return Anchor(character == "$")
+        if character in "*+?":
+            raise ExpressionError(f"nothing to repeat at {self._place - 1}")
+        if character == "\\":
+            return Item(self._escape())
+        return Item(_letter(character))
+
+    def _group(self) -> Node:
+        if self._next() == "?":
+            if self._text[self._place + 1 : self._place + 2] != ":":
+                raise ExpressionError("a group (?…) other than (?:…) is not supported")
+            self._place += 2
+        node = self._choice()
+        if self._next() != ")":
+            raise ExpressionError("missing ')'")
+        self._place += 1
+        return node
+
+    def _escape(self) -> Test:
+        character = self._take()
+        if character in CLASSES:
+            return CLASSES[character]
+        if character.isalnum():
+            raise ExpressionError(f"\\{character} is not supported")
+        return _letter(character)
+
+    def _class(self) -> Test:
+        negated = self._next() == "^"
+        self._place += negated
+        tests: list[Test] = []
+        while self._next() != "]" or not tests:
+            first = self._take()
+            if first == "\\":
+                name = self._next()
+                tests.append(self._escape())
+                if name in CLASSES:
+                    continue
+                first = name
+            if self._next() == "-" and self._text[self._place + 1 : self._place + 2] not in ("]", ""):
+                self._place += 1
+                last = self._take()
+                if last == "\\":
+                    last = self._take()
+                if last < first:
+                    raise ExpressionError(f"range {first}-{last} is the wrong way round")
+                tests.append(_between(first, last))
+            else:
+                tests.append(_letter(first))
+        self._place += 1
+        test = _any_of(tuple(tests))
+        return _not(test) if negated else test
+
+
+@dataclass
+class _State:
+    """``test``: a character leads on. ``anchor``: a place in the text does. Neither: it leads on by itself."""
+
+    test: Test | None = None
+    anchor: Anchor | None = None
+    following: list[int] = field(default_factory=list)
+
+
+class LinearExpression:
+    """A compiled expression. Raises :class:`ExpressionError`."""
+
+    def __init__(self, text: str) -> None:
+        if len(text) > CHARACTERS_MAX:
+            raise ExpressionError(f"it has {len(text)} characters; {CHARACTERS_MAX} are allowed")
+        self._states = [_State()]  # the first: a match
+        self._compiled = 0  # nodes, each as often as it is repeated
+        self._start = self._compile(_Parser(text).parse(), 0)
+        self._moves: dict[States, dict[str, States]] = {}
+        self._first = self._closure({self._start}, at_start=True, at_end=False)
+
+    def search(self, text: str) -> bool:
+        """Return whether the expression is found anywhere in a text."""
+        current = self._first
+        for character in text:
+            if 0 in current:
+                return True
+            moves = self._moves.get(current)
+            if moves is None:
+                if len(self._moves) >= SETS_MAX:
+                    self._moves.clear()
+                moves = self._moves[current] = {}
+            following = moves.get(character)
+            if following is None:
+                following = moves[character] = self._step(current, character)
+            current = following
+        return 0 in current or 0 in self._closure(set(current), at_start=not text, at_end=True)
+
+    def _step(self, current: States, character: str) -> States:
+        states = self._states
+        reached = {self._start}
+        for number in current:
+            test = states[number].test
+            if test is not None and test(character):
+                reached.update(states[number].following)
+        return self._closure(reached, at_start=False, at_end=False)
+
+    def _closure(self, numbers: set[int], *, at_start: bool, at_end: bool) -> States:
+        """Return the states that wait for a character or the end, and 0 for a match, from these on."""
+        waiting, seen, kept = list(numbers), set(numbers), set()
+        while waiting:
+            number = waiting.pop()
+            state = self._states[number]
+            anchor = state.anchor
+            if number == 0 or state.test is not None or (anchor is not None and anchor.end):
+                kept.add(number)
+            if state.test is not None or (anchor is not None and not (at_end if anchor.end else at_start)):
+                continue
+            for following in state.following:
+                if following not in seen:
+                    seen.add(following)
+                    waiting.append(following)
+        return frozenset(kept)
+
+    # ------------------------------------------------------------------ compiling
+
+    def _add(self, state: _State) -> int:
+        if len(self._states) > STATES_MAX:
+            raise ExpressionError(f"it needs more than {STATES_MAX} states; repeat less")
+        self._states.append(state)
+        return len(self._states) - 1
+
+    def _compile(self, node: Node, following: int) -> int:
+        """Add the states of a node that leads to ``following``; return the first."""
+        self._compiled += 1
+        if self._compiled > COMPILED_MAX:  # a repeated part may be empty and have no state
+            raise ExpressionError(f"it needs more than {STATES_MAX} states; repeat less")
+        if isinstance(node, Item):
+            return self._add(_State(test=node.test, following=[following]))
+        if isinstance(node, Anchor):
+            return self._add(_State(anchor=node, following=[following]))
+        if isinstance(node, Sequence):
+            for each in reversed(node.nodes):
+                following = self._compile(each, following)
+            return following
+        if isinstance(node, Choice):
+            return self._add(_State(following=[self._compile(each, following) for each in node.nodes]))
+        return self._compile_repeat(node, following)
+
+    def _compile_repeat(self, node: Repeat, following: int) -> int:
+        if node.most < 0:
+            loop = self._add(_State())
+            self._states[loop].following = [self._compile(node.node, loop), following]
+            following = loop
+        else:
+            end = following
+            for _ in range(node.most - node.least):
+                following = self._add(_State(following=[self._compile(node.node, following), end]))
+        for _ in range(node.least):
+            following = self._compile(node.node, following)
+        return following
