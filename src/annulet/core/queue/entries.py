@@ -88,6 +88,7 @@ class QueueEntries(QueuePolicies):
         self.last_used_at = 0  # last declare, get or consumer; ``expires`` counts from here
         self.returns: list[Returning] = []  # deliveries on their way back: dispatch waits for the last of them
         self.emptying: list[Emptying] = []  # what it was emptied of and the log has not been told of yet
+        self.firing = False  # very many scheduled messages are due and become pending in slices
         self.insists = False  # dispatch reads on although the disk refused
         self.leased: set[int] = set()  # during recovery: sequences that a lease held when the broker ended
         self.configure()
