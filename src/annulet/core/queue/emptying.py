@@ -66,10 +66,15 @@ class Part:
         del newest[:count]
 
     def stretches(self, unrecorded: int) -> list[tuple[list[QueueEntry], bool]]:
-        """Return them, oldest first, in lists with whether they are recorded; this many of the oldest are not."""
-        self.newest.sort(key=sequence_of)
-        cut = unrecorded - len(self.older)
-        found = [(self.older, False), (self.newest[:cut], False), (self.newest[cut:], True)]
+        """Return them, oldest first, in lists with whether they are recorded; this many of the oldest are not.
+
+        Nothing is left here: the memory of the lists is given back in slices.
+        """
+        older, newest = self.older, self.newest
+        self.older, self.newest = [], []
+        newest.sort(key=sequence_of)
+        cut = unrecorded - len(older)
+        found = [(older, False), (newest[:cut], False), (newest[cut:], True)]
         return [(entries, recorded) for entries, recorded in found if entries]
 
 
