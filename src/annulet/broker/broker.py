@@ -26,6 +26,7 @@ from annulet.broker.durability.upkeep import LogUpkeep
 from annulet.broker.network.listening import BACKLOG, listener_error
 from annulet.broker.network.peer_watch import PeerWatch
 from annulet.broker.operation.backup import Backups
+from annulet.broker.operation.definitions.applying import DefinitionImports
 from annulet.broker.operation.global_parameters import CLUSTER_NAME, GlobalParameters
 from annulet.broker.operation.management import ManagementOperations
 from annulet.broker.operation.operator_settings import OperatorSettings
@@ -134,6 +135,7 @@ class Broker(Amqp10Services):
         self.management = ManagementOperations(clock)
         self.memory, self._peer_watch = MemoryAlarm(configuration.memory_limit_bytes), PeerWatch()
         self.backups, self.rates, self.virtual_hosts = Backups(self), Rates(), VirtualHosts(self)
+        self.definition_imports = DefinitionImports(self)
         self.revocation, self.loop_watch, self.late_collection = Revocation(self), LoopWatch(), LateCollection()
         self._counter_rounds: CounterRounds
         self._timers, self._ledger_queues = {}, {}

@@ -2,20 +2,81 @@
 
 from __future__ import annotations
 
+import importlib
 import platform
+from typing import Any, Final
 
 import click
 
 from annulet import __version__, _build
-from annulet.cli.archive import archive, replay
-from annulet.cli.backup import backup
-from annulet.cli.demo import demo
-from annulet.cli.doctor import doctor
-from annulet.cli.lease import lease
-from annulet.cli.password_hash import password_hash
-from annulet.cli.pipeline import pipeline
-from annulet.cli.serve import serve
-from annulet.cli.what_if import report, what_if
+
+COMMANDS: Final = {
+    "serve": ("annulet.cli.serve", "serve"),
+    "demo": ("annulet.cli.demo", "demo"),
+    "doctor": ("annulet.cli.doctor", "doctor"),
+    "backup": ("annulet.cli.backup", "backup"),
+    "lease": ("annulet.cli.lease", "lease"),
+    "pipeline": ("annulet.cli.pipelines", "pipeline"),
+    "password-hash": ("annulet.cli.password_hash", "password_hash"),
+    "completion": ("annulet.cli.remote.completion", "completion"),
+    "context": ("annulet.cli.remote.context_commands", "context"),
+    "status": ("annulet.cli.remote.status_commands", "status"),
+    "top": ("annulet.cli.remote.status_commands", "top"),
+    "queues": ("annulet.cli.remote.queue_commands", "queues"),
+    "queue": ("annulet.cli.remote.queue_commands", "queue"),
+    "exchanges": ("annulet.cli.remote.exchange_commands", "exchanges"),
+    "exchange": ("annulet.cli.remote.exchange_commands", "exchange"),
+    "bindings": ("annulet.cli.remote.exchange_commands", "bindings"),
+    "bind": ("annulet.cli.remote.exchange_commands", "bind"),
+    "unbind": ("annulet.cli.remote.exchange_commands", "unbind"),
+    "connections": ("annulet.cli.remote.connection_commands", "connections"),
+    "connection": ("annulet.cli.remote.connection_commands", "connection"),
+    "consumers": ("annulet.cli.remote.connection_commands", "consumers"),
+    "users": ("annulet.cli.remote.access_commands", "users"),
+    "user": ("annulet.cli.remote.access_commands", "user"),
+    "permissions": ("annulet.cli.remote.access_commands", "permissions"),
+    "permission": ("annulet.cli.remote.access_commands", "permission"),
+    "vhosts": ("annulet.cli.remote.access_commands", "vhosts"),
+    "vhost": ("annulet.cli.remote.access_commands", "vhost"),
+    "tokens": ("annulet.cli.remote.access_commands", "tokens"),
+    "token": ("annulet.cli.remote.access_commands", "token"),
+    "policies": ("annulet.cli.remote.policy_commands", "policies"),
+    "policy": ("annulet.cli.remote.policy_commands", "policy"),
+    "publish": ("annulet.cli.remote.message_commands", "publish"),
+    "consume": ("annulet.cli.remote.message_commands", "consume"),
+    "browse": ("annulet.cli.remote.message_commands", "browse"),
+    "tail": ("annulet.cli.remote.message_commands", "tail"),
+    "redrive": ("annulet.cli.remote.redrive_commands", "redrive"),
+    "bench": ("annulet.cli.remote.bench_commands", "bench"),
+    "definitions": ("annulet.cli.remote.definition_commands", "definitions"),
+    "losses": ("annulet.cli.remote.ledger_commands", "losses"),
+    "audit": ("annulet.cli.remote.ledger_commands", "audit"),
+}
+"""Each command: its module, which is imported when the command is used, and its name there."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are asked for: the broker's modules take seconds to import."""
+
+    def __init__(self, *arguments: Any, lazy: dict[str, tuple[str, str]], **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._lazy = lazy
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands, in the order in which help lists them."""
+        del ctx
+        return list(self._lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command, imported now; ``None`` for a name that is none."""
+        del ctx
+        if cmd_name not in self._lazy:
+            return None
+        module, name = self._lazy[cmd_name]
+        command = getattr(importlib.import_module(module), name)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{module}.{name} is no command")
+        return command
 
 
 def version_text() -> str:
@@ -24,20 +85,7 @@ def version_text() -> str:
     return f"annulet {__version__} ({mode}, Python {platform.python_version()})"
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message=version_text())
 def main() -> None:
     """A message broker whose queues are rings, tables and streams, and Spark DataFrames."""
-
-
-main.add_command(serve)
-main.add_command(demo)
-main.add_command(doctor)
-main.add_command(backup)
-main.add_command(lease)
-pipeline.add_command(archive)
-pipeline.add_command(replay)
-pipeline.add_command(what_if)
-pipeline.add_command(report)
-main.add_command(pipeline)
-main.add_command(password_hash)

@@ -14,10 +14,12 @@ import structlog
 
 from annulet.application import build_broker, listener_urls
 from annulet.broker.observing.logging import set_up
+from annulet.broker.operation.definitions.applying import read_document
 from annulet.broker.paging.memory import share_arenas
 from annulet.broker.settings.configuration import OPTIONS, ConfigurationError, StartError, load
 from annulet.broker.settings.descriptors import raise_limit
 from annulet.cli.collector import settle_collector
+from annulet.core.base.errors import CoreError
 from annulet.store.files.errors import CatalogueError, StoreError
 
 if TYPE_CHECKING:
@@ -58,10 +60,16 @@ EXIT_SIGNAL: Final = 128
 )
 @click.option("--spill-limit", metavar="SIZE", help="Disk for transient bodies; 0: none.  [default: 10GiB or half]")
 @click.option("--memory-limit", metavar="SIZE", help="Hold publishers back above: 512MiB, 2GB, 40%.  [default: 40%]")
+@click.option(
+    "--definitions",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="JSON of definitions, ours or RabbitMQ's, added at the start.",
+)
 @click.option("--heartbeat", type=int, metavar="SECONDS", help="0 switches heartbeats off.  [default: 60]")
 @click.option("--log-format", type=click.Choice(["console", "json"]), help="[default: console]")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="[default: info]")
-def serve(config: Path | None, **options: Any) -> None:
+def serve(config: Path | None, definitions: Path | None, **options: Any) -> None:
     """Run the broker in the foreground.
 
     SIGTERM or SIGINT stops it cleanly, exit code 0; a second signal ends it at once. SIGHUP reads certificates and
@@ -74,7 +82,7 @@ def serve(config: Path | None, **options: Any) -> None:
         fail(str(error), EXIT_NOT_STARTED)
     set_up(configuration.log_format, configuration.log_level)
     try:
-        code = asyncio.run(run(configuration, lambda: load(config, command_line_document(options))))
+        code = asyncio.run(run(configuration, lambda: load(config, command_line_document(options)), definitions))
     except (StartError, StoreError) as error:
         fail(str(error), EXIT_NOT_STARTED)
     except OSError as error:
@@ -102,10 +110,12 @@ def settle(broker: Broker) -> None:
     broker.late_collection.start(asyncio.get_running_loop())
 
 
-async def run(configuration: BrokerConfiguration, read: Callable[[], BrokerConfiguration]) -> int:
+async def run(
+    configuration: BrokerConfiguration, read: Callable[[], BrokerConfiguration], definitions: Path | None = None
+) -> int:
     """Run a broker until a signal or a failed disk ends it. Returns the exit code; raises what ``start`` raises.
 
-    ``read`` reads the configuration anew, for a reload.
+    ``read`` reads the configuration anew, for a reload; ``definitions`` are applied as soon as the broker is ready.
     """
     raise_limit(configuration.limits)
     share_arenas()
@@ -122,10 +132,38 @@ async def run(configuration: BrokerConfiguration, read: Callable[[], BrokerConfi
             await asyncio.wait({starting})
             return 0
         starting.result()
+        if definitions is not None:
+            try:
+                await apply_file(broker, definitions)
+            except StartError:
+                await broker.stop()
+                raise
         log_addresses(broker)
         return await until_the_end(broker, stopping)
     finally:
         restore_signals()
+
+
+async def apply_file(broker: Broker, file: Path) -> None:
+    """Add the definitions of a file. Raises :class:`StartError` for one that cannot be read or has conflicts.
+
+    What this broker cannot have is a line in the log, with name and reason.
+    """
+    try:
+        reading = await read_document(await asyncio.to_thread(file.read_bytes))
+        plan = await broker.definition_imports.apply(reading, None)
+    except (OSError, CoreError, CatalogueError) as error:
+        raise StartError(f"{file}: {error}") from error
+    for each in plan.not_taken:
+        logger.warning(
+            "a definition is not taken",
+            file=str(file),
+            kind=each.kind,
+            vhost=each.host,
+            name=each.name,
+            reason=each.reason,
+        )
+    logger.info("definitions applied", file=str(file), changes=len(plan.steps), not_taken=len(plan.not_taken))
 
 
 async def until_the_end(broker: Broker, stopping: asyncio.Task[bool]) -> int:

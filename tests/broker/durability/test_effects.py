@@ -10,7 +10,13 @@ import pytest
 import structlog
 
 from annulet.broker.durability.commit import CommitPipeline
-from annulet.broker.durability.effects import ARGUMENTS_TOLD_MAX, DISCARD_LEAST, DurableLosses, HostEffects
+from annulet.broker.durability.effects import (
+    ARGUMENTS_TOLD_AT_ONCE_MAX,
+    ARGUMENTS_TOLD_MAX,
+    DISCARD_LEAST,
+    DurableLosses,
+    HostEffects,
+)
 from annulet.broker.durability.history import HistoryRecorder
 from annulet.broker.paging.pager import Pager
 from annulet.core.host.virtual_host import VirtualHost
@@ -500,7 +506,12 @@ async def test_an_argument_without_effect_is_logged_once_up_to_a_bound() -> None
     with structlog.testing.capture_logs() as logs:
         for number in range(2):
             house.declare(f"first-{number}", durable=False, **{"x-one": 1, "x-two": 2})
-        house.declare("many", durable=False, **{f"x-of-mine-{number:04}": 3 for number in range(ARGUMENTS_TOLD_MAX)})
+        arguments = {f"x-of-mine-{number:04}": 3 for number in range(ARGUMENTS_TOLD_MAX)}
+        house.declare("many", durable=False, **arguments)
+        at_once = len(logs) - 2
+        for number in range(ARGUMENTS_TOLD_MAX // ARGUMENTS_TOLD_AT_ONCE_MAX):
+            house.declare(f"many-{number}", durable=False, **arguments)
     told = [line["argument"] for line in logs if line["event"] == "queue argument without effect"]
+    assert at_once == ARGUMENTS_TOLD_AT_ONCE_MAX
     assert told[:3] == ["x-one", "x-two", "x-of-mine-0000"]
     assert len(told) == ARGUMENTS_TOLD_MAX

@@ -123,7 +123,7 @@ def test_whatever_knows_of_a_message_forgets_it(settings: dict[str, Any]):
     send(queue, *"ab")
     effects.turns()
     assert queue.order.count == 2
-    assert next(record.key for record in queue.ledger.query()) == ("a" if queue.keys is not None else "")
+    assert next(record.key for record in queue.ledger.query()) == ("a" if queue.retention is not None else "")
     check_invariants(queue)
 
 

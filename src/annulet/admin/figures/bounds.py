@@ -157,9 +157,7 @@ def bounds(broker: Broker) -> dict[str, float]:
         **_bounds_of_groups(),
         "heads_pending_bytes": PENDING_BYTES_MAX,
         **_bounds_of_bulk_transfer(broker.admission.limits),
-        **_bounds_of_a_tick(),
-        **_bounds_of_management(),
-        **_bounds_of_access(),
+        **(_bounds_of_a_tick() | _bounds_of_management() | _bounds_of_access()),
         "metrics_listed_queues_max": LISTED_QUEUES_MAX,
     }
 

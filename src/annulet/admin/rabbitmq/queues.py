@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.queue.queue import Queue
 
-IDENTITY: Final = frozenset({"name", "vhost", "durable", "auto_delete", "exclusive", "node", "state", "idle_since"})
+NAME: Final = frozenset({"name", "vhost"})
+IDENTITY: Final = frozenset({"durable", "auto_delete", "exclusive", "node", "state"})
 
 STOCK: Final = NAMES[len(COUNTERS) :]
 """Counts of messages that are there; the others of a sample are counters."""
@@ -46,10 +47,9 @@ class QueueColumns:
         self._now = broker.clock()
         self.listing: Listing[tuple[VirtualHost, Queue]] = Listing(
             (
-                Part(
-                    frozenset({"name", "vhost", "durable", "auto_delete", "exclusive", "node", "state", "idle_since"}),
-                    self.identity,
-                ),
+                Part(NAME, self.name),
+                Part(IDENTITY, self.identity),
+                Part(frozenset({"idle_since"}), self.idle),
                 Part(frozenset({"arguments", "type"}), self.arguments),
                 Part(frozenset({"policy", "operator_policy", "effective_policy_definition"}), self.policy),
                 Part(frozenset({"owner_pid_details"}), self.owner),
@@ -73,19 +73,25 @@ class QueueColumns:
             lambda row: row[1].name,
         )
 
+    def name(self, row: tuple[VirtualHost, Queue]) -> dict[str, Any]:
+        """Return the name, alone: lists are often sorted by it."""
+        return {"name": row[1].name, "vhost": row[0].name}
+
     def identity(self, row: tuple[VirtualHost, Queue]) -> dict[str, Any]:
         """Return the properties of a declaration, and where the queue is."""
-        host, queue = row
+        queue = row[1]
         return {
-            "name": queue.name,
-            "vhost": host.name,
             "durable": queue.durable,
             "auto_delete": queue.auto_delete,
             "exclusive": queue.owner is not None,
             "node": node_name(),
             "state": "paused" if queue.paused else "running",
-            "idle_since": datetime.fromtimestamp(queue.last_used_at / 1000, UTC).isoformat(timespec="milliseconds"),
         }
+
+    def idle(self, row: tuple[VirtualHost, Queue]) -> dict[str, Any]:
+        """Return when the queue was last declared, got from or given a consumer."""
+        at = datetime.fromtimestamp(row[1].last_used_at / 1000, UTC)
+        return {"idle_since": at.isoformat(timespec="milliseconds")}
 
     def arguments(self, row: tuple[VirtualHost, Queue]) -> dict[str, Any]:
         """Return the arguments of the declaration."""

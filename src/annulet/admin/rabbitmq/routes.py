@@ -9,6 +9,7 @@ from annulet.admin.rabbitmq import (
     channels,
     connections,
     consumers,
+    definitions,
     exchanges,
     features,
     health_checks,
@@ -44,6 +45,7 @@ TABLE: Final = RouteTable(
         *permissions.ROUTES,
         *virtual_hosts.ROUTES,
         *limits.ROUTES,
+        *definitions.ROUTES,
     ]
 )
 

@@ -176,6 +176,11 @@ def _text(raw: msgspec.Raw) -> str:
         raise ResourceError(400, f"the body is not JSON: {error}") from error
 
 
+async def read_octets(request: Request, bytes_max: int) -> bytes:
+    """Return a body as it is, of ``bytes_max`` at most (413): for what is decoded in portions."""
+    return await _octets(request, bytes_max)
+
+
 async def _octets(request: Request, most: int) -> bytes:
     body = ArrivingBody(broker_of(request), "{}:{}".format(*request.client) if request.client else "?", most)
     try:

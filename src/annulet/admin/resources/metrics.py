@@ -183,7 +183,6 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         **paging_counters(broker),
         **_turns(broker),
         **_fed(broker),
-        "access_connections_closed": ("Connections closed because access was taken away", broker.revocation.closed),
         "audited_operations": ("Management operations in the audit trail, with those it forgot", broker.audit.total),
         "messages_unroutable": ("Publishes that reached no queue", broker.unroutable),
         "publishes_refused": ("Persistent publishes refused because the disk takes no more", broker.refused_publishes),
@@ -227,6 +226,7 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
 def _connection_ends(broker: Broker) -> dict[str, tuple[str, float]]:
     admission = broker.admission
     return {
+        "access_connections_closed": ("Connections closed because access was taken away", broker.revocation.closed),
         "handshakes_timed_out": ("Connections cut because they were not open in time", admission.handshakes_timed_out),
         "connections_idle_closed": ("Connections closed because they were idle", admission.idle_closed),
         "connections_silent_closed": ("Connections cut because the peer missed heartbeats", admission.silent_closed),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Amqp10Services(BrokerServices):
-    """What connections of AMQP 1.0 share beside the services of all protocols."""
+    """The services that connections of AMQP 1.0 share beside those of all protocols."""
 
     def __init__(self, configuration: BrokerConfiguration, clock: Clock) -> None:
         super().__init__(configuration, clock)

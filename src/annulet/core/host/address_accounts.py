@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.configuration.address_limits import BLOCK, DROP, FAIL, NO_POLICY, PAGE, AddressLimits
 from annulet.core.host.account_row_shares import RowShare, RowShares
+from annulet.core.host.retroactive import is_ring_name
 from annulet.core.host.send_plan import NOTHING
 from annulet.core.model.queue_listeners import AddressListener
 
@@ -359,6 +360,15 @@ class AddressAccounts(AddressListener):
                 for account in self._shares.left(entry):
                     self._report(account)
             return
+        self._left(charge, message)
+
+    def missed(self, queue: QueueState, message: Message) -> None:
+        """Note that a queue which was counted for a message will not get it: it was deleted before its turn came."""
+        charge = self._charges.get(message)
+        if charge is not None and not is_ring_name(queue.name):
+            self._left(charge, message)
+
+    def _left(self, charge: Charge, message: Message) -> None:
         charge.queues -= 1
         if charge.queues == 0:
             del self._charges[message]

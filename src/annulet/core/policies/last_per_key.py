@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from annulet.core.model.entry import KeyRecord
+from annulet.core.policies.retention import Retention
 
 if TYPE_CHECKING:
     from annulet.core.base.settings import QueueSettings
@@ -27,7 +28,7 @@ def key_of(value: PropertyValue) -> Key | None:
     return (type(value).__name__, value)
 
 
-class KeyTable:
+class KeyTable(Retention):
     """Tracks the last ``keep`` messages of each key of one queue.
 
     A message is superseded once ``keep`` newer messages of its key were accepted. Superseded and pending: it goes at
@@ -37,6 +38,7 @@ class KeyTable:
     __slots__ = ("_accepted", "_fallback", "_property", "_records", "keep")
 
     def __init__(self, property_name: str, keep: int, fallback: str = "") -> None:
+        super().__init__(f"last-value-key={property_name}, keep-per-key={keep}")
         self._property = property_name
         self._fallback = fallback
         self._records: dict[Key, KeyRecord] = {}
@@ -110,8 +112,6 @@ class KeyTable:
             del self._records[record.key]
 
 
-def key_table_for(settings: QueueSettings) -> KeyTable | None:
-    """Return the table of a keep-per-key queue, ``None`` for a queue without a key."""
-    if not settings.last_value_key:
-        return None
+def key_table_of(settings: QueueSettings) -> KeyTable:
+    """Return the table of a keep-per-key queue."""
     return KeyTable(settings.last_value_key, settings.keep_per_key, settings.last_value_fallback)

@@ -17,9 +17,9 @@ from annulet.core.policies.consumer_turns import ConsumerTurns, live_max_of
 from annulet.core.policies.dispatch_gate import Gate
 from annulet.core.policies.eviction import eviction_index_for
 from annulet.core.policies.expiry import Expiring, ExpiryIndex, expires_at, gives_time, leave_index
-from annulet.core.policies.last_per_key import key_table_for
 from annulet.core.policies.matchers import Matchers
 from annulet.core.policies.queue_limits import limits_for
+from annulet.core.policies.retention_rules import retention_for
 from annulet.core.policies.row_expiry import expire, next_expiry
 from annulet.core.policies.schedule import ScheduleIndex
 from annulet.core.policies.staged_batches import Batches, StagedRange
@@ -76,7 +76,7 @@ class QueuePolicies(QueueState):
         self.batches = Batches()  # of its virtual host: arrivals of the current batch are hidden
         self.hidden: list[StagedRange] = []  # the invisible part of the pending messages
         self.arriving: QueueEntry | None = None  # tried once before its time to live of 0 ends it
-        self.keys = key_table_for(settings)
+        self.retention = retention_for(settings)
         self.expiry: ExpiryIndex | None = None
         self.expiring: Expiring | None = None  # very many are being removed whose time has passed
         self.set_limits()
@@ -127,7 +127,7 @@ class QueuePolicies(QueueState):
             or self.deleted
             or not (ranker.in_turn or ranker.sorts)
             or (lanes is not None and not (lanes.may_page() and ranker.in_turn))
-            or self.keys is not None
+            or self.retention is not None
             or self.evictions is not None
             or (self.settings.non_destructive and ranker.ranks)
             or (limits is not None and limits.pages and limits.max_bytes >= 0)
@@ -159,7 +159,7 @@ class QueuePolicies(QueueState):
         """Return whether only the tables of queue and session know of messages in delivery: these may be compacted."""
         return (
             self.lanes is None
-            and self.keys is None
+            and self.retention is None
             and self.accounts is None
             and not self.ages
             and not self.deleted

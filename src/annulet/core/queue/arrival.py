@@ -93,9 +93,9 @@ def admit(queue: QueueEntries, entry: QueueEntry, now: int, *, due: bool) -> Non
 
 def _replace_by_key(queue: QueueEntries, entry: QueueEntry, now: int) -> bool:
     """Let the entry take over its key; return whether it takes the place of the replaced one."""
-    if queue.keys is None:
+    if queue.retention is None:
         return False
-    superseded = queue.keys.accept(entry)
+    superseded = queue.retention.accept(entry)
     if superseded is None:
         return False
     if superseded.state == SCHEDULED:

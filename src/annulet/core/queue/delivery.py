@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
+    from annulet.core.policies.consumer_turns import ConsumerTurns
     from annulet.core.policies.lanes import Lanes
+    from annulet.core.policies.matchers import Matchers
     from annulet.core.queue.entries import QueueEntries
 
 ASKED_IN_VAIN: Final = 3
@@ -141,7 +143,7 @@ def dispatch_lanes(queue: QueueEntries, lanes: Lanes, now: int) -> None:
     matchers = queue.matchers
     while (in_flight_max < 0 or len(queue.delivering) < in_flight_max) and not matchers.cut and lanes.may_ask(now):
         if takers is None:
-            takers = _takers(queue, lanes, waiting)
+            takers = _takers(queue.consumers, lanes, waiting)
         takers = _with_stock(queue, deep, takers, waiting, now)
         entry = _candidate(lanes, takers)
         if entry is None:
@@ -182,7 +184,7 @@ def _with_stock(
     """Deliver messages of the stock that precede the lanes, if there is one. Returns the takers for the lanes."""
     if lanes is None or not _has_stock(lanes) or not takers.unselective:
         return takers
-    return Takers(_after_stock(queue, lanes, _takers(queue, lanes, waiting).consumers, now))
+    return Takers(_after_stock(queue, lanes, _takers(queue.consumers, lanes, waiting).consumers, now))
 
 
 def _resort(lanes: Lanes, entry: QueueEntry, weight: int) -> None:
@@ -207,9 +209,9 @@ def _has_stock(lanes: DeepLanes) -> bool:
     return lanes.stock is not None and lanes.stock.count > 0
 
 
-def _takers(queue: QueueEntries, lanes: Lanes, waiting: set[Consumer]) -> Takers:
+def _takers(consumers: ConsumerTurns, lanes: Lanes, waiting: set[Consumer]) -> Takers:
     """Determine the consumers that could get a message now. Checking very many counts as an evaluation."""
-    in_turn = queue.consumers.in_turn()
+    in_turn = consumers.in_turn()
     lanes.asked += len(in_turn) // STEP_CONSUMERS
     return Takers([consumer for consumer in in_turn if consumer.ready and consumer not in waiting])
 
@@ -254,7 +256,7 @@ def _choose(queue: QueueEntries, entry: QueueEntry, takers: Takers, waiting: set
         step += 1
         if owner is not None and consumer is not owner:
             continue
-        if stocked and _may_be_overtaking(queue, consumer, entry):
+        if stocked and _may_be_overtaking(queue.lanes, matchers, consumer, entry):
             short.append(consumer)
             continue
         if consumer.required & unmet:
@@ -280,12 +282,11 @@ def _choose(queue: QueueEntries, entry: QueueEntry, takers: Takers, waiting: set
     return None
 
 
-def _may_be_overtaking(queue: QueueEntries, consumer: Consumer, entry: QueueEntry) -> bool:
+def _may_be_overtaking(lanes: Lanes | None, matchers: Matchers, consumer: Consumer, entry: QueueEntry) -> bool:
     """Return whether something older that a consumer's selector looks for may still be found in a deep backlog."""
-    lanes = queue.lanes
     if not consumer.required or not isinstance(lanes, DeepLanes) or lanes.stock is None or not lanes.stock.count:
         return False
-    match_class = queue.matchers.class_of(consumer)
+    match_class = matchers.class_of(consumer)
     return match_class is not None and position_of(entry) >= lanes.frontier_of(match_class)
 
 
@@ -311,7 +312,7 @@ def _serve_stock(queue: QueueEntries, lanes: DeepLanes, consumers: list[Consumer
     taking = [consumer for consumer in consumers if not consumer.required]
     if stock is None or not stock.count or not taking:
         return consumers
-    asked = [consumer for consumer in consumers if _is_asked_at_once(queue, consumer)]
+    asked = [consumer for consumer in consumers if _is_asked_at_once(queue.matchers, consumer)]
     in_lanes = _candidate(lanes, Takers([*taking, *asked]))
     able = queue.consumers.able([*taking, *asked])
     in_flight_max = queue.settings.in_flight_max
@@ -329,7 +330,7 @@ def _serve_stock(queue: QueueEntries, lanes: DeepLanes, consumers: list[Consumer
             continue
         if entry.sequence >= queue.hidden_from or 0 <= in_flight_max <= len(queue.delivering):
             return []
-        barred = _barred(queue, asked, entry) if asked else None
+        barred = _barred(queue.matchers, asked, entry) if asked else None
         consumer = queue.consumers.choose_able(able, entry.message.size, barred)
         if consumer is None:
             return [consumer for consumer in consumers if consumer.required]
@@ -343,19 +344,19 @@ def _serve_stock(queue: QueueEntries, lanes: DeepLanes, consumers: list[Consumer
     return [consumer for consumer in consumers if consumer.ready]
 
 
-def _is_asked_at_once(queue: QueueEntries, consumer: Consumer) -> bool:
+def _is_asked_at_once(matchers: Matchers, consumer: Consumer) -> bool:
     """Return whether a consumer has a condition that no property of a message has to be read for."""
-    match_class = queue.matchers.class_of(consumer)
+    match_class = matchers.class_of(consumer)
     return match_class is not None and match_class.selector is None
 
 
-def _barred(queue: QueueEntries, consumers: list[Consumer], entry: QueueEntry) -> set[Consumer]:
+def _barred(matchers: Matchers, consumers: list[Consumer], entry: QueueEntry) -> set[Consumer]:
     """Return for which of these the stock's first is not eligible: their class refuses it, or its frontier has passed
     it."""
     level = level_of(entry)
     barred: set[Consumer] = set()
     for consumer in consumers:
-        match_class = queue.matchers.class_of(consumer)
+        match_class = matchers.class_of(consumer)
         assert match_class is not None
         if match_class.frontier_on(level) > entry.sequence or not match_class.admits(entry):
             barred.add(consumer)
@@ -399,121 +400,3 @@ def _note_taken(queue: QueueEntries, entry: QueueEntry, consumer: Consumer) -> N
     if lane is not None and lane.group is not None and lane.group.unmarked:
         lane.group.unmarked = False
         queue.group_firsts.add(entry)
-
-
-def pull(
-    queue: QueueEntries, messages_max: int, bytes_max: int, last_sequence: int, consumer: Consumer | None, now: int
-) -> list[QueueEntry]:
-    """Take messages for a pull; see :meth:`annulet.core.queue.queue.Queue.acquire`."""
-    if queue.halted:
-        return []
-    copied = queue.settings.non_destructive
-    in_flight_max = queue.settings.in_flight_max
-    taken: list[QueueEntry] = []
-    passed: list[QueueEntry] = []
-    if copied:
-        queue.expire_some(now, -1)  # all of it: copied messages are not examined one by one
-    seen = iter(_to_copy(queue, messages_max, last_sequence)) if copied else None
-    total = 0
-    while messages_max < 0 or len(taken) < messages_max:
-        entry = _next_to_pull(queue, now) if seen is None else next(seen, None)
-        if entry is None:
-            break
-        if last_sequence and entry.sequence > last_sequence:
-            if seen is None:
-                if not _older_may_follow(queue, entry):
-                    break
-                _pass_over(queue, entry)
-                passed.append(entry)
-            continue
-        size = entry.message.size
-        if (taken and 0 <= bytes_max < total + size) or 0 <= in_flight_max <= len(queue.delivering):
-            break
-        if entry.away:
-            if not queue.bring(entry):
-                break
-            if seen is None or entry.state != PENDING:
-                continue
-        total += size
-        taken.append(_pulled(queue, entry, consumer, now))
-    _put_back(queue, passed)
-    return taken
-
-
-def _pulled(queue: QueueEntries, entry: QueueEntry, consumer: Consumer | None, now: int) -> QueueEntry:
-    """Return the result of a pull: a copy on a non-destructive queue, else the entry itself, in delivery."""
-    if queue.events is not None:
-        queue.events.delivered(entry, consumer, now)
-    if queue.settings.non_destructive:
-        queue.counters.messages_delivered += 1
-        return queue.use_copies().pull(entry, consumer)
-    queue.take_first(entry)
-    _mark_pulled(queue, entry, consumer)
-    return entry
-
-
-def _to_copy(queue: QueueEntries, messages_max: int, last_sequence: int) -> list[QueueEntry]:
-    """Return the candidates of a copying pull in order, without examining all."""
-    if messages_max == 1 and not last_sequence:
-        first = queue.order.first()
-        if first is None or first.sequence < queue.hidden_from:
-            return [] if first is None else [first]
-    return queue.shown(queue.order.entries())
-
-
-def _older_may_follow(queue: QueueEntries, entry: QueueEntry) -> bool:
-    """Return whether an earlier arrival may be behind this entry: not among arrivals in plain order."""
-    fair = queue.lanes is not None and queue.lanes.fairness is not None
-    return queue.ranker.ranks or fair or entry.place != entry.sequence
-
-
-def _pass_over(queue: QueueEntries, entry: QueueEntry) -> None:
-    """Take an entry out of the way of a pull; its fair key keeps its turn."""
-    lane = lane_of(entry)
-    if queue.lanes is not None and lane is not None and lane.fair is not None:
-        lane.fair.pending += 1
-    queue.take_first(entry)
-
-
-def _put_back(queue: QueueEntries, passed: list[QueueEntry]) -> None:
-    """Put skipped entries back in their places."""
-    for entry in passed:
-        lane = lane_of(entry)
-        queue.order.reinsert(entry)
-        queue.pending_bytes += entry.message.size
-        if queue.lanes is not None and lane is not None and lane.fair is not None:
-            lane.fair.pending -= 1
-
-
-def _next_to_pull(queue: QueueEntries, now: int) -> QueueEntry | None:
-    """Return the next entry unless it is hidden."""
-    entry = _next_free(queue, now)
-    return None if entry is None or entry.sequence >= queue.hidden_from else entry
-
-
-def _next_free(queue: QueueEntries, now: int) -> QueueEntry | None:
-    """Return the next entry that no group owner and no cap reserves for another consumer."""
-    lanes = queue.lanes
-    if lanes is None:
-        return queue.first_unexpired(now)
-    while True:
-        entry = lanes.first_free()
-        if entry is None or not 0 < queue.expires_at(entry) <= now:
-            return entry
-        queue.remove_pending(entry, RemovalReason.EXPIRED, now, 0)
-
-
-def _mark_pulled(queue: QueueEntries, entry: QueueEntry, consumer: Consumer | None) -> None:
-    queue.counters.messages_delivered += 1
-    queue.ranker.served(entry)
-    if queue.lanes is not None:
-        queue.lanes.taken(entry, consumer)
-    entry.state = DELIVERING
-    entry.consumer = consumer
-    queue.delivering.add(entry)
-    size = entry.message.size
-    queue.delivering_bytes += size
-    if queue.bodies is not None:
-        claim(entry, queue.bodies)
-    if consumer is not None:
-        consumer.take(size)

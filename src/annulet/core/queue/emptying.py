@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from annulet.core.model.queue_area import QueueArea
     from annulet.core.policies.eviction import EvictionIndex
     from annulet.core.policies.expiry import ExpiryBlock
-    from annulet.core.policies.last_per_key import KeyTable
+    from annulet.core.policies.retention import Retention
     from annulet.core.policies.schedule import ScheduleIndex
     from annulet.core.queue.entries import QueueEntries
 
@@ -82,9 +82,9 @@ class Gone(GoneRecords):
     """The removed contents of a queue: entries ``found`` in its collections, of which some had left before, and the
     rows of ``pages``.
 
-    The records are complete when all are examined, and how many messages are ``durable``. ``keys``, ``evictions`` and
-    ``schedule`` are the queue's data of these entries only; ``times`` may have some of others. Those ``folded`` were in
-    delivery and older: all are durable, and none has to be recorded. ``shared_keys``: the table that has others, too.
+    The records are complete when all are examined, and how many messages are ``durable``. ``retention``, ``evictions``
+    and ``schedule`` are the queue's data of these entries only; ``times`` may have some of others. Those ``folded``
+    were in delivery and older: all are durable, and none has to be recorded. ``shared_retention`` has others, too.
     """
 
     def __init__(self, pages: QueueArea | None) -> None:
@@ -93,8 +93,8 @@ class Gone(GoneRecords):
         self.folded: list[CompactDelivery] = []
         self.count = 0  # entries examined
         self.durable = 0
-        self.keys: KeyTable | None = None
-        self.shared_keys: KeyTable | None = None
+        self.retention: Retention | None = None
+        self.shared_retention: Retention | None = None
         self.evictions: EvictionIndex | None = None
         self.schedule: ScheduleIndex | None = None
         self.times: list[ExpiryBlock] = []
@@ -198,7 +198,7 @@ class Emptying(SlicedWork):
 
     def _mark(self, found: list[QueueEntry]) -> None:
         gone, queue = self._gone, self._queue
-        accounts, shared_keys = queue.accounts, gone.shared_keys
+        accounts, shared_retention = queue.accounts, gone.shared_retention
         written_below = queue.effects.written_below()
         lowest, highest = gone.lowest or written_below, gone.highest
         there = [entry for entry in found if entry.state != REMOVED]
@@ -223,8 +223,8 @@ class Emptying(SlicedWork):
                 gone.noted.append(entry)
             if accounts is not None:
                 accounts.released(entry)
-            if shared_keys is not None:
-                shared_keys.forget(entry)
+            if shared_retention is not None:
+                shared_retention.forget(entry)
         gone.lowest, gone.highest = lowest if highest else 0, highest
         gone.durable += durable
         gone.count += len(there)
@@ -351,9 +351,9 @@ class Emptying(SlicedWork):
         gone, done = self._gone, self._done
         if done:
             entries = done[-1]
-            if gone.keys is not None:  # a key references its messages, and they reference it
+            if gone.retention is not None:  # a key references its messages, and they reference it
                 for entry in entries[-RELEASED_PER_SLICE:]:
-                    gone.keys.forget(entry)
+                    gone.retention.forget(entry)
             del entries[-RELEASED_PER_SLICE:]
             if not entries:
                 done.pop()

@@ -260,8 +260,8 @@ class QueueEntries(QueuePolicies):
         """Remove a pending entry without a trace: another one replaces it."""
         entry.state = REMOVED
         self._leave(entry)
-        if self.keys is not None:
-            self.keys.withdraw(entry)
+        if self.retention is not None:
+            self.retention.withdraw(entry)
         self.leave_expiry(entry)
         if self.accounts is not None:
             self.accounts.released(entry)
@@ -314,8 +314,8 @@ class QueueEntries(QueuePolicies):
             let_go(entry)
         else:
             message.near -= 1
-        if self.keys is not None:
-            self.keys.forget(entry)
+        if self.retention is not None:
+            self.retention.forget(entry)
         self.leave_expiry(entry)
         if self.accounts is not None:
             self.accounts.released(entry)
@@ -367,8 +367,8 @@ class QueueEntries(QueuePolicies):
             self.events.removed(entry, RemovalReason.UNREADABLE, 0)
         if self.evictions is not None:
             self.evictions.compact(self.order.count)
-        if self.keys is not None:
-            self.keys.forget(entry)
+        if self.retention is not None:
+            self.retention.forget(entry)
         self.leave_expiry(entry)
         if self.accounts is not None:
             self.accounts.released(entry)
@@ -450,7 +450,7 @@ class QueueEntries(QueuePolicies):
     @property
     def key_count(self) -> int:
         """Distinct keys of a keep-per-key queue with a message in it; 0 without a key."""
-        return 0 if self.keys is None else len(self.keys)
+        return 0 if self.retention is None else len(self.retention)
 
     @property
     def users(self) -> int:
@@ -547,8 +547,17 @@ class QueueEntries(QueuePolicies):
             expiring.unrecorded -= 1
             self.ledger.skip(1, int(durable))
             return None
+        retention = self.retention
+        rule = retention.rule if retention is not None and reason is RemovalReason.REPLACED_KEY else ""
         record = loss_of(
-            self.name, entry, reason, now, durable=durable, replaced_by=replaced_by, settings=self.settings
+            self.name,
+            entry,
+            reason,
+            now,
+            durable=durable,
+            replaced_by=replaced_by,
+            settings=self.settings,
+            rule=rule,
         )
         self.ledger.add(record)
         return record

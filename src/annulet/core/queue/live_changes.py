@@ -92,8 +92,8 @@ def revise_priority(queue: QueueEntries, entry: QueueEntry, priority: int, now: 
     if queue.accounts is not None:
         queue.accounts.replaced(entry, message)
     queue.withdraw(entry)
-    if queue.keys is not None:
-        queue.keys.accept(replacement)
+    if queue.retention is not None:
+        queue.retention.accept(replacement)
     queue.ranker.assign_again(replacement, entry, now)
     queue.insert(replacement, arrival=True)
     queue.index_expiry(replacement)

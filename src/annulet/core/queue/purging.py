@@ -53,11 +53,11 @@ def _alone(queue: QueueEntries) -> bool:
     """Return whether only structures that are swapped out as a whole refer to the pending messages.
 
     Not where hidden messages stay, a reader keeps a list of messages, an operation keeps some from turn to turn, or
-    messages in delivery or on their way back share keys with them.
+    messages in delivery or on their way back share the state of a retention rule with them.
     """
     if queue.hidden or queue.pins or queue.copies is not None:
         return False
-    return queue.keys is None or not (queue.delivering or queue.returns)
+    return queue.retention is None or not (queue.delivering or queue.returns)
 
 
 def _swap_out(queue: QueueEntries, reason: RemovalReason, now: int) -> int:
@@ -77,8 +77,8 @@ def _swap_out(queue: QueueEntries, reason: RemovalReason, now: int) -> int:
         queue.schedule = ScheduleIndex()
     if queue.evictions is not None:
         gone.evictions, queue.evictions = queue.evictions, eviction_index_for(queue.settings)
-    if queue.keys is not None:
-        gone.keys = queue.keys.detached()
+    if queue.retention is not None:
+        gone.retention = queue.retention.detached()
     if queue.expiry is not None:
         gone.times = queue.expiry.detached()
     if gone.pages is not None and queue.accounts is not None:
@@ -132,7 +132,7 @@ def _empty_now(queue: QueueEntries, gone: Gone, size: int, reason: RemovalReason
     gone.held = queue.kept_records()
     if queue.accounts is not None and gone.pages is not None:
         queue.accounts.rows_gone(queue, gone.pages)
-    gone.shared_keys = queue.keys
+    gone.shared_retention = queue.retention
     if queue.expiry is not None:
         gone.times = queue.expiry.detached()
     rows = 0 if gone.pages is None else gone.pages.rows

@@ -27,6 +27,7 @@ from annulet.core.queue import (
 from annulet.core.queue.attachment import Attachment
 from annulet.core.queue.continued_dispatch import go_on_later
 from annulet.core.queue.entries import ACKNOWLEDGED, QueueEntries
+from annulet.core.queue.pulling import Pull
 from annulet.core.queue.ring_debt import make_way, trim_ring
 from annulet.core.queue.statistics import QueueStatistics, statistics_of
 from annulet.core.searching import selector_walk
@@ -82,8 +83,8 @@ class Queue(QueueEntries):
         if self.expiry is not None:  # expired messages neither count nor precede the arrival
             self.expire_for(size, now)
         pending_before = order.count
-        if self.keys is not None:
-            superseded = self.keys.accept(entry)
+        if self.retention is not None:
+            superseded = self.retention.accept(entry)
             if superseded is not None:
                 self.remove_waiting(superseded, RemovalReason.REPLACED_KEY, now, entry.sequence)
         timed = message.expires_at != 0 or self.ages
@@ -247,7 +248,7 @@ class Queue(QueueEntries):
         """
         self.last_used_at = now
         self.finish_slices(now)
-        taken = delivery.pull(self, messages_max, bytes_max, last_sequence, consumer, now)
+        taken = Pull(self, consumer, now).take(messages_max, bytes_max, last_sequence)
         self.wake(now)  # the taken message may have been too large for a consumer, the next one not
         return taken
 

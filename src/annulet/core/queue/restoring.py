@@ -31,8 +31,8 @@ def restore(
         # not current for its key before it falls due
         _schedule(queue, entry, message.deliver_at if deliver_at < 0 else deliver_at, fresh=True)
         return entry
-    if queue.keys is not None:
-        superseded = queue.keys.accept(entry, recovering=True)
+    if queue.retention is not None:
+        superseded = queue.retention.accept(entry, recovering=True)
         if superseded is not None:
             queue.remove_waiting(superseded, RemovalReason.REPLACED_KEY, message.accepted_at, sequence)
     queue.ranker.assign(entry, message.accepted_at)
@@ -43,7 +43,7 @@ def restore(
         queue.index_expiry(entry)
         if queue.lanes is not None:  # its group waits for it, its fair key has one more in delivery
             queue.lanes.recovered(entry)
-    elif queue.keys is not None and queue.keys.superseded(entry):
+    elif queue.retention is not None and queue.retention.superseded(entry):
         queue.finish_removal(entry, RemovalReason.REPLACED_KEY, message.accepted_at, 0)
     elif deliver_at > 0:
         _schedule(queue, entry, deliver_at, fresh=False)

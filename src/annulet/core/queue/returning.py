@@ -279,7 +279,7 @@ def each_alone(queue: QueueEntries, count: int, *, counted: bool) -> bool:
 def _plain(queue: QueueEntries, *, counted: bool) -> bool:
     """Return whether the message's own time to live is a queue's only condition for returned messages."""
     settings = queue.settings
-    if not queue.simple or queue.keys is not None or queue.ages or queue.events is not None:
+    if not queue.simple or queue.retention is not None or queue.ages or queue.events is not None:
         return False
     if settings.ring_size >= 0 or settings.max_delivery_attempts > 0:
         return False
@@ -383,7 +383,7 @@ def _reason_to_go(queue: QueueEntries, entry: QueueEntry, now: int) -> RemovalRe
     expires_at = queue.expires_at(entry)
     if 0 < expires_at <= now:
         return RemovalReason.EXPIRED
-    if queue.keys is not None and queue.keys.superseded(entry):
+    if queue.retention is not None and queue.retention.superseded(entry):
         return RemovalReason.REPLACED_KEY
     if 0 < settings.max_delivery_attempts <= entry.delivery_count:
         return queue.rejection_reason

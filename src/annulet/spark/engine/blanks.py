@@ -43,11 +43,11 @@ from annulet.core.policies.eviction import EvictionIndex, KeyEvictionIndex
 from annulet.core.policies.expiry import ExpiryBlock, ExpiryIndex
 from annulet.core.policies.fair_keys import FairKey, Fairness
 from annulet.core.policies.lanes import Lanes
-from annulet.core.policies.last_per_key import KeyTable
 from annulet.core.policies.matchers import MatchClass, Matchers
 from annulet.core.policies.message_groups import Group, GroupTable
 from annulet.core.policies.parked_groups import OwnerBacklog, ParkedSequences
 from annulet.core.policies.queue_limits import Limits
+from annulet.core.policies.retention_rules import RETENTION_RULES
 from annulet.core.policies.schedule import Appointment, ScheduleIndex
 from annulet.core.policies.staged_batches import Batches, HiddenBatch, StagedRange
 from annulet.core.queue.queue import Queue
@@ -113,7 +113,6 @@ BLANKS: Final = _makers(
     partial(CompactDelivery, _KIND, _ENTRY),
     partial(OwnerBacklog, None),
     partial(KeyRecord, ("str", "")),
-    partial(KeyTable, "", 1),
     partial(Lane, FifoOrder(), None, None, 0, 0),
     partial(Lanes, FifoRanker(), None, None),
     partial(LevelledOrder, 1),
@@ -130,6 +129,7 @@ BLANKS: Final = _makers(
     partial(ParkedSweep, GroupedLanes(_QUEUE, GroupTable(_SETTINGS))),
     partial(PriorityLevels, _SETTINGS),
     partial(Queue, "", _SETTINGS, Effects()),
+    *(partial(rule.make, _SETTINGS) for rule in RETENTION_RULES),
     partial(QueueEntry, _QUEUE, _MESSAGE, 0),
     partial(Shelf, None, 0, 0, parked=False),
     partial(SortedRanker, ""),

@@ -1,0 +1,1 @@
+"""Definitions as a document: exported, compared with what is there, and applied all or nothing."""

@@ -1,0 +1,1 @@
+"""Commands against a running broker, over its HTTP interface."""

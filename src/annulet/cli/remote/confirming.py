@@ -1,0 +1,35 @@
+"""Before something is destroyed: what it is, how much, a sample, and the question for its name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+from annulet.cli.remote.failures import EXIT_ABORTED, Failure, usage
+from annulet.cli.remote.options import Remote
+from annulet.cli.remote.text import at_terminal, printable
+
+SAMPLE: Final = 5
+"""Lines of a sample."""
+
+
+def confirm(remote: Remote, what: str, name: str, lines: Sequence[str] = ()) -> None:
+    """Show what would be destroyed, and ask for the name; ``--yes`` neither shows nor asks.
+
+    ``what`` begins with a verb in the infinitive: ``delete queue 'q' with 3 messages``. Raises
+    :class:`~annulet.cli.remote.failures.Failure`: usage without a terminal, aborted for another answer.
+    """
+    if remote.yes:
+        return
+    if not at_terminal():
+        raise usage(f"would {what}; there is no terminal to ask at: repeat with --yes, after a look at it")
+    click.echo(printable(f"This will {what}."), err=True)
+    for line in lines[:SAMPLE]:
+        click.echo(printable(f"  {line}"), err=True)
+    if len(lines) > SAMPLE:
+        click.echo(f"  … and {len(lines) - SAMPLE:,} more", err=True)
+    answer = click.prompt(f"Type {printable(name)} to go on", default="", show_default=False, err=True)
+    if answer != name:
+        raise Failure(EXIT_ABORTED, "the name does not match; nothing was changed")

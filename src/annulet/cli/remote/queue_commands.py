@@ -1,0 +1,181 @@
+"""``annulet queues`` and ``annulet queue …``."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+from annulet.cli.remote.confirming import SAMPLE, confirm
+from annulet.cli.remote.failures import usage
+from annulet.cli.remote.options import API, OWN_API, Remote, remote_options
+from annulet.cli.remote.text import size_text
+from annulet.cli.remote.values import read_arguments
+
+COLUMNS: Final = ("vhost", "name", "state", "messages_ready", "messages_unacknowledged", "consumers", "in", "out")
+PATHS: Final = {
+    "in": "message_stats.publish_details.rate",
+    "out": "message_stats.deliver_get_details.rate",
+    "ready": "messages_ready",
+    "unacknowledged": "messages_unacknowledged",
+    "bytes": "message_bytes",
+}
+"""Short names of columns."""
+
+DEFAULT: Final = "default"
+"""The origin of a setting that nothing says."""
+
+TITLES: Final = {"messages_ready": "ready", "messages_unacknowledged": "unacknowledged", "in": "in/s", "out": "out/s"}
+
+
+@click.command()
+@click.option("--name", "part", default="", metavar="TEXT", help="Only names with this text in them.")
+@click.option("--regex", is_flag=True, help="--name is a regular expression.")
+@click.option("--sort", default="", metavar="COLUMN", help="Sort by a column, the largest first with --reverse.")
+@click.option("--reverse", is_flag=True, help="The other order.")
+@click.option("--columns", default="", metavar="A,B,…", help=f"[default: {','.join(COLUMNS)}]")
+@click.option("--limit", type=click.IntRange(1), help="At most so many queues.  [default: all]")
+@remote_options
+def queues(
+    remote: Remote, part: str, sort: str, columns: str, limit: int | None, *, regex: bool, reverse: bool
+) -> None:
+    """List queues: of all virtual hosts, or of --vhost.
+
+    Columns are fields of RabbitMQ's API, such as policy, message_bytes or arguments, and the short names in, out,
+    ready, unacknowledged, bytes.
+    """
+    query = {"use_regex": "true"} if regex else {}
+    if part:
+        query["name"] = part
+    if sort:
+        query["sort"] = PATHS.get(sort, sort)
+    if reverse:
+        query["sort_reverse"] = "true"
+    chosen = [name.strip() for name in columns.split(",") if name.strip()] or list(COLUMNS)
+    if not remote.output.as_json or columns:
+        query["columns"] = ",".join(PATHS.get(name, name) for name in chosen)
+    items = list(remote.client.pages(*remote.listed_path("queues"), query=query, most=limit))
+    for name in chosen:
+        if items and columns and not any(PATHS.get(name, name).partition(".")[0] in item for item in items):
+            raise usage(f"column {name!r}: queues have no such field; annulet queues --json --limit 1 shows all")
+    remote.output.items(items, [(TITLES.get(name, name), PATHS.get(name, name)) for name in chosen])
+
+
+@click.group()
+def queue() -> None:
+    """Create, show, change, purge and delete a queue, or ask why it delivers nothing."""
+
+
+@queue.command()
+@click.argument("name")
+@click.option("--argument", "-a", "arguments", multiple=True, metavar="NAME=VALUE", help="Repeat it for several.")
+@click.option("--transient", is_flag=True, help="The queue ends with the broker.")
+@click.option("--auto-delete", is_flag=True, help="The queue ends with its last consumer.")
+@remote_options
+def create(remote: Remote, name: str, arguments: tuple[str, ...], *, transient: bool, auto_delete: bool) -> None:
+    """Create a queue, durable by default. One that exists with the same properties stays as it is.
+
+    annulet queue create orders -a x-ring-size=1000
+    """
+    body = {"durable": not transient, "auto_delete": auto_delete, "arguments": read_arguments(arguments)}
+    answer = remote.client.ask("PUT", (*API, "queues", remote.vhost, name), body)
+    made = answer.status == 201
+    verb = "created" if made else "exists already with these properties"
+    remote.output.done(f"queue {name!r} {verb}", name=name, created=made)
+
+
+@queue.command()
+@click.argument("name")
+@remote_options
+def show(remote: Remote, name: str) -> None:
+    """Show a queue: its settings and where they come from, counts, losses."""
+    found = _queue(remote, name)
+    if not remote.output.as_json:
+        found.pop("settings")  # with all defaults; "arguments" has those that differ
+        origins = found.pop("settings_from").items()
+        found["settings_from"] = {setting: origin for setting, origin in origins if origin != DEFAULT}
+    remote.output.members(found)
+
+
+@queue.command()
+@click.argument("name")
+@click.argument("settings", nargs=-1, required=True, metavar="NAME=VALUE...")
+@remote_options
+def change(remote: Remote, name: str, settings: tuple[str, ...]) -> None:
+    """Change settings of a live queue, by the names of its arguments: ring-size=5000."""
+    body = {"settings": read_arguments(settings)}
+    answer = remote.client.ask("PATCH", (*OWN_API, "queues", remote.vhost, name), body).content
+    lasting = "" if answer["durable_change"] else "; the change ends with the broker"
+    remote.output.done(
+        f"queue {name!r} changed{lasting}",
+        name=name,
+        arguments=answer["arguments"],
+        durable_change=answer["durable_change"],
+    )
+
+
+@queue.command()
+@click.argument("name")
+@remote_options
+def purge(remote: Remote, name: str) -> None:
+    """Drop the pending messages of a queue; those in delivery stay."""
+    found = _queue(remote, name)
+    pending = found["messages_ready"]
+    confirm(remote, f"drop {pending:,} pending messages of queue {name!r}", name, _sample(remote, name))
+    remote.client.ask("DELETE", (*API, "queues", remote.vhost, name, "contents"))
+    remote.output.done(f"purged queue {name!r}", name=name, messages=pending)
+
+
+@queue.command()
+@click.argument("name")
+@click.option("--if-empty", is_flag=True, help="Only without messages.")
+@click.option("--if-unused", is_flag=True, help="Only without consumers.")
+@remote_options
+def delete(remote: Remote, name: str, *, if_empty: bool, if_unused: bool) -> None:
+    """Delete a queue with its messages."""
+    found = _queue(remote, name)
+    messages, consumers = found["messages"], found["consumers"]
+    lines = _sample(remote, name) if messages else []
+    confirm(remote, f"delete queue {name!r} with {messages:,} messages and {consumers} consumers", name, lines)
+    query = {"if-empty": str(if_empty).lower(), "if-unused": str(if_unused).lower()}
+    remote.client.ask("DELETE", (*API, "queues", remote.vhost, name), query=query)
+    remote.output.done(f"deleted queue {name!r}", name=name, messages=messages)
+
+
+@queue.command("why-not")
+@click.argument("name")
+@click.option("--consumer", default="", metavar="TAG", help="Only this consumer.")
+@remote_options
+def why_not(remote: Remote, name: str, consumer: str) -> None:
+    """Say of each consumer why it gets nothing."""
+    query = {"consumer": consumer} if consumer else {}
+    items = list(remote.client.pages(*OWN_API, "queues", remote.vhost, name, "why-not", query=query))
+    if remote.output.as_json:
+        remote.output.json(items)
+        return
+    if not items:
+        click.echo("the queue has no consumers")
+    rows = [
+        {"consumer": item["consumer"], "deliverable": item["deliverable"], "why": finding.get("text", "")}
+        for item in items
+        for finding in item["findings"] or [{}]
+    ]
+    if rows:
+        remote.output.items(rows, [("consumer", "consumer"), ("gets messages", "deliverable"), ("why", "why")])
+
+
+def _queue(remote: Remote, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = remote.client.get(*OWN_API, "queues", remote.vhost, name)
+    return found
+
+
+def _sample(remote: Remote, name: str) -> list[str]:
+    """Return lines for the first messages of a queue; nothing is taken."""
+    if remote.yes:
+        return []
+    path = (*OWN_API, "queues", remote.vhost, name, "messages")
+    sample = remote.client.get(*path, query={"limit": str(SAMPLE)})
+    return [
+        f"message {item['id']}: {size_text(item['size'])}, key {item['routing_key']!r}, from {item['publisher']}"
+        for item in sample["items"]
+    ]

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import pytest
+
+from annulet.cli.remote.confirming import confirm
+from annulet.cli.remote.failures import EXIT_ABORTED, EXIT_USAGE, Failure
+from annulet.cli.remote.options import Remote
+from annulet.cli.remote.target import Wanted
+
+
+def remote(*, yes: bool) -> Remote:
+    return Remote(Wanted(), {}, as_json=False, yes=yes)
+
+
+def test_yes_neither_shows_nor_asks(capsys: pytest.CaptureFixture[str]) -> None:
+    confirm(remote(yes=True), "delete it", "it", ["line"])
+    assert capsys.readouterr() == ("", "")
+
+
+def test_without_a_terminal_it_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("annulet.cli.remote.confirming.at_terminal", lambda: False)
+    with pytest.raises(Failure, match=r"would delete it; .*--yes") as caught:
+        confirm(remote(yes=False), "delete it", "it")
+    assert caught.value.exit_code == EXIT_USAGE
+
+
+@pytest.mark.usefixtures("terminal")
+def test_only_the_name_goes_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    answers = iter(["it", "It", ""])
+    monkeypatch.setattr(click, "prompt", lambda *_, **__: next(answers))
+    confirm(remote(yes=False), "delete it", "it", [f"line {number}" for number in range(7)])
+    shown: Any = capsys.readouterr().err
+    assert "line 4" in shown
+    assert "line 5" not in shown
+    assert "2 more" in shown
+    for _ in range(2):
+        with pytest.raises(Failure, match="nothing was changed") as caught:
+            confirm(remote(yes=False), "delete it", "it")
+        assert caught.value.exit_code == EXIT_ABORTED

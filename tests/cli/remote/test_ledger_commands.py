@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import pytest
+
+from annulet.cli.remote.failures import EXIT_USAGE
+from annulet.cli.remote.ledger_commands import read_ago
+from tests.cli.remote.test_queue_commands import publish
+
+
+def test_losses_say_what_a_ring_dropped(annulet: Any) -> None:
+    annulet.done("queue", "create", "small", "-a", "x-ring-size=1")
+    publish(annulet, "small", 3)
+    found = annulet.json("losses", "--queue", "small", "--since", "1h")
+    assert [(each["queue"], each["reason"]) for each in found] == [("small", "replaced-ring")] * 2
+    assert annulet.json("losses", "--queue", "small", "--count")[0]["count"] == 2
+    assert annulet.json("losses", "--queue", "small", "--limit", "1") == found[:1]
+    assert "replaced-ring" in annulet.done("losses", "--queue", "small").output
+
+
+def test_audit_says_who_changed_what(annulet: Any) -> None:
+    annulet.done("policy", "set", "audited", "^x", "ring-size=10")
+    (entry,) = annulet.json("audit", "--target", "audited", "--by", "guest")
+    assert (entry["operation"], entry["user"]) == ("set-policy", "guest")
+    assert "set-policy" in annulet.done("audit").output
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("", None), ("90s", 90), ("2h", 7200), ("7d", 604_800)])
+def test_times_before_now(text: str, seconds: int | None) -> None:
+    assert read_ago(None, None, text) == seconds
+
+
+@pytest.mark.parametrize("text", ["h", "5", "5y", "-1h", "1.5h", "²h"])
+def test_wrong_times_before_now(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="15m"):
+        read_ago(None, None, text)
+
+
+def test_a_wrong_time_is_a_usage_error(annulet: Any) -> None:
+    assert "15m" in annulet.refused(EXIT_USAGE, "losses", "--since", "yesterday")

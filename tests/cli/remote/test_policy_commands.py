@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+from typing import Any
+
+from annulet.cli.remote.failures import EXIT_NOT_FOUND, EXIT_REFUSED_BY_BROKER, EXIT_USAGE
+
+
+def test_a_policy_is_set_listed_and_cleared(annulet: Any) -> None:
+    annulet.done("policy", "set", "rings", "^sensor[.]", "ring-size=10", "--priority", "3")
+    annulet.done("queue", "create", "sensor.a")
+    (listed,) = annulet.json("policies", "-V", "/")
+    assert (listed["name"], listed["pattern"], listed["definition"]) == ("rings", "^sensor[.]", {"ring-size": 10})
+    assert annulet.json("queue", "show", "sensor.a")["settings"]["ring_size"] == 10
+    assert "repeat with --yes" in annulet.refused(EXIT_USAGE, "policy", "clear", "rings")
+    annulet.done("policy", "clear", "rings", "-y")
+    assert annulet.json("policies") == []
+    assert annulet.json("queue", "show", "sensor.a")["settings"]["ring_size"] != 10
+
+
+def test_wrong_policies_are_refused(annulet: Any) -> None:
+    annulet.refused(EXIT_REFUSED_BY_BROKER, "policy", "set", "p", "(", "ring-size=1")
+    annulet.refused(EXIT_NOT_FOUND, "policy", "clear", "nix", "-y")

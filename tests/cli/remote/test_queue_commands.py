@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import http.client
+import json
+from typing import Any
+
+import pytest
+
+from annulet.cli.remote.failures import EXIT_ABORTED, EXIT_NOT_FOUND, EXIT_REFUSED_BY_BROKER, EXIT_USAGE
+
+
+def publish(annulet: Any, queue: str, count: int) -> None:
+    for number in range(count):
+        connection = http.client.HTTPConnection("127.0.0.1", annulet.broker.http_port)
+        body = {"routing_key": queue, "payload": str(number), "payload_encoding": "string", "properties": {}}
+        headers = {"Authorization": "Basic Z3Vlc3Q6Z3Vlc3Q=", "Content-Type": "application/json"}
+        connection.request("POST", "/api/exchanges/%2F/amq.default/publish", json.dumps(body), headers)
+        assert json.loads(connection.getresponse().read()) == {"routed": True}
+        connection.close()
+
+
+def test_a_queue_is_created_listed_shown_changed_and_deleted(annulet: Any) -> None:
+    assert annulet.json("queue", "create", "ring", "-a", "x-ring-size=3") == {"name": "ring", "created": True}
+    assert annulet.json("queue", "create", "ring", "-a", "x-ring-size=3") == {"name": "ring", "created": False}
+    publish(annulet, "ring", 5)
+    shown = annulet.json("queue", "show", "ring")
+    assert (shown["messages"], shown["losses"], shown["arguments"]) == (3, {"replaced-ring": 2}, {"x-ring-size": 3})
+    assert annulet.json("queue", "change", "ring", "ring-size=5")["arguments"] == {"x-ring-size": 5}
+    listed = annulet.json("queues", "--name", "rin", "--columns", "name,ready")
+    assert listed == [{"name": "ring", "messages_ready": 3}]
+    assert annulet.json("queue", "delete", "ring", "-y") == {"name": "ring", "messages": 3}
+    assert annulet.json("queues", "--name", "ring") == []
+
+
+def test_lists_are_tables_that_people_read(annulet: Any) -> None:
+    annulet.done("queue", "create", "many")
+    publish(annulet, "many", 2)
+    title, line = annulet.done("queues", "--name", "many").output.splitlines()
+    assert title.split() == ["vhost", "name", "state", "ready", "unacknowledged", "consumers", "in/s", "out/s"]
+    assert line.split()[:6] == ["/", "many", "running", "2", "0", "0"]
+
+
+def test_a_list_is_sorted_and_cut(annulet: Any) -> None:
+    for count, name in enumerate(("sort.a", "sort.b", "sort.c")):
+        annulet.done("queue", "create", name)
+        publish(annulet, name, count)
+    chosen = annulet.json("queues", "--name", "sort.", "--sort", "ready", "--reverse", "--limit", "2")
+    assert [each["name"] for each in chosen] == ["sort.c", "sort.b"]
+
+
+def test_more_queues_than_a_page_are_all_listed(annulet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("annulet.cli.remote.client.PAGE_SIZE", 2)
+    for number in range(5):
+        annulet.done("queue", "create", f"paged.{number}")
+    names = [each["name"] for each in annulet.json("queues", "--name", "paged.")]
+    assert names == [f"paged.{number}" for number in range(5)]
+
+
+def test_an_unknown_queue_setting_and_column_have_their_own_exit_codes(annulet: Any) -> None:
+    annulet.done("queue", "create", "known")
+    assert "no queue 'unknown'" in annulet.refused(EXIT_NOT_FOUND, "queue", "show", "unknown")
+    assert "did you mean 'x-ring-size'" in annulet.refused(
+        EXIT_REFUSED_BY_BROKER, "queue", "change", "known", "ring-sice=1"
+    )
+    assert "NAME=VALUE" in annulet.refused(EXIT_USAGE, "queue", "change", "known", "ring-size")
+    assert "column 'foo'" in annulet.refused(EXIT_USAGE, "queues", "--columns", "name,foo")
+    assert "a name is empty" in annulet.refused(EXIT_USAGE, "queue", "create", "")
+
+
+@pytest.mark.parametrize("command", ["purge", "delete"])
+def test_nothing_is_destroyed_without_a_terminal_and_without_yes(annulet: Any, command: str) -> None:
+    annulet.done("queue", "create", "safe")
+    publish(annulet, "safe", 1)
+    assert "repeat with --yes" in annulet.refused(EXIT_USAGE, "queue", command, "safe")
+    assert annulet.json("queue", "show", "safe")["messages"] >= 1
+
+
+@pytest.mark.usefixtures("terminal")
+@pytest.mark.parametrize("command", ["purge", "delete"])
+def test_a_destructive_command_shows_count_and_sample_and_asks_for_the_name(annulet: Any, command: str) -> None:
+    annulet.done("queue", "create", f"ask.{command}")
+    publish(annulet, f"ask.{command}", 2)
+    ran = annulet.run("queue", command, f"ask.{command}", given="y\n")
+    assert ran.code == EXIT_ABORTED
+    assert "2 " in ran.error
+    assert "message 1: 1 B" in ran.error
+    assert annulet.json("queue", "show", f"ask.{command}")["messages"] == 2
+    annulet.done("queue", command, f"ask.{command}", given=f"ask.{command}\n")
+    assert annulet.run("queue", "show", f"ask.{command}", "--json").code == (
+        EXIT_NOT_FOUND if command == "delete" else 0
+    )
+
+
+def test_why_not_says_that_there_are_no_consumers(annulet: Any) -> None:
+    annulet.done("queue", "create", "idle")
+    assert annulet.done("queue", "why-not", "idle").output == "the queue has no consumers\n"
+    assert annulet.json("queue", "why-not", "idle") == []
+
+
+def test_control_characters_of_a_name_do_not_reach_the_terminal(annulet: Any) -> None:
+    annulet.done("queue", "create", "evil\x1b[31m[bold]")
+    output = annulet.done("queues", "--name", "evil").output
+    assert "\x1b" not in output
+    assert r"evil\x1b[31m[bold]" in output
