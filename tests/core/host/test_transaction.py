@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from annulet.core.base.errors import TransactionRefused, TransactionTooLarge
+from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.host.transaction import Transaction
 from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.sessions.session import UnknownDeliveryTag
@@ -253,3 +254,24 @@ def test_rollback_holds_a_returned_delivery_again():
     transaction.give_back(1, counted=True)
     transaction.rollback()
     assert (list(session.unacknowledged), transaction.empty) == ([1], True)
+
+
+@pytest.mark.parametrize("acknowledged", [True, False])
+def test_many_deliveries_are_collected_at_once(host: VirtualHost, acknowledged: bool):
+    """A8: 50,000 tags of a STOMP ACK in a transaction, each taken in by its own call, held the loop for 248 ms."""
+    session = RecordingSession()
+    session.consume(host.queues["q"])
+    for number in range(5):
+        host.publish(make_message(str(number)), host.route("", "q"), NOW)
+    transaction = Transaction(session)
+    with pytest.raises(UnknownDeliveryTag):
+        transaction.settle_all([1, 3, 9, 4], acknowledged=acknowledged, requeue=False)
+    assert list(session.unacknowledged) == [2, 4, 5]
+    transaction.settle_all([4], acknowledged=acknowledged, requeue=False)
+    transaction.rollback()
+    assert list(session.unacknowledged) == [1, 2, 3, 4, 5]
+    transaction.settle_all([1, 3], acknowledged=acknowledged, requeue=False)
+    transaction.commit(host, NOW)
+    assert list(session.unacknowledged) == [2, 4, 5]
+    reason = RemovalReason.ACKNOWLEDGED if acknowledged else RemovalReason.REJECTED
+    assert host.queues["q"].counters.removed[reason] == 2

@@ -187,9 +187,13 @@ class Topology:
         found, count = self.access.purge_queue(self._name(channel, queue), self.connection.now)
         if no_wait:
             return
-        if found.queue_id and count:
+        if found.emptying or (found.queue_id and count):
             self.connection.notices.hold()
-            self.connection.broker.commit.wait_until_noted(PurgeWaiter(channel, count))
+            waiter = PurgeWaiter(channel, count, durable=found.queue_id != 0)
+            if found.emptying:
+                found.emptying[-1].when_told(waiter.told)
+            else:
+                waiter.told(True)
         else:
             self.replies.send_queue_purge_ok(channel.number, count)
 
@@ -272,11 +276,21 @@ class Topology:
 
 
 class PurgeWaiter:
-    """Sends purge-ok when the purge is durable."""
+    """Sends purge-ok when all is examined that was purged and, of a durable queue, the purge is durable."""
 
-    def __init__(self, channel: Channel, count: int) -> None:
+    def __init__(self, channel: Channel, count: int, *, durable: bool) -> None:
         self._channel = channel
         self._count = count
+        self._durable = durable
+
+    def told(self, well: bool) -> None:
+        """Wait for the disk where the queue is durable."""
+        if not well:
+            self.window_failed(0)
+        elif self._durable:
+            self._channel.client.broker.commit.wait_until_noted(self)
+        else:
+            self.window_committed(0)
 
     def window_committed(self, window: int) -> None:  # noqa: ARG002 - of the interface; it waits for one only
         """Answer the client."""

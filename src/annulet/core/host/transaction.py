@@ -8,6 +8,7 @@ from annulet.core.base.errors import CoreError
 from annulet.core.host.commit_plan import CommitPlan, Operations, Return, Send
 from annulet.core.host.schedule_cancelling import cancel_scheduled
 from annulet.core.model.entry import REMOVED
+from annulet.core.sessions.session import UnknownDeliveryTag
 
 if TYPE_CHECKING:
     from annulet.core.host.virtual_host import VirtualHost
@@ -94,6 +95,25 @@ class Transaction:
         """Collect a rejection. Raises ``UnknownDeliveryTag``."""
         taken = self._take(tag, multiple=multiple)
         self._collected.rejections.extend((held, entry, requeue) for held, entry in taken)
+
+    def settle_all(self, tags: list[int], *, acknowledged: bool, requeue: bool) -> None:
+        """Collect an acknowledgement, or else a rejection, of each of these. Raises ``UnknownDeliveryTag``.
+
+        The ones before an unknown tag are collected.
+        """
+        table = self.session.unacknowledged
+        taken: list[tuple[int, QueueEntry]] = []
+        try:
+            for tag in tags:
+                entry = table.pop(tag)
+                if entry is None:
+                    raise UnknownDeliveryTag(tag)
+                taken.append((tag, entry))
+        finally:
+            if acknowledged:
+                self._collected.settlements.extend(taken)
+            else:
+                self._collected.rejections.extend([(tag, entry, requeue) for tag, entry in taken])
 
     def give_back(self, tag: int, *, counted: bool, exclude: Consumer | None = None) -> None:
         """Collect a return to the queue, see ``Queue.return_entries`` (AMQP 1.0 released, modified)."""
