@@ -43,7 +43,7 @@ def run_example(checklist: Checklist, sources: Path) -> subprocess.CompletedProc
 
 
 def test_there_is_an_example_for_each_checklist_and_no_other() -> None:
-    assert len(CHECKLISTS) == 7
+    assert len(CHECKLISTS) == 8
     names = sorted(checklist.name for checklist in CHECKLISTS)
     assert sorted(path.stem for path in HERE.glob("*.patch")) == names
     assert sorted(path.stem for path in (HERE / "examples").glob("*.py")) == names
