@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from annulet.admin.requests.access import access_of, broker_of, require_user, require_writer
-from annulet.admin.requests.bodies import INTEGER, INTEGERS, SWITCH, TEXT, read_fields, required
+from annulet.admin.requests.bodies import INTEGER, INTEGERS, SWITCH, TEXT, TEXTS, read_fields, required
 from annulet.admin.requests.parameters import PAGE_PARAMETERS, path_segments, read_page, read_parameters
 from annulet.admin.requests.responses import ResourceError, json_response
 from annulet.admin.resources.queues import chosen_queue, queue_to_configure
@@ -51,6 +51,7 @@ FIELDS: Final = {
     "scheduled": SWITCH,
     "destination": TEXT,
     "priority": INTEGER,
+    "strip": TEXTS,
     "preview": SWITCH,
 }
 
@@ -60,7 +61,6 @@ SELECTED: Final[dict[str, Callable[..., Operation]]] = {
     "delete": delete_messages,
     "expire": expire_messages,
     "dead-letter": send_to_dead_letters,
-    "retry": retry_messages,
     "deliver-now": deliver_scheduled,
     "cancel-scheduled": cancel_scheduled,
 }
@@ -71,6 +71,7 @@ TRANSFERS: Final[dict[str, Callable[..., Operation]]] = {"move": move_messages, 
 TAKES: Final = {
     **dict.fromkeys(SELECTED, SELECTION),
     **dict.fromkeys(TRANSFERS, (*SELECTION, "destination")),
+    "retry": (*SELECTION, "strip"),
     "change-priority": (*SELECTION, "priority"),
     "purge": (),
 }
@@ -195,6 +196,8 @@ def _operation(host: VirtualHost, queue: Queue, name: str, given: dict[str, Any]
     selection = select(**{field: given[field] for field in SELECTION if field in given})
     if name in SELECTED:
         return SELECTED[name](host, queue, selection, user=user, now=now)
+    if name == "retry":
+        return retry_messages(host, queue, selection, user=user, now=now, strip=tuple(given.get("strip", ())))
     if name == "change-priority":
         priority = required(given, "priority", "an integer from 0 to 255")
         return change_priority(host, queue, selection, priority, user=user, now=now)

@@ -43,6 +43,12 @@ class Remote:
             self._client = BrokerClient(self.target)
         return self._client
 
+    @functools.cached_property
+    def listeners(self) -> list[dict[str, Any]]:
+        """The broker's listeners, asked for once: other threads may use them then, which the client they may not."""
+        found: list[dict[str, Any]] = self.client.get(*API, "overview")["listeners"]
+        return found
+
     @property
     def vhost(self) -> str:
         """The virtual host of ``--vhost``, else the context's, else ``/``."""

@@ -84,9 +84,14 @@ def copy_messages(
     return _operation(host, action, selection, user, now)
 
 
-def retry_messages(host: VirtualHost, queue: Queue, selection: Selection, *, user: str, now: int) -> Operation:
-    """Send dead letters back to the queue each first died in, with reason *moved*; those without one stay."""
-    return _operation(host, Retry("retry", host, queue), selection, user, now)
+def retry_messages(
+    host: VirtualHost, queue: Queue, selection: Selection, *, user: str, now: int, strip: tuple[str, ...] = ()
+) -> Operation:
+    """Send dead letters back to the queue each first died in, with reason *moved*; those without one stay.
+
+    ``strip``: headers and annotations that they go back without, such as ``x-death``.
+    """
+    return _operation(host, Retry("retry", host, queue, strip), selection, user, now)
 
 
 def change_priority(

@@ -187,12 +187,14 @@ class Retry(Transfer):
 
     The queue is that of ``_AMQ_ORIG_QUEUE``, else that of the oldest death in ``x-death``. The copy has its original
     exchange and routing key, without Artemis's properties of its death, so that a later death names its own queue; its
-    trail of deaths stays. A full original queue stops only its own messages.
+    trail of deaths stays. A full original queue stops only its own messages. ``strip``: further headers that the copy
+    goes without.
     """
 
-    def __init__(self, name: str, host: VirtualHost, queue: Queue) -> None:
+    def __init__(self, name: str, host: VirtualHost, queue: Queue, strip: tuple[str, ...] = ()) -> None:
         super().__init__(name, host, queue, queue, keep=False)
-        self.arguments = ""
+        self.arguments = f"strip={', '.join(strip)}" if strip else ""
+        self._without = (ORIGINAL_ADDRESS, ORIGINAL_QUEUE, ORIGINAL_MESSAGE_ID, ACTUAL_EXPIRY, *strip)
         self._origins: dict[tuple[Origin, str, str], Origin] = {}
 
     def obstacle(self, entry: QueueEntry, now: int) -> str:
@@ -223,9 +225,7 @@ class Retry(Transfer):
         view = former.origin.view
         deaths = view.deaths(former)
         original = self.host.queues[original_queue(former, deaths)]
-        header = view.annotated(
-            former, {}, without=(ORIGINAL_ADDRESS, ORIGINAL_QUEUE, ORIGINAL_MESSAGE_ID, ACTUAL_EXPIRY)
-        )
+        header = view.annotated(former, {}, without=self._without)
         message = Message(
             header,
             former.body,

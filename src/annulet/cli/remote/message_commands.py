@@ -1,0 +1,177 @@
+"""Publish, consume, browse and tail messages."""
+
+from __future__ import annotations
+
+import base64
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from annulet.cli.remote.exchange_commands import DEFAULT_EXCHANGE
+from annulet.cli.remote.failures import EXIT_REFUSED_BY_BROKER, Failure, usage
+from annulet.cli.remote.options import API, OWN_API, Remote, remote_options
+from annulet.cli.remote.stomp_client import Frame, StompClient
+from annulet.cli.remote.text import printable, time_text
+from annulet.cli.remote.values import read_arguments
+
+BROWSE_MAX: Final = 500
+"""Messages of one look: the most that the broker gives."""
+
+BODY_BYTES: Final = 4096
+"""Of each body in a look: the most that the broker gives."""
+
+OWN_HEADERS: Final = frozenset({"subscription", "content-length", "ack", "browser"})
+"""Headers of the protocol, not of the message."""
+
+
+@click.command()
+@click.argument("key", metavar="QUEUE|KEY")
+@click.argument("body", required=False)
+@click.option("--exchange", "-e", default=DEFAULT_EXCHANGE, metavar="NAME", help="[default: the default exchange]")
+@click.option("--file", metavar="FILE", help="The body is this file; - is standard input.")
+@click.option("--header", "-H", "headers", multiple=True, metavar="NAME=VALUE", help="Repeat it for several.")
+@click.option(
+    "--property", "-p", "properties", multiple=True, metavar="NAME=VALUE", help="priority=5, expiration=1000 …"
+)
+@click.option("--transient", is_flag=True, help="The message need not survive a restart.")
+@remote_options
+def publish(remote: Remote, key: str, body: str | None, exchange: str, file: str | None, **options: Any) -> None:
+    """Publish a message to a queue, or with --exchange by a routing key. It is on disk when the command ends.
+
+    annulet publish orders '{"id": 5}' -p content_type=application/json
+    """
+    if (body is None) == (file is None):
+        raise usage("give the body as an argument, or --file")
+    octets = body.encode("utf-8", "surrogateescape") if body is not None else _file_octets(str(file))
+    given = read_arguments(options["properties"])
+    if options["headers"]:
+        given["headers"] = read_arguments(options["headers"])
+    if not options["transient"]:
+        given.setdefault("delivery_mode", 2)
+    message = {
+        "routing_key": key,
+        "payload": base64.b64encode(octets).decode("ascii"),
+        "payload_encoding": "base64",
+        "properties": given,
+    }
+    answer = remote.client.ask("POST", (*API, "exchanges", remote.vhost, exchange, "publish"), message).content
+    if not answer["routed"]:
+        raise Failure(EXIT_REFUSED_BY_BROKER, f"no queue takes a message with the key {key!r}; it is dropped")
+    remote.output.done(f"published {len(octets):,} bytes", routed=True, bytes=len(octets))
+
+
+def _file_octets(file: str) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        raise usage(f"file {file!r} cannot be read: {error}") from error
+
+
+@click.command()
+@click.argument("queue")
+@click.option("--count", "-n", type=click.IntRange(1), help="End after so many.  [default: when no more come]")
+@click.option("--wait", type=click.FloatRange(0.1), default=2.0, show_default=True, help="Seconds without a message.")
+@click.option("--follow", "-f", is_flag=True, help="Wait for more without end.")
+@click.option("--selector", default="", metavar="TEXT", help="Only messages that it matches.")
+@remote_options
+def consume(remote: Remote, queue: str, count: int | None, wait: float, selector: str, *, follow: bool) -> None:
+    """Take messages from a queue and print them. Each is acknowledged when it is printed."""
+    headers = {"prefetch-count": "1" if count == 1 else "10"}
+    if selector:
+        headers["selector"] = selector
+    client = StompClient(remote)
+    try:
+        client.subscribe(f"/amq/queue/{queue}", ack="client-individual", headers=headers)
+        client.set_wait(None if follow else wait)
+        taken = 0
+        while count is None or taken < count:
+            frame = client.next_frame()
+            if frame.command != "MESSAGE":
+                continue
+            _print_message(remote, frame)
+            client.acknowledge(frame)
+            taken += 1
+    except TimeoutError:
+        pass  # no more messages: that is the end
+    client.set_wait(60.0)
+    client.finish()
+
+
+@click.command()
+@click.argument("queue")
+@click.option("--new", is_flag=True, help="Only messages that arrive from now on.")
+@click.option("--selector", default="", metavar="TEXT", help="Only messages that it matches.")
+@click.option("--count", "-n", type=click.IntRange(1), help="End after so many.")
+@remote_options
+def tail(remote: Remote, queue: str, selector: str, count: int | None, *, new: bool) -> None:
+    """Print copies of the messages of a queue, those that wait and then live, until Control-C. Nothing is taken."""
+    found = remote.client.get(*OWN_API, "queues", remote.vhost, queue)
+    skipped = found["messages"] if new else 0
+    headers = {"x-browse": "follow", "prefetch-count": "100"}
+    if selector:
+        headers["selector"] = selector
+        skipped = 0
+    client = StompClient(remote)
+    client.subscribe(f"/amq/queue/{queue}", ack="client", headers=headers)
+    client.set_wait(None)
+    shown = 0
+    try:
+        while count is None or shown < count:
+            frame = client.next_frame()
+            if frame.command != "MESSAGE":
+                continue
+            client.acknowledge(frame)
+            if skipped > 0:
+                skipped -= 1
+                continue
+            _print_message(remote, frame)
+            shown += 1
+    finally:
+        client.close()
+
+
+def _print_message(remote: Remote, frame: Frame) -> None:
+    headers = {name: value for name, value in frame.headers.items() if name not in OWN_HEADERS}
+    try:
+        body, encoding = frame.body.decode(), "string"
+    except UnicodeDecodeError:
+        body, encoding = base64.b64encode(frame.body).decode("ascii"), "base64"
+    if remote.output.as_json:
+        remote.output.json_line({"headers": headers, "payload": body, "payload_encoding": encoding})
+        return
+    click.echo(printable(f"{headers.get('destination', '')} {body}"))
+    sys.stdout.flush()
+
+
+@click.command()
+@click.argument("queue")
+@click.option("--limit", type=click.IntRange(1, BROWSE_MAX), default=20, show_default=True)
+@click.option("--selector", default="", metavar="TEXT", help="Only messages that it matches.")
+@click.option("--state", type=click.Choice(["pending", "scheduled", "delivering"]), help="[default: all]")
+@remote_options
+def browse(remote: Remote, queue: str, limit: int, selector: str, state: str | None) -> None:
+    """Show the first messages of a queue, with up to 4 KiB of each body. Nothing is taken."""
+    query = {"limit": str(limit), "body_bytes": str(BODY_BYTES)}
+    if selector:
+        query["selector"] = selector
+    if state:
+        query["state"] = state
+    answer = remote.client.get(*OWN_API, "queues", remote.vhost, queue, "messages", query=query)
+    if remote.output.as_json:
+        remote.output.json(answer["items"])
+        return
+    rows = [{**item, "accepted": time_text(item["accepted_at"]), "text": body_text(item)} for item in answer["items"]]
+    titles = ("id", "state", "accepted", "routing_key", "priority", "delivery_count", "size", "text")
+    remote.output.items(rows, [(title, title) for title in titles])
+    if not answer["complete"]:
+        click.echo("there are more: --limit shows up to 500", err=True)
+
+
+def body_text(item: dict[str, Any]) -> str:
+    """Return the body of a message that was looked at, as text where it is one."""
+    if item.get("body") is None:
+        return str(item.get("body_unavailable", ""))
+    octets = base64.b64decode(item["body"])
+    return octets.decode(errors="replace") + ("" if item["body_complete"] else " …")

@@ -1,0 +1,178 @@
+"""A small STOMP 1.2 client on a blocking socket: live consumers and browsers, which HTTP has not."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from annulet.cli.remote.failures import EXIT_NOT_ALLOWED, EXIT_REFUSED_BY_BROKER, EXIT_UNREACHABLE, Failure
+from annulet.cli.remote.options import Remote
+
+READ_BYTES: Final = 1 << 16
+CONNECT_SECONDS: Final = 30.0
+PROTOCOLS: Final = {"http": "stomp", "https": "stomp/ssl"}
+"""The listener to use, by the scheme of the HTTP address: what is encrypted stays encrypted."""
+
+ESCAPES: Final = {"\\": "\\\\", ":": "\\c", "\n": "\\n", "\r": "\\r"}
+UNESCAPES: Final = {"\\": "\\", "c": ":", "n": "\n", "r": "\r"}
+LOGIN_WORDS: Final = ("login", "password", "access", "refused", "vhost")
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A frame that the broker sent."""
+
+    command: str
+    headers: dict[str, str]
+    body: bytes
+
+
+def listener_of(remote: Remote, protocols: Mapping[str, str]) -> tuple[str, int]:
+    """Return host and port of a listener of the broker. ``protocols``: its name by the scheme of the HTTP address.
+
+    Raises :class:`~annulet.cli.remote.failures.Failure` when the broker has none.
+    """
+    wanted = protocols[remote.target.scheme]
+    for listener in remote.listeners:
+        if listener["protocol"] == wanted:
+            return remote.target.host, int(listener["port"])
+    raise Failure(EXIT_REFUSED_BY_BROKER, f"the broker at {remote.target.url} has no listener for {wanted}; start one")
+
+
+def open_socket(remote: Remote, address: tuple[str, int]) -> socket.socket:
+    """Connect to a listener, with TLS for https. Raises :class:`~annulet.cli.remote.failures.Failure`."""
+    target = remote.target
+    try:
+        plain = socket.create_connection(address, CONNECT_SECONDS)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if target.scheme == "http":
+            return plain
+        trusted = ssl.create_default_context(cafile=target.ca_file or None)
+        return trusted.wrap_socket(plain, server_hostname=target.host)
+    except OSError as error:
+        raise Failure(EXIT_UNREACHABLE, f"no answer from {address[0]}:{address[1]}: {error}") from error
+
+
+class StompClient:
+    """One connection. Methods raise :class:`~annulet.cli.remote.failures.Failure` with the broker's reason."""
+
+    def __init__(self, remote: Remote) -> None:
+        self._socket = open_socket(remote, listener_of(remote, PROTOCOLS))
+        self._input = bytearray()
+        self._receipts = 0
+        headers = {
+            "accept-version": "1.2",
+            "host": remote.vhost,
+            "login": remote.target.user,
+            "passcode": remote.target.password,
+        }
+        self._write("CONNECT", headers, b"", escaped=False)
+        self.next_frame()
+
+    def close(self) -> None:
+        """Cut the connection; what is not acknowledged goes back to its queue."""
+        self._socket.close()
+
+    def set_wait(self, seconds: float | None) -> None:
+        """Set how long :meth:`next_frame` waits; ``None`` is for ever."""
+        self._socket.settimeout(seconds)
+
+    def send(self, destination: str, body: bytes, headers: Mapping[str, str] | None = None) -> None:
+        """Send a message without waiting."""
+        self._write("SEND", {"destination": destination, "content-length": str(len(body)), **(headers or {})}, body)
+
+    def send_many(self, frames: list[bytes]) -> None:
+        """Write prepared frames."""
+        self._transmit(b"".join(frames))
+
+    def subscribe(self, destination: str, *, ack: str, headers: Mapping[str, str] | None = None) -> None:
+        """Subscribe; messages are frames from :meth:`next_frame`."""
+        self._write("SUBSCRIBE", {"id": "1", "destination": destination, "ack": ack, **(headers or {})}, b"")
+
+    def acknowledge(self, message: Frame) -> None:
+        """Acknowledge a message, or in mode ``client`` all up to it."""
+        self._write("ACK", {"id": message.headers["ack"]}, b"")
+
+    def finish(self) -> None:
+        """Return when everything that was sent is done, and on disk where it has to be; messages are passed over."""
+        self._receipts += 1
+        self._write("DISCONNECT", {"receipt": f"end-{self._receipts}"}, b"")
+        while self.next_frame().command != "RECEIPT":
+            pass
+        self.close()
+
+    def next_frame(self) -> Frame:
+        """Return the next frame. Raises ``TimeoutError`` when nothing came within the time that was set."""
+        while True:
+            frame = take_frame(self._input)
+            if frame is None:
+                self._read()
+            elif frame.command == "ERROR":
+                self.close()
+                reason = frame.headers.get("message") or frame.body.decode(errors="replace")
+                refused = any(word in reason.lower() for word in LOGIN_WORDS)
+                raise Failure(EXIT_NOT_ALLOWED if refused else EXIT_REFUSED_BY_BROKER, reason)
+            else:
+                return frame
+
+    def _read(self) -> None:
+        try:
+            octets = self._socket.recv(READ_BYTES)
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise Failure(EXIT_UNREACHABLE, f"the connection ended: {error}") from error
+        if not octets:
+            raise Failure(EXIT_UNREACHABLE, "the broker closed the connection")
+        self._input += octets
+
+    def _write(self, command: str, headers: Mapping[str, str], body: bytes, *, escaped: bool = True) -> None:
+        self._transmit(frame_of(command, headers, body, escaped=escaped))
+
+    def _transmit(self, octets: bytes) -> None:
+        try:
+            self._socket.sendall(octets)
+        except OSError as error:
+            raise Failure(EXIT_UNREACHABLE, f"the connection ended: {error}") from error
+
+
+def frame_of(command: str, headers: Mapping[str, str], body: bytes, *, escaped: bool = True) -> bytes:
+    """Return the octets of a frame."""
+    write = _escape if escaped else str
+    lines = [command, *(f"{write(name)}:{write(value)}" for name, value in headers.items())]
+    return "\n".join(lines).encode() + b"\n\n" + body + b"\0"
+
+
+def take_frame(octets: bytearray) -> Frame | None:
+    """Take the first whole frame out of what was read; ``None`` as long as there is none."""
+    while octets[:1] in (b"\n", b"\r"):  # no set: a bytearray has no hash
+        del octets[:1]
+    end_of_head = octets.find(b"\n\n")
+    if end_of_head < 0:
+        return None
+    command, *lines = octets[:end_of_head].decode().split("\n")
+    headers: dict[str, str] = {}
+    for line in lines:
+        name, _, value = line.partition(":")
+        headers.setdefault(_unescape(name), _unescape(value))
+    start = end_of_head + 2
+    end = start + int(headers["content-length"]) if "content-length" in headers else octets.find(b"\0", start)
+    if end < 0 or len(octets) <= end:
+        return None
+    body = bytes(octets[start:end])
+    del octets[: end + 1]
+    return Frame(command, headers, body)
+
+
+def _escape(text: str) -> str:
+    return "".join(ESCAPES.get(character, character) for character in text)
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    pieces: Iterator[str] = iter(text)
+    return "".join(UNESCAPES.get(next(pieces, ""), "") if piece == "\\" else piece for piece in pieces)
