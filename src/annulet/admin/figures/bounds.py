@@ -154,10 +154,9 @@ def bounds(broker: Broker) -> dict[str, float]:
         "search_rows_least": ROWS_LEAST,
         "search_stretches_max": STRETCHES_MAX,
         "search_doubts_per_stretch_max": DOUBTS_MAX,
-        **_bounds_of_groups(),
         "heads_pending_bytes": PENDING_BYTES_MAX,
         **_bounds_of_bulk_transfer(broker.admission.limits),
-        **(_bounds_of_a_tick() | _bounds_of_management() | _bounds_of_access()),
+        **(_bounds_of_groups() | _bounds_of_a_tick() | _bounds_of_management() | _bounds_of_access()),
         "metrics_listed_queues_max": LISTED_QUEUES_MAX,
     }
 

@@ -24,7 +24,7 @@ LIMIT_ROUTING: Final = "routing_steps_max"
 
 
 class Steps:
-    """What is left of the steps of one message, over all exchanges, keys and copies by diverts."""
+    """The remaining steps of one message, over all exchanges, keys and copies by diverts."""
 
     __slots__ = ("left",)
 

@@ -49,7 +49,7 @@ class Return:
 
 
 class Operations:
-    """What a transaction has collected. Rejections say whether they requeue."""
+    """The operations that a transaction has collected. Rejections say whether they requeue."""
 
     __slots__ = ("rejections", "returns", "sends", "settlements")
 

@@ -264,7 +264,7 @@ class Committing(SlicedWork):
     # ------------------------------------------------------------------ the end
 
     def _show(self, now: int) -> None:
-        """Everything is done: return what goes back, and show what came, in one call."""
+        """Everything is done: return the requeued messages, and show the sends, in one call."""
         self._ended = True
         session, collected = self._transaction.session, self._collected
         requeued = collected.rejected(requeue=True)

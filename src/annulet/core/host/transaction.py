@@ -140,7 +140,7 @@ class Transaction:
         return self.carry_out(host, collected, plan, now)
 
     def carry_out(self, host: VirtualHost, collected: Operations, plan: CommitPlan, now: int) -> list[Message]:
-        """Do what was planned, all of it in this call. Returns and raises as :meth:`commit`, but for refusals."""
+        """Carry out the whole plan in this call. Returns and raises as :meth:`commit`, but for refusals."""
         host.effects.begin_transaction()
         try:
             try:
@@ -185,7 +185,7 @@ class Transaction:
         self.session.hold_again(self.hand_over().deliveries())
 
     def hand_over(self) -> Operations:
-        """Return what was collected, for a commit, and forget it: the next operations are of another transaction."""
+        """Return the collected operations for a commit, and forget them: the next operations are of another transaction."""
         if self.held_bytes:
             self.session.transacted(-self.held_bytes)
             self.held_bytes = 0

@@ -1,4 +1,4 @@
-"""Which pending message is next: the interface of an order, in parts by who calls them.
+"""Which pending message is next: the interface of an order, in parts by caller.
 
 ========================= =======================================================================================
 part                      is called by

@@ -1,4 +1,4 @@
-"""The interface of a queue area: the part of a queue that is on disk only, in parts by who calls them.
+"""The interface of a queue area: the part of a queue that is on disk only, in parts by caller.
 
 ========================= =======================================================================================
 part                      is called by

@@ -1,4 +1,4 @@
-"""What the evaluations of selectors in one call may take.
+"""The bound on the evaluations of selectors in one call.
 
 A client decides how long a selector takes for a message, and how many consumers have another one. Answers stay with the
 entry or in the frontier of the class, so nothing is evaluated twice when a later turn goes on.

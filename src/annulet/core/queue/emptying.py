@@ -1,4 +1,4 @@
-"""What a queue was emptied of: examined, settled, recorded and freed in slices.
+"""The removed contents of a queue: examined, settled, recorded and freed in slices.
 
 It is in no collection of the queue any more, so only this work comes to it. The log is told by ranges of records, when
 the last of it is examined: until then a crash brings all of it back, and :meth:`Emptying.when_told` tells a client that
@@ -101,7 +101,7 @@ class Gone(GoneRecords):
 
 
 class Emptying(SlicedWork):
-    """The remaining work for what was removed from a queue. By sequence there are entries, rows, entries.
+    """The remaining work for the removed contents of a queue. By sequence there are entries, rows, entries.
 
     ``leaving`` messages of these, with ``leaving_bytes`` of bodies, are in memory until they are examined, and count in
     the account of the queue's bodies.
@@ -243,7 +243,7 @@ class Emptying(SlicedWork):
         self._queue.leaving_bytes -= size
 
     def _examined(self) -> None:
-        """Tell the log what can be told at once, and decide which losses are recorded."""
+        """Settle ranges in the log at once, and decide which losses are recorded."""
         gone, queue, pages = self._gone, self._queue, self._gone.pages
         self._settled = queue.effects.emptied(queue, gone)
         if not self._settled or queue.deleted:

@@ -1,1 +1,1 @@
-"""Definitions as a document: exported, compared with what is there, and applied all or nothing."""
+"""Definitions as a document: exported, compared with the broker's, and applied all or nothing."""

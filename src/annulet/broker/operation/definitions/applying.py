@@ -56,7 +56,7 @@ CONFLICTS_SHOWN: Final = 5
 async def read_document(octets: bytes, host: str = "") -> Reading:
     """Read a document of definitions. ``host``: that it is of this virtual host alone, and does not name it.
 
-    Raises :class:`~annulet.core.base.errors.InvalidArgument` for what is no such document.
+    Raises :class:`~annulet.core.base.errors.InvalidArgument` for another document.
     """
     reading = Reading(host)
     turns = Turns()
@@ -76,10 +76,10 @@ class DefinitionImports:
         self._turn = asyncio.Lock()
 
     async def apply(self, reading: Reading, user: User | None, *, prune: bool = False, keep: bool = False) -> Plan:
-        """Make the broker as the document says, and return what was done.
+        """Make the broker's definitions those of the document, and return the steps taken.
 
-        ``user``: the administrator who asks for it; ``None`` for who started the broker. ``prune``: delete what it does
-        not name. ``keep``: what exists with other properties stays as it is (RabbitMQ),
+        ``user``: the administrator of the request; ``None`` at the start of the broker. ``prune``: delete what it does
+        not name. ``keep``: existing definitions with other properties stay as they are (RabbitMQ),
         instead of refusing the document. Raises :class:`PreconditionFailed` for conflicts, and what a step raises; in
         both cases nothing has changed.
         """
@@ -110,7 +110,7 @@ class DefinitionImports:
         for undo in reversed(undone):
             try:
                 await durably(self._broker.definitions, undo)
-            except (CoreError, CatalogueError) as error:  # what is left shows in the next plan
+            except (CoreError, CatalogueError) as error:  # the next plan shows the rest
                 logger.error("a step of refused definitions could not be undone", error=str(error))  # noqa: TRY400 - the text says it all
             await turns.look()
 

@@ -179,7 +179,7 @@ def _bindings(host: VirtualHost) -> Iterator[Item]:
 
 
 async def export(broker: Broker, hosts: Iterable[VirtualHost], *, own: bool, host: str = "") -> dict[str, Any]:
-    """Return a document. ``own``: our complete format; else RabbitMQ's, with ``left_out`` for what it cannot say.
+    """Return a document. ``own``: our complete format; else RabbitMQ's, with ``left_out`` for the others.
 
     ``host``: the name of the only virtual host, whose items do not name it then. RabbitMQ ignores ``left_out``.
     """

@@ -45,7 +45,7 @@ Key = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One definition. ``key`` tells it from the others of its kind; ``host`` is empty for what is of no virtual host.
+    """One definition. ``key`` tells it from the others of its kind; ``host`` is empty for kinds without one.
 
     ``value`` has what may differ while the key is the same.
     """
@@ -65,7 +65,7 @@ class Item:
 
     @property
     def identity(self) -> tuple[str, str, Key]:
-        """What tells it from all others."""
+        """The key among all definitions."""
         return self.kind, self.host, self.key
 
 

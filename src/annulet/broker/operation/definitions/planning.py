@@ -1,6 +1,6 @@
-"""Compares what a document wants with what a broker has: the steps from one to the other, in order.
+"""Compares the definitions of a document with those of a broker: the steps from one to the other, in order.
 
-What exists and cannot be changed while it has users, queues and exchanges with other properties, is a conflict: a plan
+Queues and exchanges that exist with other properties cannot be changed while they are used: a conflict. A plan
 with conflicts is not applied. ``prune`` deletes what the document does not name, in the virtual hosts that it names.
 """
 
@@ -39,7 +39,7 @@ CHANGE: Final = "change"
 DELETE: Final = "delete"
 
 ACCESS: Final = frozenset({USER, PERMISSION, USER_LIMIT})
-"""What is of users: a plan deletes none of it, because the document may be of another broker with other users."""
+"""Kinds that belong to users: a plan deletes none of them, because the document may be of another broker."""
 
 KEPT: Final = ACCESS | {VIRTUAL_HOST, QUEUE_SETTINGS, "global parameter"}
 """Kinds that pruning leaves alone."""

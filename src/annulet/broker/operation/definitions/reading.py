@@ -1,6 +1,6 @@
 """Reads the sections of a document: RabbitMQ's export, or our own format, which has the same and more.
 
-What this broker cannot have is no error: it is listed by name and reason, and the rest is read.
+Definitions that this broker cannot have are no error: they are listed by name and reason, and the rest is read.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ HEADERS: Final = (
 
 
 class Reading:
-    """What has been read of a document. ``host``: the virtual host of a document of one, which does not name it."""
+    """The definitions read from a document. ``host``: the virtual host of a document of one, which does not name it."""
 
     def __init__(self, host: str = "") -> None:
         self.items: dict[tuple[str, str, tuple[str, ...]], Item] = {}

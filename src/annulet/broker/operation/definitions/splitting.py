@@ -30,7 +30,7 @@ TEXT_BYTES_MAX: Final = ITEM_BYTES_MAX
 _STRUCTURE: Final = re.compile(
     rb'"(?:[^"\\]|\\.){0,%d}+(?P<end>"?)|[\[\]{},]|[^"\[\]{},]{%d}' % (TEXT_BYTES_MAX, TEXT_BYTES_MAX), re.DOTALL
 )
-"""What begins or ends something. A text is one match, so brackets in it do not count; so is a long piece of the rest.
+"""The tokens that begin or end a value. A text is one match, so brackets in it do not count; so is a long other piece.
 Each match is bounded, and none is tried twice."""
 
 _OPENING: Final = frozenset({b"[", b"{"})
@@ -43,7 +43,7 @@ Found = tuple[str, Any]
 def split_document(octets: bytes) -> Iterator[Found | None]:
     """Yield section and item, one by one, and ``None`` between: a caller may give turns at each.
 
-    A section that is no list is one item. Raises :class:`InvalidArgument` for what is no such document.
+    A section that is no list is one item. Raises :class:`InvalidArgument` for another document.
     """
     if len(octets) > DOCUMENT_BYTES_MAX:
         raise InvalidArgument(f"the document has {len(octets)} bytes; {DOCUMENT_BYTES_MAX} are allowed; split it")
