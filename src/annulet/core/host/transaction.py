@@ -185,7 +185,7 @@ class Transaction:
         self.session.hold_again(self.hand_over().deliveries())
 
     def hand_over(self) -> Operations:
-        """Return the collected operations for a commit, and forget them: the next operations are of another transaction."""
+        """Return the collected operations for a commit, and forget them: later ones are of another transaction."""
         if self.held_bytes:
             self.session.transacted(-self.held_bytes)
             self.held_bytes = 0
