@@ -62,6 +62,21 @@ class AmqpLoad:
         self._socket = open_socket(remote, listener_of(remote, PROTOCOLS))
         self._input = bytearray()
         self._tag = 0  # of the delivery whose body is on its way
+        try:
+            self._open(remote)
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def __enter__(self) -> AmqpLoad:
+        """Begin."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Cut the connection, if it is still there."""
+        self._socket.close()
+
+    def _open(self, remote: Remote) -> None:
         target = remote.target
         self._socket.sendall(HEADER)
         self._wait_for(START)

@@ -18,7 +18,8 @@ PROTOCOLS: Final = {"http": "stomp", "https": "stomp/ssl"}
 
 ESCAPES: Final = {"\\": "\\\\", ":": "\\c", "\n": "\\n", "\r": "\\r"}
 UNESCAPES: Final = {"\\": "\\", "c": ":", "n": "\n", "r": "\r"}
-LOGIN_WORDS: Final = ("login", "password", "access", "refused", "vhost")
+LOGIN_WORDS: Final = ("login", "password", "access to", "access refused")
+"""Words of an ERROR for a login or a permission: STOMP has no codes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +70,20 @@ class StompClient:
             "login": remote.target.user,
             "passcode": remote.target.password,
         }
-        self._write("CONNECT", headers, b"", escaped=False)
-        self.next_frame()
+        try:
+            self._write("CONNECT", headers, b"", escaped=False)
+            self.next_frame()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> StompClient:
+        """Begin."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Cut the connection, if it is still there."""
+        self.close()
 
     def close(self) -> None:
         """Cut the connection; what is not acknowledged goes back to its queue."""
@@ -148,7 +161,7 @@ def frame_of(command: str, headers: Mapping[str, str], body: bytes, *, escaped: 
 
 def take_frame(octets: bytearray) -> Frame | None:
     """Take the first whole frame out of what was read; ``None`` as long as there is none."""
-    while octets[:1] in (b"\n", b"\r"):  # no set: a bytearray has no hash
+    while octets.startswith((b"\n", b"\r")):
         del octets[:1]
     end_of_head = octets.find(b"\n\n")
     if end_of_head < 0:
