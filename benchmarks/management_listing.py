@@ -63,7 +63,7 @@ class Turns:
             run(handle)
             turns.longest = max(turns.longest, time.thread_time() - began)
 
-        Handle._run = timed  # type: ignore[method-assign]
+        Handle._run = timed  # type: ignore[method-assign, assignment]
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -13,6 +13,10 @@ WRITING = {
     "/api/v1/address-settings/{path:path}": {"GET", "HEAD", "PUT", "DELETE"},
     "/api/v1/policies/{path:path}": {"GET", "HEAD", "PUT", "DELETE"},
     "/api/v1/backups": {"GET", "HEAD", "POST"},
+    "/api/v1/users/{path:path}": {"GET", "HEAD", "PUT", "DELETE"},
+    "/api/v1/virtual-hosts/{path:path}": {"GET", "HEAD", "PUT", "DELETE"},
+    "/api/v1/permissions/{path:path}": {"GET", "HEAD", "PUT", "DELETE"},
+    "/api/v1/tokens/{path:path}": {"GET", "HEAD", "PUT", "DELETE"},
     "/api/{path:rabbitmq}": {"GET", "HEAD", "PUT", "POST", "DELETE"},
 }
 

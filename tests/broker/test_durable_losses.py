@@ -14,7 +14,6 @@ from annulet.broker.broker import Broker
 from annulet.broker.turns.sliced_work import SlicedWorker
 from annulet.core.host.dead_letters import FORWARDED_AT_ONCE
 from annulet.core.message.message import Message, Origin
-from annulet.core.policies.expiry import expire_later
 from annulet.store.database.history import History
 from annulet.store.files.data_format import HISTORY_FILE
 from annulet.store.files.errors import DiskFullError, StoreError
@@ -58,7 +57,7 @@ class Sending(House):
 
     def expire(self) -> None:
         """Have all of it expire as very much does, which notes before how many the ledger would keep."""
-        expire_later(self.queue, NOW)
+        self.queue.expire_later(NOW)
         assert self.queue.expiring is not None
         assert not self.queue.expiring.step(NOW)
 

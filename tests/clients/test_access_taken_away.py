@@ -137,10 +137,12 @@ def test_a_web_socket(place: Place) -> None:
 def test_bulk_transfer(place: Place) -> None:
     place.make("spark")
     connection = pika.BlockingConnection(pika_parameters(place.process, "spark"))
-    connection.channel().queue_declare("of-spark")
+    connection.channel().queue_declare("of-spark", durable=True)
     connection.close()
     client = BulkClient(parse_url(f"annulet://spark:secret@127.0.0.1:{place.process.bulk_port}/"))
     client.act(protocol.QueueStatus(virtual_host="/", queue="of-spark"))
+    opened = protocol.OpenLease(virtual_host="/", queue="of-spark", lease="hers", owner="o", fresh=True)
+    client.act(opened)
     place.ask("PUT", "/api/permissions/%2F/spark", {**ALL, "read": ""})
     with pytest.raises(Exception, match="may not read queue 'of-spark'"):
         client.act(protocol.QueueStatus(virtual_host="/", queue="of-spark"))
@@ -148,6 +150,7 @@ def test_bulk_transfer(place: Place) -> None:
     with pytest.raises(AuthenticationError, match="login refused for user 'spark'"):
         client.act(protocol.QueueStatus(virtual_host="/", queue="of-spark"))
     client.close()
+    assert place.process.get("/api/v1/queues/%2F/of-spark")["leases"] == []
 
 
 def test_a_publisher_of_each_protocol_is_asked_anew(place: Place) -> None:

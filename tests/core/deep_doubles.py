@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from annulet.core.message.message import Message, Origin, PropertyValue
-from annulet.core.paging.paged_fifo import TargetList
+from annulet.core.paging.paged_fifo import PagedFifo
 from annulet.core.paging.paged_priorities import PagedLevels, paged_order_of
 from annulet.core.policies.staged_batches import HiddenBatch
 from annulet.core.queue.invariants import check_parts
@@ -95,7 +95,7 @@ class Deep:
         assert order is not None
         order.keep_messages = self.keep
         for standing in order.lists():
-            if isinstance(standing, TargetList):
+            if isinstance(standing, PagedFifo):
                 standing.look_entries = self.keep + 2
         if isinstance(order, PagedLevels):
             order.fold_least = 1

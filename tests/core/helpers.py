@@ -7,7 +7,6 @@ from typing import Any
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.settings import UNLIMITED, ConsumerSettings, QueueSettings
 from annulet.core.base.sliced_work import SlicedWork
-from annulet.core.deliveries.compact_messages import HeldKind, HeldMessage
 from annulet.core.message.message import (
     DEFAULT_PRIORITY,
     ContentView,
@@ -16,10 +15,11 @@ from annulet.core.message.message import (
     PropertyValue,
     StandardProperties,
 )
+from annulet.core.model.compact_messages import CompactDelivery, SharedFields
 from annulet.core.model.consumer import Consumer, CreditWindow
-from annulet.core.model.effects import Effects
 from annulet.core.model.entry import QueueEntry
 from annulet.core.queue.queue import Queue
+from annulet.core.routing.node_effects import NodeEffects
 from annulet.core.sessions.session import Session
 
 NOW = 1_000_000
@@ -134,7 +134,7 @@ class RecordingSession(Session):
         return consumer
 
 
-class RecordingEffects(Effects):
+class RecordingEffects(NodeEffects):
     """Keeps every call; gives stored messages record numbers from 1."""
 
     def __init__(self) -> None:
@@ -168,9 +168,9 @@ class RecordingEffects(Effects):
     def entry_changed(self, queue: Queue, entry: QueueEntry) -> None:
         self.changed.append((queue.name, entry.sequence, entry.delivery_count))
 
-    def folded_changed(self, queue: Queue, messages: list[HeldMessage]) -> None:
+    def folded_changed(self, queue: Queue, messages: list[CompactDelivery]) -> None:
         for held in messages:
-            assert isinstance(held.link, HeldKind)
+            assert isinstance(held.link, SharedFields)
             self.changed.append((queue.name, held.sequence, held.link.delivery_count))
 
     def wake_at(self, at: int) -> None:
@@ -224,7 +224,7 @@ class SlicingEffects(RecordingEffects):
 
 
 def make_queue(
-    effects: Effects | None = None,
+    effects: NodeEffects | None = None,
     *,
     ring: int = UNLIMITED,
     key: str = "",
@@ -241,7 +241,7 @@ def make_queue(
     return Queue(name, settings, RecordingEffects() if effects is None else effects, durable=durable)
 
 
-def queue_of(effects: Effects | None = None, **settings: Any) -> Queue:
+def queue_of(effects: NodeEffects | None = None, **settings: Any) -> Queue:
     """A queue with any settings, by the names of ``QueueSettings``."""
     return Queue("q", QueueSettings(**settings), RecordingEffects() if effects is None else effects)
 

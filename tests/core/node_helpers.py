@@ -23,7 +23,7 @@ class NotedView(TableView):
         return message.header + repr(headers).encode()
 
 
-class NodeEffects(RecordingEffects):
+class RecordingNodeEffects(RecordingEffects):
     """Records what the core does to nodes by itself; gives the queues it makes ids from 1."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class NodeEffects(RecordingEffects):
 
 def make_host(settings: dict[str, dict[str, PropertyValue]] | None = None) -> VirtualHost:
     """A virtual host whose address settings are given by pattern."""
-    host = VirtualHost("/", NodeEffects())
+    host = VirtualHost("/", RecordingNodeEffects())
     for pattern, given in (settings or {}).items():
         host.address_settings.set(pattern, given)
     return host

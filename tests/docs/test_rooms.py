@@ -32,4 +32,4 @@ def test_the_page_has_the_rooms_in_their_order_with_their_docstrings(contract):
         place = folder / room / "__init__.py"
         text = ast.get_docstring(ast.parse((place if place.is_file() else folder / f"{room}.py").read_text())) or ""
         expected.append((room, " ".join(text.split("\n\n")[0].split())))
-    assert re.findall(r"^\| `(\w+)` \| (.*) \|$", section[1], re.MULTILINE) == expected
+    assert re.findall(r"^\| `(\w+)` \| ([^|]*) \|$", section[1], re.MULTILINE) == expected

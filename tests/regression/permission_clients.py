@@ -469,7 +469,7 @@ class HttpClient:
 
 
 class RabbitMqHttpClient:
-    """RabbitMQ's API: 401 for want of a tag."""
+    """RabbitMQ's management API: 401 for want of a right, 400 for what belongs to a connection."""
 
     def __init__(self, broker: Broker, user: str, number: int) -> None:
         self.user = user
@@ -484,7 +484,14 @@ class RabbitMqHttpClient:
             response = await client.request(verb, f"/api/{path}", json=body, auth=(self.user, self.user))
         if response.status_code in {200, 201, 204}:
             return ALLOWED
-        assert (response.status_code, response.json()["reason"]) == (401, "Not administrator user")
+        answer = response.json()
+        if response.status_code == 400:
+            assert LOCK in answer["reason"], answer
+            return LOCKED
+        assert (response.status_code, answer["error"]) == (401, "not_authorised"), answer
+        if answer["reason"] == "User not authorised to access virtual host":
+            return NO_ENTRY
+        assert REFUSAL in answer["reason"] or answer["reason"] in {"Not policymaker user", "Not administrator user"}
         return REFUSED
 
     async def end(self) -> None:
@@ -513,6 +520,60 @@ class RabbitMqHttpClient:
 
     def delete_host(self, number: int) -> Any:
         return "DELETE", f"vhosts/host{number}", None
+
+    def declare_queue(self, number: int) -> Any:
+        return "PUT", f"queues/%2F/new{number}", {}
+
+    def declare_queue_with_target(self, number: int) -> Any:
+        return "PUT", f"queues/%2F/new{number}", {"arguments": {"x-dead-letter-address": f"target{number}"}}
+
+    def delete_queue(self, number: int) -> Any:
+        return "DELETE", f"queues/%2F/queue{number}", None
+
+    def purge_queue(self, number: int) -> Any:
+        return "DELETE", f"queues/%2F/queue{number}/contents", None
+
+    def bind_queue(self, number: int) -> Any:
+        return "POST", f"bindings/%2F/e/exchange{number}/q/queue{number}", {"routing_key": "other"}
+
+    def unbind_queue(self, number: int) -> Any:
+        return "DELETE", f"bindings/%2F/e/exchange{number}/q/queue{number}/bound", None
+
+    def declare_exchange(self, number: int) -> Any:
+        return "PUT", f"exchanges/%2F/new{number}", {"type": "fanout"}
+
+    def declare_exchange_with_target(self, number: int) -> Any:
+        body = {"type": "fanout", "arguments": {"alternate-exchange": f"target{number}"}}
+        return "PUT", f"exchanges/%2F/new{number}", body
+
+    def delete_exchange(self, number: int) -> Any:
+        return "DELETE", f"exchanges/%2F/exchange{number}", None
+
+    def bind_exchange(self, number: int) -> Any:
+        return "POST", f"bindings/%2F/e/exchange{number}/e/destination{number}", {"routing_key": "k"}
+
+    def unbind_exchange(self, number: int) -> Any:
+        return "DELETE", f"bindings/%2F/e/exchange{number}/e/destination{number}/bound", None
+
+    def look_at_queue(self, number: int) -> Any:
+        return "GET", f"queues/%2F/queue{number}", None
+
+    def _publish(self, exchange: str, key: str) -> Any:
+        body = {"routing_key": key, "payload": "x", "payload_encoding": "string", "properties": {}}
+        return "POST", f"exchanges/%2F/{exchange}/publish", body
+
+    def publish(self, number: int) -> Any:
+        return self._publish(f"exchange{number}", "k")
+
+    def publish_to_queue(self, number: int) -> Any:
+        return self._publish("amq.default", f"queue{number}")
+
+    def get(self, number: int) -> Any:
+        body = {"count": 1, "ackmode": "ack_requeue_false", "encoding": "auto"}
+        return "POST", f"queues/%2F/queue{number}/get", body
+
+    def set_policy(self, number: int) -> Any:
+        return "PUT", f"policies/%2F/new{number}", {"pattern": f"^none{number}$", "definition": {"ring-size": 1}}
 
 
 class BulkTransferClient:

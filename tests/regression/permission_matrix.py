@@ -18,7 +18,7 @@ AMQP_0, AMQP_1, ANONYMOUS_TERMINUS, STOMP, HTTP, RABBITMQ_HTTP, BULK = (
     "AMQP 1.0, anonymous terminus",
     "STOMP",
     "HTTP",
-    "HTTP, RabbitMQ's API",
+    "RabbitMQ's API",
     "bulk",
 )
 SENDERS: Final = (AMQP_1, ANONYMOUS_TERMINUS, STOMP)
@@ -61,43 +61,50 @@ class Operation:
 
 
 OPERATIONS: Final = (
-    Operation("declare_queue", "declare a queue", ((CONFIGURE, "new name"),), (AMQP_0,)),
+    Operation("declare_queue", "declare a queue", ((CONFIGURE, "new name"),), (AMQP_0, RABBITMQ_HTTP)),
     Operation(
         "declare_queue_with_target",
         "declare a queue with a dead-letter, expiry or dropped target",
         ((CONFIGURE, "new name"), (READ, "new name"), (WRITE, "target")),
-        (AMQP_0,),
+        (AMQP_0, RABBITMQ_HTTP),
     ),
     Operation("await_replies", "consume answers from `amq.rabbitmq.reply-to`", (), (AMQP_0,)),
     Operation(
         "declare_generated", "declare a queue that the broker names", ((CONFIGURE, "generated name"),), (AMQP_0,)
     ),
-    Operation("delete_queue", "delete a queue", ((CONFIGURE, "queue"),), (AMQP_0,)),
-    Operation("purge_queue", "purge a queue", ((READ, "queue"),), (AMQP_0,)),
-    Operation("bind_queue", "bind a queue, unbind it", ((WRITE, "queue"), (READ, "exchange")), (AMQP_0,)),
-    Operation("unbind_queue", "", ((WRITE, "queue"), (READ, "exchange")), (AMQP_0,)),
-    Operation("declare_exchange", "declare an exchange", ((CONFIGURE, "new name"),), (AMQP_0,)),
+    Operation("delete_queue", "delete a queue", ((CONFIGURE, "queue"),), (AMQP_0, RABBITMQ_HTTP)),
+    Operation("purge_queue", "purge a queue", ((READ, "queue"),), (AMQP_0, RABBITMQ_HTTP)),
+    Operation("bind_queue", "bind a queue, unbind it", ((WRITE, "queue"), (READ, "exchange")), (AMQP_0, RABBITMQ_HTTP)),
+    Operation("unbind_queue", "", ((WRITE, "queue"), (READ, "exchange")), (AMQP_0, RABBITMQ_HTTP)),
+    Operation("declare_exchange", "declare an exchange", ((CONFIGURE, "new name"),), (AMQP_0, RABBITMQ_HTTP)),
     Operation(
         "declare_exchange_with_target",
         "declare an exchange with an alternate exchange",
         ((CONFIGURE, "new name"), (READ, "new name"), (WRITE, "target")),
-        (AMQP_0,),
+        (AMQP_0, RABBITMQ_HTTP),
     ),
-    Operation("delete_exchange", "delete an exchange", ((CONFIGURE, "exchange"),), (AMQP_0,)),
+    Operation("delete_exchange", "delete an exchange", ((CONFIGURE, "exchange"),), (AMQP_0, RABBITMQ_HTTP)),
     Operation(
         "bind_exchange",
         "bind an exchange to an exchange, unbind it",
         ((WRITE, "destination"), (READ, "exchange")),
-        (AMQP_0,),
+        (AMQP_0, RABBITMQ_HTTP),
     ),
-    Operation("unbind_exchange", "", ((WRITE, "destination"), (READ, "exchange")), (AMQP_0,)),
-    Operation("look_at_queue", "declare passively; see figures of a queue", (), (AMQP_0, HTTP), changes=False),
-    Operation("publish", "publish to an exchange or address", ((WRITE, "exchange"),), (AMQP_0, *SENDERS, BULK)),
+    Operation("unbind_exchange", "", ((WRITE, "destination"), (READ, "exchange")), (AMQP_0, RABBITMQ_HTTP)),
     Operation(
-        "publish_to_queue", "publish to a queue by its name", ((WRITE, "`amq.default`"),), (AMQP_0, *SENDERS, BULK)
+        "look_at_queue", "declare passively; see figures of a queue", (), (AMQP_0, HTTP, RABBITMQ_HTTP), changes=False
+    ),
+    Operation(
+        "publish", "publish to an exchange or address", ((WRITE, "exchange"),), (AMQP_0, *SENDERS, RABBITMQ_HTTP, BULK)
+    ),
+    Operation(
+        "publish_to_queue",
+        "publish to a queue by its name",
+        ((WRITE, "`amq.default`"),),
+        (AMQP_0, *SENDERS, RABBITMQ_HTTP, BULK),
     ),
     Operation("consume", "consume from a queue", ((READ, "queue"),), (AMQP_0, AMQP_1, STOMP, BULK)),
-    Operation("get", "get a message", ((READ, "queue"),), (AMQP_0,)),
+    Operation("get", "get a message", ((READ, "queue"),), (AMQP_0, RABBITMQ_HTTP)),
     Operation("browse", "browse a queue", ((READ, "queue"),), (AMQP_0, AMQP_1, STOMP, HTTP, BULK), changes=False),
     Operation("queue_status", "ask for a queue's depth and positions", ((READ, "queue"),), (BULK,)),
     Operation("lease_status", "see or end a lease of a queue", ((READ, "queue"),), (BULK,)),
@@ -202,7 +209,7 @@ OPERATIONS: Final = (
         ((CONFIGURE, "queue"), (READ, "queue"), (WRITE, "target")),
         (HTTP,),
     ),
-    Operation("set_policy", "set policies and address settings", (), (HTTP,), for_administrators=True),
+    Operation("set_policy", "set policies and address settings", (), (HTTP, RABBITMQ_HTTP), for_administrators=True),
     Operation(
         "see_users",
         "see users, permissions, limits of users",
@@ -281,8 +288,6 @@ def document() -> str:
         takes = ", ".join(f"`{kind}` {name}" for kind, name in operation.needs)
         if not takes:
             takes = "the tag `administrator`" if operation.for_administrators else "an entry"
-        over = ", ".join(
-            protocol for protocol in operation.protocols if protocol not in {ANONYMOUS_TERMINUS, RABBITMQ_HTTP}
-        )
+        over = ", ".join(protocol for protocol in operation.protocols if protocol != ANONYMOUS_TERMINUS)
         lines.append(f"| {operation.text} | {takes} | {over} |")
     return "\n".join(lines)

@@ -151,15 +151,18 @@ def pause_and_write_on(broker: RunningBroker, case: str, tls: ssl.SSLContext | N
             client.send(piece)
             client.more()
         client.send(last[:1000])
-        more = last[1000:31_000]
+        send, more = client.send, last[1000:31_000]
     else:
-        client = WebSocketClient(address_of(broker, "http", tls), tls=tls).open()
-        client.message(b"JUMP\n\n\0")
-        more = bytes(30_000)
+        client = web_socket = WebSocketClient(address_of(broker, "http", tls), tls=tls).open()
+        web_socket.message(b"JUMP\n\n\0")
+        send, more = web_socket.message, STOMP_SEND[:30_000]
     time.sleep(PAUSE_SECONDS)
     with client:
-        for start in range(0, len(more), 1000):  # one write may be taken before the reset comes
-            client.send(more[start : start + 1000])
+        try:
+            for start in range(0, len(more), 1000):  # one write may be taken before the reset comes
+                send(more[start : start + 1000])
+        except ConnectionError as error:
+            raise AssertionError(f"{case}, {'plain' if tls is None else 'TLS'}: {error}") from error
         while client.more():
             pass
     return client.received

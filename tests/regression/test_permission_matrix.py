@@ -263,18 +263,24 @@ LOCKED_ROWS: Final = {
     AMQP_1: ("consume", "browse"),
     STOMP: ("consume", "browse"),
     HTTP: ("browse", "why_not", "change_settings", "change_target", "pause", "operate", "copy"),
+    RABBITMQ_HTTP: ("delete_queue", "purge_queue", "bind_queue", "unbind_queue", "get"),
     BULK: ("consume", "browse", "queue_status"),
 }
 """Operations on an exclusive queue that only its own connection may do, whatever the user may."""
+
+SENDING: Final = (AMQP_0, AMQP_1, ANONYMOUS_TERMINUS, STOMP, RABBITMQ_HTTP, BULK)
 
 ON_EXCLUSIVE: Final = [
     *((name, protocol, "all", LOCKED) for protocol, names in LOCKED_ROWS.items() for name in names),
     *((name, HTTP, "administrator", LOCKED) for name in LOCKED_ROWS[HTTP]),
     *((name, HTTP, "monitoring", REFUSED) for name in LOCKED_ROWS[HTTP]),
+    *((name, RABBITMQ_HTTP, "administrator", LOCKED) for name in LOCKED_ROWS[RABBITMQ_HTTP]),
+    *((name, RABBITMQ_HTTP, "monitoring", REFUSED) for name in LOCKED_ROWS[RABBITMQ_HTTP]),
     ("look_at_queue", HTTP, "all", ALLOWED),
+    ("look_at_queue", RABBITMQ_HTTP, "all", ALLOWED),
     ("losses", HTTP, "administrator", REFUSED),
-    *(("publish_to_queue", protocol, "all", ALLOWED) for protocol in (AMQP_0, AMQP_1, ANONYMOUS_TERMINUS, STOMP, BULK)),
-    *(("publish_to_queue", protocol, "read-only", REFUSED) for protocol in (AMQP_0, AMQP_1, STOMP, BULK)),
+    *(("publish_to_queue", protocol, "all", ALLOWED) for protocol in SENDING),
+    *(("publish_to_queue", protocol, "read-only", REFUSED) for protocol in SENDING),
 ]
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from annulet.core.message.message import Message, Origin
 from annulet.core.model.entry import QueueEntry
-from annulet.core.paging.paged_fifo import TargetList
+from annulet.core.model.queue_area import RowView
+from annulet.core.paging.paged_fifo import PagedFifo
 from annulet.core.paging.paged_priorities import paged_order_of
-from annulet.core.paging.queue_area import RowView
 from annulet.core.queue.queue import Queue
 from annulet.residency.bodies.bodies import StoredBodies
 from annulet.residency.bodies.body_store import BodyStore
@@ -244,11 +244,11 @@ def filled(queue: Queue, disk: Disk, count: int, *, size: int = 10) -> list[Queu
     return entries
 
 
-def appended(count: int, *, keep: int) -> tuple[TargetList, list[QueueEntry]]:
+def appended(count: int, *, keep: int) -> tuple[PagedFifo, list[QueueEntry]]:
     """Return an order that so many stored messages were appended to, of which ``keep`` stay in front, and these."""
     queue, disk = durable_queue(), Disk()
     order = paged_order_of(queue, pages_of(queue, disk))
-    assert isinstance(order, TargetList)
+    assert isinstance(order, PagedFifo)
     order.keep_messages = keep
     entries = stored_entries(queue, disk, count)
     for entry in entries:

@@ -30,8 +30,8 @@ from annulet.bulk.protocol.schema import Row, record_batches
 from annulet.bulk.reading.snapshots import Bounds, SnapshotStore
 from annulet.core.base.settings import QueueSettings
 from annulet.core.message.message import Message, Origin
-from annulet.core.model.effects import Effects
 from annulet.core.queue.queue import Queue
+from annulet.core.routing.node_effects import NodeEffects
 from annulet.selector.parser import LENGTH_MAX
 from annulet.spark.options import ReadOptions
 from annulet.spark.pushdown import Pushed, push
@@ -74,7 +74,7 @@ MOMENT = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 
 def queue_of_all_sorts() -> Queue:
-    made = Queue("q", QueueSettings(), Effects())
+    made = Queue("q", QueueSettings(), NodeEffects())
     for number in range(24):
         basic = BasicProperties()
         basic.message_id = ("", "a%b", "ab", "it's", "A")[number % 5]

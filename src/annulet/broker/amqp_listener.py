@@ -18,7 +18,7 @@ from annulet.wire.amqp091.connection.versions import VERSIONS_BY_HEADER
 if TYPE_CHECKING:
     import asyncio
 
-    from annulet.broker.broker import Broker
+    from annulet.broker.amqp10.services import Amqp10Services
     from annulet.broker.connections.transport import AnyConnection
 
 HEADER_BYTES: Final = 8
@@ -35,7 +35,7 @@ VERSIONS_0_X: Final = tuple(VERSIONS_BY_HEADER)
 class AmqpListenerProtocol:
     """Lives until the header is there, then hands the transport on. A duck-typed ``asyncio.Protocol``."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Amqp10Services) -> None:
         self._broker = broker
         self._transport: asyncio.Transport | None = None
         self._received = b""

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 import structlog
 
 from annulet import __version__
-from annulet.broker.amqp10.remembered import RememberedOutcomes
+from annulet.broker.amqp10.services import Amqp10Services
 from annulet.broker.amqp_listener import AmqpListenerProtocol
-from annulet.broker.connections.consumer_timeouts import ConsumerTimeouts
-from annulet.broker.connections.protocol_errors import ProtocolErrors
 from annulet.broker.durability.blocked import BlockedTargets
 from annulet.broker.durability.commit import CommitPipeline
 from annulet.broker.durability.definition_commits import DefinitionCommits
@@ -25,13 +23,11 @@ from annulet.broker.durability.history import CounterRounds, HistoryRecorder
 from annulet.broker.durability.leased import NoLeases, NoStages
 from annulet.broker.durability.ledger_queue import LedgerQueue
 from annulet.broker.durability.upkeep import LogUpkeep
-from annulet.broker.network.lingering import LingeringSockets
 from annulet.broker.network.listening import BACKLOG, listener_error
 from annulet.broker.network.peer_watch import PeerWatch
-from annulet.broker.network.unfinished import UnfinishedWork, unfinished_limit
 from annulet.broker.operation.backup import Backups
 from annulet.broker.operation.definitions.applying import DefinitionImports
-from annulet.broker.operation.global_parameters import CLUSTER_NAME, DEFAULT_CLUSTER_NAME, GlobalParameters
+from annulet.broker.operation.global_parameters import CLUSTER_NAME, GlobalParameters
 from annulet.broker.operation.management import ManagementOperations
 from annulet.broker.operation.operator_settings import OperatorSettings
 from annulet.broker.operation.rates import Rates
@@ -39,7 +35,6 @@ from annulet.broker.operation.revocation import Revocation
 from annulet.broker.operation.virtual_hosts import VirtualHosts
 from annulet.broker.paging.memory import MemoryAlarm
 from annulet.broker.paging.pager import Pager
-from annulet.broker.paging.spill_pace import SpillPace
 from annulet.broker.recovery.declaring import configure_host, declare_all
 from annulet.broker.recovery.recovery import (
     open_log,
@@ -51,15 +46,11 @@ from annulet.broker.recovery.recovery import (
     save_counters,
 )
 from annulet.broker.security.access_directory import AccessDirectory
-from annulet.broker.security.admission import Admission
 from annulet.broker.security.authentication import Authenticator
 from annulet.broker.security.given_limits import MAX_QUEUES
 from annulet.broker.security.tls_listeners import TlsListeners
-from annulet.broker.settings import descriptors
 from annulet.broker.settings.clock import Clock, system_clock
-from annulet.broker.turns.delivery_shares import DeliveryShares, only_browse
-from annulet.broker.turns.input_shares import InputShares
-from annulet.broker.turns.input_turns import InputTurns
+from annulet.broker.turns.delivery_shares import only_browse
 from annulet.broker.turns.late_collection import LateCollection
 from annulet.broker.turns.loop_watch import LoopWatch
 from annulet.broker.turns.sliced_work import SlicedWorker
@@ -78,13 +69,10 @@ from annulet.store.inspection.backup import remove_staging
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from annulet.broker.amqp10.dynamic_nodes import DynamicNodes
     from annulet.broker.connections.transport import AnyConnection
     from annulet.broker.durability.leased import LeaseFigures, StageFigures
     from annulet.broker.settings.configuration import BrokerConfiguration
-    from annulet.core.message.message import PropertyValue
     from annulet.core.queue.queue import Queue
-    from annulet.store.segments.interface import Log
 
 logger = structlog.get_logger(__name__)
 
@@ -102,18 +90,6 @@ DRAIN_SECONDS: Final = 1.0
 trip, and a blocking client between two calls never answers."""
 
 DEFAULT_HOST: Final = "/"
-
-SERVER_CAPABILITIES: Final[dict[str, PropertyValue]] = {
-    "publisher_confirms": True,
-    "exchange_exchange_bindings": True,
-    "basic.nack": True,
-    "consumer_cancel_notify": True,
-    "connection.blocked": True,
-    "consumer_priorities": True,
-    "authentication_failure_close": True,
-    "per_consumer_qos": True,
-    "direct_reply_to": True,
-}
 
 
 class Service(Protocol):
@@ -133,62 +109,33 @@ class Service(Protocol):
         """Stop listening and let running requests finish."""
 
 
-class Broker:
+class Broker(Amqp10Services):
     """Everything of one running broker. All methods belong to its event loop."""
 
     staged: StageFigures = NoStages()  # a service sets its own
     leases: LeaseFigures = NoLeases()  # a service sets its own
-    definitions: DefinitionCommits  # since recovery
     orphans: dict[int, int]  # since recovery: messages of queues that the catalogue does not know, by queue id
     _deleted: DeletedQueues  # since it listens
     _timers: dict[str, WakeTimer]  # by virtual host
     _ledger_queues: dict[str, LedgerQueue]  # by virtual host
 
     def __init__(self, configuration: BrokerConfiguration, *, clock: Clock = system_clock) -> None:
-        self.configuration = configuration
-        self.clock = clock
-        self.ready = self.stopping = False  # ready: clients may connect
-        self.memory_blocked = False
+        super().__init__(configuration, clock)
+        self.ready = False  # clients may connect
         self.started_at = 0
-        self.hosts: dict[str, VirtualHost] = {}
         self.event_logs: dict[str, EventLog] = {}  # by virtual host; none unless configured
         self.fed_losses: Counter[str] = Counter()  # by name of the queue the broker could not put them into
-        self.blocked: dict[str, BlockedTargets] = {}  # by virtual host
-        self.connections: set[AnyConnection] = set()
-        self.connections_accepted, self.web_sockets = 0, 0  # all of them; open STOMP connections over WebSocket
-        self.unroutable = 0  # publishes that reached no queue
-        self.refused_publishes = 0  # persistent publishes refused because the disk takes no more
+        self.web_sockets = 0  # open STOMP connections over WebSocket
         self.limit_refusals = 0  # publishes that a full queue or address refused
         self.settled_losses = 0  # refused messages whose sender had settled them and could not be told
-        self.undecided: set[AmqpListenerProtocol] = set()  # sockets whose protocol header has not come
-        self.lingering, self.protocol_errors = LingeringSockets(self._look_drained), ProtocolErrors()
-        self.dynamic_nodes: dict[str, dict[str, DynamicNodes]] = {}  # of AMQP 1.0, by virtual host and name
-        self.remembered_outcomes = RememberedOutcomes()
-        self.deliveries_too_large = 0  # withheld: the header does not fit into a frame of the consumer's connection
-        self.consumer_timeouts = ConsumerTimeouts(self.connections, configuration.consumer_timeout)
         self.amqp_address: tuple[str, int] = ("", 0)
-        self.server_properties: dict[str, PropertyValue] = {
-            "product": "Annulet",
-            "version": __version__,
-            "platform": "Python",
-            "copyright": "The Annulet developers",
-            "information": "Queues that are rings, tables and DataFrames",
-            "cluster_name": DEFAULT_CLUSTER_NAME,
-            "capabilities": dict(SERVER_CAPABILITIES),
-        }
         self.services: list[Service] = []
-        self.admission, self.input_turns = Admission(descriptors.fit(configuration.limits)), InputTurns()
-        self.tls: TlsListeners
         self.amqps_address: tuple[str, int] | None = None  # None: no AMQP over TLS
         self.audit = AuditTrail()
         self.management = ManagementOperations(clock)
-        self.history: HistoryRecorder | None = None  # None: a broker in memory
         self.memory, self._peer_watch = MemoryAlarm(configuration.memory_limit_bytes), PeerWatch()
-        self.unfinished = UnfinishedWork(unfinished_limit(configuration))
-        self.backups, self.rates, self.virtual_hosts, self.definition_imports = (
-            *(Backups(self), Rates()),
-            *(VirtualHosts(self), DefinitionImports(self)),
-        )
+        self.backups, self.rates, self.virtual_hosts = Backups(self), Rates(), VirtualHosts(self)
+        self.definition_imports = DefinitionImports(self)
         self.revocation, self.loop_watch, self.late_collection = Revocation(self), LoopWatch(), LateCollection()
         self._counter_rounds: CounterRounds
         self._timers, self._ledger_queues = {}, {}
@@ -199,7 +146,6 @@ class Broker:
         self._tls_listener: asyncio.Server | None = None
         self._dirty: deque[AnyConnection] = deque()
         self._round = 0  # so many of these are left of a round
-        self.shares, self.inputs, self.spill_pace = DeliveryShares(), InputShares(), SpillPace()
         self._tick: asyncio.TimerHandle | None = None
         self.pager: Pager | None = None  # None: a broker in memory
         self.worker: SlicedWorker
@@ -252,7 +198,7 @@ class Broker:
         else:
             self.catalogue = Catalogue(":memory:")
         self._open_directory()
-        self.log: Log = await open_log(directory, self.loop, heads=self.configuration.search_process)
+        self.log = await open_log(directory, self.loop, heads=self.configuration.search_process)
         self.commit = CommitPipeline(self.log, self.loop, self.history)
         self.commit.on_failure = self._log_failed
         self.definitions = DefinitionCommits(None if directory is None else self.catalogue, self.loop)
@@ -483,9 +429,10 @@ class Broker:
         if connection in self.connections:
             self.connections.remove(connection)
             self.admission.note_limits(connection.protocol_name, connection.engine.limit_hits)
-        self._look_drained()
+        self.look_drained()
 
-    def _look_drained(self) -> None:
+    def look_drained(self) -> None:
+        """Note that a socket is closed: a stop may wait for the last."""
         if self._drained is not None and not self.connections and not self.lingering:
             self._drained.set()
 

@@ -24,7 +24,6 @@ from annulet.bulk.reading.waiting import first_answer
 from annulet.bulk.writing.encoding import WriteDefaults
 from annulet.bulk.writing.publisher import CommitRequest, Publisher
 from annulet.core.base.errors import CoreError
-from annulet.core.policies.staged_batches import pending_count
 from annulet.core.queue.statistics import lag_of
 
 if TYPE_CHECKING:
@@ -141,21 +140,20 @@ class RequestHandler:
         host = request.virtual_host
         self._require("read", host, request.queue, caller)
         if isinstance(request, protocol.OpenLease):
-            return dict(
-                await self._leases.open(
-                    LeaseRequest(
-                        host=host,
-                        name=request.lease,
-                        queue=request.queue,
-                        owner=request.owner,
-                        fresh=request.fresh,
-                        position=request.position,
-                        generated=request.generated,
-                        on_existing=request.on_existing,
-                        fail_on_data_loss=request.fail_on_data_loss,
-                    )
-                )
+            wanted = LeaseRequest(
+                host=host,
+                name=request.lease,
+                queue=request.queue,
+                owner=request.owner,
+                fresh=request.fresh,
+                position=request.position,
+                generated=request.generated,
+                on_existing=request.on_existing,
+                fail_on_data_loss=request.fail_on_data_loss,
             )
+            opened = dict(await self._leases.open(wanted))
+            self._leases.note_user(host, request.lease, caller.known)
+            return opened
         queue = self._leases.queue(host, request.queue)
         if isinstance(request, protocol.OpenBrowse):
             try:
@@ -167,7 +165,7 @@ class RequestHandler:
             return {"snapshot": snapshot, "rows": rows, "after": after, "upto": upto}
         last = min(queue.next_sequence, queue.hidden_from) - 1
         lag = lag_of(queue, self._broker.clock())
-        return {"last_sequence": last, "pending": pending_count(queue), "lag_milliseconds": lag}
+        return {"last_sequence": last, "pending": queue.shown_count(), "lag_milliseconds": lag}
 
     async def _sequence(
         self, request: protocol.PlanSequences | protocol.SplitSequences, caller: Caller
@@ -207,6 +205,7 @@ class RequestHandler:
     ) -> dict[str, Any]:
         host, name = request.virtual_host, request.lease
         self._require("read", host, self._leases.queue_of(host, name), caller)
+        self._leases.note_user(host, name, caller.known)
         if isinstance(request, protocol.ExtendLease):
             return await self._extend(request)
         if isinstance(request, protocol.AcknowledgeLease):
@@ -289,8 +288,7 @@ class RequestHandler:
             raise AuthenticationError(f"user {caller.user!r} or its token is gone; log in again")
         if host not in broker.hosts or not broker.authenticator.admits(caller.known, host):
             raise PermissionDeniedError(f"user {caller.user!r} may not use virtual host {host!r}, or it does not exist")
-        scope = caller.known.scope
-        return Access(broker.authenticator, broker.catalogue, broker.hosts[host], caller.user, scope=scope)
+        return Access(broker.authenticator, broker.catalogue, broker.hosts[host], caller.user, user=caller.known)
 
     def _require(self, kind: Literal["read", "write"], host: str, queue: str, caller: Caller) -> None:
         if not self._enter(host, caller).allowed(kind, queue):

@@ -92,6 +92,7 @@ class BulkService:
         self._door: Door | None = None
         self._server: _FlightServer | None = None
         self._upkeep: asyncio.Task[None] | None = None
+        self._revoking: asyncio.Task[int] | None = None  # the end of leases of users that are gone
 
     @property
     def urls(self) -> dict[str, str]:
@@ -142,8 +143,9 @@ class BulkService:
         logger.info("bulk listener", **self.urls)
 
     def _revoke(self, gone: Callable[[User], bool], reason: str) -> None:
-        """End the tokens and connections of users that are gone. Called on the broker's loop."""
+        """End the tokens, leases and connections of users that are gone. Called on the broker's loop."""
         self._tokens.forget(gone)
+        self._revoking = asyncio.get_running_loop().create_task(self.leases.revoke(gone))
         if self._door is not None:
             self._door.revoke(gone, reason)
 

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from annulet.admin.figures.bounds import LISTED_QUEUES_MAX, bounds
+from annulet.admin.requests import linear_expressions
+from annulet.admin.requests.parameters import PAGE_SIZE_MAX
+from annulet.broker.operation.getting import GET_BODY_BYTES_MAX, GET_BYTES_MAX, GET_COUNT_MAX
+from annulet.broker.operation.global_parameters import GLOBAL_PARAMETERS_MAX
+from annulet.broker.operation.rates import ROUNDS_KEPT, SAMPLED_A_TICK, SAMPLED_QUEUES_MAX
 from annulet.broker.operation.virtual_hosts import DESCRIPTION_CHARACTERS_MAX
 from annulet.broker.paging.look_turns import BROWSER_SHARE, CHARGED_MAX, SHARE, TURN_SECONDS
 from annulet.broker.paging.lost_wakes import CONSUMERS_LOOKED_AT
@@ -57,6 +62,19 @@ async def test_what_one_turn_of_the_loop_has_room_for(site: Site) -> None:
     assert (found["search_rows_least"], found["search_stretches_max"]) == (ROWS_LEAST, STRETCHES_MAX)
     assert found["heads_pending_bytes"] == PENDING_BYTES_MAX
     assert found["search_doubts_per_stretch_max"] == DOUBTS_MAX
+
+
+async def test_what_answers_of_the_management_interfaces_may_have(site: Site) -> None:
+    found = bounds(site.broker)
+    assert found["management_page_items_max"] == PAGE_SIZE_MAX
+    assert (found["management_get_messages_max"], found["management_get_bytes_max"]) == (GET_COUNT_MAX, GET_BYTES_MAX)
+    assert found["management_get_body_bytes_max"] == GET_BODY_BYTES_MAX
+    assert found["management_expression_characters_max"] == linear_expressions.CHARACTERS_MAX
+    assert found["management_expression_states_max"] == linear_expressions.STATES_MAX
+    assert found["management_queues_sampled_max"] == SAMPLED_QUEUES_MAX
+    assert found["management_queues_sampled_per_tick"] == SAMPLED_A_TICK
+    assert found["management_sample_rounds_kept"] == ROUNDS_KEPT
+    assert found["global_parameters_max"] == GLOBAL_PARAMETERS_MAX
 
 
 async def test_what_operators_may_say_of_users(site: Site) -> None:

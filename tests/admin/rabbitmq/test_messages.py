@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from annulet.admin.rabbitmq import messages
+from annulet.broker.operation.getting import GET_COUNT_MAX
 from tests.admin.conftest import Site
 
 PUBLISH = "/api/exchanges/%2F/amq.default/publish"
@@ -82,8 +83,8 @@ async def test_an_answer_is_bounded_in_messages_and_bytes(site: Site, monkeypatc
         site.publish("q", b"123456")
     assert len((await site.send("POST", GET, ask(3)))[1]) == 2
     assert len((await site.send("POST", GET, ask(3, truncate=1)))[1]) == 3
-    assert (await site.send("POST", GET, ask(messages.GET_COUNT_MAX)))[0] == 200
-    status, answer = await site.send("POST", GET, ask(messages.GET_COUNT_MAX + 1))
+    assert (await site.send("POST", GET, ask(GET_COUNT_MAX)))[0] == 200
+    status, answer = await site.send("POST", GET, ask(GET_COUNT_MAX + 1))
     assert (status, answer["error"]) == (400, "bad_request")
     assert queue.statistics().message_count == 4
 
@@ -128,6 +129,15 @@ async def test_a_full_queue_and_short_memory_refuse_a_publish(site: Site) -> Non
     assert "queue 'b'" in answer["reason"]
     site.broker.memory_blocked = True
     assert await site.status("POST", PUBLISH, message(routing_key="free")) == 503
+
+
+async def test_a_very_long_body_is_cut(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.queue("q")
+    site.publish("q", b"x" * 20)
+    monkeypatch.setattr(messages, "GET_BODY_BYTES_MAX", 10)
+    for more in ({}, {"truncate": 15}):
+        [item] = (await site.send("POST", GET, ask(**more)))[1]
+        assert (item["payload"], item["payload_bytes"]) == ("x" * 10, 20)
 
 
 async def test_permissions_come_first(site: Site) -> None:

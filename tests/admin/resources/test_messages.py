@@ -11,7 +11,6 @@ from annulet.admin.resources.messages import LOOKS_MAX, SLICE, Sample
 from annulet.core.management import select
 from annulet.core.message.message import ContentView, Message, Origin, PropertyValue
 from annulet.core.message.neutral_content import BODY_TEXT, MessageContent
-from annulet.core.model.entry_holds import pinned_upto
 from annulet.wire.amqp10.messages.conversion import from_content
 from annulet.wire.amqp10.messages.view import VIEW as AMQP_1_0
 from tests.admin.conftest import ORIGIN, Site
@@ -136,11 +135,11 @@ async def test_a_look_that_is_given_up_half_way_holds_nothing(site: Site) -> Non
         site.publish("shop", number=number)
     look = asyncio.create_task(site.get(f"{PATH}?selector=number%20%3C%200"))
     for _ in range(1_000_000):  # turns; the request has its way to go
-        if pinned_upto(queue):
+        if queue.pinned_upto:
             break
         await asyncio.sleep(0)
-    assert pinned_upto(queue) == 8 * SLICE
+    assert queue.pinned_upto == 8 * SLICE
     look.cancel()
     with pytest.raises(asyncio.CancelledError):
         await look
-    assert pinned_upto(queue) == 0
+    assert queue.pinned_upto == 0

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from annulet.broker.durability.blocked import BlockedTarget, BlockedTargets
 from annulet.core.base.settings import QueueSettings
-from annulet.core.model.effects import Effects
 from annulet.core.queue.queue import Queue
+from annulet.core.routing.node_effects import NodeEffects
 from annulet.core.routing.routes import Route
 
 
@@ -16,7 +16,7 @@ class Publisher:
 
 
 def queue_named(name: str, *, blocked: bool = True) -> Queue:
-    queue = Queue(name, QueueSettings(), Effects())
+    queue = Queue(name, QueueSettings(), NodeEffects())
     queue.blocked = blocked
     return queue
 

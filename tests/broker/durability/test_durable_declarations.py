@@ -9,7 +9,7 @@ from annulet.broker.durability.durable_declarations import DurableDeclarations
 from annulet.core.base.errors import PreconditionFailed
 from annulet.core.host.auto_created import SubscriptionMark
 from annulet.core.host.virtual_host import VirtualHost
-from annulet.core.model.effects import Effects
+from annulet.core.routing.node_effects import NodeEffects
 from annulet.store.database.catalogue import Catalogue
 from annulet.store.database.definitions import SubscriptionRecord
 from annulet.store.files.errors import CatalogueError
@@ -19,7 +19,7 @@ from annulet.store.files.errors import CatalogueError
 def declarations(tmp_path: Path) -> DurableDeclarations:
     catalogue = Catalogue(tmp_path / "catalogue.sqlite")
     catalogue.add_virtual_host("/")
-    return DurableDeclarations(VirtualHost("/", Effects()), catalogue)
+    return DurableDeclarations(VirtualHost("/", NodeEffects()), catalogue)
 
 
 def declare_exchange(declarations: DurableDeclarations, name: str, *, durable: bool = True) -> None:

@@ -10,15 +10,21 @@ import pytest
 import structlog
 
 from annulet.broker.durability.commit import CommitPipeline
-from annulet.broker.durability.effects import ARGUMENTS_TOLD_MAX, DISCARD_LEAST, DurableLosses, HostEffects
+from annulet.broker.durability.effects import (
+    ARGUMENTS_TOLD_AT_ONCE_MAX,
+    ARGUMENTS_TOLD_MAX,
+    DISCARD_LEAST,
+    DurableLosses,
+    HostEffects,
+)
 from annulet.broker.durability.history import HistoryRecorder
 from annulet.broker.paging.pager import Pager
-from annulet.core.deliveries.bodies import BodySource, QueueBodies
-from annulet.core.deliveries.compact_messages import HeldKind, HeldMessage
 from annulet.core.host.virtual_host import VirtualHost
-from annulet.core.message.message import ContentView, Message, Origin
+from annulet.core.message.message import BodySource, ContentView, Message, Origin
 from annulet.core.model.audit_trail import AuditEntry
+from annulet.core.model.compact_messages import CompactDelivery, SharedFields
 from annulet.core.model.entry import QueueEntry
+from annulet.core.model.queue_bodies import QueueBodies
 from annulet.core.queue.queue import Queue
 from annulet.residency.bodies.arrival_notes import FLOOR_BYTES, ArrivalNotes
 from annulet.store.database.catalogue import Catalogue
@@ -443,9 +449,9 @@ async def test_what_comes_back_folded_is_noted(house: House) -> None:
     house.publish()
     for there in (queue, transient):
         (entry,) = there.order.entries()
-        kind = HeldKind(there, entry.message.origin, BodySource())
+        kind = SharedFields(there, entry.message.origin, BodySource())
         kind.delivery_count = 3
-        house.effects.folded_changed(there, [HeldMessage(kind, entry)])
+        house.effects.folded_changed(there, [CompactDelivery(kind, entry)])
     notes = house.history.pending
     assert notes.counts.noted(queue.queue_id, entry.sequence) == 3
     assert list(notes.counts.blocks) == [queue.queue_id]
@@ -500,7 +506,12 @@ async def test_an_argument_without_effect_is_logged_once_up_to_a_bound() -> None
     with structlog.testing.capture_logs() as logs:
         for number in range(2):
             house.declare(f"first-{number}", durable=False, **{"x-one": 1, "x-two": 2})
-        house.declare("many", durable=False, **{f"x-of-mine-{number:04}": 3 for number in range(ARGUMENTS_TOLD_MAX)})
+        arguments = {f"x-of-mine-{number:04}": 3 for number in range(ARGUMENTS_TOLD_MAX)}
+        house.declare("many", durable=False, **arguments)
+        at_once = len(logs) - 2
+        for number in range(ARGUMENTS_TOLD_MAX // ARGUMENTS_TOLD_AT_ONCE_MAX):
+            house.declare(f"many-{number}", durable=False, **arguments)
     told = [line["argument"] for line in logs if line["event"] == "queue argument without effect"]
+    assert at_once == ARGUMENTS_TOLD_AT_ONCE_MAX
     assert told[:3] == ["x-one", "x-two", "x-of-mine-0000"]
     assert len(told) == ARGUMENTS_TOLD_MAX

@@ -10,8 +10,8 @@ from annulet.broker.durability import history as module
 from annulet.broker.durability.history import COUNTERS_MILLISECONDS, CounterRounds, HistoryRecorder
 from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.message.message import ContentView, Message, Origin
-from annulet.core.model.effects import Effects
 from annulet.core.queue.queue import Queue
+from annulet.core.routing.node_effects import NodeEffects
 from annulet.store.database.history import History
 from annulet.store.database.history_batch import EntryState
 
@@ -59,7 +59,7 @@ class Rounds:
     def __init__(self, recorder: HistoryRecorder) -> None:
         self.recorder = recorder
         self.rounds = CounterRounds(recorder)
-        self.host = VirtualHost("/", Effects())
+        self.host = VirtualHost("/", NodeEffects())
         self.now = NOW
 
     def queue(self, name: str, queue_id: int) -> Queue:

@@ -34,7 +34,7 @@ async def test_a_change_is_on_disk_when_it_returns_and_the_loop_went_on(tmp_path
                 await asyncio.sleep(0)
 
         counting = asyncio.create_task(count())
-        await durably(running.broker, lambda: declare(running, "q"))
+        await durably(running.broker.definitions, lambda: declare(running, "q"))
         counting.cancel()
         assert turns > 0
         with sqlite3.connect(f"file:{tmp_path / CATALOGUE_FILE}?mode=ro", uri=True) as database:
@@ -48,8 +48,8 @@ async def test_a_refusal_is_raised_and_nothing_waits() -> None:
             raise InvalidArgument("no")
 
         with pytest.raises(InvalidArgument, match="no"):
-            await durably(running.broker, refuse)
-        assert await durably(running.broker, lambda: 5) == 5
+            await durably(running.broker.definitions, refuse)
+        assert await durably(running.broker.definitions, lambda: 5) == 5
 
 
 async def test_a_disk_that_refuses_undoes_the_change(tmp_path: Path) -> None:
@@ -61,6 +61,6 @@ async def test_a_disk_that_refuses_undoes_the_change(tmp_path: Path) -> None:
 
         run, groups._run = groups._run, refuse
         with pytest.raises(CatalogueError, match="is undone"):
-            await durably(running.broker, lambda: declare(running, "q"))
+            await durably(running.broker.definitions, lambda: declare(running, "q"))
         assert "q" not in running.broker.hosts["/"].queues
         groups._run = run

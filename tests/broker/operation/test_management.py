@@ -12,7 +12,6 @@ from annulet.broker.operation.management import ManagementOperations
 from annulet.core.base.errors import NotFound, PreconditionFailed
 from annulet.core.management import Operation, change_priority, purge, select
 from annulet.core.management.operation import CANCELLED, FINISHED, SLICE_MESSAGES
-from annulet.core.model.entry_holds import pinned_upto
 from annulet.core.queue.queue import Queue
 from annulet.testing import broker
 from annulet.testing.clock import VirtualClock
@@ -132,8 +131,8 @@ async def test_a_preview_that_is_given_up_half_way_holds_nothing() -> None:
         queue = filled(running.broker, 3 * SLICE_MESSAGES)
         counting = asyncio.ensure_future(running.broker.management.preview(purging(running.broker, queue).preview()))
         await asyncio.sleep(0)
-        assert pinned_upto(queue) == 3 * SLICE_MESSAGES
+        assert queue.pinned_upto == 3 * SLICE_MESSAGES
         counting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await counting
-        assert pinned_upto(queue) == 0
+        assert queue.pinned_upto == 0

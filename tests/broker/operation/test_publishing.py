@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from annulet.broker.connections.access import Access
 from annulet.broker.operation.publishing import Submission, publish
 from annulet.core.base.errors import AccessRefused, InvalidArgument, LimitExceeded, NotFound, PreconditionFailed
+from annulet.core.host.sliced_commit import COMMIT_AT_ONCE_MAX
 from annulet.testing import RunningBroker, broker
 from annulet.wire.amqp091.messages.properties import BasicProperties
 
@@ -41,6 +43,26 @@ async def test_headers_act_as_they_do_in_amqp() -> None:
         assert await publish(running.broker, rights, submission(headers={"x-delay": 60_000})) == 1
         statistics = running.broker.hosts["/"].queues["q"].statistics()
         assert (statistics.pending_count, statistics.scheduled_count) == (1, 1)
+
+
+async def test_a_message_for_very_many_queues_goes_in_slices_and_is_answered_when_all_have_it() -> None:
+    async with broker(http=False) as running:
+        host, rights = running.broker.hosts["/"], access(running)
+        for number in range(COMMIT_AT_ONCE_MAX + 1):
+            host.bind_queue(host.declare_queue(f"q{number}", now=0), "amq.fanout", "", {})
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.create_task(count())
+        assert await publish(running.broker, rights, submission(exchange="amq.fanout")) > 0
+        counting.cancel()
+        assert turns > 2
+        assert all(queue.statistics().pending_count == 1 for queue in host.queues.values())
 
 
 async def test_refusals() -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import FrameType
 
 import pytest
 from pamqp import commands
 
-from annulet import testing
+import annulet
+from annulet import _build, testing
 from annulet.broker.broker import Broker
 from annulet.broker.paging import pager as pager_module
 from annulet.broker.paging.pager import CHUNK, DEEP_LATE, SLICE, Pager
@@ -18,8 +21,8 @@ from annulet.core.base.errors import PreconditionFailed
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.settings import QueueSettings
 from annulet.core.base.sliced_work import SLICE_MESSAGES
-from annulet.core.paging.paged_fifo import KEEP_MESSAGES, TargetList
-from annulet.core.paging.queue_area import ENTRY_BYTES
+from annulet.core.paging.paged_fifo import KEEP_MESSAGES, PagedFifo
+from annulet.core.paging.row_conditions import ENTRY_BYTES
 from annulet.core.policies.matchers import FOUND_MESSAGES
 from annulet.core.queue.queue import Queue
 from annulet.core.queue.queue_scan import Scan
@@ -96,6 +99,35 @@ async def drained(broker: Broker, name: str = "q") -> list[int]:
         found += [int(content) for content in got]
         tags = [item.delivery_tag for item in frames if isinstance(item, BASIC.Deliver)]
         await peer.send(1, BASIC.Ack(tags[-1], multiple=True))
+
+
+@pytest.mark.skipif(_build.compiled(), reason="compiled functions are not seen by a profile function")
+async def test_a_pass_with_nothing_to_do_asks_three_times(tmp_path: Path) -> None:
+    """It follows each window of the log, also where no queue is deep."""
+    rooms: list[str] = []
+    package = Path(annulet.__file__).parent
+
+    def profile(frame: FrameType, event: str, argument: object) -> None:
+        caller = frame.f_back
+        if event == "call" and caller is not None and Path(caller.f_code.co_filename).is_relative_to(package):
+            called, calling = (Path(one.f_code.co_filename).parent for one in (frame, caller))
+            if called != calling:
+                rooms.append(f"{called.name}: {frame.f_code.co_qualname}")
+
+    async with testing.broker(http=False, data_dir=tmp_path, clock=VirtualClock()) as running:
+        pager = running.broker.pager
+        assert pager is not None
+        peer = await Peer(running.broker).open(1)
+        await peer.send(1, QUEUE.Declare(queue="q", durable=True))
+        await peer.send(1, persistent(1, "q", b"small"))
+        await running.broker.commit.durable()
+        sys.setprofile(profile)
+        try:
+            pager.window_written()
+        finally:
+            sys.setprofile(None)
+        leave(running.broker)
+    assert len(rooms) <= 3, rooms
 
 
 async def test_a_deep_queue_takes_little_memory_and_is_delivered_in_order(broker: Broker) -> None:
@@ -480,7 +512,7 @@ async def test_who_needs_all_of_a_deeper_queue_is_refused(broker: Broker, monkey
     queue = await settled(broker)
     monkeypatch.setattr(broker.memory, "left", lambda: SIZE)
     monkeypatch.setattr(broker.pager.store, "room", broker.memory.left)
-    assert isinstance(queue.order, TargetList)
+    assert isinstance(queue.order, PagedFifo)
     monkeypatch.setattr(queue.order.pages, "_room", broker.memory.left)
     with pytest.raises(PreconditionFailed, match=r"a snapshot has to read all of it, .* raise memory_limit"):
         queue.browse()
@@ -491,7 +523,7 @@ async def test_who_needs_all_of_a_deeper_queue_is_refused(broker: Broker, monkey
 
 async def test_readers_are_let_in_as_soon_as_memory_takes_it(broker: Broker) -> None:
     queue = await settled(broker)
-    assert isinstance(queue.order, TargetList)
+    assert isinstance(queue.order, PagedFifo)
     pages = queue.order.pages
     needed = pages.bytes + pages.rows * ENTRY_BYTES
     assert pages.room() <= broker.memory.limit

@@ -10,7 +10,7 @@ from annulet.broker.paging import pager as pager_module
 from annulet.broker.paging.pager import Pager
 from annulet.core.deliveries.bodies import bring_back
 from annulet.core.model.entry_holds import Pin
-from annulet.core.paging.paged_fifo import KEEP_MESSAGES, TargetList
+from annulet.core.paging.paged_fifo import KEEP_MESSAGES, PagedFifo
 from annulet.core.queue.returning import return_many
 from annulet.residency.bodies.budget import MIB
 from tests.residency.acceptance.deep import Deep, deep_broker
@@ -19,7 +19,7 @@ COUNT = 2500
 BACK = 2000
 
 
-async def came_back(deep: Deep) -> tuple[Pager, TargetList]:
+async def came_back(deep: Deep) -> tuple[Pager, PagedFifo]:
     """Have ``BACK`` messages delivered and given back whose bodies are on disk; nothing has run since."""
     await deep.declare("q")
     await deep.publish(range(COUNT))
@@ -27,7 +27,7 @@ async def came_back(deep: Deep) -> tuple[Pager, TargetList]:
     assert pager is not None
     queue.return_entries(queue.acquire(BACK, -1, now), now)
     pager._bodies_of(queue).let_all_go(deep.broker.log.written_below)
-    assert isinstance(queue.order, TargetList)
+    assert isinstance(queue.order, PagedFifo)
     assert queue.order.came_back() == BACK
     return pager, queue.order
 

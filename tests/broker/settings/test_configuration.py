@@ -163,6 +163,10 @@ def test_data_and_memory_together_are_refused(tmp_path: Path) -> None:
             f'[users.a]\npassword_hash = "{HASH}"\npermissions."/" = {{ read = "(" }}',
             "users.a.permissions./.read: not a regular expression",
         ),
+        (
+            f'[users.a]\npassword_hash = "{HASH}"\npermissions."/" = {{ write = "a{{99999999999}}" }}',
+            "users.a.permissions./.write: not a regular expression",
+        ),
         ("heartbeat = ", "annulet.toml: not TOML"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 from annulet.bulk.protocol.errors import UnavailableError
 from annulet.bulk.reading import acquisition
 from annulet.bulk.reading.acquisition import Room, acquire, stop_choosing
-from annulet.bulk.reading.lease import HeldMessage, Lease
+from annulet.bulk.reading.lease import CompactDelivery, Lease
 from annulet.core.queue.invariants import check_invariants
 from tests.bulk.helpers import Bench, bench
 from tests.bulk.reading.test_leases import numbered
@@ -22,7 +22,7 @@ def lease_of(here: Bench, name: str = "q") -> Lease:
     return Lease("/", "l", here.host.queues[name], generated=False, now=0)
 
 
-def positions(taken: list[HeldMessage]) -> list[int]:
+def positions(taken: list[CompactDelivery]) -> list[int]:
     return [message.entry.sequence for message in taken]
 
 
@@ -36,8 +36,8 @@ async def test_a_selector_takes_in_slices_and_stores_what_is_transient(
             await here.publish("q", numbered(8), headers={"kind": kind}, persistent=kind == 0)
         lease = lease_of(here)
 
-        async def taken(room: Room, selector: str) -> list[HeldMessage]:
-            found: list[HeldMessage] = []
+        async def taken(room: Room, selector: str) -> list[CompactDelivery]:
+            found: list[CompactDelivery] = []
             await acquire(here.broker, lease, found, room, selector)
             return found
 
@@ -57,7 +57,7 @@ async def test_what_was_found_goes_back_when_the_call_ends_otherwise(monkeypatch
     async with bench() as here:
         queue = here.declare("q")
         lease = lease_of(here)
-        taken: list[HeldMessage] = []
+        taken: list[CompactDelivery] = []
         await acquire(here.broker, lease, taken, EVERYTHING, "kind = 1")
         assert (taken, lease.taker is not None) == ([], True)
         monkeypatch.setattr("annulet.bulk.reading.taker.SelectorTaker.looking", lambda self, last: True)

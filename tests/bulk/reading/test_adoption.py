@@ -15,12 +15,12 @@ from annulet.bulk.reading.adoption import (
 )
 from annulet.bulk.reading.lease import Lease
 from annulet.core.base.settings import QueueSettings
-from annulet.core.model.effects import Effects
 from annulet.core.queue.queue import Queue
+from annulet.core.routing.node_effects import NodeEffects
 
 
 def lease(owner: str = "", last: int = 5) -> Lease:
-    made = Lease("/", "l", Queue("q", QueueSettings(), Effects()), generated=False, now=0)
+    made = Lease("/", "l", Queue("q", QueueSettings(), NodeEffects()), generated=False, now=0)
     made.owner = owner
     made.last = last
     return made

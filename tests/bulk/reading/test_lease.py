@@ -9,14 +9,14 @@ from annulet.broker.durability.leased import DELIVERY_COUNT_MAX, SEQUENCE_MASK, 
 from annulet.bulk.reading.lease import Lease, hold, pack_positions, unpack
 from annulet.core.base.settings import QueueSettings
 from annulet.core.message.message import Message, Origin
-from annulet.core.model.effects import Effects
 from annulet.core.model.entry import DELIVERING, QueueEntry
 from annulet.core.queue.queue import Queue
+from annulet.core.routing.node_effects import NodeEffects
 from annulet.wire.amqp091.messages.properties import VIEW
 
 
 def queue() -> Queue:
-    return Queue("q", QueueSettings(), Effects(), durable=True, queue_id=1)
+    return Queue("q", QueueSettings(), NodeEffects(), durable=True, queue_id=1)
 
 
 def entry(sequence: int, *, durable: bool = True) -> QueueEntry:

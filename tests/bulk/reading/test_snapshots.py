@@ -10,14 +10,14 @@ from annulet.bulk.reading.snapshots import SNAPSHOT_IDLE_MAX, SnapshotStore
 from annulet.core.base.errors import CoreError
 from annulet.core.base.settings import QueueSettings
 from annulet.core.message.message import ContentView, Message, Origin, PropertyValue
-from annulet.core.model.effects import Effects
 from annulet.core.queue.queue import Queue
+from annulet.core.routing.node_effects import NodeEffects
 from annulet.wire.amqp091.messages.properties import VIEW
 from tests.residency.doubles import Disk, bodies_of, durable_queue, filled
 
 
 def queue(*bodies: bytes) -> Queue:
-    made = Queue("q", QueueSettings(), Effects())
+    made = Queue("q", QueueSettings(), NodeEffects())
     for body in bodies:
         made.enqueue(Message(b"\x00\x00", body, Origin("", "q", "", VIEW)), 0)
     return made

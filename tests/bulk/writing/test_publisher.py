@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from annulet.bulk.writing import publisher
 from annulet.bulk.writing.encoding import WriteDefaults
 from annulet.bulk.writing.publisher import CommitRequest
 from annulet.bulk.writing.stages import StageKey
+from annulet.core.base.steps import ROUTING_STEPS_MAX
 from annulet.core.queue.invariants import check_invariants
 from annulet.core.queue.queue import Queue
 from annulet.store.files.errors import CatalogueError, DiskFullError
@@ -151,6 +153,19 @@ async def test_nothing_is_published_when_anything_is_wrong(
         assert text in str(caught.value)
         assert here.bodies("q") == []
         assert here.service.stages.count() == 2  # the commit may come again when the queue was declared
+
+
+async def test_a_batch_whose_way_has_too_many_steps_is_refused_as_a_whole(tmp_path: Path) -> None:
+    async with bench(tmp_path) as here:
+        queue = here.declare("q")
+        drawn = random.Random(30)
+        for _ in range(ROUTING_STEPS_MAX // 100):
+            here.host.bind_queue(queue, "amq.topic", ".".join(drawn.choice("a*#") for _ in range(120)), {})
+        good = stage(here, 0, [b"good"], address=["q"], exchange=pa.array([None], pa.string()))
+        far = stage(here, 0, [b"far"], 1, routing_key=[".".join(["a"] * 120)])
+        with pytest.raises(RefusedError, match=r"nothing was published: .*steps"):
+            await commit(here, 0, good, far, defaults=WriteDefaults(exchange="amq.topic"), mandatory=False)
+        assert here.bodies("q") == []
 
 
 async def test_unroutable_rows_may_be_dropped_and_are_counted(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from annulet.core.base.sliced_work import AT_ONCE_MAX, SLICE_MESSAGES, SlicedWork
-from annulet.core.model.effects import Effects
+from annulet.core.routing.node_effects import NodeEffects
 
 
 class Countdown(SlicedWork):
@@ -21,7 +21,7 @@ class Countdown(SlicedWork):
 
 def test_without_a_loop_the_work_is_done_at_once():
     work = Countdown(3)
-    Effects().later(work, 7)
+    NodeEffects().later(work, 7)
     assert work.left == 0
     assert not work.reads
 

@@ -13,18 +13,18 @@ from annulet.bulk.reading.stretches import read_stretch
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.settings import BROWSE_SNAPSHOT
 from annulet.core.base.sliced_work import AT_ONCE_MAX, SLICE_MESSAGES
-from annulet.core.deliveries.compact_messages import HeldKind, HeldMessage
-from annulet.core.deliveries.compaction import HeldFolding
+from annulet.core.deliveries.compaction import Compaction
 from annulet.core.deliveries.delivery_table import BLOCK_TAGS
 from annulet.core.host.transaction import Transaction
 from annulet.core.management import Preview, select
 from annulet.core.management.actions import IN_DELIVERY, NOT_THERE, Remove
+from annulet.core.model.compact_messages import CompactDelivery, SharedFields
 from annulet.core.model.entry import DELIVERING, PENDING, REMOVED, QueueEntry
 from annulet.core.model.loss_ledger import LossLedger
 from annulet.core.queue.invariants import check_invariants
 from annulet.core.queue.queue import Queue
 from annulet.core.reading.browse_order import NOTED_PER_TURN, BrowseOrder
-from annulet.core.reading.entry_lookup import Reach
+from annulet.core.reading.entry_lookup import EntryLookup
 from annulet.core.sessions.session import end_together
 from annulet.residency.bodies.budget import drift_of
 from tests.core.deep_doubles import numbers
@@ -72,7 +72,7 @@ class Held:
 
     def fold(self, *, newest: bool = True) -> int:
         for session in self.sessions:
-            folding = HeldFolding(session.unacknowledged, newest=newest)
+            folding = Compaction(session.unacknowledged, newest=newest)
             while folding.step(1):
                 pass
         return self.queue.delivering.folded
@@ -303,7 +303,7 @@ def folded_in(session: Holder) -> int:
     table = session.unacknowledged
     blocks = [block for number in table.block_numbers() if (block := table.block(number)) is not None]
     slots = [slot for block in blocks for slot in block.slots]
-    return sum(isinstance(slot, HeldMessage) and isinstance(slot.link, HeldKind) for slot in slots)
+    return sum(isinstance(slot, CompactDelivery) and isinstance(slot.link, SharedFields) for slot in slots)
 
 
 def test_a_consumer_that_closes_gives_back_a_few_each_turn():
@@ -382,7 +382,7 @@ def looked_for(held: Held) -> None:
 
 
 def reached(held: Held) -> None:
-    reach = Reach(held.queue)
+    reach = EntryLookup(held.queue)
     found = [reach.find(sequence) for sequence in range(11, 22)]
     assert [entry.sequence for entry in found if entry is not None] == list(range(11, 22))
     assert reach.find(100_000) is None
@@ -462,7 +462,7 @@ def test_a_browser_unfolds_a_few_each_turn():
     session.consume(deep.queue, messages=4000)
     deep.page_out(ALL)
     bodies_of(deep.queue, deep.disk).let_all_go(ALL)
-    folding = HeldFolding(session.unacknowledged, newest=True)
+    folding = Compaction(session.unacknowledged, newest=True)
     while folding.step(1):
         pass
     delivering = deep.queue.delivering

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annulet.core.deliveries.delivery_table import BLOCK_TAGS, HeldDeliveries
+from annulet.core.deliveries.delivery_table import BLOCK_TAGS, DeliveryTable
 from annulet.core.model.entry import QueueEntry
 from tests.core.helpers import make_message, make_queue
 
@@ -19,8 +19,8 @@ def entry_of(tag: int) -> QueueEntry:
     return QueueEntry(QUEUE, make_message(), tag)
 
 
-def holding(*tags: int) -> HeldDeliveries:
-    table = HeldDeliveries()
+def holding(*tags: int) -> DeliveryTable:
+    table = DeliveryTable()
     for tag in tags:
         table[tag] = entry_of(tag)
     return table
@@ -31,7 +31,7 @@ class Pair:
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
-        self.table = HeldDeliveries()
+        self.table = DeliveryTable()
         self.model: dict[int, QueueEntry] = {}
         self.last = 0
 

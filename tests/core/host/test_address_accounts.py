@@ -13,7 +13,7 @@ from annulet.core.paging.paged_priorities import paged_order_of
 from annulet.core.queue.live_changes import revise_delivering
 from annulet.core.routing.diverts import Divert
 from tests.core.helpers import NOW, RecordingSession, make_message
-from tests.core.node_helpers import NodeEffects, address, declare, held, make_host, note, refused, send
+from tests.core.node_helpers import RecordingNodeEffects, address, declare, held, make_host, note, refused, send
 from tests.residency.doubles import Disk, pages_of
 
 
@@ -27,7 +27,7 @@ def amounts(host, name="news"):
 
 
 def test_an_account_without_limits_is_not_opened():
-    accounts = AddressAccounts(NodeEffects())
+    accounts = AddressAccounts(RecordingNodeEffects())
     assert accounts.account_for("a", AddressLimits()) is None
     assert accounts.account_for("a", AddressLimits(reject_threshold=5)) is None  # of BLOCK only
     assert accounts.account_for("a", AddressLimits(policy="block", reject_threshold=5)) is not None
@@ -336,7 +336,7 @@ def test_to_count_what_is_held_no_row_is_read(addresses, counted):
 
 
 def test_idle_accounts_are_closed_when_there_are_many():
-    accounts = AddressAccounts(NodeEffects())
+    accounts = AddressAccounts(RecordingNodeEffects())
     limits = AddressLimits(max_messages=1)
     busy = accounts.account_for("busy", limits)
     accounts.charge(busy, make_message("m"), 1)
@@ -351,7 +351,7 @@ def test_idle_accounts_are_closed_when_there_are_many():
 
 
 def test_of_idle_accounts_that_dropped_something_those_opened_last_are_kept():
-    accounts = AddressAccounts(NodeEffects())
+    accounts = AddressAccounts(RecordingNodeEffects())
     limits = AddressLimits(max_messages=0, policy=DROP)
     for number in range(3 * IDLE_MAX):
         accounts.account_for(f"once.{number}", limits).dropped = 1

@@ -11,7 +11,7 @@ from annulet.core.host.address_accounts import AddressAccount, AddressAccounts
 from annulet.core.host.transaction import Transaction
 from annulet.core.routing.diverts import Divert
 from tests.core.helpers import NOW, RecordingSession, make_message
-from tests.core.node_helpers import NodeEffects, address, declare, held, make_host, note, refused, send
+from tests.core.node_helpers import RecordingNodeEffects, address, declare, held, make_host, note, refused, send
 
 ONE_AND_TWO = {"max-size-messages": 1, "page-limit-messages": 2}
 """One message, and two more that are paged."""
@@ -355,7 +355,7 @@ def test_page_full_says_whether_the_next_message_has_room():
 
 
 def test_counters_stay_when_an_account_is_closed():
-    accounts = AddressAccounts(NodeEffects())
+    accounts = AddressAccounts(RecordingNodeEffects())
     account = accounts.account_for("a", AddressLimits(max_messages=0, policy="drop"))
     accounts.note_dropped(account)
     accounts.note_refused(account)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from annulet.core.base.errors import ContentUnavailable, PreconditionFailed
-from annulet.core.host.retroactive import copy_of, is_ring, kept_messages, owner_of, ring_name
+from annulet.core.host.retroactive import copy_of, is_ring_name, kept_messages, owner_of, ring_name
 from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.paging.paged_priorities import paged_order_of
 from annulet.residency.pages import walk as walk_module
 from tests.core.helpers import NOW
-from tests.core.node_helpers import NodeEffects, address, declare, held, make_host, note, send
+from tests.core.node_helpers import RecordingNodeEffects, address, declare, held, make_host, note, send
 from tests.residency.doubles import Disk, bodies_of, pages_of
 
 RING = "amq.retroactive.multicast.news"
@@ -54,7 +54,7 @@ def test_a4_the_ring_follows_the_settings():
 
 
 def test_a5_a_ring_that_recovery_brings_back_goes_on():
-    host = VirtualHost("/", NodeEffects())
+    host = VirtualHost("/", RecordingNodeEffects())
     host.address_settings.set("news", {"retroactive-message-count": 5})
     host.declare_exchange("news", "address", durable=True)
     ring = host.declare_queue(
@@ -150,8 +150,8 @@ def test_a_ring_that_somebody_deletes_is_made_anew():
 def test_names_and_copies():
     host = retroactive(2)
     ring = host.queues[ring_name("news", "multicast")]
-    assert is_ring(ring)
-    assert not is_ring(declare(host, "q")[0])
+    assert is_ring_name(ring.name)
+    assert not is_ring_name(declare(host, "q")[0].name)
     message = note("A", to="news", durable=True)
     message.expires_at, message.priority = NOW + 5, 7
     copy = copy_of(message)
@@ -172,7 +172,7 @@ def test_names_and_copies():
     kept = kept_messages(ring)
     assert [message.body for message in kept] == [b"A", b"B"]
     assert not {*kept} & {entry.message for entry in ring.order.entries()}, "each is stored by itself"
-    assert owner_of(ring) == ("news", "multicast")
+    assert owner_of(ring.name) == ("news", "multicast")
 
 
 @pytest.mark.parametrize("deep", [True, False])

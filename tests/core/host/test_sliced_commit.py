@@ -18,7 +18,6 @@ from annulet.core.host.transaction import Transaction
 from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.message.message import Message
 from annulet.core.model.entry import QueueEntry
-from annulet.core.policies.staged_batches import pending_count
 from annulet.core.queue.invariants import check_invariants
 from annulet.core.queue.queue import Queue
 from annulet.core.sessions.session import Session
@@ -57,6 +56,7 @@ class BracketedEffects(SlicingEffects):
         self._transaction = 0
 
     def abort_transaction(self) -> None:
+        assert self._transaction, "it was suspended"
         self.calls.append(("abort", None))
         self._transaction = 0
 
@@ -133,7 +133,7 @@ def test_a_larger_one_is_done_in_slices_and_seen_when_all_is_done():
     assert scene.commit() is None
     while scene.waiter.unroutable is None:
         assert reader.received == []
-        assert pending_count(scene.queue) == 0
+        assert scene.queue.shown_count() == 0
         before = scene.queue.counters.messages_added
         scene.effects.turn()
         assert scene.queue.counters.messages_added - before <= SLICE_OPERATIONS
@@ -258,12 +258,12 @@ def test_one_message_to_very_many_queues_enters_them_in_slices_and_is_stored_onc
     )
     assert publish_in_turns(scene.transaction, scene.host, NOW, scene.waiter) == -1
     while scene.waiter.unroutable is None:
-        assert sum(pending_count(queue) for queue in queues) == 0
+        assert sum(queue.shown_count() for queue in queues) == 0
         before = sum(queue.counters.messages_added for queue in queues)
         scene.effects.turn()
         assert sum(queue.counters.messages_added for queue in queues) - before <= SLICE_OPERATIONS
     scene.effects.turns()
-    assert sum(pending_count(queue) for queue in queues) == MANY
+    assert sum(queue.shown_count() for queue in queues) == MANY
     assert scene.told("store") == ["store"]
     if duplicate_id:
         scene.transaction.send(make_message("x"), scene.host.route("amq.fanout", ""), duplicate_id=duplicate_id)
@@ -296,4 +296,68 @@ def test_a_queue_that_is_deleted_meanwhile_gets_nothing():
     scene.host.delete_queue(queues[-1], NOW)
     scene.effects.turns()
     assert scene.waiter.unroutable == []
-    assert sum(pending_count(queue) for queue in queues) == MANY - 2
+    assert sum(queue.shown_count() for queue in queues) == MANY - 2
+
+
+def test_an_address_does_not_count_queues_that_are_deleted_before_the_message_reaches_them():
+    """Otherwise the message would be counted for good: at last the address would refuse all."""
+    scene = Scene()
+    scene.host.address_settings.set("amq.fanout", {"max-size-messages": 1, "address-full-policy": "fail"})
+    queues = wide(scene, MANY)
+    scene.transaction.send(make_message("x", durable=True), scene.host.route("amq.fanout", ""))
+    publish_in_turns(scene.transaction, scene.host, NOW, scene.waiter)
+    for _ in range(3):
+        scene.effects.turn()
+    scene.host.delete_queue(queues[0], NOW)
+    scene.host.delete_queue(queues[-1], NOW)
+    scene.effects.turns()
+    account = scene.host.accounts.by_address["amq.fanout"]
+    assert account.messages == 1
+    for queue in queues[1:-1]:
+        queue.purge(NOW)
+    scene.effects.turns()
+    assert account.messages == 0
+
+
+def test_a_commit_that_is_taken_back_is_neither_counted_nor_a_duplicate_when_it_is_repeated():
+    """The client is told that nothing was done: as duplicates its messages would be lost."""
+    effects = BracketedEffects(MANY)
+    scene = Scene(effects)
+    for address in ("q", "amq.fanout"):
+        scene.host.address_settings.set(address, {"max-size-messages": 2 * MANY, "address-full-policy": "fail"})
+    queues = wide(scene, MANY)
+
+    def send() -> None:
+        for number in range(MANY):
+            scene.transaction.send(make_message("x", durable=True), scene.host.route("", "q"), duplicate_id=str(number))
+        scene.transaction.send(make_message("y", durable=True), scene.host.route("amq.fanout", ""), duplicate_id="y")
+        assert scene.commit() is None
+        effects.turns()
+
+    send()
+    assert isinstance(scene.waiter.error, OSError)
+    assert [account.messages for account in scene.host.accounts.by_address.values()] == [0, 0]
+    assert scene.host.duplicates.count("q") == 0
+    effects.left = -1
+    send()
+    assert scene.waiter.unroutable == []
+    assert scene.queue.order.count == MANY
+    assert sum(queue.shown_count() for queue in queues) == MANY
+
+
+def test_a_commit_that_fails_among_the_queues_of_a_message_is_not_counted():
+    """The queues which the message did not reach would be counted for good."""
+    scene = Scene(BracketedEffects())
+    scene.host.address_settings.set("amq.fanout", {"max-size-messages": 9, "address-full-policy": "fail"})
+    queues = wide(scene, MANY)
+    scene.transaction.send(make_message("x", durable=True), scene.host.route("amq.fanout", ""))
+    publish_in_turns(scene.transaction, scene.host, NOW, scene.waiter)
+    for _ in range(3):
+        scene.effects.turn()
+    scene.effects.works.pop().abandon(NOW)
+    scene.effects.turns()
+    assert isinstance(scene.waiter.error, RuntimeError)
+    assert scene.told("begin", "end", "abort") == ["begin", "abort"]
+    assert not scene.effects.bracketed()
+    assert sum(queue.order.count for queue in queues) == 0
+    assert scene.host.accounts.by_address["amq.fanout"].messages == 0

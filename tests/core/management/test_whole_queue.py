@@ -6,7 +6,7 @@ from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.management import delete_messages, purge, select
 from annulet.core.management.whole_queue import WholeRemoval
-from annulet.core.paging.paged_fifo import TargetList
+from annulet.core.paging.paged_fifo import PagedFifo
 from annulet.core.paging.paged_priorities import paged_order_of
 from annulet.core.queue.queue import Queue
 from tests.core.helpers import NOW, RecordingEffects, make_message
@@ -18,7 +18,7 @@ def deep_queue() -> tuple[VirtualHost, Queue, Disk]:
     queue = host.declare_queue("q", durable=True, auto_delete=False, owner=None, now=NOW, queue_id=7)
     disk = Disk()
     order = paged_order_of(queue, pages_of(queue, disk))
-    assert isinstance(order, TargetList)
+    assert isinstance(order, PagedFifo)
     order.keep_messages = 5
     for number in range(1, 31):
         message = make_message(b"%02d" % number)

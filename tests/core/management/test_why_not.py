@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from annulet.core.base.errors import InvalidArgument
 from annulet.core.management.why_not import LOOKS_MAX, Obstacle, WhyNot, why_not
-from annulet.core.policies.expiry import expire_later
 from annulet.core.queue.queue import Queue
 from annulet.core.queue.returning import return_many
 from tests.core.helpers import NOW, RecordingSession, SlicingEffects, make_message, queue_of, send
@@ -151,7 +150,7 @@ def test_very_many_on_their_way_come_first(session, expires):
     session.consume(queue, messages=0)
     put(queue)
     if expires:
-        expire_later(queue, NOW)
+        queue.expire_later(NOW)
     else:
         return_many(queue, [*queue.acquire(1, -1, NOW), *send(queue, "other")], NOW, 1, counted=True)
     answer = ask(queue, session)

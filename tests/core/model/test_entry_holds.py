@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from annulet.core.model.entry_holds import Pin, pinned_upto
+from annulet.core.model.entry_holds import Pin
 from tests.core.helpers import queue_of
 
 
 def test_the_highest_of_all_holds_counts_as_long_as_somebody_has_it() -> None:
     queue = queue_of()
-    assert pinned_upto(queue) == 0
+    assert queue.pinned_upto == 0
     pins = [Pin(queue, upto) for upto in (5, 9, 7, 9)]
-    assert pinned_upto(queue) == 9
+    assert queue.pinned_upto == 9
     pins.pop()
-    assert pinned_upto(queue) == 9, "two had held so much"
+    assert queue.pinned_upto == 9, "two had held so much"
     del pins[1]
-    assert pinned_upto(queue) == 7
+    assert queue.pinned_upto == 7
     pins.clear()
-    assert pinned_upto(queue) == 0
+    assert queue.pinned_upto == 0

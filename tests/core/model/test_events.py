@@ -10,11 +10,11 @@ from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.sliced_work import AT_ONCE_MAX
 from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.model.consumer import Consumer
-from annulet.core.model.effects import Effects
 from annulet.core.model.entry import QueueEntry
 from annulet.core.model.events import QueueEvents
 from annulet.core.paging.paged_priorities import paged_order_of
 from annulet.core.queue.queue import Queue
+from annulet.core.routing.node_effects import NodeEffects
 from tests.core.helpers import NOW, RecordingSession, make_message
 from tests.core.paging.test_paged_fifo import ALL
 from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
@@ -42,7 +42,7 @@ class Listener(QueueEvents):
         self.heard.append((f"{reason.value} at once", count))
 
 
-class Listening(Effects):
+class Listening(NodeEffects):
     """Listens to every queue but ``quiet``."""
 
     def events_of(self, queue: Queue) -> QueueEvents | None:

@@ -83,7 +83,6 @@ def test_counts_by_queue_and_reason():
     ("reason", "settings", "rule"),
     [
         (RemovalReason.REPLACED_RING, {"ring_size": 9}, "ring-size=9"),
-        (RemovalReason.REPLACED_KEY, {"last_value_key": "k"}, "last-value-key=k, keep-per-key=1"),
         (RemovalReason.EXPIRED, {"message_ttl": 5}, "message-ttl=5, the message's time to live"),
         (RemovalReason.EXPIRED, {}, "the message's time to live"),
         (

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from annulet.core.base.settings import QueueSettings
-from annulet.core.deliveries.compaction import HeldFolding
+from annulet.core.deliveries.compaction import Compaction
 from annulet.core.message.message import Message
 from annulet.core.model.consumer import Consumer
 from annulet.core.model.entry import DELIVERING, REMOVED, QueueEntry
@@ -119,7 +119,7 @@ class AwayRunner(Runner):
         assert all(entry.away or entry.consumer is None for entry in self.queue.delivering)
         assert all(entry.state == DELIVERING for entry in self.queue.delivering)
         for pair in self.sessions:
-            while HeldFolding(pair.real.unacknowledged, newest=True).step(ALL):
+            while Compaction(pair.real.unacknowledged, newest=True).step(ALL):
                 pass
         self.folded = max(self.folded, self.queue.delivering.folded)
 

@@ -10,10 +10,9 @@ import pytest
 
 from annulet.core.base.settings import BROWSE_FOLLOW, QueueSettings
 from annulet.core.message.message import Message, Origin
-from annulet.core.paging.paged_fifo import TargetList
+from annulet.core.paging.paged_fifo import PagedFifo
 from annulet.core.paging.paged_priorities import PagedLevels, paged_order_of
 from annulet.core.paging.paged_sorted import PagedSorted
-from annulet.core.paging.queue_area import pageable
 from annulet.core.queue.queue import Queue
 from annulet.core.reading.browse_order import BrowseOrder
 from annulet.core.searching.deep_lanes import DeepLanes
@@ -192,7 +191,7 @@ class PagedRunner(Runner):
         paged = paged_order_of(self.queue, pages_of(self.queue, self.disk, ask_turn=self.ask_turn))
         if paged is not None:
             paged.keep_messages = 0
-            if isinstance(paged, TargetList):
+            if isinstance(paged, PagedFifo):
                 paged.look_entries, paged.fold_least = 2, 1
             if isinstance(paged, PagedSorted):
                 paged.fold_least, paged.load_messages = 0, 2
@@ -216,7 +215,7 @@ def with_policy(composition: Composition, name: str) -> Composition:
     return replace(composition, policies=tuple(wanted if policy in axis else policy for policy in composition.policies))
 
 
-PAGING = [one for one in compositions() if pageable(runner_of(one).queue)]
+PAGING = [one for one in compositions() if runner_of(one).queue.pageable()]
 PLAIN = next(one for one in PAGING if one.identifier.startswith("FIFO, keep all"))
 STRICT = next(one for one in PAGING if one.identifier.startswith("strict priority, keep all"))
 LEVELS, SORTED = with_policy(PLAIN, "strict priority"), with_policy(PLAIN, "sorted")
@@ -239,7 +238,7 @@ def missing(base: Composition) -> list[Composition]:
     there = {policy for one in PAGING if order in one.policies for policy in one.policies}
     each = [with_policy(base, policy.name) for axis in AXES.values() for policy in axis if policy not in there]
     legal = [one for one in each if order in one.policies and not refusal_of(one.policies) and not one.traits & later]
-    return [one for one in legal if pageable(runner_of(one).queue)]
+    return [one for one in legal if runner_of(one).queue.pageable()]
 
 
 PAGING += [one for base in (PLAIN, LEVELS, SORTED) for one in missing(base)]

@@ -51,7 +51,7 @@ def test_holes_are_swept_out():
     for entry in entries[1:]:
         entry.state = REMOVED
         order.discard(entry)
-        assert len(order._tail) <= 2 * order.count + COMPACTION_MINIMUM + 1
+        assert len(order._front) <= 2 * order.count + COMPACTION_MINIMUM + 1
     assert list(order.entries()) == entries[:1]
 
 
@@ -99,5 +99,5 @@ def test_an_order_that_takes_over_another_has_its_entries():
         former.append(QueueEntry(QUEUE, make_message(), sequence))
     former.reinsert(former.take_first())
     order.take_over(former)
-    assert (order.count, order.watermark, order.came_back()) == (3, 2, 1)
+    assert (order.count, order.front_length, order.came_back()) == (3, 2, 1)
     assert [order.take_first().sequence for _ in range(3)] == [1, 2, 3]

@@ -8,8 +8,8 @@ from heapq import heapify
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annulet.core.deliveries.bodies import BodySource
-from annulet.core.deliveries.compact_messages import HeldKind, HeldMessage
+from annulet.core.message.message import BodySource
+from annulet.core.model.compact_messages import CompactDelivery, SharedFields
 from annulet.core.model.entry import REMOVED, QueueEntry
 from annulet.core.ordering.returned_entries import RUN_LEAST, RUNS_MAX, UNFOLDED, Returned, first_of_heap
 from tests.core.helpers import make_message, make_queue
@@ -25,9 +25,9 @@ def run_of(first: int, step: int = 1, count: int = RUN_LEAST) -> list[QueueEntry
     return entries_of(*range(first, first + count * step, step))
 
 
-def folded_of(entries: list[QueueEntry]) -> list[HeldMessage]:
-    kind = HeldKind(QUEUE, entries[0].message.origin, BodySource())
-    return [HeldMessage(kind, entry) for entry in entries]
+def folded_of(entries: list[QueueEntry]) -> list[CompactDelivery]:
+    kind = SharedFields(QUEUE, entries[0].message.origin, BodySource())
+    return [CompactDelivery(kind, entry) for entry in entries]
 
 
 def drained(returned: Returned) -> list[int]:
@@ -49,7 +49,7 @@ class Pair:
         self.returned = Returned()
         self.model: list[int] = []
         self.removed: set[int] = set()
-        self.slots: dict[int, QueueEntry | HeldMessage] = {}
+        self.slots: dict[int, QueueEntry | CompactDelivery] = {}
         self.places = list(range(0, 8000, 2))
         self.used: set[int] = set()
         self.most_folded = 0
@@ -122,7 +122,7 @@ class Pair:
         """Only what is an entry is ever removed."""
         for place in self.model:
             slot = self.slots[place]
-            entry = slot.link if isinstance(slot, HeldMessage) else slot
+            entry = slot.link if isinstance(slot, CompactDelivery) else slot
             if isinstance(entry, QueueEntry) and self.chance.random() < 0.1:
                 entry.state = REMOVED
                 self.removed.add(place)

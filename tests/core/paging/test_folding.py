@@ -10,7 +10,7 @@ from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.model.entry import QueueEntry
 from annulet.core.model.entry_holds import Pin
 from annulet.core.paging.folding import FOLD_BYTES_LEAST, FOLD_MESSAGES_LEAST
-from annulet.core.paging.paged_fifo import TargetList
+from annulet.core.paging.paged_fifo import PagedFifo
 from annulet.core.paging.paged_priorities import paged_order_of
 from annulet.core.queue.queue import Queue
 from annulet.core.queue.returning import return_many
@@ -33,7 +33,7 @@ class Front:
         self.disk = Disk()
         order = paged_order_of(self.queue, pages_of(self.queue, self.disk))
         assert order is not None
-        self.order: TargetList = order
+        self.order: PagedFifo = order
         order.keep_messages = KEEP
         filled(self.queue, self.disk, COUNT, size=size)
         assert order.page_out(ALL, COUNT) == COUNT - KEEP
@@ -45,12 +45,12 @@ class Front:
 
 def test_a_front_behind_what_came_back_becomes_rows() -> None:
     front = Front()
-    assert front.order.watermark == LOADED - 1
+    assert front.order.front_length == LOADED - 1
     assert not front.order.worth_folding(), "it is what consumers take next"
     front.give_back()
     assert front.order.worth_folding()
     assert front.order.page_out(ALL, COUNT) == LOADED - 1
-    assert (front.order.watermark, front.order.paged_count()) == (0, COUNT - KEEP - 1)
+    assert (front.order.front_length, front.order.paged_count()) == (0, COUNT - KEEP - 1)
     assert not front.order.worth_folding()
     assert front.order.page_out(ALL, COUNT) == 0
     assert drift_of(front.queue) == 0
@@ -65,7 +65,7 @@ def test_the_front_is_as_long_as_what_came_back_leaves_it() -> None:
     assert front.order.length_kept() == KEEP - 4
     front.order.keep_bytes = 60
     assert front.order.length_kept() == 2, "40 bytes came back, and 20 more are there to be taken"
-    pin = Pin(front.queue, front.order._tail[5].sequence)
+    pin = Pin(front.queue, front.order._front[5].sequence)
     assert front.order.length_kept() == 6, "what somebody holds stays"
     del pin
     assert front.order.length_kept() == 2
@@ -85,7 +85,7 @@ def test_few_are_not_worth_a_page(size: int, excess: int, worth: bool, monkeypat
     front = Front(size)
     front.give_back()
     front.order.keep_bytes = 1 << 30
-    front.order.keep_messages = KEEP + 1 + front.order.watermark - excess
+    front.order.keep_messages = KEEP + 1 + front.order.front_length - excess
     assert front.order.worth_folding() is worth
 
 
@@ -93,7 +93,7 @@ def test_nothing_that_is_not_written_yet_or_stands_at_the_end_becomes_rows() -> 
     front = Front()
     front.give_back()
     assert front.order.fold_front(1, COUNT) == 0
-    assert front.order.watermark == LOADED - 1
+    assert front.order.front_length == LOADED - 1
     front.queue.acquire(COUNT, -1, NOW)
     assert not front.order.pages.items
     assert front.order.fold_front(ALL, COUNT) == 0
@@ -105,7 +105,7 @@ class Back:
     def __init__(self, *, rows: int = 0, **settings: Any) -> None:
         self.queue, self.disk = durable_queue(**settings), Disk()
         order = paged_order_of(self.queue, pages_of(self.queue, self.disk))
-        assert isinstance(order, TargetList)
+        assert isinstance(order, PagedFifo)
         self.order = order
         order.keep_messages = KEEP
         filled(self.queue, self.disk, COUNT)
@@ -165,11 +165,11 @@ def test_entries_at_the_front_and_late_ones_keep_those_around_them() -> None:
     back = Back(rows=200)
     back.order.fold_least = 1
     back.order.keep_messages = 0
-    front = back.order._tail[-1].sequence
+    front = back.order._front[-1].sequence
     back.give_back()
     filled(back.queue, back.disk, 5)
     assert back.order.fold(ALL, COUNT) > 0
-    assert back.order.watermark == 0, "the front goes first"
+    assert back.order.front_length == 0, "the front goes first"
     assert front < back.order.pages.last_sequence()
     while back.order.fold(ALL, COUNT):
         pass
@@ -235,7 +235,7 @@ def test_a_short_front_behind_what_came_back_goes_with_it(monkeypatch: pytest.Mo
     """It is no gain as such, and would hold up all that stands before it."""
     monkeypatch.setattr(pages_module, "LOAD_MESSAGES", 50)
     back = Back(rows=70)
-    front = back.order.watermark
+    front = back.order.front_length
     assert 0 < front < FOLD_MESSAGES_LEAST
     assert back.order.paged_count() > 0
     back.give_back()

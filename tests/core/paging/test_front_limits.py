@@ -6,7 +6,7 @@ import pytest
 
 from annulet.core.paging.folding import FOLD_BYTES_LEAST, FOLD_MESSAGES_LEAST
 from annulet.core.paging.front_limits import FrontBounds, bound_front
-from annulet.core.paging.paged_fifo import KEEP_BYTES, KEEP_MESSAGES, TargetList
+from annulet.core.paging.paged_fifo import KEEP_BYTES, KEEP_MESSAGES, PagedFifo
 from annulet.core.paging.paged_priorities import PagedLevels, paged_order_of
 from annulet.core.paging.paged_sorted import PagedSorted
 from annulet.core.queue.queue import Queue
@@ -21,16 +21,16 @@ FEW = FrontBounds(messages=20, size=1 << 14)
 KINDS = [{}, {"max_priority": 9}, {"sort_key": "rank"}]
 
 
-def deep(size: int = 10, **settings: object) -> tuple[Queue, TargetList | PagedLevels | PagedSorted]:
+def deep(size: int = 10, **settings: object) -> tuple[Queue, PagedFifo | PagedLevels | PagedSorted]:
     queue, disk = durable_queue(**settings), Disk()
     filled(queue, disk, COUNT, size=size)
     order = paged_order_of(queue, pages_of(queue, disk))
-    kind = PagedSorted if "sort_key" in settings else PagedLevels if "max_priority" in settings else TargetList
+    kind = PagedSorted if "sort_key" in settings else PagedLevels if "max_priority" in settings else PagedFifo
     assert isinstance(order, kind)
     return queue, order
 
 
-def paged(order: TargetList | PagedLevels | PagedSorted) -> None:
+def paged(order: PagedFifo | PagedLevels | PagedSorted) -> None:
     while order.page_out(ALL, COUNT):
         pass
 
@@ -103,7 +103,7 @@ def test_a_level_keeps_no_more_of_what_came_back_than_the_order() -> None:
     assert isinstance(order, PagedLevels)
     bound_front(order, FEW)
     paged(order)
-    occupied = [level for level in order.levels if isinstance(level, TargetList) and level.count]
+    occupied = [level for level in order.levels if isinstance(level, PagedFifo) and level.count]
     assert occupied
     assert [(level.fold_least, level.fold_bytes) for level in occupied] == [FEW] * len(occupied)
 

@@ -11,11 +11,11 @@ from annulet.core.deliveries.bodies import send_away
 from annulet.core.message.message import Origin
 from annulet.core.model.entry import DELIVERING, PENDING, REMOVED, QueueEntry
 from annulet.core.model.entry_holds import Pin
+from annulet.core.model.queue_area import QueueArea
 from annulet.core.ordering.order import FifoOrder
 from annulet.core.paging import paged_fifo
-from annulet.core.paging.paged_fifo import TargetList
+from annulet.core.paging.paged_fifo import PagedFifo
 from annulet.core.paging.paged_priorities import paged_order_of
-from annulet.core.paging.queue_area import QueueArea
 from annulet.core.paging.redelivered_ranges import RedeliveredRanges, redelivered_ranges
 from annulet.core.queue.restoring import restore_rows
 from annulet.residency.bodies.budget import drift_of
@@ -180,7 +180,7 @@ TestPaging = Paging.TestCase
 TestPaging.settings = state_machine_settings(examples=60, steps=40)
 
 
-def paged(count: int, *, keep: int = 2) -> tuple[TargetList, Disk]:
+def paged(count: int, *, keep: int = 2) -> tuple[PagedFifo, Disk]:
     """Return an order of ``count`` stored messages with all but ``keep`` on disk."""
     queue, disk = durable_queue(), Disk()
     for entry in stored_entries(queue, disk, count):
@@ -195,7 +195,7 @@ def paged(count: int, *, keep: int = 2) -> tuple[TargetList, Disk]:
     return order, disk
 
 
-def taken(order: TargetList) -> list[int]:
+def taken(order: PagedFifo) -> list[int]:
     sequences = []
     while (entry := order.take_first()) is not None:
         sequences.append(entry.sequence)
@@ -334,7 +334,7 @@ def test_entries_that_somebody_may_hold_never_become_rows():
     assert first == held[:5]
     del pin
     assert order.page_out(ALL, 100) == 3, "the end of a front that is long only because somebody held it"
-    assert (order.page_out(ALL, 100), order.watermark) == (0, 2)
+    assert (order.page_out(ALL, 100), order.front_length) == (0, 2)
     assert taken(order) == list(range(6, 21))
 
 
@@ -375,7 +375,7 @@ def test_a_purge_on_a_disk_that_refuses_lets_go_of_all_records():
 def test_queues_whose_entries_others_know_do_not_page(arguments):
     queue = durable_queue(**arguments)
     assert paged_order_of(queue, QueueArea()) is None
-    assert type(queue.order) is not TargetList
+    assert type(queue.order) is not PagedFifo
 
 
 def test_a_queue_in_memory_does_not_page():
@@ -485,10 +485,10 @@ def test_late_messages_that_become_rows_at_start_hold_no_bodies():
 def test_cutting_the_front_moves_what_stays_and_not_the_rest():
     """The rest was copied, which held the event loop for 10 ms where the body budget was full."""
     order, entries = appended(20, keep=3)
-    everything = order._tail
+    everything = order._front
     assert order.page_out(0, 5) == 0, "none is written"
-    assert order._pending_cache is everything
-    assert (list(order._tail), list(everything)) == (entries[:3], entries[3:])
+    assert order._late is everything
+    assert (list(order._front), list(everything)) == (entries[:3], entries[3:])
     assert order.page_out(ALL, 5) == 5
-    assert (order.paged_count(), list(order._pending_cache)) == (5, entries[8:])
+    assert (order.paged_count(), list(order._late)) == (5, entries[8:])
     assert [entry.sequence for entry in order.entries()] == [entry.sequence for entry in entries]

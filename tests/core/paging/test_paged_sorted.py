@@ -17,7 +17,6 @@ from annulet.core.model.entry import QueueEntry
 from annulet.core.model.entry_holds import Pin
 from annulet.core.paging.paged_priorities import paged_order_of
 from annulet.core.paging.paged_sorted import PagedSorted
-from annulet.core.paging.queue_area import pageable
 from annulet.core.paging.redelivered_ranges import redelivered_ranges
 from annulet.core.policies.staged_batches import HiddenBatch
 from annulet.core.queue.deep_queue_scan import scan_of
@@ -361,7 +360,7 @@ def test_who_has_to_see_all_of_it_brings_it_into_memory_if_there_is_room() -> No
     session = RecordingSession()
     session.consume(deep.queue, browse=BROWSE_FOLLOW)
     assert [int(body) for body in session.received] == [2, 3, 1]
-    assert not pageable(deep.queue) or deep.page_out() == 0, "a browser has references to all of them"
+    assert not deep.queue.pageable() or deep.page_out() == 0, "a browser has references to all of them"
 
 
 @pytest.mark.parametrize("refusing", ["room", "disk", ""])
@@ -414,7 +413,7 @@ def test_a_queue_with_selectors_does_not_page() -> None:
     deep.put(3, 1, 2)
     deep.page_out()
     deep.queue.use_lanes(None, None)
-    assert not pageable(deep.queue)
+    assert not deep.queue.pageable()
     assert paged_order_of(deep.queue, deep.order.pages) is None
     assert deep.taken() == [1, 2, 3]
 

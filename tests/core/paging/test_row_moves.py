@@ -10,7 +10,7 @@ from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.deliveries.bodies import send_away
 from annulet.core.model.entry import REMOVED, QueueEntry
 from annulet.core.model.events import QueueEvents
-from annulet.core.paging.queue_area import QueueArea
+from annulet.core.model.queue_area import QueueArea
 from annulet.core.paging.row_moves import count_lost, leave_memory, let_rows_go, take_written
 from annulet.core.queue.queue import Queue
 from tests.core.helpers import NOW, make_message
@@ -44,7 +44,7 @@ def test_an_entry_that_alone_holds_its_message_takes_it_along() -> None:
     queue = durable_queue()
     entry = entry_of(queue)
     assert not entry.indexed
-    leave_memory(queue, entry)
+    leave_memory(entry)
     assert entry.message.near == 1, "both are forgotten together"
     assert queue.expiry is None
 
@@ -53,7 +53,7 @@ def test_a_message_of_two_queues_stays_with_the_other() -> None:
     queue, other = durable_queue(), durable_queue()
     entry = entry_of(queue)
     second = QueueEntry(other, entry.message, 1)
-    leave_memory(queue, entry)
+    leave_memory(entry)
     assert entry.message.near == 1
     bodies = bodies_of(other, Disk())
     send_away(second, bodies)
@@ -65,7 +65,7 @@ def test_the_body_of_the_last_who_wanted_it_leaves_where_another_queue_is_withou
     (entry,) = filled(queue, disk, 1)
     bodies = bodies_of(other, disk)
     send_away(QueueEntry(other, entry.message, 1), bodies)
-    leave_memory(queue, entry)
+    leave_memory(entry)
     bodies.store.drop_orphans()
     assert entry.message.absent
 
@@ -76,7 +76,7 @@ def test_what_was_away_is_not_counted_among_the_bodies_any_more() -> None:
     bodies = bodies_of(queue, disk)
     send_away(entry, bodies)
     assert (bodies.count, bodies.bytes) == (1, 10)
-    leave_memory(queue, entry)
+    leave_memory(entry)
     assert (bodies.count, bodies.bytes, entry.message.away) == (0, 0, 0)
     assert entry.away, "whoever noted its body as one that may leave passes it over"
 
@@ -84,7 +84,7 @@ def test_what_was_away_is_not_counted_among_the_bodies_any_more() -> None:
 def test_a_row_is_not_in_the_expiry_index() -> None:
     queue = durable_queue()
     entry, stays = entry_of(queue, 5), entry_of(queue, 6)
-    leave_memory(queue, entry)
+    leave_memory(entry)
     assert not entry.indexed
     assert queue.expiry is not None
     assert queue.expiry.due(NOW + 6) == [stays]
@@ -143,10 +143,10 @@ def test_late_entries_are_enough_when_the_last_of_so_many_is_written() -> None:
 def test_only_what_became_a_row_is_let_go_of() -> None:
     queue = durable_queue()
     entries = [entry_of(queue, 5) for _ in range(3)]
-    let_rows_go(queue, entries, bytearray([0, 1, 0]))
+    let_rows_go(entries, bytearray([0, 1, 0]))
     assert [entry.away for entry in entries] == [True, False, True]
     assert [entry.indexed for entry in entries] == [False, True, False]
-    let_rows_go(queue, entries[1:2], bytearray(1))
+    let_rows_go(entries[1:2], bytearray(1))
     assert entries[1].away
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from annulet.core.model.entry import QueueEntry, position_of
-from annulet.core.paging.queue_area import RowWalk
+from annulet.core.model.queue_area import RowWalk
 from annulet.core.paging.row_views import LevelsView, view_of
 from annulet.residency.pages import pages as pages_module
 from annulet.residency.pages import walk as walk_module

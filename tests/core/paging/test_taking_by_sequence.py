@@ -6,14 +6,14 @@ import random
 from collections import deque
 
 from annulet.core.paging import taking_by_sequence
-from annulet.core.paging.paged_fifo import ROTATED_LEAST, TargetList
+from annulet.core.paging.paged_fifo import ROTATED_LEAST, PagedFifo
 from annulet.core.paging.taking_by_sequence import gather, take_from
 from tests.core.deep_doubles import Deep
 
 
-def order_of(deep: Deep) -> TargetList:
+def order_of(deep: Deep) -> PagedFifo:
     order = deep.queue.order
-    assert isinstance(order, TargetList)
+    assert isinstance(order, PagedFifo)
     return order
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from annulet.core.base.settings import BROWSE_FOLLOW
 from annulet.core.model.consumer import Consumer, CreditWindow
-from annulet.core.policies.consumer_turns import PASSED_ROUNDS, CompetingDispatch
+from annulet.core.policies.consumer_turns import PASSED_ROUNDS, ConsumerTurns
 from tests.core.helpers import NOW, RecordingSession, make_queue, queue_of, send
 
 
@@ -23,7 +23,7 @@ def test_equal_consumers_take_turns_and_lower_priority_waits_for_blocked_ones():
 
 @pytest.mark.parametrize(("leaves", "following"), [("a", "cbc"), ("b", "cac"), ("c", "aba")])
 def test_the_turn_stays_with_the_same_consumer_when_another_leaves(leaves, following):
-    dispatch, session, queue = CompetingDispatch(), RecordingSession(), make_queue()
+    dispatch, session, queue = ConsumerTurns(), RecordingSession(), make_queue()
     consumers = {tag: Consumer(session, queue, tag) for tag in "abc"}
     for consumer in consumers.values():
         dispatch.add(consumer)
@@ -84,7 +84,7 @@ def test_who_asks_only_the_able_ones_chooses_as_if_all_were_asked(windows, live_
             chosen.take(size)
         return None if chosen is None else chosen.tag
 
-    every, able_only = attached(CompetingDispatch(live_max)), attached(CompetingDispatch(live_max))
+    every, able_only = attached(ConsumerTurns(live_max)), attached(ConsumerTurns(live_max))
     for _ in range(before):  # the turn is anywhere
         assert given_to(every.choose(1), 1) == given_to(able_only.choose(1), 1)
     able = able_only.able()

@@ -13,7 +13,7 @@ from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.sliced_work import SLICE_MESSAGES
 from annulet.core.model.entry import PENDING, REMOVED, QueueEntry
 from annulet.core.model.loss_ledger import LossLedger
-from annulet.core.policies.expiry import BLOCK_BITS, COMPACTION_MINIMUM, ExpiryIndex, expire_later, has_expired
+from annulet.core.policies.expiry import BLOCK_BITS, COMPACTION_MINIMUM, ExpiryIndex
 from annulet.core.queue.invariants import check_invariants
 from tests.core.helpers import NOW, RecordingSession, SlicingEffects, make_message, make_queue, queue_of
 from tests.core.slice_pairs import SlicedPair
@@ -151,7 +151,7 @@ def test_of_very_many_that_expire_the_ledger_gets_what_it_keeps_and_counts_all()
         held = queue.acquire(SLICE_MESSAGES, -1, NOW)  # in delivery: none of these expires
         assert len(held) == SLICE_MESSAGES
     queues[0].effects.works.clear()
-    expire_later(queues[0], NOW + 3)
+    queues[0].expire_later(NOW + 3)
     assert queues[0].effects.turns(NOW + 3) == 2
     queues[1].tick(NOW + 3)
     found = [[(record.sequence, record.reason) for record in queue.ledger.query()] for queue in queues]
@@ -167,7 +167,7 @@ def test_another_loss_between_the_slices_of_an_expiry_is_recorded():
     for _ in range(3 * SLICE_MESSAGES):
         queue.enqueue(make_message("old", expires_at=NOW + 1), NOW)
     last = queue.enqueue(make_message("lives"), NOW)
-    expire_later(queue, NOW + 1)
+    queue.expire_later(NOW + 1)
     effects.turn(NOW + 1)
     assert queue.expiring is not None
     assert queue.expiring.unrecorded == 2 * SLICE_MESSAGES - 10
@@ -368,8 +368,8 @@ class ExpiryInSlices(SlicedPair):
         """Time goes on. The one queue has what has expired there still, and slices to come."""
         self.effects.turns(self.now)  # or what consumers wait for might expire
         self.now += self.chance.randint(1, 5)
-        if has_expired(self.queues[0], self.now):
-            expire_later(self.queues[0], self.now)
+        if self.queues[0].has_expired(self.now):
+            self.queues[0].expire_later(self.now)
         for queue in self.queues:
             queue.tick(self.now)
 

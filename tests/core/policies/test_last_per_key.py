@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from annulet.core.model.entry import QueueEntry
 from annulet.core.policies.last_per_key import KeyTable, key_of
-from tests.core.helpers import make_message, make_queue
+from tests.core.helpers import NOW, make_message, make_queue, queue_of
 
 
 def entries_of(table, *keys):
@@ -38,3 +38,11 @@ def test_fallback_property_counts_only_without_the_key():
     table = KeyTable("k", 1, "f")
     assert table.key_for(make_message(k="x", f="y")) == ("str", "x")
     assert table.key_for(make_message(f="y")) == ("str", "y")
+
+
+def test_its_losses_have_the_rule_in_the_words_of_the_settings():
+    queue = queue_of(last_value_key="k")
+    for body in ("former", "latest"):
+        queue.enqueue(make_message(body, k="a"), NOW)
+    (record,) = queue.ledger.query()
+    assert (record.rule, record.key) == ("last-value-key=k, keep-per-key=1", "a")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from annulet.core.model.entry import BEHIND_ALL
 from annulet.core.policies.message_groups import Group
-from annulet.core.policies.parked_groups import CHUNK_MAX, OUTDATED_MINIMUM, Holding, ParkedSequences
+from annulet.core.policies.parked_groups import CHUNK_MAX, OUTDATED_MINIMUM, OwnerBacklog, ParkedSequences
 
 STEPS = st.lists(
     st.one_of(
@@ -107,7 +107,7 @@ def test_what_is_left_of_many_chunks_becomes_few_again() -> None:
 
 
 def test_a_holding_names_the_lowest_until_the_last_group_goes() -> None:
-    holding, one, other = Holding(None), Group("one"), Group("other")
+    holding, one, other = OwnerBacklog(None), Group("one"), Group("other")
     assert (holding.low, holding.empty) == (BEHIND_ALL, True)
     holding.file(one, 30)
     holding.file(other, 10)
@@ -139,7 +139,7 @@ HOLDING_STEPS = st.lists(
 
 @given(steps=HOLDING_STEPS, most=st.integers(1, 12))
 def test_the_oldest_of_all_groups_come_first(steps: list[tuple[str, int]], most: int) -> None:
-    holding = Holding(None)
+    holding = OwnerBacklog(None)
     groups = [Group(str(number)) for number in range(6)]
     expected: dict[Group, list[int]] = {group: [] for group in groups}
     away: set[Group] = set()  # of another holding now
@@ -176,7 +176,7 @@ def test_the_oldest_of_all_groups_come_first(steps: list[tuple[str, int]], most:
 
 
 def test_a_group_that_comes_and_goes_leaves_no_more_than_a_bounded_number_of_outdated_items() -> None:
-    holding, stays, comes = Holding(None), parked_group("stays", 1), parked_group("comes", 2)
+    holding, stays, comes = OwnerBacklog(None), parked_group("stays", 1), parked_group("comes", 2)
     holding.file(stays, 1)
     for _ in range(OUTDATED_MINIMUM + 3):  # with one for each group
         holding.unfile(comes)

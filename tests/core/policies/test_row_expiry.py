@@ -372,7 +372,9 @@ def test_what_is_to_be_sent_on_waits_for_a_disk_that_refuses():
     aging.page()
     aging.disk.failing = True
     assert aging.queue.tick(NOW + LIFE) == 0
-    assert (aging.order.count, next_expiry(aging.queue, NOW + LIFE)) == (10, 0), "nobody asks again and again"
+    assert (aging.order.count, next_expiry(aging.order, aging.queue.expiry, NOW + LIFE)) == (10, 0), (
+        "nobody asks again and again"
+    )
     aging.disk.failing = False
     for pages in aging.order.page_parts():
         pages.retry()

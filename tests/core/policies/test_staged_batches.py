@@ -13,8 +13,9 @@ from annulet.core.base.sliced_work import SLICE_MESSAGES
 from annulet.core.management.why_not import Obstacle, why_not
 from annulet.core.message.message import Message, StandardProperties
 from annulet.core.model.entry import PENDING, SCHEDULED
-from annulet.core.paging.queue_area import QueueArea
-from annulet.core.policies.staged_batches import HIDES_NOTHING, HiddenBatch, TakingBack, take_back
+from annulet.core.model.queue_area import QueueArea
+from annulet.core.model.queue_state import HIDES_NOTHING
+from annulet.core.policies.staged_batches import HiddenBatch, TakingBack, take_back
 from annulet.core.queue.deep_queue_scan import DeepView
 from annulet.core.queue.invariants import check_invariants
 from annulet.core.queue.queue import Queue

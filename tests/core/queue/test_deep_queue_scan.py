@@ -24,7 +24,7 @@ from annulet.core.management.operation import DISK_REFUSES, REFUSED_MILLISECONDS
 from annulet.core.message.message import Message
 from annulet.core.model.entry import QueueEntry
 from annulet.core.ordering.order import COMPACTION_MINIMUM
-from annulet.core.paging.paged_fifo import TargetList
+from annulet.core.paging.paged_fifo import PagedFifo
 from annulet.core.paging.paged_priorities import PagedLevels, paged_order_of
 from annulet.core.queue.deep_queue_scan import DeepScan
 from annulet.core.queue.invariants import check_invariants
@@ -332,7 +332,7 @@ def test_a_released_scan_holds_nothing() -> None:
     assert isinstance(scan, DeepScan)
     run(operation)
     assert (scan.used_up, scan.following(), scan.size) == (False, None, 40)
-    assert isinstance(site.queue.order, TargetList)
+    assert isinstance(site.queue.order, PagedFifo)
 
 
 def test_what_was_changed_in_delivery_is_met_under_its_new_record() -> None:

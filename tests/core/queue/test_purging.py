@@ -14,7 +14,7 @@ from annulet.core.base.sliced_work import AT_ONCE_MAX, SLICE_MESSAGES
 from annulet.core.message.message import Message
 from annulet.core.model.entry import REMOVED, sequence_of
 from annulet.core.model.loss_ledger import LossLedger
-from annulet.core.paging.paged_fifo import TargetList
+from annulet.core.paging.paged_fifo import PagedFifo
 from annulet.core.paging.paged_priorities import paged_order_of
 from annulet.core.queue import purging
 from annulet.core.queue.invariants import check_invariants
@@ -141,7 +141,7 @@ def test_whatever_knows_of_a_message_forgets_it(settings: dict[str, Any]):
     send(queue, *"ab")
     effects.turns()
     assert queue.order.count == 2
-    assert next(record.key for record in queue.ledger.query()) == ("a" if queue.keys is not None else "")
+    assert next(record.key for record in queue.ledger.query()) == ("a" if queue.retention is not None else "")
     check_invariants(queue)
 
 
@@ -173,7 +173,7 @@ def test_a_deleted_queue_lets_go_of_deliveries():
     assert queue.counters.removed[DELETED] == AT_ONCE_MAX + 1
 
 
-def deep(disk: Disk, effects: LogEffects, count: int, ledger: int) -> tuple[Queue, TargetList]:
+def deep(disk: Disk, effects: LogEffects, count: int, ledger: int) -> tuple[Queue, PagedFifo]:
     queue = durable_queue()
     queue.effects = effects
     queue.ledger = LossLedger(ledger)

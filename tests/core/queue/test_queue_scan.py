@@ -8,7 +8,6 @@ import pytest
 
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.model.entry import PENDING, SCHEDULED
-from annulet.core.model.entry_holds import pinned_upto
 from annulet.core.paging.paged_priorities import paged_order_of
 from annulet.core.queue.deep_queue_scan import scan_of
 from annulet.core.queue.queue_scan import SORTED_PER_LOOK, Scan
@@ -122,11 +121,11 @@ def test_a_scan_that_is_forgotten_half_way_holds_nothing_at_once(looks):
         scan, other = Scan(queue, pending=True, scheduled=True), Scan(queue, pending=True, scheduled=False, leading=5)
         if looks and scan.prepare(looks):
             assert scan.following() is not None
-        assert pinned_upto(queue) == 51
+        assert queue.pinned_upto == 51
         del scan
-        assert pinned_upto(queue) == 50
+        assert queue.pinned_upto == 50
         del other
-        assert pinned_upto(queue) == 0
+        assert queue.pinned_upto == 0
     finally:
         gc.enable()
 
@@ -135,15 +134,15 @@ def test_of_what_is_scheduled_only_what_came_back_has_to_be_held():
     queue, session = queue_of(redelivery_delay=10), RecordingSession()
     queue.enqueue(make_message("a", deliver_at=NOW + 5), NOW)
     scan = Scan(queue, pending=False, scheduled=True)
-    assert (queue.schedule.came_back, pinned_upto(queue)) == (0, 0)
+    assert (queue.schedule.came_back, queue.pinned_upto) == (0, 0)
     queue.enqueue(make_message("b"), NOW)
     session.consume(queue, messages=1)
     session.close(NOW)
     queue.return_entries(queue.acquire(-1, -1, NOW), NOW)
     assert (queue.schedule.count, queue.schedule.came_back) == (2, 1)
     scan = Scan(queue, pending=False, scheduled=True)
-    assert (pinned_upto(queue), scan.size) == (2, 2)
+    assert (queue.pinned_upto, scan.size) == (2, 2)
     queue.tick(NOW + 10)
     assert queue.schedule.came_back == 0
     scan.release()
-    assert pinned_upto(queue) == 0
+    assert queue.pinned_upto == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annulet.core.deliveries.delivery_table import BLOCK_TAGS, HeldDeliveries
+from annulet.core.deliveries.delivery_table import BLOCK_TAGS, DeliveryTable
 from annulet.core.model.entry import QueueEntry
 from annulet.core.queue.return_batch import LOOKED_AT, EndedDeliveries, ReturnBatch
 from tests.core.helpers import RecordingSession, make_message, make_queue, send
@@ -15,7 +15,7 @@ ONE, OTHER, GONE = (make_queue(name=name) for name in ("one", "other", "gone"))
 
 def table_of(*queues):
     """Deliveries of these queues; each has a block of its own, so that few are enough."""
-    table = HeldDeliveries()
+    table = DeliveryTable()
     for tag, queue in enumerate(queues, 1):
         table[tag * BLOCK_TAGS] = QueueEntry(queue, make_message(), tag)
     return table
@@ -51,7 +51,7 @@ def test_the_first_ones_come_first():
 
 
 def test_what_is_in_no_table_goes_from_the_first_on():
-    batch = ReturnBatch([ONE], HeldDeliveries())
+    batch = ReturnBatch([ONE], DeliveryTable())
     batch.add(ONE, table_of(ONE, ONE, ONE).values())
     assert batch.left(ONE) == 3
     assert [sequences(batch.take(ONE, 2)) for _ in range(2)] == [[1, 2], [3]]
@@ -76,7 +76,7 @@ def test_nothing_is_kept_of_a_queue_that_takes_nothing_back():
 
 
 def test_what_a_block_has_beyond_a_slice_is_of_the_next():
-    table = HeldDeliveries()
+    table = DeliveryTable()
     for tag in range(1, 2 * BLOCK_TAGS):
         table[tag] = QueueEntry(OTHER if tag % 3 == 0 else ONE, make_message(), tag)
     batch = ReturnBatch([ONE, OTHER], table)

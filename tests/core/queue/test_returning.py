@@ -386,7 +386,7 @@ class ReturnsInSlices(SlicedPair):
             assert self.queues[0].purge(self.now) == self.queues[1].purge(self.now)
 
     def consume(self) -> None:
-        if self.queues[0].keys is None:  # what a consumer would have, a newer value may replace
+        if self.queues[0].retention is None:  # what a consumer would have, a newer value may replace
             super().consume()
 
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from annulet.core.base.settings import BROWSE_FOLLOW, BROWSE_SNAPSHOT
-from annulet.core.paging.queue_area import pageable
 from annulet.core.queue.invariants import check_invariants
 from annulet.core.queue.live_changes import revise_delivering
 from annulet.residency.pages import pages as pages_module
@@ -136,7 +135,7 @@ class Browsing(RuleBasedStateMachine):
 
     @rule(limit=st.integers(1, 20))
     def page_out(self, limit: int) -> None:
-        if pageable(self.queue):  # not with a browser that attached while nothing was on disk
+        if self.queue.pageable():  # not with a browser that attached while nothing was on disk
             self.deep.page_out(limit)
 
     @rule(count=st.integers(1, 30))

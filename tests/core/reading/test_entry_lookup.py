@@ -7,7 +7,7 @@ import pytest
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.model.entry import DELIVERING, PENDING, SCHEDULED, QueueEntry
 from annulet.core.queue.invariants import check_invariants
-from annulet.core.reading.entry_lookup import Reach
+from annulet.core.reading.entry_lookup import EntryLookup
 from annulet.core.searching.deep_lanes import DeepLanes
 from annulet.residency.pages import pages as pages_module
 from tests.core.helpers import NOW, RecordingSession
@@ -30,7 +30,7 @@ def shown(site: Site) -> dict[int, QueueEntry]:
 
 def test_a_row_stays_one_until_it_is_claimed() -> None:
     site = deep_site()
-    entries, reach, queue = shown(site), Reach(site.queue), site.queue
+    entries, reach, queue = shown(site), EntryLookup(site.queue), site.queue
     assert reach.own(entries[20]) is entries[20]
     assert queue.order.paged_count() == 38
     reach.claim(entries[20])
@@ -45,7 +45,7 @@ def test_a_row_stays_one_until_it_is_claimed() -> None:
 
 def test_what_moved_meanwhile_is_found_where_it_is() -> None:
     site = deep_site()
-    entries, reach, queue = shown(site), Reach(site.queue), site.queue
+    entries, reach, queue = shown(site), EntryLookup(site.queue), site.queue
     site.take(8)
     found = [reach.own(entries[number]) for number in range(3, 12)]
     held = {entry.sequence: entry for entry in queue.delivering}
@@ -63,7 +63,7 @@ def test_lanes_are_searched_too_and_get_what_is_claimed() -> None:
     site = deep_site()
     entries, queue = shown(site), site.queue
     site.choosy(3)
-    reach = Reach(queue)
+    reach = EntryLookup(queue)
     assert queue.order.lists() != [queue.order]
     came_back = reach.own(entries[4])
     assert came_back is not None
@@ -77,13 +77,13 @@ def test_lanes_are_searched_too_and_get_what_is_claimed() -> None:
 
 def test_nothing_is_left_of_a_queue_that_was_emptied_deleted_or_is_in_memory_now() -> None:
     site = deep_site()
-    entries, reach = shown(site), Reach(site.queue)
+    entries, reach = shown(site), EntryLookup(site.queue)
     loaded = {entry.sequence: entry for entry in site.queue.order.entries()}
     assert reach.own(entries[5]) is loaded[5]
     site.queue.purge(NOW)
     assert reach.own(entries[6]) is None
     site = deep_site()
-    entries, reach = shown(site), Reach(site.queue)
+    entries, reach = shown(site), EntryLookup(site.queue)
     site.host.delete_queue(site.queue, NOW)
     assert reach.own(entries[5]) is None
     reach.release()
@@ -91,7 +91,7 @@ def test_nothing_is_left_of_a_queue_that_was_emptied_deleted_or_is_in_memory_now
 
 def test_what_waits_for_its_redelivery_is_found() -> None:
     site = deep_site()
-    entries, reach, queue = shown(site), Reach(site.queue), site.queue
+    entries, reach, queue = shown(site), EntryLookup(site.queue), site.queue
     site.take(4)
     entry = next(entry for entry in queue.delivering if entry.sequence == 3)
     queue.unmark_delivering(entry)
@@ -102,7 +102,7 @@ def test_what_waits_for_its_redelivery_is_found() -> None:
 
 def test_what_went_into_lanes_without_a_delivery_is_found() -> None:
     site = deep_site()
-    entries, reach, queue = shown(site), Reach(site.queue), site.queue
+    entries, reach, queue = shown(site), EntryLookup(site.queue), site.queue
     site.take(3)
     while site.held:
         site.settle(0, back=False)
@@ -117,7 +117,7 @@ def test_what_went_into_lanes_without_a_delivery_is_found() -> None:
 
 def test_what_became_a_row_again_is_not_taken_for_the_entry_it_was() -> None:
     site = deep_site(12, keep=0)
-    entries, reach, queue = shown(site), Reach(site.queue), site.queue
+    entries, reach, queue = shown(site), EntryLookup(site.queue), site.queue
     RecordingSession("choosy").consume(queue, selector="n = 1", messages=0)
     taken = queue.acquire(12, -1, NOW)
     for entry in [*taken[:4], *taken[8:]]:

@@ -11,7 +11,6 @@ from annulet.core.base.settings import BROWSE_FOLLOW, BROWSE_OFF, BROWSE_SNAPSHO
 from annulet.core.management.why_not import Obstacle, why_not
 from annulet.core.model.consumer import Consumer
 from annulet.core.model.entry import QueueEntry
-from annulet.core.paging.queue_area import pageable
 from annulet.core.reading.browse_order import ARRIVALS_MAX
 from annulet.core.reading.reader_position import UnseenRows
 from annulet.residency.pages.walk import WALK_MESSAGES
@@ -99,7 +98,7 @@ def test_a_snapshot_of_what_was_in_memory_keeps_the_queue_from_paging() -> None:
     deep, session = stream(), RecordingSession()
     deep.publish(10)
     session.consume(deep.queue, messages=5, browse=BROWSE_SNAPSHOT)
-    assert not pageable(deep.queue)
+    assert not deep.queue.pageable()
 
 
 @pytest.mark.parametrize("count", [ARRIVALS_MAX // 2, 4 * ARRIVALS_MAX])

@@ -9,7 +9,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.settings import BROWSE_FOLLOW, BROWSE_OFF, BROWSE_SNAPSHOT
-from annulet.core.paging.queue_area import pageable
 from annulet.core.policies.staged_batches import HiddenBatch
 from annulet.core.queue.invariants import check_invariants
 from annulet.residency.pages import pages as pages_module
@@ -176,7 +175,7 @@ class Streaming(RuleBasedStateMachine):
 
     @rule(limit=st.integers(1, 20))
     def page_out(self, limit: int) -> None:
-        if pageable(self.queue):
+        if self.queue.pageable():
             self.deep.page_out(limit)
 
     @rule()

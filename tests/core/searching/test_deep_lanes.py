@@ -6,7 +6,7 @@ from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.model.entry import PENDING
 from annulet.core.model.entry_holds import Pin
 from annulet.core.ordering.order import FifoOrder
-from annulet.core.paging.paged_fifo import TargetList
+from annulet.core.paging.paged_fifo import PagedFifo
 from annulet.core.paging.redelivered_ranges import redelivered_ranges
 from annulet.core.queue.queue_scan import Scan
 from annulet.core.searching.deep_lanes import DeepLanes
@@ -169,7 +169,7 @@ def test_lanes_of_a_queue_that_never_paged_have_no_stock() -> None:
 def test_the_stock_takes_over_when_nobody_selects_any_more() -> None:
     _, lanes = with_selector(500, "seven = 2")
     order = lanes.release_all()
-    assert isinstance(order, TargetList)
+    assert isinstance(order, PagedFifo)
     assert isinstance(order, FifoOrder)
     assert order.count == 497
     assert lanes.count == 0

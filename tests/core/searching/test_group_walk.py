@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from annulet.core.reading.entry_lookup import Reach
+from annulet.core.reading.entry_lookup import EntryLookup
 from annulet.core.searching import group_walk
 from annulet.core.searching.grouped_lanes import LANE_MESSAGES
 from annulet.residency.rows.group_column import PASSED_TIMES
@@ -112,7 +112,7 @@ def test_what_somebody_took_from_among_rows_of_a_stalled_group_comes_back_in_its
     deep.page_out(ALL)
     stock, taken = deep.lanes.standing_stock(), MANY - 100  # the first look reads 256
     (entry,) = stock.look(taken, [], 1) or []
-    Reach(deep.queue).claim(entry)
+    EntryLookup(deep.queue).claim(entry)
     assert [entry.sequence for entry in stock.in_memory() if not stock.has_row(entry.sequence)].count(taken) == 1
     session = RecordingSession()
     session.consume(deep.queue)

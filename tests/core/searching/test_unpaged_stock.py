@@ -14,7 +14,7 @@ from annulet.core.paging.paged_priorities import paged_order_of
 from annulet.core.queue.queue import Queue
 from annulet.core.searching.deep_lanes import DeepLanes
 from annulet.core.searching.selector_walk import LOOK_MESSAGES
-from annulet.core.searching.unpaged_stock import NoArea
+from annulet.core.searching.unpaged_stock import EmptyArea
 from annulet.residency.bodies.budget import drift_of
 from tests.core.helpers import NOW, RecordingSession, SlicingEffects, queue_of, removed
 from tests.core.searching.test_selector_walk import ALL, Deep, numbers
@@ -181,7 +181,7 @@ def test_what_waits_behind_lanes_in_memory_expires_at_a_time_the_queue_gets_late
 
 
 def test_no_area_holds_nothing() -> None:
-    area = NoArea()
+    area = EmptyArea()
     area.sweep()
     area.clear()
     assert (area.rows, area.items, area.room(), area.redelivered_ranges()) == (0, 0, 0, [])
@@ -190,6 +190,6 @@ def test_no_area_holds_nothing() -> None:
     assert area.first_expiry(NOW) == NEVER
     assert area.take_expired((NOW, 0), 10, read=True) == []
     assert (area.tally(str, 9), area.entries_kept(), area.has_row(1)) == ({}, [], False)
-    assert isinstance(area.renewed(), NoArea)
+    assert isinstance(area.renewed(), EmptyArea)
     queue = queue_of()
     assert queue.order.pages_behind() is None

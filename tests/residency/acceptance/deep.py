@@ -22,8 +22,8 @@ from annulet import testing
 from annulet.broker.broker import Broker
 from annulet.core.message.message import DEFAULT_PRIORITY, Message, Origin
 from annulet.core.model.entry import PENDING
-from annulet.core.paging.paged_fifo import TargetList
-from annulet.core.paging.queue_area import ENTRY_BYTES
+from annulet.core.paging.paged_fifo import PagedFifo
+from annulet.core.paging.row_conditions import ENTRY_BYTES
 from annulet.core.queue.queue import Queue
 from annulet.residency.bodies.budget import MIB, body_bytes, drift_of
 from annulet.residency.bodies.memory_figures import Residence, residence_of
@@ -226,7 +226,7 @@ class Deep:
     def cost(self, name: str = "q") -> int:
         """Return the bytes that pending messages of a plain queue take in memory."""
         order = self.queue(name).order
-        assert isinstance(order, TargetList)
+        assert isinstance(order, PagedFifo)
         return sum(size_of(entry.message) + ENTRY_BYTES for entry in order.in_memory() if entry.state == PENDING)
 
     async def consumer(self, name: str = "q", prefetch: int = 100, **arguments: Any) -> Consumer:

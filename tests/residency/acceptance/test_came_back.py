@@ -15,7 +15,7 @@ from pamqp.header import ContentHeader
 
 from annulet.broker.paging.pager import FOLDED_LEAST
 from annulet.core.model.entry import PENDING
-from annulet.core.paging.paged_fifo import KEEP_MESSAGES, TargetList
+from annulet.core.paging.paged_fifo import KEEP_MESSAGES, PagedFifo
 from annulet.core.queue.queue import Queue
 from tests.broker.amqp091.peer import turns
 from tests.broker.amqp10 import peer as amqp10
@@ -195,7 +195,7 @@ def all_of_it_rows(deep: Deep) -> int:
     pager, queue = deep.broker.pager, deep.queue("back")
     assert pager is not None
     order = pager.rows_of(queue)
-    assert isinstance(order, TargetList)
+    assert isinstance(order, PagedFifo)
     order.keep_messages, order.fold_least = 0, 1
     return order.fold(deep.broker.log.written_below, queue.order.count)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.paging.paged_fifo import KEEP_MESSAGES, TargetList
+from annulet.core.paging.paged_fifo import KEEP_MESSAGES, PagedFifo
 from tests.broker.amqp091.peer import turns
 from tests.residency.acceptance.deep import Deep
 
@@ -18,7 +18,7 @@ async def full(deep: Deep) -> Deep:
         await deep.publish(range(number, number + 199), shard="other")
         await deep.publish([number + 199], shard="match")
     order = deep.queue().order
-    assert isinstance(order, TargetList)
+    assert isinstance(order, PagedFifo)
     order.pages._room = lambda: 0  # type: ignore[attr-defined]
     return deep
 

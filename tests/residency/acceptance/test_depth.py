@@ -9,7 +9,7 @@ import pytest
 
 from annulet.broker.paging.pager import CHUNK
 from annulet.core.paging.paged_fifo import KEEP_MESSAGES
-from annulet.core.paging.queue_area import ENTRY_BYTES
+from annulet.core.paging.row_conditions import ENTRY_BYTES
 from annulet.residency.bodies.budget import MIB
 from annulet.residency.bodies.memory_figures import residence_of
 from annulet.residency.pages.pages import LOAD_MESSAGES

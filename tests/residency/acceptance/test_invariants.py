@@ -20,7 +20,7 @@ import pytest
 
 from annulet.core.model.entry import PENDING
 from annulet.core.paging.front_limits import FrontBounds
-from annulet.core.paging.paged_fifo import KEEP_BYTES, KEEP_MESSAGES, TargetList
+from annulet.core.paging.paged_fifo import KEEP_BYTES, KEEP_MESSAGES, PagedFifo
 from annulet.core.paging.paged_priorities import PagedLevels
 from annulet.core.paging.paged_sorted import PagedSorted
 from annulet.core.queue.queue import Queue
@@ -166,7 +166,7 @@ class History:
             held = [number for holder in model.holders for number in holder.held.values()]
             figures = queue.statistics()
             assert (figures.pending_count, figures.delivering_count) == (len(model.ready), len(held)), self.where
-            if isinstance(queue.order, TargetList):
+            if isinstance(queue.order, PagedFifo):
                 self.check_order(queue.order)
         dead = self.deep.queue("dead").statistics().pending_count
         assert dead == len(self.dead) or (self.refusing and dead < len(self.dead)), self.where  # their bodies are read
@@ -226,7 +226,7 @@ class History:
         """
         queue = self.deep.queue(model.name)
         messages, size = KEEP_MESSAGES, KEEP_BYTES
-        if isinstance(queue.order, (TargetList, PagedLevels, PagedSorted)):
+        if isinstance(queue.order, (PagedFifo, PagedLevels, PagedSorted)):
             messages, size = queue.order.keep_messages, queue.order.keep_bytes
         some = self.bounds.get(queue, [])
         return min([messages, *[each.messages for each in some]]), min([size, *[each.size for each in some]])
@@ -311,10 +311,10 @@ class History:
         kept = budget.over <= 0 or budget.cost_of(queue) <= budget.share
         return kept and uncounted > max(0, -budget.over)
 
-    def check_order(self, order: TargetList) -> None:
+    def check_order(self, order: PagedFifo) -> None:
         """W1, V5: the front stands in order before all rows, these before what is late; W4, R7: it is not long."""
-        front = [entry for entry in order._tail if entry.state == PENDING]
-        late = [entry.place for entry in order._pending_cache if entry.state == PENDING]
+        front = [entry for entry in order._front if entry.state == PENDING]
+        late = [entry.place for entry in order._late if entry.state == PENDING]
         rows = order.pages
         places = [entry.place for entry in front]
         assert places == sorted(places), self.where

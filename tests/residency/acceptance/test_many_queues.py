@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from annulet.core.paging.front_limits import FrontBounds
-from annulet.core.paging.paged_fifo import TargetList
+from annulet.core.paging.paged_fifo import PagedFifo
 from annulet.residency.bodies.arrival_notes import FLOOR_BYTES
 from annulet.residency.bodies.budget import MIB, body_bytes, cost_of
 from annulet.residency.bodies.small_queues import FLOOR_LEAST
@@ -108,7 +108,7 @@ async def test_the_floor_rises_when_less_waits_and_not_because_it_paged(tmp_path
         await deep.settled()
         assert budget.floor == FLOOR_BYTES
         order = deep.queue(NAMES[0]).order
-        assert isinstance(order, TargetList)
+        assert isinstance(order, PagedFifo)
         assert (order.keep_messages, order.keep_bytes) == FrontBounds()
         assert await deep.drained(NAMES[0]) == list(range(COUNT))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from annulet.core.model.entry import QueueEntry
-from annulet.core.paging.paged_fifo import TargetList
+from annulet.core.paging.paged_fifo import PagedFifo
 from annulet.core.paging.paged_priorities import PagedLevels
 from annulet.core.queue.queue import Queue
 from tests.residency.acceptance.deep import Deep, deep_broker
@@ -76,7 +76,7 @@ def page(deep: Deep) -> None:
     queue, pager = deep.queue(), deep.broker.pager
     assert pager is not None
     order = pager.rows_of(queue)
-    assert isinstance(order, (TargetList, PagedLevels))
+    assert isinstance(order, (PagedFifo, PagedLevels))
     order.keep_messages = KEEP
     if isinstance(order, PagedLevels):
         order.fold_least = 1

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from annulet.core.base.sliced_work import AT_ONCE_MAX
-from annulet.core.deliveries.compaction import HeldFolding
+from annulet.core.deliveries.compaction import Compaction
 from annulet.core.deliveries.delivery_table import BLOCK_TAGS
 from annulet.core.queue.queue import Queue
 from annulet.residency.bodies import account_audit
@@ -115,7 +115,7 @@ def test_what_is_in_delivery_is_counted_in_slices_and_stays_folded(
 ) -> None:
     queue, queues, session = deep(monkeypatch)
     if folded:
-        HeldFolding(session.unacknowledged, newest=True).step(1 << 60)
+        Compaction(session.unacknowledged, newest=True).step(1 << 60)
     assert queue.delivering.folded == (HELD if folded else 0)
     audit = AccountAudit()
     ticks = 0

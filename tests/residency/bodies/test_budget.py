@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from annulet.core.paging.paged_priorities import paged_order_of
-from annulet.core.paging.queue_area import ENTRY_BYTES
+from annulet.core.paging.row_conditions import ENTRY_BYTES
 from annulet.core.policies.fair_keys import Fairness
 from annulet.residency.bodies.arrival_notes import FLOOR_BYTES, FLOOR_MESSAGES
 from annulet.residency.bodies.budget import (

@@ -8,8 +8,9 @@ from random import Random
 import pytest
 
 from annulet.core.base.removal_reasons import RemovalReason
-from annulet.core.deliveries.bodies import CLAIMED_BYTES, BodySource, claim
+from annulet.core.deliveries.bodies import CLAIMED_BYTES, claim
 from annulet.core.deliveries.delivery_table import BLOCK_TAGS
+from annulet.core.message.message import BodySource
 from annulet.core.model.entry import QueueEntry
 from annulet.residency.bodies.budget import MIB
 from annulet.residency.bodies.candidates import (

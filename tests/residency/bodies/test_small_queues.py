@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from annulet.core.paging.front_limits import FrontBounds
-from annulet.core.paging.queue_area import ENTRY_BYTES
+from annulet.core.paging.row_conditions import ENTRY_BYTES
 from annulet.core.queue.queue import Queue
 from annulet.residency.bodies.arrival_notes import FLOOR_BYTES, FLOOR_MESSAGES, ArrivalNotes
 from annulet.residency.bodies.budget import MIB, BodyBudget, cost_of, waiting_in

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from annulet.core.message.message import Message, Origin
 from annulet.core.model.entry import REMOVED, QueueEntry
-from annulet.core.paging.queue_area import ROW_COUNT_MOST
+from annulet.core.paging.row_conditions import ROW_COUNT_MOST
 from annulet.residency.rows.page import ORIGINS_MAX, PAGE_ITEMS_MAX, Page
 from tests.core.helpers import TableView, make_queue
 from tests.residency.doubles import Disk, durable_queue, stored_entries

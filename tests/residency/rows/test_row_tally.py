@@ -10,7 +10,7 @@ from annulet.core.message.message import Origin
 from annulet.residency.rows.page import ORIGINS_MAX, Page
 from annulet.residency.rows.row_tally import PageTally, page_leaves, tally
 from tests.core.helpers import TableView
-from tests.core.node_helpers import NodeEffects
+from tests.core.node_helpers import RecordingNodeEffects
 from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
 
 VIEW = TableView({})
@@ -96,7 +96,7 @@ def test_a_page_that_leaves_is_told_to_who_accounts_for_its_rows():
     queue = durable_queue()
     queue.next_sequence = 100
     page_leaves(queue, page)  # nobody does
-    queue.accounts = accounts = AddressAccounts(NodeEffects())
+    queue.accounts = accounts = AddressAccounts(RecordingNodeEffects())
     account = accounts.account_for("a", AddressLimits(max_messages=1))
     assert account is not None
     accounts.count_rows(queue, account, (5, 50), 5)

@@ -15,11 +15,11 @@ from annulet.core.configuration.arguments.queues import describe
 from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.management import expire_messages, select
 from annulet.core.model.consumer import Consumer, CreditWindow, LinkCredit
-from annulet.core.model.effects import Effects
 from annulet.core.model.entry import QueueEntry
 from annulet.core.model.forwarder import Forwarder
 from annulet.core.model.loss_ledger import LossRecord
 from annulet.core.queue.queue import Queue
+from annulet.core.routing.node_effects import NodeEffects
 from annulet.core.sessions.session import Session, UnknownDeliveryTag
 from annulet.spark.engine.commands import LINK, Command, CommandRefused, parse_command
 from annulet.spark.engine.content import connection_of, header_of, message_of
@@ -209,7 +209,7 @@ class Direct:
     outcomes: list[bool] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.host = VirtualHost("/", Effects())
+        self.host = VirtualHost("/", NodeEffects())
         self.host.forwarder = self.forwarder = DirectForwarder(self.host)
         self.now = 0
 

@@ -16,8 +16,8 @@ from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.host.commit_plan import Operations, Return, Send
 from annulet.core.host.transaction import Transaction
 from annulet.core.host.virtual_host import VirtualHost
-from annulet.core.model.effects import Effects
 from annulet.core.model.entry import QueueEntry
+from annulet.core.routing.node_effects import NodeEffects
 from annulet.core.routing.routes import Route
 from annulet.core.sessions.session import Session
 from annulet.spark.engine.blanks import BLANKS
@@ -63,7 +63,7 @@ def test_core_agrees_with_the_oracle_when_it_is_made_from_its_image_after_each_c
 ) -> None:
     message, session = make_message(), Session("")
     entry = QueueEntry(queue_of(), message, 0)
-    route = VirtualHost("/", Effects()).route("", "")
+    route = VirtualHost("/", NodeEffects()).route("", "")
     for maker in (  # what the engine's queues do not have, and the model's do
         partial(Transaction, session),
         Operations,

@@ -11,8 +11,8 @@ import pyarrow as pa
 from annulet.core.base.settings import OVERFLOW_NONE, OVERFLOW_REJECT, OVERFLOW_RING, QueueSettings
 from annulet.core.host.duplicate_ids import DuplicateCache
 from annulet.core.message.message import DEFAULT_PRIORITY, ContentView, Message, Origin, PropertyValue
-from annulet.core.model.effects import Effects
 from annulet.core.queue.queue import Queue
+from annulet.core.routing.node_effects import NodeEffects
 from annulet.spark.operators import Columns, Operator
 
 START = 1_700_000_000_000
@@ -116,7 +116,7 @@ def core_survivors(operator: Operator, messages: list[Sent]) -> dict[str, list[i
     for sent in messages:
         queue = queues.get(sent.queue)
         if queue is None:
-            queue = queues[sent.queue] = Queue(sent.queue, settings_of(operator), Effects())
+            queue = queues[sent.queue] = Queue(sent.queue, settings_of(operator), NodeEffects())
             caches[sent.queue] = DuplicateCache(rules.window if rules.window >= 0 else len(messages))
         now = sent.accepted_at
         expires_at = sent.expires_at or 0

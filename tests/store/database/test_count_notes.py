@@ -7,8 +7,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annulet.core.deliveries.bodies import BodySource
-from annulet.core.deliveries.compact_messages import ATTEMPTS_MOST, HeldKind, HeldMessage
+from annulet.core.message.message import BodySource
+from annulet.core.model.compact_messages import ATTEMPTS_MOST, CompactDelivery, SharedFields
 from annulet.core.model.entry import QueueEntry
 from annulet.store.database.count_notes import (
     BLOCK_SEQUENCES,
@@ -141,13 +141,13 @@ def test_entries_are_noted_as_one_by_one(found: dict[int, int], chance: random.R
 
 def test_folded_ones_are_noted_as_one_by_one() -> None:
     sequences = [1, 2, BLOCK_SEQUENCES - 1, BLOCK_SEQUENCES, 5 * BLOCK_SEQUENCES + 3]
-    folded: list[HeldMessage] = []
+    folded: list[CompactDelivery] = []
     single = CountNotes()
     for count, sequence in enumerate([*sequences, 5 * BLOCK_SEQUENCES + 4], ATTEMPTS_MOST - 4):
         entry = QueueEntry(QUEUE, make_message(), sequence)
-        kind = HeldKind(QUEUE, entry.message.origin, BodySource())
+        kind = SharedFields(QUEUE, entry.message.origin, BodySource())
         kind.delivery_count = count
-        folded.append(HeldMessage(kind, entry))
+        folded.append(CompactDelivery(kind, entry))
         single.note(7, sequence, count)
     together = CountNotes()
     together.note_folded(7, folded)

@@ -13,13 +13,18 @@ from annulet.admin.listening.web_socket import (
     WEB_SOCKET_STRANGERS_MAX,
     WEB_SOCKETS_MAX,
 )
+from annulet.admin.requests import linear_expressions
 from annulet.admin.requests.bodies import BODY_BYTES_MAX, LIMIT_BODY, MEMBERS_BYTES_MAX
+from annulet.admin.requests.parameters import PAGE_SIZE_MAX
 from annulet.broker.amqp091.getting import GETS_WAITING_MAX, LIMIT_GETS
 from annulet.broker.connections.transport import ANSWER_BYTES_MAX, UNREAD_LIMIT
 from annulet.broker.connections.views import LOOK_SECONDS
 from annulet.broker.durability.history import COUNTERS_MILLISECONDS
 from annulet.broker.network.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, STRANGER_BYTES_MAX
 from annulet.broker.network.unfinished import commit_limit
+from annulet.broker.operation.getting import GET_BODY_BYTES_MAX, GET_BYTES_MAX, GET_COUNT_MAX
+from annulet.broker.operation.global_parameters import GLOBAL_PARAMETERS_MAX
+from annulet.broker.operation.rates import ROUNDS_KEPT, SAMPLED_A_TICK, SAMPLED_QUEUES_MAX
 from annulet.broker.operation.virtual_hosts import DESCRIPTION_CHARACTERS_MAX
 from annulet.broker.paging.look_turns import BROWSER_SHARE, CHARGED_MAX, SHARE, TURN_SECONDS
 from annulet.broker.paging.lost_wakes import CONSUMERS_LOOKED_AT
@@ -146,8 +151,7 @@ def bounds(broker: Broker) -> dict[str, float]:
         **_bounds_of_groups(),
         "heads_pending_bytes": PENDING_BYTES_MAX,
         **_bounds_of_bulk_transfer(broker.admission.limits),
-        **_bounds_of_a_tick(),
-        **_bounds_of_access(),
+        **(_bounds_of_a_tick() | _bounds_of_management() | _bounds_of_access()),
         "metrics_listed_queues_max": LISTED_QUEUES_MAX,
     }
 
@@ -225,6 +229,22 @@ def _bounds_of_memory(broker: Broker) -> dict[str, float]:
         "body_budget_bytes": broker.configuration.body_budget_bytes,
         "unfinished_bytes_max": broker.unfinished.limit,
         "commit_bytes_max": commit_limit(broker.configuration),
+    }
+
+
+def _bounds_of_management() -> dict[str, float]:
+    """Return the limits of the management interfaces."""
+    return {
+        "management_page_items_max": PAGE_SIZE_MAX,
+        "management_get_messages_max": GET_COUNT_MAX,
+        "management_get_bytes_max": GET_BYTES_MAX,
+        "management_get_body_bytes_max": GET_BODY_BYTES_MAX,
+        "management_expression_characters_max": linear_expressions.CHARACTERS_MAX,
+        "management_expression_states_max": linear_expressions.STATES_MAX,
+        "management_queues_sampled_max": SAMPLED_QUEUES_MAX,
+        "management_queues_sampled_per_tick": SAMPLED_A_TICK,
+        "management_sample_rounds_kept": ROUNDS_KEPT,
+        "global_parameters_max": GLOBAL_PARAMETERS_MAX,
     }
 
 

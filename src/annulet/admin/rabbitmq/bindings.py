@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from annulet.admin.rabbitmq.framework.bodies import ADDRESSING, read_fields
 from annulet.admin.rabbitmq.framework.errors import bad_request, not_found
-from annulet.admin.rabbitmq.framework.listing import Listing, Part, Turns
+from annulet.admin.rabbitmq.framework.listing import Listing, Part, Turns, in_order
 from annulet.admin.rabbitmq.framework.routing import Route
 from annulet.admin.rabbitmq.framework.values import json_object
 from annulet.admin.requests.responses import json_response
@@ -84,9 +84,10 @@ def _name_of(row: Row) -> str:
 LISTING: Final[Listing[Row]] = Listing((Part(NAMES, describe),), _name_of)
 
 
-def _of_host(host: VirtualHost) -> Iterator[Row]:
-    for source in sorted(host.exchanges):
-        yield from _of_source(host, source)
+def _of_hosts(names: list[tuple[VirtualHost, list[str]]]) -> Iterator[Row]:
+    for host, sources in names:
+        for source in sources:
+            yield from _of_source(host, source)
 
 
 def _of_source(host: VirtualHost, source: str) -> Iterator[Row]:
@@ -137,7 +138,8 @@ def _between(host: VirtualHost, source: str, kind: str, destination: str) -> Ite
 
 async def list_bindings(call: Call) -> Response:
     """Bindings of the virtual hosts that the user sees, or of one; ``name`` is the destination's."""
-    return await LISTING.answer(call, (row for host in call.hosts() for row in _of_host(host)))
+    names = [(host, await in_order(host.exchanges)) for host in call.hosts()]
+    return await LISTING.answer(call, _of_hosts(names))
 
 
 async def list_of_source(call: Call) -> Response:
@@ -177,7 +179,7 @@ async def make_binding(call: Call) -> Response:
     if "\r" in routing_key or "\n" in routing_key:
         raise bad_request("routing_key", routing_key, "give a key without CR and LF")
     bind = access.bind_queue if kind == TO_QUEUE else access.bind_exchange
-    await durably(call.broker, lambda: bind(destination, source, routing_key, arguments))
+    await durably(call.broker.definitions, lambda: bind(destination, source, routing_key, arguments))
     location = f"{quote(destination, safe='')}/{quote(properties_key(routing_key, arguments), safe='')}"
     return Response(status_code=201, headers={"Location": location})
 
@@ -195,7 +197,7 @@ async def delete_binding(call: Call) -> Response:
     access.require("read", source)
     row = await _chosen(call)
     unbind = access.unbind_queue if kind == TO_QUEUE else access.unbind_exchange
-    await durably(call.broker, lambda: unbind(destination, source, row.routing_key, row.arguments))
+    await durably(call.broker.definitions, lambda: unbind(destination, source, row.routing_key, row.arguments))
     return Response(status_code=204)
 
 

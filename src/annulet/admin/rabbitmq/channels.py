@@ -1,4 +1,4 @@
-"""``/api/channels``: channels of AMQP 0-9-1, sessions of AMQP 1.0, STOMP connections; each with what it holds."""
+"""``/api/channels``: channels of AMQP 0-9-1, sessions of AMQP 1.0, STOMP connections; each with its figures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from annulet.admin.rabbitmq.framework.errors import not_found
 from annulet.admin.rabbitmq.framework.listing import Listing, Part
 from annulet.admin.rabbitmq.framework.naming import node_name
 from annulet.admin.rabbitmq.framework.routing import Route
-from annulet.admin.requests.responses import json_response
 from annulet.broker.operation.inventory import describe_session, sessions_of
 
 if TYPE_CHECKING:
@@ -89,6 +88,11 @@ def _rows(connections: Iterable[AnyConnection]) -> Iterator[Row]:
             yield Row(connection, number, session)
 
 
+def _consumers(row: Row) -> Iterator[dict[str, Any]]:
+    for consumer in list(row.session.consumers.values()):
+        yield describe_consumer((row.session, row.number, consumer, row.session.host))
+
+
 async def list_channels(call: Call) -> Response:
     """Channels of the connections that the user sees."""
     return await LISTING.answer(call, _rows(visible_connections(call)))
@@ -107,14 +111,7 @@ async def get_channel(call: Call) -> Response:
             continue
         for row in _rows([connection]):
             if name_of(row) == wanted:
-                item = LISTING.one(call, row)
-                columns = call.query.text("columns")
-                if not columns or "consumer_details" in columns:
-                    item["consumer_details"] = [
-                        describe_consumer((row.session, row.number, consumer, row.session.host))
-                        for consumer in list(row.session.consumers.values())
-                    ]
-                return json_response(item)
+                return await LISTING.one_with(call, row, "consumer_details", _consumers(row))
     raise not_found("channel", wanted)
 
 

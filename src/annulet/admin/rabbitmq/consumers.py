@@ -38,7 +38,7 @@ Row: TypeAlias = "tuple[ClientSession, int, Consumer, VirtualHost]"
 
 
 def describe(row: Row) -> dict[str, Any]:
-    """Return a consumer's JSON. ``arguments``: what of them the broker follows."""
+    """Return a consumer's JSON. ``arguments`` has those that the broker follows."""
     session, number, consumer, host = row
     facts = describe_consumer(consumer, host)
     connection = session.connection

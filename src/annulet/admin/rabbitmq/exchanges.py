@@ -8,13 +8,15 @@ from starlette.responses import Response
 
 from annulet.admin.rabbitmq.framework.bodies import read_fields
 from annulet.admin.rabbitmq.framework.errors import not_found
-from annulet.admin.rabbitmq.framework.listing import Listing, Part
+from annulet.admin.rabbitmq.framework.listing import Listing, Part, in_order
 from annulet.admin.rabbitmq.framework.routing import Route
 from annulet.admin.rabbitmq.framework.values import json_object
 from annulet.admin.requests.responses import json_response
 from annulet.broker.operation.durable_changes import durably
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from annulet.admin.rabbitmq.framework.call import Call
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.routing.exchanges import Exchange
@@ -55,9 +57,17 @@ LISTING: Final[Listing[Row]] = Listing((Part(NAMES, describe),), _name_of)
 
 async def list_exchanges(call: Call) -> Response:
     """Exchanges and addresses of the virtual hosts that the user sees, or of one, by name."""
-    return await LISTING.answer(
-        call, [(host, host.exchanges[name]) for host in call.hosts() for name in sorted(host.exchanges)]
-    )
+    names = [(host, await in_order(host.exchanges)) for host in call.hosts()]
+    return await LISTING.answer(call, _rows(names))
+
+
+def _rows(names: list[tuple[VirtualHost, list[str]]]) -> Iterator[Row]:
+    """Yield the exchanges by name; those that are deleted in the meantime are left out."""
+    for host, listed in names:
+        for name in listed:
+            exchange = host.exchanges.get(name)
+            if exchange is not None:
+                yield host, exchange
 
 
 async def get_exchange(call: Call) -> Response:
@@ -78,7 +88,7 @@ async def declare_exchange(call: Call) -> Response:
     arguments = fields.arguments()
     known = name in host.exchanges
     await durably(
-        call.broker,
+        call.broker.definitions,
         lambda: access.declare_exchange(
             name, type_name, durable=durable, auto_delete=auto_delete, internal=internal, arguments=arguments
         ),
@@ -93,7 +103,7 @@ async def delete_exchange(call: Call) -> Response:
     access.require("configure", name)
     unused = call.query.switch("if-unused")
     chosen_exchange(call)
-    await durably(call.broker, lambda: access.delete_exchange(name, if_unused=unused))
+    await durably(call.broker.definitions, lambda: access.delete_exchange(name, if_unused=unused))
     return Response(status_code=204)
 
 

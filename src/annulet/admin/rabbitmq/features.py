@@ -1,8 +1,8 @@
-"""``/api/extensions``, ``/api/feature-flags``, ``/api/deprecated-features``, ``/api/auth``: what this broker has."""
+"""``/api/extensions``, ``/api/feature-flags``, ``/api/deprecated-features``, ``/api/auth``: features of this broker."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from annulet.admin.rabbitmq.framework.levels import ADMINISTRATORS
 from annulet.admin.rabbitmq.framework.routing import Route
@@ -20,9 +20,8 @@ async def list_nothing(_call: Call) -> Response:
 
 
 async def login_methods(_call: Call) -> Response:
-    """Return how users log in: name and password. OAuth 2 is not enabled."""
-    answer: dict[str, Any] = {"oauth_enabled": False}
-    return json_response(answer)
+    """Return how users log in: name and password. OAuth 2 is not enabled, by its names in old and new versions."""
+    return json_response({"enable_uaa": False, "uaa_client_id": "", "uaa_location": "", "oauth_enabled": False})
 
 
 ROUTES: Final = (

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
 from annulet.admin.rabbitmq.exchanges import chosen_exchange
 from annulet.admin.rabbitmq.framework.bodies import Fields, read_fields
 from annulet.admin.rabbitmq.framework.errors import bad_request, missing_field
-from annulet.admin.rabbitmq.framework.listing import Turns
+from annulet.admin.rabbitmq.framework.listing import ENCODER, Turns, respond
 from annulet.admin.rabbitmq.framework.routing import Route
 from annulet.admin.rabbitmq.framework.values import json_object
 from annulet.admin.rabbitmq.queues import chosen_queue
@@ -17,12 +18,11 @@ from annulet.admin.requests.bodies import BODY_BYTES_MAX, arguments_of
 from annulet.admin.requests.local_requests import peer_address
 from annulet.admin.requests.responses import ResourceError, json_response
 from annulet.broker.amqp091.channel import delivered_header
-from annulet.broker.amqp091.foreign import in_own_form
-from annulet.broker.operation.getting import Getter
+from annulet.broker.connections.views import ConversionError, converted
+from annulet.broker.operation.getting import GET_BODY_BYTES_MAX, GET_BYTES_MAX, GET_COUNT_MAX, Getter
 from annulet.broker.operation.publishing import Submission, publish
 from annulet.core.base.errors import LimitExceeded
-from annulet.core.policies.staged_batches import pending_count
-from annulet.wire.amqp091.messages.properties import BasicProperties, decode_readable_properties
+from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, decode_readable_properties
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -50,13 +50,6 @@ NUMBERS: Final = {"delivery_mode": (1, 2), "priority": (0, 255), "timestamp": (0
 """Properties that are numbers, with their bounds."""
 
 PROPERTY_NAMES: Final = (*TEXTS, *NUMBERS, "headers")
-
-GET_COUNT_MAX: Final = 1000
-"""Messages of one answer. Tools look at some; to get many, consume."""
-
-GET_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Bytes of bodies in one answer, after truncation: beyond it the answer has fewer messages than asked for. One message
-may be larger, which stands alone then."""
 
 ACKMODES: Final = {
     "ack_requeue_true": (False, True),
@@ -138,25 +131,24 @@ async def get_messages(call: Call) -> Response:
     encoding = fields.text("encoding", remedy="give 'auto' or 'base64'")
     if encoding not in ENCODINGS:
         raise bad_request("encoding", encoding, "give 'auto' or 'base64'")
-    truncate = fields.integer("truncate", -1, 0) if fields.given("truncate") else -1
+    truncate = min(fields.integer("truncate", GET_BODY_BYTES_MAX, 0), GET_BODY_BYTES_MAX)
     chosen_queue(call)
     queue = access.queue_to_read(name)
     turns = Turns()
-    items: list[dict[str, Any]] = []
+    pieces: list[bytes] = []
     size = 0
-    with Getter(call.broker, f"get of {call.user.name}") as getter:
-        while len(items) < count and size < GET_BYTES_MAX:
+    with Getter(call.broker.clock, f"get of {call.user.name}") as getter:
+        while len(pieces) < count and size < GET_BYTES_MAX:
             taken = await getter.pull(queue)
             if taken is None:
                 break
             item = describe(taken[0], encoding, truncate)
             size += len(item["payload"])
-            item["message_count"] = pending_count(queue)
-            items.append(item)
+            item["message_count"] = queue.shown_count()
+            pieces.append(ENCODER.encode(item))
             await turns.look()
-        answer = json_response(items)
         getter.settle_all(rejected=rejected, requeue=requeue)
-    return answer
+    return respond(b"[", pieces, b"]")
 
 
 def _settlement(fields: Fields) -> tuple[bool, bool]:
@@ -168,16 +160,17 @@ def _settlement(fields: Fields) -> tuple[bool, bool]:
 
 
 def describe(entry: QueueEntry, encoding: str, truncate: int) -> dict[str, Any]:
-    """Return a message's JSON, in the form that AMQP 0-9-1 has. ``truncate``: bytes of the body, -1 for all.
+    """Return a message's JSON, in the form that AMQP 0-9-1 has. ``truncate``: bytes of the body.
 
     A message that AMQP 0-9-1 cannot express is shown without properties, its body as it came.
     """
-    own = in_own_form(entry.message)
+    own: Message | None = None
+    with contextlib.suppress(ConversionError):  # counted and logged where it is raised
+        own = converted(entry.message, VIEW)
     message = entry.message if own is None else own
     properties = {} if own is None else _properties(entry, own)
     body = message.body
-    shown = body if truncate < 0 else body[:truncate]
-    payload, name = _encoded(shown, encoding)
+    payload, name = _encoded(body[:truncate], encoding)
     return {
         "payload_bytes": len(body),
         "redelivered": entry.redelivered,
@@ -196,10 +189,8 @@ def _properties(entry: QueueEntry, message: Message) -> dict[str, Any]:
 
 def _encoded(body: bytes, encoding: str) -> tuple[str, str]:
     if encoding == "auto":
-        try:
+        with contextlib.suppress(UnicodeDecodeError):  # no text: base64
             return body.decode(), "string"
-        except UnicodeDecodeError:
-            pass
     return base64.b64encode(body).decode("ascii"), "base64"
 
 

@@ -21,7 +21,6 @@ from annulet.broker.operation.global_parameters import CLUSTER_NAME
 from annulet.broker.operation.inventory import open_connections
 from annulet.broker.operation.listeners import open_listeners
 from annulet.broker.operation.rates import COUNTERS, NAMES, READY, ROUND_MILLISECONDS, ROUNDS_KEPT, UNACKNOWLEDGED
-from annulet.core.policies.staged_batches import pending_count, scheduled_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,7 +54,7 @@ async def overview(call: Call) -> Response:
         "erlang_full_version": f"{platform.python_implementation()} {platform.python_version()}",
         "disable_stats": False,
         "enable_queue_totals": True,
-        "object_totals": _objects(broker, hosts),
+        "object_totals": await _objects(broker, hosts),
         "node": node_name(),
         "listeners": listeners(broker),
         "contexts": _contexts(broker),
@@ -66,13 +65,18 @@ async def overview(call: Call) -> Response:
     return json_response(columns.of_item(answer))
 
 
-def _objects(broker: Broker, hosts: list[VirtualHost]) -> dict[str, int]:
+async def _objects(broker: Broker, hosts: list[VirtualHost]) -> dict[str, int]:
+    turns = Turns()
     connections = open_connections(broker.connections, hosts)
-    sessions = [session for connection in connections for session in connection.channels.values()]
+    channels = consumers = 0
+    for connection in connections:
+        channels += len(connection.channels)
+        consumers += sum([len(session.consumers) for session in connection.channels.values()])
+        await turns.look()
     return {
-        "channels": len(sessions),
+        "channels": channels,
         "connections": len(connections),
-        "consumers": sum(len(session.consumers) for session in sessions),
+        "consumers": consumers,
         "exchanges": sum(len(host.exchanges) for host in hosts),
         "queues": sum(len(host.queues) - host.reply_queues for host in hosts),
     }
@@ -88,7 +92,7 @@ async def _totals(broker: Broker, hosts: Iterable[VirtualHost]) -> dict[str, Any
         for name, rate in broker.rates.of_host(host.name).items():
             rates[name] += rate
         for queue in list(host.queues.values()):
-            ready += pending_count(queue) + scheduled_count(queue)
+            ready += queue.shown_count() + queue.shown_scheduled()
             held += len(queue.delivering)
             for name, count in counters_of(queue).items():
                 counters[name] += count

@@ -28,7 +28,7 @@ Row: TypeAlias = "tuple[VirtualHost, Policy]"
 
 FIELDS: Final = ("pattern", "definition", "priority", "apply-to")
 APPLY_TO: Final = ("queues", "all", "classic_queues", "quorum_queues", "streams")
-"""What a policy may be said to apply to: it applies to queues in each case."""
+"""Values that a request may give; in each case the policy applies to queues."""
 
 NAMES: Final = frozenset({"vhost", "name", "pattern", "apply-to", "definition", "priority"})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import Response
@@ -13,7 +14,6 @@ from annulet.admin.rabbitmq.framework.listing import Listing, Part
 from annulet.admin.rabbitmq.framework.naming import node_name, queue_type
 from annulet.admin.rabbitmq.framework.routing import Route
 from annulet.admin.rabbitmq.framework.values import json_object
-from annulet.admin.requests.responses import json_response
 from annulet.admin.resources.queues import sorted_names
 from annulet.broker.connections.transport import ClientConnection
 from annulet.broker.operation.durable_changes import durably
@@ -21,7 +21,6 @@ from annulet.broker.operation.inventory import consumers_of, number_of
 from annulet.broker.operation.rates import COUNTERS, NAMES, read_queue
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.reply_names import is_reply_name
-from annulet.core.policies.staged_batches import pending_bytes, pending_count, scheduled_bytes, scheduled_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +29,9 @@ if TYPE_CHECKING:
     from annulet.broker.broker import Broker
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.queue.queue import Queue
+
+NAME: Final = frozenset({"name", "vhost"})
+IDENTITY: Final = frozenset({"durable", "auto_delete", "exclusive", "node", "state"})
 
 STOCK: Final = NAMES[len(COUNTERS) :]
 """Counts of messages that are there; the others of a sample are counters."""
@@ -45,9 +47,9 @@ class QueueColumns:
         self._now = broker.clock()
         self.listing: Listing[tuple[VirtualHost, Queue]] = Listing(
             (
-                Part(
-                    frozenset({"name", "vhost", "durable", "auto_delete", "exclusive", "node", "state"}), self.identity
-                ),
+                Part(NAME, self.name),
+                Part(IDENTITY, self.identity),
+                Part(frozenset({"idle_since"}), self.idle),
                 Part(frozenset({"arguments", "type"}), self.arguments),
                 Part(frozenset({"policy", "operator_policy", "effective_policy_definition"}), self.policy),
                 Part(frozenset({"owner_pid_details"}), self.owner),
@@ -71,18 +73,25 @@ class QueueColumns:
             lambda row: row[1].name,
         )
 
+    def name(self, row: tuple[VirtualHost, Queue]) -> dict[str, Any]:
+        """Return the name, alone: lists are often sorted by it."""
+        return {"name": row[1].name, "vhost": row[0].name}
+
     def identity(self, row: tuple[VirtualHost, Queue]) -> dict[str, Any]:
         """Return the properties of a declaration, and where the queue is."""
-        host, queue = row
+        queue = row[1]
         return {
-            "name": queue.name,
-            "vhost": host.name,
             "durable": queue.durable,
             "auto_delete": queue.auto_delete,
             "exclusive": queue.owner is not None,
             "node": node_name(),
             "state": "paused" if queue.paused else "running",
         }
+
+    def idle(self, row: tuple[VirtualHost, Queue]) -> dict[str, Any]:
+        """Return when the queue was last declared, got from or given a consumer."""
+        at = datetime.fromtimestamp(row[1].last_used_at / 1000, UTC)
+        return {"idle_since": at.isoformat(timespec="milliseconds")}
 
     def arguments(self, row: tuple[VirtualHost, Queue]) -> dict[str, Any]:
         """Return the arguments of the declaration."""
@@ -111,12 +120,12 @@ class QueueColumns:
     def counts(self, row: tuple[VirtualHost, Queue]) -> dict[str, Any]:
         """Return how many messages there are, and in which state."""
         queue = row[1]
-        ready = pending_count(queue) + scheduled_count(queue)
+        ready = queue.shown_count() + queue.shown_scheduled()
         held = len(queue.delivering)
         return {"messages": ready + held, "messages_ready": ready, "messages_unacknowledged": held}
 
     def rates(self, row: tuple[VirtualHost, Queue]) -> dict[str, Any]:
-        """Return what was done with messages, and how fast that and their number changes."""
+        """Return the counters of messages, and the rates of these and of the counts."""
         host, queue = row
         sample = read_queue(queue, self._now)
         rates = self._broker.rates.since(host.name, queue, sample)
@@ -143,14 +152,14 @@ class QueueColumns:
     def sizes(self, row: tuple[VirtualHost, Queue]) -> dict[str, Any]:
         """Return bytes of bodies, and how many messages are on disk only."""
         queue = row[1]
-        ready = pending_bytes(queue) + scheduled_bytes(queue)
+        ready = queue.shown_bytes() + queue.shown_scheduled_bytes()
         paged = queue.order.paged_count()
         return {
             "message_bytes": ready + queue.delivering_bytes,
             "message_bytes_ready": ready,
             "message_bytes_unacknowledged": queue.delivering_bytes,
             "messages_paged_out": paged,
-            "messages_ram": pending_count(queue) + scheduled_count(queue) + len(queue.delivering) - paged,
+            "messages_ram": queue.shown_count() + queue.shown_scheduled() + len(queue.delivering) - paged,
         }
 
 
@@ -184,14 +193,10 @@ def _rows(names: list[tuple[VirtualHost, list[str]]]) -> Iterator[tuple[VirtualH
 async def get_queue(call: Call) -> Response:
     """One queue, with its consumers."""
     host, queue = chosen_queue(call)
-    item = QueueColumns(call.broker).listing.one(call, (host, queue))
-    wanted = call.query.text("columns")
-    if not wanted or "consumer_details" in wanted:
-        item["consumer_details"] = [
-            describe_consumer((session, number_of(session), consumer, host))
-            for session, consumer in consumers_of(queue)
-        ]
-    return json_response(item)
+    details = (
+        describe_consumer((session, number_of(session), consumer, host)) for session, consumer in consumers_of(queue)
+    )
+    return await QueueColumns(call.broker).listing.one_with(call, (host, queue), "consumer_details", details)
 
 
 async def declare_queue(call: Call) -> Response:
@@ -208,7 +213,7 @@ async def declare_queue(call: Call) -> Response:
     known = name in host.queues
     now = call.broker.clock()
     await durably(
-        call.broker,
+        call.broker.definitions,
         lambda: access.declare_queue(name, now=now, durable=durable, auto_delete=auto_delete, arguments=arguments),
     )
     return Response(status_code=204 if known else 201)
@@ -222,7 +227,7 @@ async def delete_queue(call: Call) -> Response:
     unused, empty = call.query.switch("if-unused"), call.query.switch("if-empty")
     chosen_queue(call)
     now = call.broker.clock()
-    await durably(call.broker, lambda: access.delete_queue(name, now, if_unused=unused, if_empty=empty))
+    await durably(call.broker.definitions, lambda: access.delete_queue(name, now, if_unused=unused, if_empty=empty))
     return Response(status_code=204)
 
 

@@ -123,9 +123,7 @@ def access_of(request: Request, user: User, host: VirtualHost) -> Access:
     """
     broker = broker_of(request)
     administrator = user if ADMINISTRATOR in user.tags else None
-    return Access(
-        broker.authenticator, broker.catalogue, host, user.name, administrator=administrator, scope=user.scope
-    )
+    return Access(broker.authenticator, broker.catalogue, host, user.name, administrator=administrator, user=user)
 
 
 def read_credentials(request: Request) -> tuple[str, str]:

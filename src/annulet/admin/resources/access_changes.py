@@ -125,7 +125,7 @@ class AccessChanges:
         return text
 
     def delete_token(self, user: str, name: str) -> None:
-        """Revoke a token; what has logged in with it is disconnected."""
+        """Revoke a token; connections that logged in with it end."""
         self._directory.delete_token(user, name)
         self._note("delete-token", f"{user}/{name}")
 

@@ -14,9 +14,10 @@ from annulet.broker.connections.payloads import payload_of
 from annulet.broker.operation.management import REFUSED_PAUSE_SECONDS
 from annulet.broker.settings.configuration import nearest_name
 from annulet.core.base.errors import ContentUnavailable
-from annulet.core.deliveries.compact_messages import entry_in
 from annulet.core.management import select
+from annulet.core.model.compact_messages import entry_in
 from annulet.core.model.entry import DELIVERING, PENDING, SCHEDULED, STATE_NAMES
+from annulet.core.ordering.lane import lane_of
 from annulet.core.queue.deep_queue_scan import scan_of
 
 if TYPE_CHECKING:
@@ -159,7 +160,8 @@ class Sample:
 def describe_entry(entry: QueueEntry, body_bytes: int = 0) -> dict[str, Any]:
     """Return a message's JSON. Times are milliseconds since 1970, 0 for none; ``size`` is bytes of the body."""
     message = entry.message
-    group = None if entry.lane is None else entry.lane.group
+    lane = lane_of(entry)
+    group = None if lane is None else lane.group
     described: dict[str, Any] = {
         "id": entry.sequence,
         "state": STATE_NAMES[entry.state],
@@ -174,7 +176,7 @@ def describe_entry(entry: QueueEntry, body_bytes: int = 0) -> dict[str, Any]:
         "protocol": message.origin.view.name,
         "accepted_at": message.accepted_at,
         "expires_at": entry.queue.expires_at(entry),
-        "deliver_at": entry.queue.schedule.at(entry),
+        "deliver_at": entry.queue.due_at(entry),
         "delivery_count": entry.delivery_count,
         "redelivered": entry.redelivered,
         "consumer": "" if entry.consumer is None else entry.consumer.tag,

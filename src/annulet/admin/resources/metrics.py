@@ -183,7 +183,6 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         **paging_counters(broker),
         **_turns(broker),
         **_fed(broker),
-        "access_connections_closed": ("Connections closed because access was taken away", broker.revocation.closed),
         "audited_operations": ("Management operations in the audit trail, with those it forgot", broker.audit.total),
         "messages_unroutable": ("Publishes that reached no queue", broker.unroutable),
         "publishes_refused": ("Persistent publishes refused because the disk takes no more", broker.refused_publishes),
@@ -227,6 +226,7 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
 def _connection_ends(broker: Broker) -> dict[str, tuple[str, float]]:
     admission = broker.admission
     return {
+        "access_connections_closed": ("Connections closed because access was taken away", broker.revocation.closed),
         "handshakes_timed_out": ("Connections cut because they were not open in time", admission.handshakes_timed_out),
         "connections_idle_closed": ("Connections closed because they were idle", admission.idle_closed),
         "connections_silent_closed": ("Connections cut because the peer missed heartbeats", admission.silent_closed),
@@ -354,6 +354,9 @@ def _gauges(broker: Broker) -> dict[str, tuple[str, float]]:
             "Bytes of open transactions and of messages still arriving, all connections",
             broker.unfinished.total,
         ),
+        "management_queues_sampled": ("Queues whose counters are sampled for rates", broker.rates.sampled),
+        "management_queues_unsampled": ("Queues without rates, as there are too many", broker.rates.unsampled),
+        "global_parameters": ("Global parameters kept", len(broker.global_parameters.all())),
         "memory_blocked": ("1 while publishers are held back for memory", broker.memory_blocked),
         "commit_failed": ("1 when the message log cannot be written any more", broker.commit.failed),
         "history_failed": (

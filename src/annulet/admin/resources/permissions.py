@@ -1,4 +1,7 @@
-"""``/api/v1/permissions`` and ``/api/v1/permissions/{vhost}/{user}``: who may do what where. For administrators."""
+"""``/api/v1/permissions`` and ``/api/v1/permissions/{vhost}/{user}``: permissions of users in virtual hosts.
+
+For administrators.
+"""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ import structlog
 from annulet.broker.amqp091.foreign import in_own_form
 from annulet.broker.amqp091.publishing import PublishingSession, destination_of
 from annulet.broker.connections.client_session import SessionCommit
+from annulet.broker.connections.views import CONVERSIONS
 from annulet.core.base.errors import CoreError
 from annulet.core.base.settings import UNLIMITED, ConsumerSettings
 from annulet.core.host.transaction import Transaction
@@ -21,7 +22,6 @@ from annulet.core.model.consumer import Consumer, CreditWindow
 from annulet.core.model.entry import DELIVERING
 from annulet.core.sessions.session import UnknownDeliveryTag
 from annulet.store.files.errors import StoreError
-from annulet.wire.amqp091.messages.field_types import limit_field_types
 from annulet.wire.amqp091.messages.properties import VIEW
 from annulet.wire.amqp091.types import constants
 from annulet.wire.amqp091.types.errors import ChannelError, RemoteProtocolError
@@ -76,7 +76,7 @@ def delivered_header(entry: QueueEntry, message: Message) -> bytes:
     headers: dict[str, PropertyValue] = {}
     if entry.delivery_count:
         headers[DELIVERY_COUNT] = Long(entry.delivery_count)
-    if queue.settings.group_first_key and entry in queue.group_firsts:
+    if queue.settings.group_first_key and queue.is_group_first(entry):
         headers[queue.settings.group_first_key] = True
     if not headers:
         return message.header
@@ -111,7 +111,7 @@ class Channel(PublishingSession):
         message = entry.message
         origin = message.origin
         if origin.view is not VIEW:
-            made = in_own_form(self, message)
+            made = in_own_form(self.converted, message)
             if made is None:
                 del self.unacknowledged[tag]
                 self.keep_back(consumer, entry)
@@ -119,7 +119,7 @@ class Channel(PublishingSession):
             message = made
             origin = made.origin
         header = message.header
-        if entry.delivery_count or entry.queue.group_firsts:
+        if entry.delivery_count or entry.queue.is_group_first(entry):
             header = delivered_header(entry, message)
         if len(header) > self.header_max:
             fitting = self.fitting_header(header, message.header)
@@ -143,7 +143,7 @@ class Channel(PublishingSession):
         """Write a basic.deliver that needs no acknowledgement, unless its header is too large."""
         message = entry.message
         if message.origin.view is not VIEW:
-            made = in_own_form(self, message)
+            made = in_own_form(self.converted, message)
             if made is None:
                 self.keep_back(consumer, entry)
                 return False
@@ -171,9 +171,11 @@ class Channel(PublishingSession):
         if not self.field_types:
             return header
         try:
-            return limit_field_types(header, self.field_types)
+            return CONVERSIONS.limited(header, self.field_types)
         except RemoteProtocolError:  # malformed, and stored by a version that did not look: it goes out as it came in
             return header
+        finally:
+            self.look_after_conversions()
 
     def _withhold(self, consumer: Consumer, entry: QueueEntry) -> None:
         """Keep a message from a consumer: its content header, which cannot be split, needs a larger frame."""
@@ -189,7 +191,7 @@ class Channel(PublishingSession):
     def too_large(self, entry: QueueEntry) -> str:
         """Return why a message cannot be sent to this client, and the remedy."""
         overhead = constants.FRAME_OVERHEAD + constants.HEADER_OVERHEAD
-        message = in_own_form(self, entry.message) or entry.message
+        message = in_own_form(self.converted, entry.message) or entry.message
         return (
             f"message {entry.sequence} of queue '{entry.queue.name}' has headers that need a frame of "
             f"{len(self._in_field_types(message.header)) + overhead} bytes, but frame-max of this connection is "
@@ -363,7 +365,7 @@ def commit_refusal(error: Exception) -> tuple[int, str]:
 
 
 class ChannelCommit(SessionCommit):
-    """tx.commit: what is to be done when everything took effect. Takes what the channel noted of the sends."""
+    """The answer to tx.commit once everything took effect. Takes the channel's notes of the sends."""
 
     def __init__(self, channel: Channel) -> None:
         super().__init__(channel)
@@ -373,7 +375,7 @@ class ChannelCommit(SessionCommit):
         self._marks = channel.blocked.marks()
 
     def answer(self, unroutable: list[Message]) -> None:
-        """Send commit-ok when it is durable; send back what is mandatory and no queue took."""
+        """Send commit-ok when it is durable; send back the mandatory messages that no queue took."""
         channel = self._channel
         broker = channel.connection.broker
         broker.unroutable += len(unroutable)

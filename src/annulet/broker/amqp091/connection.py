@@ -20,7 +20,7 @@ from annulet.wire.amqp091.types.errors import ConnectionFault
 if TYPE_CHECKING:
     import asyncio
 
-    from annulet.broker.broker import Broker
+    from annulet.broker.connections.services import BrokerServices
     from annulet.broker.security.authentication import User
     from annulet.core.host.virtual_host import VirtualHost
 
@@ -35,7 +35,7 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
 
     __deletable__ = ("handler", "login")
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: BrokerServices) -> None:
         super().__init__(broker)
         configuration = broker.configuration
         self.notices = CancelNotices()
@@ -79,7 +79,7 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
         host = self.broker.hosts.get(name)
         if host is None:
             raise ConnectionFault(constants.NOT_ALLOWED, f"vhost {name} not found")
-        if not self.may_enter(name):
+        if not self.broker.authenticator.admits(self.user, name):
             raise ConnectionFault(
                 constants.NOT_ALLOWED, f"access to vhost '{name}' refused for user '{self.user_name}'"
             )

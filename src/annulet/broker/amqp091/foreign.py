@@ -12,16 +12,20 @@ from annulet.wire.amqp091.types.constants import MAX_SHORT_STRING_BYTES
 from annulet.wire.amqp091.types.errors import LocalProtocolError
 
 if TYPE_CHECKING:
-    from annulet.broker.connections.client_session import ClientSession
-    from annulet.core.message.message import Message
+    from collections.abc import Callable
+
+    from annulet.core.message.message import ContentView, Message
 
 ELLIPSIS: Final = b"..."
 
 
-def in_own_form(session: ClientSession, message: Message) -> Message | None:
-    """Return a message as one of AMQP 0-9-1, its origin encoded; ``None`` when it cannot be converted."""
+def in_own_form(converter: Callable[[Message, ContentView], Message], message: Message) -> Message | None:
+    """Return a message as one of AMQP 0-9-1, its origin encoded; ``None`` when it cannot be converted.
+
+    ``converter`` is the session's, which takes note of the time, or :func:`annulet.broker.connections.views.converted`.
+    """
     try:
-        made = session.converted(message, VIEW)
+        made = converter(message, VIEW)
     except ConversionError:  # counted and logged there
         return None
     origin = made.origin

@@ -14,7 +14,6 @@ from annulet.broker.amqp091.declarations import translated
 from annulet.broker.amqp091.foreign import in_own_form
 from annulet.broker.amqp091.publishing import destination_of
 from annulet.broker.connections.client_session import give_up
-from annulet.core.policies.staged_batches import pending_count
 from annulet.core.queue.pull_waits import PullWaiter
 from annulet.wire.amqp091.types import constants
 from annulet.wire.amqp091.types.errors import ChannelError
@@ -96,7 +95,7 @@ def send_next(channel: Channel, queue: Queue, now: int, *, no_ack: bool) -> bool
         if taken is None:
             return False
         entry, tag = taken
-        message = in_own_form(channel, entry.message)
+        message = in_own_form(channel.converted, entry.message)
         if message is not None:
             break
         del channel.unacknowledged[tag]
@@ -119,7 +118,7 @@ def send_next(channel: Channel, queue: Queue, now: int, *, no_ack: bool) -> bool
         tag,
         entry.redelivered,
         message.origin.encoded or destination_of(message.origin),
-        pending_count(queue),
+        queue.shown_count(),
         header,
         message.body,
     )

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from annulet.broker.amqp091.connection import AmqpConnection
     from annulet.broker.durability.blocked import BlockedTarget
     from annulet.core.host.transaction import Transaction
-    from annulet.core.queue.queue import Queue
+    from annulet.core.model.queue_state import QueueState
     from annulet.core.routing.routes import Route
 
 DESTINATIONS_MAX: Final = 1024
@@ -434,7 +434,9 @@ class PublishingSession(ClientSession):
 
     # ------------------------------------------------------------------ being held back
 
-    def _blocked_on(self, route: Route, further_keys: tuple[str, ...], marks: dict[Queue, int]) -> list[BlockedTarget]:
+    def _blocked_on(
+        self, route: Route, further_keys: tuple[str, ...], marks: dict[QueueState, int]
+    ) -> list[BlockedTarget]:
         """Return the blocked targets of the latest publish. ``marks``: those of before it."""
         if route.static and not further_keys:
             return self.blocked.on_way(route)

@@ -16,7 +16,6 @@ from annulet.core.base.errors import InvalidArgument, NotFound
 from annulet.core.base.reply_names import REPLY_QUEUE, is_reply_name
 from annulet.core.base.settings import ConsumerSettings
 from annulet.core.configuration.arguments import parse_consumer_arguments
-from annulet.core.policies.staged_batches import pending_count
 from annulet.core.routing.exchanges import EXCHANGE_TYPES
 from annulet.wire.amqp091.types import constants
 from annulet.wire.amqp091.types.errors import ChannelError, ConnectionFault
@@ -150,7 +149,7 @@ class Topology:
         found.last_used_at = now
         channel.last_queue = found.name
         if not no_wait:
-            self.engine.send_queue_declare_ok(channel.number, found.name, pending_count(found), found.consumers.count)
+            self.engine.send_queue_declare_ok(channel.number, found.name, found.shown_count(), found.consumers.count)
 
     def _look_for_reply_queue(self, channel: Channel, name: str, no_wait: bool) -> None:
         """Say whether the channel that waits for answers is still there; to know its name is permission enough.

@@ -21,7 +21,7 @@ from annulet.wire.amqp10.types import conditions
 from annulet.wire.amqp10.types.errors import ConnectionFault
 
 if TYPE_CHECKING:
-    from annulet.broker.broker import Broker
+    from annulet.broker.amqp10.services import Amqp10Services
     from annulet.wire.amqp10.connection.link import Link
     from annulet.wire.amqp10.frames.outcomes import Outcome
     from annulet.wire.amqp10.frames.performatives import Open
@@ -49,7 +49,7 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
 
     protocol_name = "AMQP 1.0"
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Amqp10Services) -> None:
         super().__init__(broker)
         self.obeys_flow = True  # link credit holds publishers back (§2.6.7)
         self.container_id = ""
@@ -71,6 +71,7 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
         )
         self.engine.trace = frame_trace(configuration, self)
         self.engine.error_sent = self.note_error
+        self.services = broker
         self.dynamic_nodes = DynamicNodes(broker)
         self._exchange: SaslExchange | None = None
         self._login: asyncio.Task[None] | None = None
@@ -142,7 +143,7 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
             if given.startswith(HOST_PREFIX):
                 raise ConnectionFault(conditions.NOT_FOUND, f"hostname: no virtual host '{name}'; create it first")
             name = DEFAULT_HOST
-        if not self.may_enter(name):
+        if not self.broker.authenticator.admits(self.user, name):
             raise ConnectionFault(
                 conditions.UNAUTHORIZED_ACCESS, f"access to vhost '{name}' refused for user '{user_name}'"
             )
@@ -158,11 +159,11 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
 
     def remembered(self, link: Link) -> dict[bytes, Outcome]:
         """Return, once, the outcomes that a link of this container had not seen settled when it was suspended."""
-        return self.broker.remembered_outcomes.take(self._name_of(link))
+        return self.services.remembered_outcomes.take(self._name_of(link))
 
     def remember(self, link: Link, outcomes: dict[bytes, Outcome]) -> None:
         """Keep such outcomes."""
-        self.broker.remembered_outcomes.keep(self._name_of(link), outcomes)
+        self.services.remembered_outcomes.keep(self._name_of(link), outcomes)
 
     def _name_of(self, link: Link) -> LinkName:
         return LinkName(self.require_host().name, self.user_name, self.container_id, link.name)

@@ -16,8 +16,8 @@ from annulet.wire.amqp10.frames import terminus
 
 if TYPE_CHECKING:
     from annulet.broker.amqp10.connection import Amqp10Connection
+    from annulet.broker.amqp10.services import Amqp10Services
     from annulet.broker.amqp10.session import Amqp10Session
-    from annulet.broker.broker import Broker
     from annulet.core.configuration.arguments import Arguments
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.queue.queue import Queue
@@ -63,7 +63,7 @@ class DynamicNode:
 class DynamicNodes:
     """The dynamic nodes of one connection, which they may outlive and so do not hold."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Amqp10Services) -> None:
         self._broker = broker
         self._host: VirtualHost | None = None  # of the connection; known with the first node
         self._nodes: dict[str, DynamicNode] = {}
@@ -104,7 +104,7 @@ class DynamicNodes:
         if wanted.expiry_policy == terminus.EXPIRE_NEVER and not policy:
             del self._nodes[name]  # it stays until it is deleted
         else:
-            registry = connection.broker.dynamic_nodes.setdefault(host.name, {})
+            registry = self._broker.dynamic_nodes.setdefault(host.name, {})
             registry[name] = self
         return name
 
@@ -191,7 +191,7 @@ class DynamicNodes:
 
 def owner_of(connection: Amqp10Connection, host: VirtualHost, name: str) -> DynamicNodes | None:
     """Return whose dynamic node a name is; ``None`` when it is an ordinary one."""
-    return connection.broker.dynamic_nodes.get(host.name, {}).get(name)
+    return connection.services.dynamic_nodes.get(host.name, {}).get(name)
 
 
 def _policy(value: Any) -> int:

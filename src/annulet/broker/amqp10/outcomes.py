@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from annulet.broker.amqp10.session import Amqp10Session
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.queue.queue import Queue
+    from annulet.core.model.queue_state import QueueState
 
 logger = structlog.get_logger(__name__)
 
@@ -131,7 +131,7 @@ class Outcomes:
         session = self._session
         now = session.connection.now
         counted = isinstance(outcome, Modified) and outcome.delivery_failed
-        by_place: dict[tuple[Queue, Consumer | None], list[QueueEntry]] = {}
+        by_place: dict[tuple[QueueState, Consumer | None], list[QueueEntry]] = {}
         for entry in entries:
             by_place.setdefault((entry.queue, self.excluded(entry, outcome)), []).append(entry)
         for (queue, exclude), returned in by_place.items():

@@ -21,7 +21,7 @@ from annulet.wire.amqp10.types import conditions
 if TYPE_CHECKING:
     from annulet.broker.amqp10.connection import Amqp10Connection
     from annulet.broker.durability.blocked import BlockedTarget
-    from annulet.core.deliveries.compact_messages import Slot
+    from annulet.core.model.compact_messages import Slot
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
     from annulet.core.queue.queue import Queue

@@ -170,7 +170,7 @@ class SourceLink:
             message = self.session.converted(message, VIEW)
         queue = entry.queue
         annotations: dict[str, Any] | None = None
-        if queue.settings.group_first_key and entry in queue.group_firsts:
+        if queue.settings.group_first_key and queue.is_group_first(entry):
             annotations = {queue.settings.group_first_key: True}
         return encode_delivery(
             message,

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from annulet.broker.security.authentication import Authenticator, PermissionKind, User
-    from annulet.broker.security.tokens import TokenScope
     from annulet.core.base.settings import ConsumerSettings, QueueSettings
     from annulet.core.configuration.arguments import Arguments
     from annulet.core.host.auto_created import SubscriptionMark
@@ -78,8 +77,8 @@ class Access:
 
     ``owner`` is the connection that exclusive queues belong to, ``None`` where there is none (HTTP, bulk transfer): no
     exclusive queue is open then. ``administrator``: HTTP's, which needs no permissions as long as it is one, but opens
-    no exclusive queue either. ``scope``: that of the token the user logged in with. ``records``: declarations of
-    commands are remembered until :meth:`keep`, for :meth:`take_back`; every command that may declare something ends
+    no exclusive queue either. ``user``: the user that logged in; its token may have a scope. ``records``: declarations
+    of commands are remembered until :meth:`keep`, for :meth:`take_back`; every command that may declare something ends
     with one of the two then.
 
     Methods raise :class:`~annulet.core.base.errors.AccessRefused` before they look at what exists, so that a user
@@ -96,7 +95,7 @@ class Access:
         owner: object | None = None,
         administrator: User | None = None,
         records: bool = False,
-        scope: TokenScope | None = None,
+        user: User | None = None,
     ) -> None:
         self.host = host
         self.user_name = user_name
@@ -105,7 +104,7 @@ class Access:
         self._authenticator = authenticator
         self._administrator = administrator
         self._records = records
-        self._scope = scope
+        self._scope = None if user is None else user.scope
         self._declarations = DurableDeclarations(host, catalogue)
 
     def connection_ended(self) -> None:

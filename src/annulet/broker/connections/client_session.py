@@ -142,7 +142,7 @@ class ClientSession(Session):
         self.connection.transacted_bytes += change
 
     def commit_bounded(self, transaction: Transaction, commit: SessionCommit) -> list[Message] | None:
-        """Commit what is little and return as ``Transaction.commit`` does; commit what is more in slices.
+        """Commit a small transaction and return as ``Transaction.commit`` does; commit a larger one in slices.
 
         Then ``None`` is returned, ``commit`` gets the result, and the connection's further input waits for it. Raises
         what ``Transaction.commit`` raises.
@@ -206,8 +206,12 @@ class ClientSession(Session):
         try:
             return converted(message, view)
         finally:
-            if CONVERSIONS.took_long():
-                self.connection.look_soon()
+            self.look_after_conversions()
+
+    def look_after_conversions(self) -> None:
+        """Do less in this turn of the loop where conversions have taken long."""
+        if CONVERSIONS.took_long():
+            self.connection.look_soon()
 
     def keep_back(self, consumer: Consumer, entry: QueueEntry) -> None:
         """Keep a message from a consumer that cannot be converted; others get it once the core has done its work."""

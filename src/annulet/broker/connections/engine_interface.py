@@ -1,4 +1,4 @@
-"""What a connection needs of the engine of its protocol."""
+"""The interface of a protocol's engine that a connection needs."""
 
 from __future__ import annotations
 

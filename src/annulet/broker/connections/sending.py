@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from annulet.broker.connections.transport import AnyConnection
     from annulet.core.host.nodes import NodeReference
     from annulet.core.host.transaction import Transaction
-    from annulet.core.queue.queue import Queue
+    from annulet.core.model.queue_state import QueueState
     from annulet.core.routing.routes import Route
 
 DESTINATIONS_MAX: Final = 1024
@@ -61,7 +61,7 @@ class SendingCommit(SessionCommit):
 
     def __init__(self, session: SendingSession) -> None:
         super().__init__(session)
-        self.marks: dict[Queue, int] = {}  # of blocked queues before it
+        self.marks: dict[QueueState, int] = {}  # of blocked queues before it
 
     def answer(self, unroutable: list[Message]) -> None:
         """Count, hold the session back where it filled something, and tell the client."""

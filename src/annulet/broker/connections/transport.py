@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from annulet.broker.broker import Broker
     from annulet.broker.connections.client_session import ClientSession
+    from annulet.broker.connections.services import BrokerServices
     from annulet.broker.security.authentication import User
     from annulet.core.host.virtual_host import VirtualHost
 
@@ -85,7 +85,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
 
     engine: EngineT
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: BrokerServices) -> None:
         self.broker = broker
         self.tls_listener = "amqps"  # whose ``tls.certificate_name`` says which user a client certificate names
         self.name = ""  # peer address -> our address, as RabbitMQ names connections
@@ -108,8 +108,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self.paces_strangers = True  # input before the login is handled in pieces; not if that is done below
         self._paced: PacedInput | None = None
         self.refusal = ""  # why the connection may not come in, to be told as soon as the protocol allows
-        self._counted = False  # by the admission
-        self._counted_user = self._counted_host = ""
+        self._counted, self._counted_user, self._counted_host = False, "", ""  # by the admission
         self.transport: asyncio.Transport | None = None
         self._dirty = self._transport_paused = False
         self._paused_at = 0  # bytes that waited when the socket took no more
@@ -165,10 +164,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         return not self._reading_paused and not self.definitions_due
 
     def log_in(self, user_name: str, host_name: str = "") -> str:
-        """Note the identity, and count the connection to the user and the virtual host that it opens.
-
-        Returns "" or why it may not go on.
-        """
+        """Count the connection to its user and the virtual host it opens. Returns "" or why it may not go on."""
         if self.refusal:
             return self.refusal
         reason = self.broker.admission.may_open(user_name, self.peer, host_name)
@@ -626,18 +622,8 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self.host = host
         self.engine.look = self.look
         self.access = Access(
-            broker.authenticator,
-            broker.catalogue,
-            host,
-            self.user_name,
-            owner=self,
-            records=records,
-            scope=None if self.user is None else self.user.scope,
+            broker.authenticator, broker.catalogue, host, self.user_name, owner=self, records=records, user=self.user
         )
-
-    def may_enter(self, name: str) -> bool:
-        """Return whether the user that has logged in may enter a virtual host."""
-        return self.user is not None and self.broker.authenticator.admits(self.user, name)
 
     def require_access(self) -> Access:
         """Return what the user may do in the opened virtual host."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from annulet.core.queue.queue import Queue
+    from annulet.core.model.queue_state import QueueState
     from annulet.core.routing.routes import Route
 
 
@@ -39,11 +39,11 @@ class BlockedTargets:
     __slots__ = ("addresses", "any", "queues")
 
     def __init__(self) -> None:
-        self.queues: dict[Queue, BlockedTarget] = {}
+        self.queues: dict[QueueState, BlockedTarget] = {}
         self.addresses: dict[str, BlockedTarget] = {}
         self.any = False
 
-    def queue_changed(self, queue: Queue) -> None:
+    def queue_changed(self, queue: QueueState) -> None:
         """A queue filled up or drained; ``queue.blocked`` says which."""
         if queue.blocked:
             self.queues.setdefault(queue, BlockedTarget(f"queue '{queue.name}'"))
@@ -59,11 +59,11 @@ class BlockedTargets:
         else:
             self._release(self.addresses.pop(name, None))
 
-    def marks(self) -> dict[Queue, int]:
+    def marks(self) -> dict[QueueState, int]:
         """Return what tells after a publish which of the blocked queues it went into."""
         return {queue: queue.counters.messages_added for queue in self.queues}
 
-    def entered(self, marks: dict[Queue, int]) -> list[BlockedTarget]:
+    def entered(self, marks: dict[QueueState, int]) -> list[BlockedTarget]:
         """Return the blocked queues that got messages since :meth:`marks`, those it blocked among them."""
         return [
             target for queue, target in self.queues.items() if marks.get(queue, -1) != queue.counters.messages_added

@@ -12,9 +12,9 @@ import structlog
 
 from annulet.broker.durability.blocked import BlockedTargets
 from annulet.core.model.audit_trail import AuditTrail
-from annulet.core.model.effects import DUPLICATES_MAX, Effects
 from annulet.core.model.loss_ledger import LossListener, LossRecord
-from annulet.core.policies.staged_batches import hidden_records
+from annulet.core.queue.queue import as_queue
+from annulet.core.routing.node_effects import DUPLICATES_MAX, NodeEffects
 from annulet.store.database.count_notes import only_counted
 from annulet.store.database.history_batch import EntryState, HistoryBatch
 from annulet.store.files.errors import CatalogueError, StoreError
@@ -29,14 +29,15 @@ if TYPE_CHECKING:
     from annulet.broker.turns.wake import WakeTimer
     from annulet.core.base.removal_reasons import RemovalReason
     from annulet.core.base.sliced_work import SlicedWork
-    from annulet.core.deliveries.compact_messages import HeldMessage
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.message.message import Message
     from annulet.core.model.audit_trail import AuditEntry
+    from annulet.core.model.compact_messages import CompactDelivery
     from annulet.core.model.consumer import Consumer
+    from annulet.core.model.effects import GoneRecords
     from annulet.core.model.entry import QueueEntry
     from annulet.core.model.events import QueueEvents
-    from annulet.core.queue.purging import Gone
+    from annulet.core.model.queue_state import QueueState
     from annulet.core.queue.queue import Queue
     from annulet.core.routing.bindings import Binding
     from annulet.core.routing.exchanges.address import Address
@@ -52,6 +53,9 @@ checkpoints until then, so ten million rows are 10,000 ranges at most."""
 
 ARGUMENTS_TOLD_MAX: Final = 1000
 """Names of arguments without effect that the log tells of, for each virtual host: a client may make up any number."""
+
+ARGUMENTS_TOLD_AT_ONCE_MAX: Final = 20
+"""Names of these that one declaration logs: 2 ms of the loop. A thousand took 80. Others follow with the next one."""
 
 
 class DurableLosses(LossListener):
@@ -78,7 +82,7 @@ class DurableLosses(LossListener):
             self._effects.note_skipped_losses(durable)
 
 
-class HostEffects(Effects):
+class HostEffects(NodeEffects):
     """Effects of one virtual host. Log, pipeline with its history, catalogue and audit trail are shared by all."""
 
     def __init__(
@@ -139,7 +143,7 @@ class HostEffects(Effects):
         if self.pager is not None:
             self.pager.unstored(entry)
 
-    def settle(self, queue: Queue, entry: QueueEntry) -> None:
+    def settle(self, queue: QueueState, entry: QueueEntry) -> None:
         """Append the settlement, or cancel the record when it was not written yet."""
         if queue.queue_id:
             self.log.settle(entry.message.record, queue.queue_id, self._transaction)
@@ -148,13 +152,13 @@ class HostEffects(Effects):
                 self._forget(queue, entry)
             self.pipeline.request()
 
-    def removed(self, queue: Queue, entry: QueueEntry, reason: RemovalReason) -> None:
+    def removed(self, queue: QueueState, entry: QueueEntry, reason: RemovalReason) -> None:
         """Have the counters written with the settlement that follows: see :meth:`HistoryRecorder.take`."""
         del reason
         if entry.message.record:
             self.forwarded(queue)
 
-    def forwarded(self, queue: Queue) -> None:
+    def forwarded(self, queue: QueueState) -> None:
         """The same. Departures in a transaction count when that is committed."""
         if self._changed is not None and queue.queue_id:
             if self._transaction and self.history is not None:
@@ -162,7 +166,7 @@ class HostEffects(Effects):
             else:
                 self._changed.add(queue)
 
-    def settle_records(self, queue: Queue, ranges: list[tuple[int, int]]) -> None:
+    def settle_records(self, queue: QueueState, ranges: list[tuple[int, int]]) -> None:
         """Tell the log by ranges, one by one in a transaction and where they are short; rows are always written."""
         long: list[tuple[int, int]] = []
         short: list[int] = []
@@ -181,7 +185,7 @@ class HostEffects(Effects):
         """Ask the log."""
         return self.log.written_below
 
-    def emptied(self, queue: Queue, gone: Gone) -> bool:
+    def emptied(self, queue: QueueState, gone: GoneRecords) -> bool:
         """Tell the log by ranges of records. Messages it has not written, or has in an open transaction, one by one.
 
         Ranges leave out the queue's deliveries and its hidden messages. Of a deleted queue :meth:`queue_deleted` says
@@ -204,9 +208,7 @@ class HostEffects(Effects):
         if pages is not None:
             bounds += pages.record_bounds()
         if bounds:
-            held = queue.delivering.records()
-            held += queue.unsent + queue.forwarder.records_of(queue) + hidden_records(queue)
-            self.log.discard(queue.queue_id, ranges_without(min(bounds), max(bounds), held))
+            self.log.discard(queue.queue_id, ranges_without(min(bounds), max(bounds), queue.kept_records()))
         self.forwarded(queue)
         self.pipeline.request()
         return True
@@ -218,14 +220,14 @@ class HostEffects(Effects):
         else:
             self.worker.add(work)
 
-    def turns_for(self, queue: Queue) -> bool:
+    def turns_for(self, queue: QueueState) -> bool:
         """Ask for the turns of deep queues, where there are some."""
         if self.pager is None:
             return False
-        self.pager.scanning.ask(queue)
+        self.pager.scanning.ask(as_queue(queue))
         return True
 
-    def events_of(self, queue: Queue) -> QueueEvents | None:
+    def events_of(self, queue: QueueState) -> QueueEvents | None:
         """Let the event log listen, where there is one."""
         return None if self.event_log is None else self.event_log.events_of(queue)
 
@@ -308,10 +310,10 @@ class HostEffects(Effects):
             self._noted().note_skipped(self.host_name, count)
             self.pipeline.request()
 
-    def entry_changed(self, queue: Queue, entry: QueueEntry) -> None:
+    def entry_changed(self, queue: QueueState, entry: QueueEntry) -> None:
         """Remember how often a stored message came back, and until when it waits."""
         if self.history is not None and queue.queue_id:
-            notes, count, at = self._noted(), entry.delivery_count, queue.schedule.at(entry)
+            notes, count, at = self._noted(), entry.delivery_count, queue.due_at(entry)
             if not at and not _delays(queue) and only_counted(entry):
                 notes.counts.note(queue.queue_id, entry.sequence, count)
             else:
@@ -320,7 +322,7 @@ class HostEffects(Effects):
                     notes.counts.note(queue.queue_id, entry.sequence, 0)
             self.pipeline.request()
 
-    def entries_changed(self, queue: Queue, entries: list[QueueEntry]) -> None:
+    def entries_changed(self, queue: QueueState, entries: list[QueueEntry]) -> None:
         """As :meth:`entry_changed`, without what pending entries do not need: a million may come back at once."""
         if self.history is None or not queue.queue_id:
             return
@@ -332,13 +334,13 @@ class HostEffects(Effects):
             self.entry_changed(queue, entry)
         self.pipeline.request()
 
-    def folded_changed(self, queue: Queue, messages: list[HeldMessage]) -> None:
+    def folded_changed(self, queue: QueueState, messages: list[CompactDelivery]) -> None:
         """Note the counts: a million may come back at once, and none of them waits for a time."""
         if self.history is not None and queue.queue_id:
             self._noted().counts.note_folded(queue.queue_id, messages)
             self.pipeline.request()
 
-    def _forget(self, queue: Queue, entry: QueueEntry) -> None:
+    def _forget(self, queue: QueueState, entry: QueueEntry) -> None:
         """Forget what :meth:`entry_changed` remembered. The rest of a period that settings removed is dropped by the
         next start.
         """
@@ -360,7 +362,7 @@ class HostEffects(Effects):
             self._noted().forget_duplicates(self.host_name, address)
             self.pipeline.request()
 
-    def queue_paused(self, queue: Queue) -> None:
+    def queue_paused(self, queue: QueueState) -> None:
         """Remember over restarts whether a durable queue is paused."""
         if self.history is not None and queue.queue_id:
             self.history.pending.paused[queue.queue_id] = queue.paused
@@ -369,8 +371,12 @@ class HostEffects(Effects):
     def arguments_without_effect(self, queue: Queue, names: tuple[str, ...]) -> None:
         """Log each name once: clients declare the same queues again and again."""
         told = self._arguments_told
+        left = min(ARGUMENTS_TOLD_AT_ONCE_MAX, ARGUMENTS_TOLD_MAX - len(told))
         for name in names:
-            if name not in told and len(told) < ARGUMENTS_TOLD_MAX:
+            if left <= 0:
+                return
+            if name not in told:
+                left -= 1
                 told[name] = None
                 logger.warning(
                     "queue argument without effect",
@@ -394,7 +400,7 @@ class HostEffects(Effects):
         if self.timer is not None:
             self.timer.wake_at(at)
 
-    def publishers_blocked(self, queue: Queue) -> None:
+    def publishers_blocked(self, queue: QueueState) -> None:
         """Hold back, or release, the publishers of a queue."""
         self.blocked.queue_changed(queue)
         log = logger.warning if queue.blocked else logger.info
@@ -512,5 +518,5 @@ def ranges_without(first: int, last: int, held: Iterable[int]) -> list[tuple[int
     return ranges
 
 
-def _delays(queue: Queue) -> bool:
+def _delays(queue: QueueState) -> bool:
     return queue.settings.redelivery_delay > 0

@@ -22,6 +22,7 @@ from annulet.core.message.message import Message, Origin
 from annulet.core.model.events import QueueEvents
 from annulet.core.model.forwarder import Forwarder
 from annulet.core.model.loss_ledger import LossLedger
+from annulet.core.queue.queue import as_queue
 from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, encode_properties
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
+    from annulet.core.model.queue_state import QueueState
     from annulet.core.queue.queue import Queue
     from annulet.store.database.catalogue import Catalogue
 
@@ -145,7 +147,7 @@ class EventLog:
         self._host_name = ""
         self._fed: FedQueue | None = None  # not opened yet
 
-    def events_of(self, queue: Queue) -> QueueNotes | None:
+    def events_of(self, queue: QueueState) -> QueueNotes | None:
         """Return the collector for the notes of a chosen queue.
 
         Never of those the broker feeds itself, nor of reply queues: readers of the events could answer in place of the
@@ -155,7 +157,7 @@ class EventLog:
             return None
         if not any(one.matches(queue.name) for one in self._patterns):
             return None
-        return QueueNotes(self, queue, self._clock)
+        return QueueNotes(self, as_queue(queue), self._clock)
 
     def open(self, host: VirtualHost, catalogue: Catalogue) -> None:
         """Declare the queue, or take up that of an earlier run. Call it when definitions are restored."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from annulet.core.host.virtual_host import VirtualHost
-    from annulet.core.queue.queue import Queue
+    from annulet.core.model.queue_state import QueueState
     from annulet.store.database.history import History
 
 logger = structlog.get_logger(__name__)
@@ -39,12 +39,12 @@ class HistoryRecorder:
     def __init__(self, history: History) -> None:
         self.history = history
         self.pending = HistoryBatch()  # the content of the next window
-        self.changed: set[Queue] = set()  # whose counters it takes along; always the same object
+        self.changed: set[QueueState] = set()  # whose counters it takes along; always the same object
         self.batches = 0  # written
         self.failures = 0  # writes that failed and are tried again
         self.failed = False  # the last write failed
         self._open_records: dict[int, int] = {}  # open transaction of the log -> its first record
-        self._reduced: dict[int, set[Queue]] = {}  # open transaction -> the queues that messages left in it
+        self._reduced: dict[int, set[QueueState]] = {}  # open transaction -> the queues that messages left in it
 
     # ------------------------------------------------------------------ transactions
 
@@ -52,7 +52,7 @@ class HistoryRecorder:
         """Note the first record of an open transaction: it takes effect after records with higher ids."""
         self._open_records.setdefault(transaction, record)
 
-    def transaction_removes(self, transaction: int, queue: Queue) -> None:
+    def transaction_removes(self, transaction: int, queue: QueueState) -> None:
         """Note a queue whose counters say that a message left, as the log does not before the commit."""
         self._reduced.setdefault(transaction, set()).add(queue)
 
@@ -136,7 +136,7 @@ class CounterRounds:
         self._recorder = recorder
         self._written: dict[int, int] = {}  # queue id -> sum of its counters when they were written last
         self._seen: dict[int, int] = {}  # the same, of the round under way
-        self._round: Iterator[Queue] | None = None
+        self._round: Iterator[QueueState] | None = None
         self._begun_at = 0
 
     def tick(self, hosts: Iterable[VirtualHost], now: int) -> bool:
@@ -157,7 +157,7 @@ class CounterRounds:
             noted |= self._look(queue)
         return noted
 
-    def _look(self, queue: Queue) -> bool:
+    def _look(self, queue: QueueState) -> bool:
         if queue.deleted:
             return False
         counters = queue.counters

@@ -122,7 +122,7 @@ class Lingering:
             transport.abort()
 
     def _end_secured_half(self, secured: ssl.SSLObject) -> None:
-        """Send close_notify behind what was written, and read."""
+        """Send close_notify behind the written octets, and read."""
         with suppress(ssl.SSLError):  # it was sent; the peer's has not come yet, or other input came before it
             secured.unwrap()
         # asyncio writes what TLS has for the socket when it looks for input, as it does when reading begins anew.

@@ -19,7 +19,7 @@ from annulet.store.log.log import MessageLog
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from annulet.broker.broker import Broker
+    from annulet.broker.connections.services import BrokerServices
 
 logger = structlog.get_logger(__name__)
 
@@ -63,7 +63,7 @@ class Backup:
 class Backups:
     """Takes backups and remembers the latest. Belongs to the event loop."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: BrokerServices) -> None:
         self.finished = 0
         self.failures = 0
         self._broker = broker

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from annulet.store.files.errors import CatalogueError
 
 if TYPE_CHECKING:
-    import asyncio
-
-    from annulet.broker.broker import Broker
+    from annulet.broker.durability.definition_commits import DefinitionCommits
 
 Result = TypeVar("Result")
 
 
-async def durably(broker: Broker, change: Callable[[], Result]) -> Result:
+async def durably(definitions: DefinitionCommits, change: Callable[[], Result]) -> Result:
     """Make changes of definitions and return when they are durable, with what ``change`` returned.
 
     Raises what ``change`` raises, and :class:`~annulet.store.files.errors.CatalogueError` when the disk refuses: the
     declarations are undone then. Cancelling the wait does not undo the change.
     """
-    waiter = _Waiter(broker.loop)
-    begun = broker.definitions.begin()
+    waiter = _Waiter(asyncio.get_running_loop())
+    begun = definitions.begin()
     try:
         result = change()
     finally:
-        broker.definitions.end(begun, waiter)
+        definitions.end(begun, waiter)
     if waiter.waits:
         await waiter.written
     return result

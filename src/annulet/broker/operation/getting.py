@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from annulet.core.queue.pull_waits import PullWaiter
 from annulet.core.sessions.session import Session
@@ -11,20 +11,30 @@ from annulet.core.sessions.session import Session
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from annulet.broker.broker import Broker
+    from annulet.broker.settings.clock import Clock
     from annulet.core.model.entry import QueueEntry
     from annulet.core.queue.queue import Queue
 
 
+GET_COUNT_MAX: Final = 1000
+"""Messages of one answer. Tools look at some; to get many, consume."""
+
+GET_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Bytes of bodies in one answer: beyond it the answer has fewer messages than asked for."""
+
+GET_BODY_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Bytes of one body in an answer: a longer one is cut. Decoding and encoding so many holds the event loop for 10 ms."""
+
+
 class Getter(Session):
-    """A session without a client. Leaving the block returns to the queue what was taken and not settled.
+    """A session without a client. Leaving the block returns unsettled messages to the queue.
 
     The returned messages count as delivered: they are redelivered then, as RabbitMQ's are.
     """
 
-    def __init__(self, broker: Broker, name: str) -> None:
+    def __init__(self, clock: Clock, name: str) -> None:
         super().__init__(name)
-        self._broker = broker
+        self._clock = clock
 
     def __enter__(self) -> Getter:
         """Begin."""
@@ -33,8 +43,8 @@ class Getter(Session):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Return what is held."""
-        self.close(self._broker.clock())
+        """Return the messages that are held."""
+        self.close(self._clock())
 
     def deliver(self, consumer: object, entry: QueueEntry, tag: int) -> None:
         """Nothing is delivered to it: it has no consumers."""
@@ -47,11 +57,11 @@ class Getter(Session):
         """
         upto = queue.next_sequence
         while not queue.deleted:
-            taken = self.get(queue, self._broker.clock(), auto_acknowledge=False)
+            taken = self.get(queue, self._clock(), auto_acknowledge=False)
             if taken is not None:
                 return taken
             waiter = _Waiter()
-            if not queue.await_pull(waiter, upto, self._broker.clock()):
+            if not queue.await_pull(waiter, upto, self._clock()):
                 return None
             try:
                 await waiter.found.wait()
@@ -63,7 +73,7 @@ class Getter(Session):
         """Acknowledge all that is held, or refuse it: back to the queue, or to its dead-letter target."""
         if not self.unacknowledged:
             return
-        now = self._broker.clock()
+        now = self._clock()
         if rejected:
             self.reject(0, now, requeue=requeue, multiple=True)
         elif requeue:

@@ -233,7 +233,7 @@ def number_of(session: ClientSession) -> int:
 def close_connection(connection: AnyConnection, reason: str, by: str) -> None:
     """End a connection and tell its client why: 320 in AMQP 0-9-1, ``amqp:connection:forced``, ERROR in STOMP.
 
-    ``by``: the user who asked for it, for the log. Raises :class:`~annulet.core.base.errors.InvalidArgument` for a
+    ``by``: name of the requesting user, for the log. Raises :class:`~annulet.core.base.errors.InvalidArgument` for a
     reason that is too long or has a line break; nothing happens then.
     """
     refuse_line_breaks("reason", reason)

@@ -12,7 +12,6 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from annulet.core.base.removal_reasons import RemovalReason
-from annulet.core.policies.staged_batches import pending_count, scheduled_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +56,7 @@ QueueKey = tuple[str, str]
 def read_queue(queue: Queue, now: int) -> Sample:
     """Return the sample of a queue at this moment."""
     counters = queue.counters
-    ready = pending_count(queue) + scheduled_count(queue)
+    ready = queue.shown_count() + queue.shown_scheduled()
     delivering = len(queue.delivering)
     return array(
         "q",

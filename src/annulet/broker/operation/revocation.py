@@ -1,4 +1,4 @@
-"""What is taken away is gone at once: open connections of users whose rights have become fewer.
+"""Ends open connections of users whose rights have become fewer.
 
 A user or token that is gone, and a virtual host that may not be entered any more, end the connection with a reason
 (320 CONNECTION_FORCED, ``amqp:connection:forced``, ERROR). So does a consumer of a queue that may not be read any more.
@@ -32,7 +32,7 @@ TURN_SECONDS: Final = 0.004
 class Revocation:
     """Ends connections after changes of access. Belongs to the event loop.
 
-    ``listeners`` are told of each change, for what is no connection of a messaging protocol: they get a function that
+    ``listeners`` are told of each change, for other servers than the messaging protocols: they get a function that
     tells whether a user that has logged in is gone, and the reason for its peers.
     """
 
@@ -111,7 +111,7 @@ class Revocation:
         host, access = connection.host, connection.access
         if host is None or access is None:
             return ""
-        if not connection.may_enter(host.name):
+        if not self._broker.authenticator.admits(connection.user, host.name):
             return f"access to vhost '{host.name}' was withdrawn from user '{connection.user_name}'"
         if connection.transacted_bytes:
             return f"permissions of user '{connection.user_name}' changed during a transaction; begin it anew"

@@ -1,8 +1,8 @@
 """Virtual hosts at run time: made, described and deleted.
 
 A deletion is durable from its first moment, and goes on after a restart. Its connections are closed with a reason, its
-queues are deleted in portions, so that other virtual hosts are served between, and then it is forgotten with all that
-is left of it. Its messages are deleted because an operator asked for it: the audit trail says who and how many.
+queues are deleted in portions, so that other virtual hosts are served between, and then the rest of it is forgotten.
+Its messages are deleted because an operator asked for it: the audit trail has the operator's name and their number.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class VirtualHosts:
         self.records = {record.name: record for record in self._broker.catalogue.access.virtual_hosts()}
 
     def record(self, name: str) -> VirtualHostRecord:
-        """Return what is recorded of a virtual host. Raises :class:`NotFound`."""
+        """Return the record of a virtual host. Raises :class:`NotFound`."""
         known = self.records.get(name)
         if known is None or known.deleting:
             raise NotFound(f"no virtual host '{name}'")

@@ -23,14 +23,15 @@ from annulet.broker.paging.spill_pace import SpillPace
 from annulet.broker.paging.spill_thread import SpillThread
 from annulet.broker.paging.stall_warnings import StallWarnings
 from annulet.broker.turns.in_turn import in_turn
-from annulet.core.deliveries.compaction import HELD_BLOCKS_LEAST, HeldFolding
+from annulet.core.deliveries.compaction import HELD_BLOCKS_LEAST, Compaction
 from annulet.core.deliveries.delivery_table import BLOCK_TAGS
 from annulet.core.paging.front_limits import bound_front
-from annulet.core.paging.paged_fifo import KEEP_MESSAGES, TargetList
+from annulet.core.paging.paged_fifo import KEEP_MESSAGES, PagedFifo
 from annulet.core.paging.paged_priorities import PagedLevels, paged_order_of
 from annulet.core.paging.paged_sorted import PagedSorted
-from annulet.core.paging.queue_area import pageable
+from annulet.core.queue.queue import Queue, as_queue
 from annulet.core.searching.deep_lanes import DeepLanes
+from annulet.core.sessions.session import Session
 from annulet.residency.bodies.account_audit import AccountAudit
 from annulet.residency.bodies.arrival_notes import FLOOR_BYTES, ArrivalNotes
 from annulet.residency.bodies.bodies import GROWTH_LEAST, StoredBodies
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.queue.queue import Queue
     from annulet.store.segments.interface import Log
     from annulet.store.spill.spill import SpillStore
 
@@ -136,7 +136,7 @@ class Pager:
         self._bodies: dict[Queue, StoredBodies] = {}  # queues that were asked for bodies
         self._folding: dict[Queue, None] = {}  # queues to which very many came back
         self._unfolded: dict[Queue, int] = {}  # how many came back to those of which none could become a row
-        self._held: dict[Queue, list[HeldFolding]] = {}  # queues with very many deliveries, and the folders of these
+        self._held: dict[Queue, list[Compaction]] = {}  # queues with very many deliveries, and the folders of these
         self._untidy: dict[Queue, None] = {}  # queues to adopt, or of which bodies are to be let go of that are gone
         self._held_left: dict[Queue, int] = {}  # messages without their bodies that these could not fold
         self.held_least = HELD_BLOCKS_LEAST * BLOCK_TAGS
@@ -145,6 +145,7 @@ class Pager:
         self._stuck: dict[Queue, None] = {}  # over their share with nothing to page, until a message comes or a tick
         self._scheduled = False
         self._worked = math.inf  # seconds the loop's thread had computed when the last slice ended that left more to do
+        self._exceeded = False  # the budget was, at the end of the last pass that had work
         self._owed = 0.0  # by so many others have computed for longer than paging since there is something to page
         self._warnings = StallWarnings()
 
@@ -155,7 +156,7 @@ class Pager:
 
     def unstored(self, entry: QueueEntry) -> None:
         """A message was put into a queue, and the log has nothing of it for this queue: no window will be written."""
-        queue = entry.queue
+        queue = as_queue(entry.queue)
         notes = self.notes
         if self.spilling is None or entry.message.size < BODY_BYTES_LEAST:
             return
@@ -193,6 +194,10 @@ class Pager:
 
         A queue whose bodies are being written is looked at again when that is done.
         """
+        if not self._has_work():
+            self._worked, self._owed = math.inf, 0.0
+            self.pace.look(self.budget.over, self.spilling)
+            return False
         self.store.drop_orphans()
         given_back = self.spilling is not None and self.spilling.reclaim(GIVEN_BACK)
         began = time.thread_time()
@@ -203,13 +208,29 @@ class Pager:
         try:
             more = self._page(began) or self._fold(began) or self._fold_held(began) or looking or bool(self._untidy)
         finally:  # else a defect would leave publishers unread
-            self.pace.look(self.budget.over, self.spilling)
+            over = self.budget.over
+            self._exceeded = over > 0
+            self.pace.look(over, self.spilling)
         if more:
             self._worked = time.thread_time()
             self._owed = max(0.0, self._owed - (self._worked - began))
         else:
             self._worked, self._owed = math.inf, 0.0
         return more or given_back
+
+    def _has_work(self) -> bool:
+        """Return whether a pass may find something to do. Most windows of queues that are consumed leave nothing."""
+        return bool(
+            self.notes.queues
+            or self.notes.records
+            or self._exceeded
+            or self._untidy
+            or self._folding
+            or self._held
+            or self.store.orphans
+            or self.small.due
+            or (self.spill is not None and self.spill.all)
+        )
 
     def _page(self, began: float) -> bool:
         noted = self.notes.queues
@@ -311,7 +332,7 @@ class Pager:
         """
         bodies = self._bodies.get(queue)
         if (
-            bodies is None or queue.deleted or queue.returns or not pageable(queue)
+            bodies is None or queue.deleted or queue.returns or not queue.pageable()
         ):  # rows being written are checked later
             return False
         back = queue.order.came_back()
@@ -324,7 +345,7 @@ class Pager:
         """Return whether a queue that messages came to is to keep hardly any of them, whatever the budget has left."""
         order = queue.order
         return (
-            isinstance(order, TargetList)
+            isinstance(order, PagedFifo)
             and order.paged_bytes() > DEEP_SHARES * self.budget.share
             and order.enough_written(DEEP_LATE, durable)
         )
@@ -363,7 +384,7 @@ class Pager:
             self._paging[queue] = None
         return moved
 
-    def rows_of(self, queue: Queue) -> TargetList | PagedLevels | None:
+    def rows_of(self, queue: Queue) -> PagedFifo | PagedLevels | None:
         """Return the order of a queue that gets rows back at start, ``None`` when it may have none, or is sorted."""
         order = self._paged(queue)
         if order is None or isinstance(order, PagedSorted):
@@ -372,7 +393,7 @@ class Pager:
         self._paging[queue] = None
         return order
 
-    def _paged(self, queue: Queue) -> TargetList | PagedLevels | PagedSorted | None:
+    def _paged(self, queue: Queue) -> PagedFifo | PagedLevels | PagedSorted | None:
         order = paged_order_of(queue, self._pages_of(queue))
         if order is not None and self.budget.floor < FLOOR_BYTES:  # else it is made so, or was told so
             bound_front(order, self.budget.front_of(queue))
@@ -396,7 +417,7 @@ class Pager:
 
     def _pages_of(self, queue: Queue) -> StoredQueueArea:
         order = queue.order.stock if isinstance(queue.order, DeepLanes) else queue.order
-        if isinstance(order, (TargetList, PagedSorted)) and isinstance(order.pages, StoredQueueArea):
+        if isinstance(order, (PagedFifo, PagedSorted)) and isinstance(order.pages, StoredQueueArea):
             return order.pages
         if queue.ranker.sorts:
             return ChosenRows(queue, self._log, self.figures, self.store.room, self.scanning.ask, self._search)
@@ -458,7 +479,9 @@ class Pager:
             left = self._held_left[queue] = min(self._held_left.get(queue, 0), objects)
             if objects - left >= self.held_least and queue not in self._held:  # else they are those looked at before
                 sessions = {consumer.session: None for consumer in queue.consumers}
-                self._held[queue] = [HeldFolding(session.unacknowledged) for session in sessions]
+                self._held[queue] = [
+                    Compaction(session.unacknowledged) for session in sessions if isinstance(session, Session)
+                ]
             if not exceeded:
                 bodies.end()
             self._untidy[queue] = None

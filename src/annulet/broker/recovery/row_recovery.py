@@ -14,7 +14,6 @@ from annulet.core.message.message import DEFAULT_PRIORITY
 from annulet.core.ordering.order import FifoOrder
 from annulet.core.ordering.priority_order import LevelledOrder
 from annulet.core.paging.paged_priorities import PagedLevels
-from annulet.core.paging.queue_area import pageable
 from annulet.core.queue.restoring import front_room, restore_rows
 from annulet.core.searching.grouped_lanes import GroupedLanes
 from annulet.store.segments.columns import grows, is_uniform, is_zero
@@ -91,7 +90,7 @@ class RowRestorer:
         """Return whether the queue can have rows now; not so one that is gone."""
         queue = self._queues.get(queue_id)
         return (
-            queue is not None and pageable(queue) and isinstance(queue.order, (FifoOrder, LevelledOrder, GroupedLanes))
+            queue is not None and queue.pageable() and isinstance(queue.order, (FifoOrder, LevelledOrder, GroupedLanes))
         )
 
     def restore(self, rows: RecoveredRows) -> int:

@@ -3,8 +3,8 @@
 Two sources have users: the configuration file and operators. The file's belong to it, and a change of one of them at
 run time is refused with the file's name. Everything else is kept in the catalogue until an operator takes it away.
 
-After each change the authenticator has forgotten what it had remembered, and ``on_change`` is told which users may
-have fewer rights now, so that their open connections are looked at.
+After each change the authenticator reads the records anew, and ``on_change`` gets the users that may have fewer rights
+now, so that their open connections are looked at.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ class AccessDirectory:
             )
 
     def reload_file(self, users: Mapping[str, UserDeclaration]) -> None:
-        """Make the file's users what it says now, and take away what it no longer names."""
+        """Follow the file's users of now, and revoke users and permissions that it no longer names."""
         known, permissions = self._users.keys(), self._permissions
         with self.together():
             declare_users(self._catalogue, users)
@@ -336,7 +336,7 @@ class AccessDirectory:
         return text
 
     def delete_token(self, user: str, name: str) -> None:
-        """Revoke a token: what has logged in with it is disconnected. Raises :class:`NotFound`."""
+        """Revoke a token: connections that logged in with it end. Raises :class:`NotFound`."""
         self.token(user, name)
         with self.together():
             self._access.delete_token(user, name)

@@ -217,7 +217,7 @@ class Authenticator:
         return compiled
 
     def _user_of(self, record: TokenRecord) -> User:
-        """Return who logs in with a token: its user with the tags that both have."""
+        """Return the user of a token, with the tags that both have."""
         scope = msgspec.json.decode(record.scope, type=TokenScope)
         tags = self._users[record.user].tags & set(scope.tags)
         return User(record.user, tags, record.name, record.digest, scope)
@@ -394,9 +394,11 @@ class Authenticator:
         """Whether the user has any permission entry for a virtual host (RabbitMQ's rule for connection.open)."""
         return (user, virtual_host) in self._permissions
 
-    def admits(self, user: User, virtual_host: str) -> bool:
-        """As :meth:`may_enter`, within the scope of the token that the user logged in with."""
-        return self.may_enter(user.name, virtual_host) and (user.scope is None or user.scope.enters(virtual_host))
+    def admits(self, user: User | None, virtual_host: str) -> bool:
+        """As :meth:`may_enter`, within the scope of the token that the user logged in with; ``None``: no user has."""
+        if user is None or not self.may_enter(user.name, virtual_host):
+            return False
+        return user.scope is None or user.scope.enters(virtual_host)
 
     def allowed(self, user: str, virtual_host: str, kind: PermissionKind, name: str) -> bool:
         """Whether the user may configure, write to or read the exchange or queue ``name``.

@@ -1,7 +1,7 @@
 """The users of the configuration file, and the first user of a broker without any, as records of the catalogue.
 
-The file owns its users whole: each start and reload makes them what it says, and takes away what it no longer names. Of
-users that were made at run time nothing changes.
+The file owns its users whole: each start and reload follows it, and revokes users and permissions that it no longer
+names. Users that were made at run time stay as they are.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Limits that operators give to users and virtual hosts at run time, in RabbitMQ's names and meaning.
 
 A negative value, and no value, mean no limit; 0 lets nothing in. Looked at when a connection, a channel or a queue is
-made: what is there already stays.
+made: existing ones stay.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def has_own_cost(known_hash: str) -> bool:
 def read_hash(given: str, algorithm: str | None) -> str:
     """Return the stored text of a hash that an operator or a definition gives; an empty one means no password.
 
-    Raises :class:`InvalidArgument` for an algorithm that is not known here, and for what is not its hash.
+    Raises :class:`InvalidArgument` for an unknown algorithm, and for a hash that is not of this algorithm.
     """
     if given == NO_PASSWORD:
         return NO_PASSWORD

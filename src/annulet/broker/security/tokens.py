@@ -19,11 +19,11 @@ TOKEN_PREFIX: Final = "annulet-token-"  # noqa: S105 - how tokens begin, so that
 TOKEN_BYTES: Final = 32
 
 OPERATIONS: Final = ("configure", "write", "read")
-"""What a scope may leave of the permissions of its user."""
+"""The permissions of its user that a scope may keep."""
 
 
 class TokenScope(msgspec.Struct, frozen=True):
-    """What a token leaves of its user's rights.
+    """The rights of its user that a token keeps.
 
     ``operations`` of :data:`OPERATIONS`; ``virtual_hosts``: empty for all of the user's; ``tags``: those of the user's
     that it has too. HTTP changes settings, users and permissions only with ``configure``.
@@ -61,5 +61,5 @@ def is_token(password: str) -> bool:
 
 
 def digest_of(text: str) -> str:
-    """Return what is stored of a token."""
+    """Return the stored form of a token."""
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()

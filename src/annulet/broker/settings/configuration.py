@@ -41,6 +41,7 @@ from annulet.broker.settings.static_definitions import (
 from annulet.broker.settings.tls_settings import TLS_LISTENERS, TlsSection, TlsSettings, TlsSettingsError, settings_of
 from annulet.core.base.errors import InvalidArgument
 from annulet.core.base.uri_texts import why_no_path
+from annulet.core.configuration.address_settings.policies import UNUSABLE_PATTERN
 from annulet.core.configuration.arguments.values import MILLISECONDS_MAX, refuse_line_breaks
 from annulet.residency.bodies.budget import BODY_BUDGET_BYTES, BODY_BUDGET_LEAST
 
@@ -414,7 +415,7 @@ class _Reader:
             for kind in ("configure", "write", "read"):
                 try:
                     re.compile(getattr(permission, kind))
-                except re.error as error:
+                except UNUSABLE_PATTERN as error:
                     source = self._source(f"{where}.permissions.{host}.{kind}")
                     raise ConfigurationError(f"{source}: not a regular expression: {error}") from error
         scram = self._verifiers(where, section)

@@ -11,7 +11,7 @@ from annulet.broker.network.listening import bound_endpoint, open_listening_sock
 from annulet.broker.stomp.connection import StompConnection
 
 if TYPE_CHECKING:
-    from annulet.broker.broker import Broker
+    from annulet.broker.connections.services import BrokerServices
     from annulet.broker.settings.configuration import Endpoint
 
 logger = structlog.get_logger(__name__)
@@ -35,10 +35,10 @@ class StompService:
             urls["stomps"] = f"stomp+ssl://{self.tls_endpoint}"
         return urls
 
-    def restore(self, broker: Broker) -> None:
+    def restore(self, broker: BrokerServices) -> None:
         """Nothing of this service is durable."""
 
-    async def start(self, broker: Broker) -> None:
+    async def start(self, broker: BrokerServices) -> None:
         """Listen. Raises :class:`annulet.broker.network.listening.ListenerError`."""
         if self.endpoint is not None:
             listening = open_listening_socket(self.endpoint, "STOMP", "--stomp")
@@ -56,7 +56,7 @@ class StompService:
             server.close()
 
 
-def accept(broker: Broker) -> asyncio.BaseProtocol:
+def accept(broker: BrokerServices) -> asyncio.BaseProtocol:
     """Return the protocol of a new connection, for sockets with or without TLS."""
     broker.connections_accepted += 1
     # The connection has the methods of asyncio.Protocol; inheriting from it would keep it from being compiled.

@@ -94,7 +94,7 @@ class StompSession(SendingSession):
         if entry.delivery_count:
             parts.append(b"%b:%d\n" % (DELIVERY_COUNT.encode(), entry.delivery_count))
         queue = entry.queue
-        if queue.settings.group_first_key and entry in queue.group_firsts:
+        if queue.settings.group_first_key and queue.is_group_first(entry):
             parts.append(header_line(queue.settings.group_first_key, "true", self.version))
         line, block = self._destination_line(consumer, message)
         parts.append(line)

@@ -62,7 +62,7 @@ class StrangersServed:
         self._look()
 
     def _look(self) -> None:
-        """Serve who waits, as far as there is room or can be made."""
+        """Serve waiting strangers, as far as there is room or can be made."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

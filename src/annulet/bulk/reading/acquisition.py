@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from annulet.bulk.protocol.errors import InvalidRequestError, UnavailableError
-from annulet.bulk.reading.lease import HeldMessage, Lease, hold
+from annulet.bulk.reading.lease import CompactDelivery, Lease, hold
 from annulet.bulk.reading.taker import SelectorTaker, check_selectable
 from annulet.core.base.errors import CoreError
 from annulet.core.deliveries.bodies import exchange
@@ -40,7 +40,7 @@ class Room:
     last_sequence: int
 
 
-async def acquire(broker: Broker, lease: Lease, taken: list[HeldMessage], room: Room, selector: str) -> None:
+async def acquire(broker: Broker, lease: Lease, taken: list[CompactDelivery], room: Room, selector: str) -> None:
     """Take messages from the lease's queue into ``taken``, in slices, and store unstored ones.
 
     One message always fits. In a deep backlog it waits for the first message that a selector admits, or whose group has
@@ -88,7 +88,7 @@ def make_durable(broker: Broker, lease: Lease, entry: QueueEntry) -> None:
     lease.queue.effects.store(copy, [entry])
 
 
-async def _acquire_all(broker: Broker, lease: Lease, taken: list[HeldMessage], room: Room) -> None:
+async def _acquire_all(broker: Broker, lease: Lease, taken: list[CompactDelivery], room: Room) -> None:
     """Take the first messages. While none was found and there is more to walk past, wait for it."""
     size = 0
     walk = _Walk(broker, lease, room.last_sequence)
@@ -145,7 +145,7 @@ class _Walk(PullWaiter):
 
 
 async def _acquire_chosen(
-    broker: Broker, lease: Lease, taker: SelectorTaker, taken: list[HeldMessage], room: Room
+    broker: Broker, lease: Lease, taker: SelectorTaker, taken: list[CompactDelivery], room: Room
 ) -> None:
     """Take matches; while none was found and there is more to examine, wait for it."""
     loop = asyncio.get_running_loop()

@@ -22,7 +22,7 @@ from annulet.core.queue.deep_queue_scan import DeepView
 if TYPE_CHECKING:
     from annulet.core.message.message import Message
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.paging.queue_area import QueueArea
+    from annulet.core.model.queue_area import QueueArea
     from annulet.core.queue.queue import Queue
 
 logger = structlog.get_logger(__name__)

@@ -29,7 +29,6 @@ from annulet.broker.durability.leased import (
 from annulet.bulk.protocol.gaps import Gaps
 from annulet.bulk.protocol.schema import Row
 from annulet.core.model.entry import DELIVERING
-from annulet.core.policies.staged_batches import pending_count
 from annulet.core.queue.statistics import lag_of
 from annulet.store.database.definitions import LeaseRecord
 
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from annulet.core.queue.queue import Queue
 
 
-class HeldMessage:
+class CompactDelivery:
     """A position's message: its entry, and values that a replay must repeat although the broker's have changed."""
 
     __slots__ = ("delivery_count", "entry", "redelivered", "rejected")
@@ -73,24 +72,24 @@ class HeldMessage:
         return packed
 
 
-def hold(entry: QueueEntry) -> HeldMessage:
+def hold(entry: QueueEntry) -> CompactDelivery:
     """Make one for an entry that was just acquired."""
-    return HeldMessage(entry, entry.delivery_count, redelivered=entry.redelivered)
+    return CompactDelivery(entry, entry.delivery_count, redelivered=entry.redelivered)
 
 
-def unpack(packed: int, entry: QueueEntry) -> HeldMessage:
+def unpack(packed: int, entry: QueueEntry) -> CompactDelivery:
     """Restore one for a recovered entry, as it was when its position was assigned."""
     count = packed >> DELIVERY_COUNT_SHIFT & DELIVERY_COUNT_MAX
     entry.delivery_count = count
     entry.redelivered = bool(packed & REDELIVERED_FLAG)
     if packed & TRANSIENT_FLAG:  # the lease stored it for itself; readers see the sender's value
         entry.message.durable = False
-    held = HeldMessage(entry, count, redelivered=entry.redelivered)
+    held = CompactDelivery(entry, count, redelivered=entry.redelivered)
     held.rejected = bool(packed & REJECTED_FLAG)
     return held
 
 
-def pack_positions(held: Iterable[HeldMessage]) -> bytes:
+def pack_positions(held: Iterable[CompactDelivery]) -> bytes:
     """Pack consecutive positions for the catalogue, in position order."""
     return array("Q", [message.pack() for message in held]).tobytes()
 
@@ -134,7 +133,7 @@ class Lease:
         self.active_at = now
         self.acknowledged = 0  # positions up to here are done
         self.last = 0  # highest position ever given out
-        self.held: dict[int, HeldMessage] = {}  # by position, ascending; positions above ``acknowledged`` only
+        self.held: dict[int, CompactDelivery] = {}  # by position, ascending; positions above ``acknowledged`` only
         self.gaps = Gaps()  # positions that were lost and passed over because failOnDataLoss was false
         self.released = False
         self.taker: SelectorTaker | None = None  # of a stream with a selector
@@ -146,7 +145,7 @@ class Lease:
         """Virtual host and name."""
         return self.host, self.name
 
-    def messages(self, after: int, upto: int) -> list[tuple[int, HeldMessage]]:
+    def messages(self, after: int, upto: int) -> list[tuple[int, CompactDelivery]]:
         """Return the positions in ``(after, upto]`` with their messages, in order; some may not be leased any more.
 
         The work is bounded by the leased messages, however far apart a client's numbers are.
@@ -193,6 +192,6 @@ class Lease:
             "held": len(self.held),
             "held_bytes": sum(message.entry.message.size for message in self.held.values()),
             "gap": self.gaps.count,
-            "pending": pending_count(queue),
+            "pending": queue.shown_count(),
             "lag_milliseconds": lag_of(queue, now),
         }

@@ -11,8 +11,9 @@ Order of writing, and why a crash in between is harmless:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -34,13 +35,14 @@ from annulet.bulk.reading.adoption import (
     continue_lease,
     continue_without,
 )
-from annulet.bulk.reading.lease import HeldMessage, Lease, pack_positions, unpack
+from annulet.bulk.reading.lease import CompactDelivery, Lease, pack_positions, unpack
 from annulet.bulk.reading.rejection import mark_rejected
 from annulet.core.base.errors import CoreError
 from annulet.store.database.definitions import LeaseRange
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
+    from annulet.broker.security.authentication import User
     from annulet.bulk.protocol.schema import Row
     from annulet.core.queue.queue import Queue
 
@@ -70,6 +72,7 @@ class LeaseManager:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._leases: dict[tuple[str, str], Lease] = {}
+        self._used_by: dict[tuple[str, str], User] = {}  # the user that used a lease last, since the broker started
 
     # ------------------------------------------------------------------ start
 
@@ -211,7 +214,7 @@ class LeaseManager:
             self._check_start(lease, start, fail_on_data_loss=fail_on_data_loss)
             settled = await self._settle(lease, start)
             end, size = await self._offered(lease, start, messages_max, bytes_max)
-            taken: list[HeldMessage] = []
+            taken: list[CompactDelivery] = []
             full = end > start and (messages_max == end - start or 0 <= bytes_max <= size)
             try:
                 if end == lease.last and not full and last_sequence != 0:
@@ -290,7 +293,7 @@ class LeaseManager:
                 await asyncio.sleep(0)
         return end, size
 
-    async def _register(self, lease: Lease, upto: int, taken: list[HeldMessage]) -> None:
+    async def _register(self, lease: Lease, upto: int, taken: list[CompactDelivery]) -> None:
         """Make settlements and new messages durable in the log, then the positions in the catalogue.
 
         In slices up to the step in which they become the lease's: that one takes 10 ms for 200,000.
@@ -404,6 +407,20 @@ class LeaseManager:
             await self._forget(lease, "released")
         return count
 
+    def note_user(self, host: str, name: str, user: User) -> None:
+        """Remember by which user a lease was used."""
+        if (host, name) in self._leases:
+            self._used_by[host, name] = user
+
+    async def revoke(self, gone: Callable[[User], bool]) -> int:
+        """End the leases that users that are gone used last: their messages return. Returns how many."""
+        count = 0
+        for host, name in [key for key, user in self._used_by.items() if gone(user)]:
+            with contextlib.suppress(LeaseGoneError):  # it ended meanwhile
+                await self.release(host, name)
+                count += 1
+        return count
+
     async def expire(self) -> int:
         """End the leases that were idle for longer than their limit. Returns how many."""
         count = 0
@@ -428,6 +445,7 @@ class LeaseManager:
         lease.released = True
         stop_choosing(lease, self._broker.clock())
         self._leases.pop(lease.key, None)
+        self._used_by.pop(lease.key, None)
         lease.queue.leases.discard(lease.key)
         lease.queue.last_used_at = self._broker.clock()
         self._return(lease, list(lease.held.values()))
@@ -446,7 +464,7 @@ class LeaseManager:
         self._return(lease, list(held.values()))
         await self._broker.commit.durable()
 
-    def _return(self, lease: Lease, held: list[HeldMessage]) -> None:
+    def _return(self, lease: Lease, held: list[CompactDelivery]) -> None:
         lease.queue.return_entries([message.entry for message in held], self._broker.clock())
 
     # ------------------------------------------------------------------ looking up

@@ -148,7 +148,7 @@ class SequenceStore:
             end = more.rows[-1].position
             await self._keep(queue, reader, KeptRange(self._boot, begin, end, more.rows))
             missing = 0 if start == NOT_STARTED else end - begin - living
-            if missing and queue.keys is None and request.fail_on_data_loss:
+            if missing and queue.retention is None and request.fail_on_data_loss:
                 raise LeaseGoneError(
                     f"sequence range gone: {missing} messages of queue {queue.name!r} with numbers {begin + 1} to "
                     f"{end} left it before this stream read them: overwritten, expired, taken or purged. {REMEDY}"

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from annulet.bulk.protocol.schema import Row
-from annulet.core.deliveries.compact_messages import entry_in
+from annulet.core.model.compact_messages import entry_in
 from annulet.core.model.entry import REMOVED
 from annulet.core.paging.row_views import MergedWalk
 
 if TYPE_CHECKING:
-    from annulet.core.deliveries.compact_messages import Slot
     from annulet.core.management.selection import Selection
+    from annulet.core.model.compact_messages import Slot
     from annulet.core.model.entry import QueueEntry
     from annulet.core.queue.queue import Queue
 

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from annulet.bulk.protocol.errors import InvalidRequestError
-from annulet.core.policies.staged_batches import pending_count
 
 if TYPE_CHECKING:
     from annulet.core.queue.queue import Queue
@@ -54,4 +53,4 @@ async def first_answer(
 
 def _seen(queue: Queue) -> tuple[int, int, bool]:
     """Return a value that changes when a queue gets a message, new or returned, or is deleted."""
-    return queue.next_sequence, pending_count(queue), queue.deleted
+    return queue.next_sequence, queue.shown_count(), queue.deleted

@@ -21,7 +21,7 @@ from annulet.bulk.protocol.errors import NotFoundError, PermissionDeniedError, R
 from annulet.bulk.writing.commit_room import CommitRoom, commit_bytes
 from annulet.bulk.writing.encoding import Destination, PendingMessage, WriteDefaults, encode_rows
 from annulet.bulk.writing.stages import StageKey, StageStore
-from annulet.core.base.errors import CoreError, LimitExceeded
+from annulet.core.base.errors import CoreError, LimitExceeded, RoutingTooLong
 from annulet.core.host.send_plan import Claims
 from annulet.core.message.message import Origin
 from annulet.core.policies.staged_batches import Batches, HiddenBatch, take_back
@@ -323,6 +323,8 @@ def _promise(host: VirtualHost, messages: list[tuple[PendingMessage, Route]], cl
             continue
         try:
             host.plan(item.message, current, claims)
+        except RoutingTooLong as error:
+            raise RefusedError(f"nothing was published: {error}") from error
         except LimitExceeded as error:
             raise UnavailableError(f"nothing was published: {error}") from error
 
@@ -398,7 +400,6 @@ class _Routes:
 
     def resolve(self, pending: list[PendingMessage], now: int) -> tuple[list[tuple[PendingMessage, Route]], int]:
         """Give every message its origin, times and route. Returns the routable ones and how many are not."""
-        host = self._host
         routed: list[tuple[PendingMessage, Route]] = []
         unroutable = 0
         for item in pending:
@@ -411,7 +412,7 @@ class _Routes:
             message.accepted_at = now
             message.expires_at = 0 if item.time_to_live < 0 else now + item.time_to_live
             message.deliver_at = item.schedule.due_at(now)
-            if host.targets(message, route):
+            if self._reaches(message, route):
                 routed.append((item, route))
             elif self._request.mandatory:
                 raise RefusedError(
@@ -421,6 +422,13 @@ class _Routes:
             else:
                 unroutable += 1
         return routed, unroutable
+
+    def _reaches(self, message: Message, route: Route) -> bool:
+        """Return whether a queue gets the message; refuse the batch if its way has too many steps."""
+        try:
+            return bool(self._host.targets(message, route))
+        except RoutingTooLong as error:
+            raise RefusedError(f"nothing was published: {error}") from error
 
     def current(self) -> dict[Route, Route | None]:
         """Return all looked-up routes by the present routing graph; ``None`` for a deleted exchange."""

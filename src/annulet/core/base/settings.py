@@ -24,6 +24,10 @@ MOVE_TO_TAIL: Final = "move-to-tail"
 KEEP_PLACE: Final = "keep-place"
 LAST_VALUE_PLACES: Final = (MOVE_TO_TAIL, KEEP_PLACE)
 
+RETENTION_SETTINGS: Final = ("last_value_key",)
+"""The fields that ask for a retention with state of its own; each has a rule in
+:mod:`annulet.core.policies.retention_rules`."""
+
 OVERFLOW_NONE: Final = "none"
 OVERFLOW_RING: Final = "ring"
 OVERFLOW_REJECT: Final = "reject"

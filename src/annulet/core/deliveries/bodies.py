@@ -5,15 +5,13 @@ when no entry needs it any more, so a message of several queues stays while it i
 accounts count it in each of these. Header, size, rank, key and times stay with the entry. The queue loads the body
 before it delivers the message, some hundred at once; other readers get bytes that are not kept.
 
-Which bodies leave, and how they are read, is the business of :mod:`annulet.residency`, whose classes implement the
-interfaces here.
+Which bodies leave, and how they are read, is the business of :mod:`annulet.residency`, whose classes implement
+:class:`annulet.core.model.queue_bodies.QueueBodies`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
-
-from mypy_extensions import mypyc_attr
 
 from annulet.core.base.errors import ContentUnavailable, PreconditionFailed
 from annulet.core.deliveries.delivery_table import BLOCK_BITS
@@ -22,8 +20,8 @@ from annulet.core.model.entry import DELIVERING
 if TYPE_CHECKING:
     from annulet.core.message.message import Message
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.ordering.order import Order
-    from annulet.core.queue.queue import Queue
+    from annulet.core.model.queue_bodies import QueueBodies
+    from annulet.core.model.queue_state import QueueState
 
 FOUND: Final = 0
 REFUSED: Final = 1
@@ -36,82 +34,6 @@ LOOK_MESSAGES: Final = 64
 CLAIMED_BYTES: Final = 1 << 20
 """Body bytes that go into delivery before the account is checked, 1 MiB as one load: a consumer's prefetch may be many
 times the budget."""
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class BodySource:
-    """Reads bodies for messages on request. One for all queues."""
-
-    def body_of(self, message: Message) -> bytes:
-        """Read a body and do not keep it. Raises :class:`~annulet.core.base.errors.ContentUnavailable`."""
-        raise NotImplementedError
-
-    def orphaned(self, message: Message) -> None:
-        """Let a body leave soon that no entry needs any more, since a current caller may still need it."""
-        raise NotImplementedError
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class QueueBodies:
-    """The entries of one queue whose bodies it can do without. A queue has this from when the first of them leaves."""
-
-    def __init__(self, source: BodySource) -> None:
-        self.source = source
-        self.count = 0  # entries that are away, pending, scheduled or in delivery
-        self.bytes = 0  # body bytes of these
-        self.in_delivery_bytes = 0  # of these, those of entries in delivery
-        self.in_delivery = 0  # how many entries these are
-        self.stalled = False  # the disk refused: no reads until the next retry, which wakes the queue
-        self.rows = False  # plain entries become rows: only others are candidates
-        self.grown = 0  # candidates added since the last pass over them began
-        self.unmeasured = 0  # bytes of rows loaded since the account was checked for this
-        self.claimed_block = -1  # of the queue's deliveries: the one that was noted last
-
-    def fetch(self, entry: QueueEntry, order: Order) -> int:
-        """Load the body of an entry, together with those of the next ones in ``order``.
-
-        Returns ``FOUND``, ``REFUSED`` or ``DAMAGED``; bodies not found stay away.
-        """
-        raise NotImplementedError
-
-    def look(self, messages: list[Message]) -> int:
-        """Keep these bodies ready for the next callers, with one read; they do not stay.
-
-        Returns the result of the first: ``FOUND``, ``REFUSED`` or ``DAMAGED``.
-        """
-        raise NotImplementedError
-
-    def reading_refusal(self, messages: list[Message]) -> str:
-        """Return why not all these bodies can be in memory at once; empty when they can."""
-        raise NotImplementedError
-
-    def kept(self, entries: list[QueueEntry], kept: bytearray) -> None:
-        """Of these entries became rows those with a 0 in ``kept``; the others stay objects among the rows."""
-        raise NotImplementedError
-
-    def note(self, entry: QueueEntry) -> None:
-        """Note an entry that entered the queue with its body."""
-        raise NotImplementedError
-
-    def claimed(self, entry: QueueEntry) -> None:
-        """Note that :func:`claim` reached another block of the queue's deliveries, or the account has to be checked."""
-        raise NotImplementedError
-
-    def loaded(self, messages: int, size: int) -> None:
-        """Note rows that became entries with bodies of ``size`` bytes: the queue's account has to be checked."""
-        raise NotImplementedError
-
-    def left_rows(self, entry: QueueEntry) -> None:
-        """Note a pending entry with its body that will not become a row soon: the budget may page the body."""
-        raise NotImplementedError
-
-    def left_delivery(self, entries: list[QueueEntry]) -> None:
-        """Note entries that left delivery without being removed: the budget may page the bodies of those not away."""
-        raise NotImplementedError
-
-    def came_back(self, size: int) -> None:
-        """Note a returned pulled message with a body of ``size`` bytes: only now the budget may page it."""
-        raise NotImplementedError
 
 
 def claim(entry: QueueEntry, bodies: QueueBodies) -> None:
@@ -206,7 +128,7 @@ def exchange_away(entry: QueueEntry, message: Message) -> None:
     entry.message = message
 
 
-def pin(queue: Queue, messages: list[Message]) -> None:
+def pin(queue: QueueState, messages: list[Message]) -> None:
     """Have the bodies of messages of a queue in memory until they are unpinned, whatever becomes of their entries.
 
     Raises :class:`~annulet.core.base.errors.PreconditionFailed` when they do not fit, and

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.deliveries.compact_messages import consumer_of, entry_in
+from annulet.core.model.compact_messages import consumer_of, entry_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from annulet.core.deliveries.compact_messages import Slot
+    from annulet.core.model.compact_messages import Slot
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
 
@@ -39,7 +39,7 @@ class DeliveryBlock:
         self.held = 0
 
 
-class HeldDeliveries:
+class DeliveryTable:
     """A mapping of tags to entries that iterates by ascending tag. Tags are added in ascending order."""
 
     def __init__(self) -> None:

@@ -6,18 +6,18 @@ have to be copied at once to make room; a set of them takes sixty, and doubling 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from mypy_extensions import i64
 
-from annulet.core.deliveries.compact_messages import HeldMessage, consumer_of, entry_in
 from annulet.core.deliveries.delivery_table import BLOCK_BITS, BLOCK_MASK, BLOCK_TAGS, DeliveryBlock
+from annulet.core.model.compact_messages import CompactDelivery, SharedFields, consumer_of, entry_in
 from annulet.core.model.entry import QueueEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from annulet.core.deliveries.compact_messages import Slot
+    from annulet.core.model.compact_messages import Slot
     from annulet.core.model.consumer import Consumer
 
 
@@ -80,7 +80,7 @@ class EntrySet:
 
     def records(self) -> list[int]:
         """Return the record numbers of all messages, by ascending sequence. Makes no entries of folded ones."""
-        return [slot.record if isinstance(slot, HeldMessage) else slot.message.record for slot in self.slots()]
+        return [slot.record if isinstance(slot, CompactDelivery) else slot.message.record for slot in self.slots()]
 
     def block_numbers(self) -> list[int]:
         """Return which blocks of neighbours there are, ascending."""
@@ -91,12 +91,19 @@ class EntrySet:
         block = self._blocks.get(number)
         return [] if block is None else block.slots
 
+    def expand(self, entry: QueueEntry) -> None:
+        """Replace the compact form of an entry by the entry."""
+        block = self._blocks[entry.sequence >> BLOCK_BITS]
+        assert isinstance(block.slots[entry.sequence & BLOCK_MASK], CompactDelivery)
+        block.slots[entry.sequence & BLOCK_MASK] = entry
+        self.folded -= 1
+
     def exchange(self, former: Slot, slot: Slot) -> None:
         """Replace a contained message by its compact form, or by an entry."""
         block = self._blocks[slot.sequence >> BLOCK_BITS]
         assert block.slots[slot.sequence & BLOCK_MASK] is former
         block.slots[slot.sequence & BLOCK_MASK] = slot
-        self.folded += 1 if isinstance(slot, HeldMessage) else -1
+        self.folded += 1 if isinstance(slot, CompactDelivery) else -1
 
     def add(self, entry: QueueEntry) -> None:
         """Add a new entry."""
@@ -130,6 +137,35 @@ class EntrySet:
         self.folded = 0
         self._count = 0
 
+    def take_folded(self, folded: list[CompactDelivery], *, everything: bool = False) -> tuple[list[SharedFields], int]:
+        """Take folded messages out of delivery. Returns their kinds, and how many body bytes they are.
+
+        ``everything``: nothing else is in delivery.
+        """
+        kinds: list[SharedFields] = []
+        total = 0
+        for held in folded:
+            kind = held.link
+            assert isinstance(kind, SharedFields)
+            if not kind.leaving:
+                kinds.append(kind)
+            size: int = held.size  # or the sum would have 32 bits, too
+            kind.leaving += 1
+            kind.leaving_bytes += size
+        for kind in kinds:
+            total += kind.leaving_bytes
+            holder = kind.consumer
+            assert holder is not None
+            holder.back += kind.leaving
+            holder.back_bytes += kind.leaving_bytes
+            kind.leaving = kind.leaving_bytes = 0
+            holder.give_back_slice()
+        if everything:
+            self.clear()
+        else:
+            self.discard_all(cast("list[Slot]", folded))
+        return kinds, total
+
     def discard_all(self, entries: list[Slot]) -> None:
         """Remove those present. A block is looked up once for neighbours."""
         blocks = self._blocks
@@ -148,7 +184,7 @@ class EntrySet:
                 block.slots[sequence & BLOCK_MASK] = None
                 block.held -= 1
                 removed += 1
-                if isinstance(entry, HeldMessage):
+                if isinstance(entry, CompactDelivery):
                     folded += 1
         if block is not None and not block.held:
             self._spare = blocks.pop(number)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from annulet.core.host.address_accounts import AddressAccount
     from annulet.core.message.message import Origin
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.paging.queue_area import QueueArea
-    from annulet.core.queue.queue import Queue
+    from annulet.core.model.queue_area import QueueArea
+    from annulet.core.model.queue_state import QueueState
 
 
 def address_of(origin: Origin) -> str:
@@ -56,13 +56,13 @@ class RowShares:
     __slots__ = ("_by_queue",)
 
     def __init__(self) -> None:
-        self._by_queue: dict[Queue, list[RowShare]] = {}
+        self._by_queue: dict[QueueState, list[RowShare]] = {}
 
     def __bool__(self) -> bool:
         """Return whether there are any."""
         return bool(self._by_queue)
 
-    def add(self, queue: Queue, share: RowShare) -> None:
+    def add(self, queue: QueueState, share: RowShare) -> None:
         """Count rows of a queue; its account gets them here."""
         self._by_queue.setdefault(queue, []).append(share)
         share.account.add_rows(share.messages, share.bytes)
@@ -92,7 +92,7 @@ class RowShares:
                 share.take(0, 0)
         return self._changed(entry.queue, found)
 
-    def gone(self, queue: Queue, rows: QueueArea) -> list[AddressAccount]:
+    def gone(self, queue: QueueState, rows: QueueArea) -> list[AddressAccount]:
         """Rows of a queue are leaving together. Returns the accounts that may have changed."""
         shares = self._by_queue.get(queue, [])
         for share in shares:
@@ -101,7 +101,7 @@ class RowShares:
             share.take(*found.get(share.account.name, (0, 0)))
         return self._changed(queue, shares)
 
-    def lost(self, queue: Queue, rows: int, octets: int) -> list[AddressAccount]:
+    def lost(self, queue: QueueState, rows: int, octets: int) -> list[AddressAccount]:
         """Rows were found to be damaged, it is not known of which address; so many ``octets`` were theirs or such
         rows'.
 
@@ -119,19 +119,19 @@ class RowShares:
         for queue in list(self._by_queue):
             self._keep(queue, [share for share in self._by_queue[queue] if share.account not in accounts])
 
-    def forget(self, queue: Queue) -> list[AddressAccount]:
+    def forget(self, queue: QueueState) -> list[AddressAccount]:
         """A queue is gone. Returns the accounts that may have changed."""
         shares = self._by_queue.get(queue, [])
         for share in shares:
             share.take(share.messages, share.bytes)
         return self._changed(queue, shares)
 
-    def _changed(self, queue: Queue, shares: list[RowShare]) -> list[AddressAccount]:
+    def _changed(self, queue: QueueState, shares: list[RowShare]) -> list[AddressAccount]:
         if not all(share.messages for share in shares):
             self._keep(queue, [share for share in self._by_queue[queue] if share.messages])
         return [share.account for share in shares]
 
-    def _keep(self, queue: Queue, shares: list[RowShare]) -> None:
+    def _keep(self, queue: QueueState, shares: list[RowShare]) -> None:
         if shares:
             self._by_queue[queue] = shares
         else:

@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.configuration.address_limits import BLOCK, DROP, FAIL, NO_POLICY, PAGE, AddressLimits
 from annulet.core.host.account_row_shares import RowShare, RowShares
+from annulet.core.host.retroactive import is_ring_name
 from annulet.core.host.send_plan import NOTHING
+from annulet.core.model.queue_listeners import AddressListener
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from annulet.core.host.send_plan import Amount
     from annulet.core.message.message import Message
-    from annulet.core.model.effects import Effects
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.paging.queue_area import QueueArea
-    from annulet.core.queue.queue import Queue
-    from annulet.core.sessions.sliced_settlement import Settling
+    from annulet.core.model.queue_area import QueueArea
+    from annulet.core.model.queue_state import QueueState
+    from annulet.core.routing.node_effects import NodeEffects
 
 IDLE_MAX: Final = 10_000
 """Accounts above which empty ones without counts are closed, about 3 MB."""
@@ -229,15 +230,16 @@ class Charge:
         self.queues = queues
 
 
-class AddressAccounts:
+class AddressAccounts(AddressListener):
     """The accounts of a virtual host, and which message is counted where.
 
     ``dropped`` and ``refused`` are messages since the broker started, of accounts that were closed too.
     """
 
-    __slots__ = ("_charges", "_effects", "_shares", "_swept_at", "by_address", "dropped", "refused", "settling")
+    __slots__ = ("_charges", "_effects", "_shares", "_swept_at", "by_address", "dropped", "refused")
 
-    def __init__(self, effects: Effects) -> None:
+    def __init__(self, effects: NodeEffects) -> None:
+        super().__init__()
         self._effects = effects
         self._charges: dict[Message, Charge] = {}
         self._shares = RowShares()
@@ -245,7 +247,6 @@ class AddressAccounts:
         self.by_address: dict[str, AddressAccount] = {}
         self.dropped = 0
         self.refused = 0
-        self.settling: list[Settling] = []  # deliveries that commands have settled and whose turn has not come
 
     def hurry_settlements(self) -> bool:
         """Settle some of the deliveries that are being settled in slices. Returns whether there were any."""
@@ -320,7 +321,7 @@ class AddressAccounts:
         elif share is not None:
             self.charge(share.account, message, 1)
 
-    def count_rows(self, queue: Queue, account: AddressAccount, rows: tuple[int, int], left: int) -> None:
+    def count_rows(self, queue: QueueState, account: AddressAccount, rows: tuple[int, int], left: int) -> None:
         """Count rows of a queue by number and body bytes, without knowing each; see :class:`RowShare`.
 
         ``left``: messages of the queue, rows and others, that are not charged and will not be for being there.
@@ -328,17 +329,17 @@ class AddressAccounts:
         self._shares.add(queue, RowShare(account, queue.next_sequence, rows[0], rows[1], left))
         self._report(account)
 
-    def rows_gone(self, queue: Queue, rows: QueueArea) -> None:
+    def rows_gone(self, queue: QueueState, rows: QueueArea) -> None:
         """Rows leave a queue together, all that ``rows`` has. Rows that leave as entries are :meth:`released`."""
         for account in self._shares.gone(queue, rows):
             self._report(account)
 
-    def rows_lost(self, queue: Queue, rows: int, octets: int) -> None:
+    def rows_lost(self, queue: QueueState, rows: int, octets: int) -> None:
         """Rows of a queue are damaged; ``octets`` were found to be of these, or of others before."""
         for account in self._shares.lost(queue, rows, octets):
             self._report(account)
 
-    def queue_gone(self, queue: Queue) -> None:
+    def queue_gone(self, queue: QueueState) -> None:
         """Forget a deleted, empty queue."""
         for account in self._shares.forget(queue):
             self._report(account)
@@ -359,6 +360,15 @@ class AddressAccounts:
                 for account in self._shares.left(entry):
                     self._report(account)
             return
+        self._left(charge, message)
+
+    def missed(self, queue: QueueState, message: Message) -> None:
+        """Note that a queue which was counted for a message will not get it: it was deleted before its turn came."""
+        charge = self._charges.get(message)
+        if charge is not None and not is_ring_name(queue.name):
+            self._left(charge, message)
+
+    def _left(self, charge: Charge, message: Message) -> None:
         charge.queues -= 1
         if charge.queues == 0:
             del self._charges[message]

@@ -38,11 +38,6 @@ class Lifetime:
         self.subscription: SubscriptionMark | None = None  # set by the protocols that make subscriptions
 
 
-def was_used(queue: Queue) -> bool:
-    """Return whether a queue ever had a consumer or a message."""
-    return queue.had_consumer or queue.counters.messages_added > 0
-
-
 def queue_due_at(queue: Queue, lifetime: Lifetime, settings: ResolvedSettings) -> int:
     """Return when an unused queue goes (milliseconds since 1970); :data:`NEVER` while a condition fails.
 
@@ -56,7 +51,7 @@ def queue_due_at(queue: Queue, lifetime: Lifetime, settings: ResolvedSettings) -
     held = queue.order.count + queue.schedule.count + len(queue.delivering)
     if 0 <= settings.auto_delete_queues_message_count < held:
         return NEVER
-    if not was_used(queue) and not settings.auto_delete_queues_skip_usage_check:
+    if not (queue.had_consumer or queue.counters.messages_added) and not settings.auto_delete_queues_skip_usage_check:
         return NEVER
     return max(queue.last_used_at, lifetime.created_at) + settings.auto_delete_queues_delay
 

@@ -28,6 +28,7 @@ from annulet.core.message.message import Message, Origin
 from annulet.core.model.forwarder import Forwarder
 from annulet.core.model.forwarding_targets import Target, targets_for
 from annulet.core.model.loss_ledger import LossRecord, loss_of
+from annulet.core.queue.queue import Queue, as_queue
 from annulet.core.routing.routes import address_of_key
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.message.message import ContentView, PropertyValue
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.queue.queue import Queue
+    from annulet.core.model.queue_state import QueueState
 
 ORIGINAL_ADDRESS: Final = "_AMQ_ORIG_ADDRESS"
 ORIGINAL_QUEUE: Final = "_AMQ_ORIG_QUEUE"
@@ -70,7 +71,7 @@ class Batch:
 
     __slots__ = ("bracketed", "entries", "losses", "queue", "reason")
 
-    def __init__(self, queue: Queue, reason: RemovalReason) -> None:
+    def __init__(self, queue: QueueState, reason: RemovalReason) -> None:
         self.queue = queue
         self.reason = reason
         self.entries: deque[QueueEntry] = deque()
@@ -115,13 +116,15 @@ class DeadLetters(Forwarder):
         self.sliced = False  # the rest of the waiting ones is sent in slices
         self.held = False  # recovery: targets may not exist yet, so nothing is sent before :meth:`release`
         self._batches: deque[Batch] = deque()
-        self._refused: dict[Queue, deque[Batch]] = {}  # of queues of which the disk did not give a body, all of theirs
+        self._refused: dict[
+            QueueState, deque[Batch]
+        ] = {}  # of queues of which the disk did not give a body, all of theirs
         self._flushing = False
         self._origins: dict[tuple[str, str, str, ContentView], Origin] = {}
 
     # ------------------------------------------------------------------ targets
 
-    def takes(self, queue: Queue, reason: RemovalReason) -> bool:
+    def takes(self, queue: QueueState, reason: RemovalReason) -> bool:
         """Return whether the queue's settings name a target for this reason."""
         settings = queue.settings
         if (
@@ -151,7 +154,9 @@ class DeadLetters(Forwarder):
 
     # ------------------------------------------------------------------ the worklist
 
-    def add(self, queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int, loss: LossRecord | None) -> None:
+    def add(
+        self, queue: QueueState, entry: QueueEntry, reason: RemovalReason, now: int, loss: LossRecord | None
+    ) -> None:
         """Take over a removed entry until :meth:`flush`. Costs a place in a list: a million may expire at once."""
         del now  # the copy is made, and dated, by flush
         batches = self._refused.get(queue, self._batches)
@@ -184,7 +189,7 @@ class DeadLetters(Forwarder):
         """Send all of them; later slices find nothing."""
         self.send(now, -1)
 
-    def records_of(self, queue: Queue) -> list[int]:
+    def records_of(self, queue: QueueState) -> list[int]:
         """Search the waiting ones. O(n)."""
         batches = self._refused.get(queue, self._batches)
         return [
@@ -224,7 +229,7 @@ class DeadLetters(Forwarder):
             self.waiting = bool(batches) or bool(self._refused)
         return bool(batches)
 
-    def _set_aside(self, queue: Queue) -> None:
+    def _set_aside(self, queue: QueueState) -> None:
         """Let all of a queue wait, in its order, out of the way of others."""
         self._refused[queue] = deque(batch for batch in self._batches if batch.queue is queue)
         others = [batch for batch in self._batches if batch.queue is not queue]
@@ -242,7 +247,7 @@ class DeadLetters(Forwarder):
         self.flush(now)
 
     def _forward_outside(
-        self, queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int, loss: LossRecord | None
+        self, queue: QueueState, entry: QueueEntry, reason: RemovalReason, now: int, loss: LossRecord | None
     ) -> None:
         """Forward messages that left before the transaction or batch began, which are independent of its result."""
         effects, batches = self.host.effects, self.host.batches
@@ -255,7 +260,7 @@ class DeadLetters(Forwarder):
             batches.current = filling
 
     def _forward(
-        self, queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int, loss: LossRecord | None
+        self, queue: QueueState, entry: QueueEntry, reason: RemovalReason, now: int, loss: LossRecord | None
     ) -> None:
         """Send the copies of one entry, then settle it. Copies that could not be stored leave it unsettled for the next
         start.
@@ -292,12 +297,12 @@ class DeadLetters(Forwarder):
 
     # ------------------------------------------------------------------ one copy
 
-    def _send(self, queue: Queue, entry: QueueEntry, reason: RemovalReason, target: Target, now: int) -> str:
+    def _send(self, queue: QueueState, entry: QueueEntry, reason: RemovalReason, target: Target, now: int) -> str:
         """Send one copy. Returns why no queue may get it, empty if one does."""
         message = entry.message
         view = message.origin.view
         if target.address and self.ensure_target is not None:
-            self.ensure_target(queue, message, target.address, reason)
+            self.ensure_target(as_queue(queue), message, target.address, reason)
         death = DeathRecord(
             queue=queue.name,
             reason=_death_name(queue.settings, entry, reason),
@@ -308,7 +313,7 @@ class DeadLetters(Forwarder):
         deaths = with_death(view.deaths(message), death)
         exchange, keys = self._destination(target, death.routing_keys)
         header = view.forwarded_header(
-            message, deaths, _originals(queue, entry, reason, now), rerouted=keys != death.routing_keys
+            message, deaths, _originals(queue.name, entry, reason, now), rerouted=keys != death.routing_keys
         )
         copy = Message(
             header,
@@ -384,13 +389,13 @@ def _death_name(settings: QueueSettings, entry: QueueEntry, reason: RemovalReaso
     return DELIVERY_LIMIT if 0 < attempts <= entry.delivery_count else REJECTED
 
 
-def _originals(queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int) -> dict[str, PropertyValue]:
+def _originals(name: str, entry: QueueEntry, reason: RemovalReason, now: int) -> dict[str, PropertyValue]:
     """Return Artemis's properties; those of an earlier death stay: the copy of a copy still names its source."""
     message = entry.message
     headers: dict[str, PropertyValue] = {}
     if not _died_before(message):
         headers[ORIGINAL_ADDRESS] = original_address_of(message)
-        headers[ORIGINAL_QUEUE] = queue.name
+        headers[ORIGINAL_QUEUE] = name
         headers[ORIGINAL_MESSAGE_ID] = entry.sequence
     if reason is RemovalReason.EXPIRED:
         headers[ACTUAL_EXPIRY] = now

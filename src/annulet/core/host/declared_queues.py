@@ -26,15 +26,16 @@ from annulet.core.message.filters import compile_filter
 from annulet.core.model.forwarder import Forwarder
 from annulet.core.policies.staged_batches import Batches
 from annulet.core.queue.live_changes import read_in, require_whole
-from annulet.core.queue.queue import Queue
+from annulet.core.queue.queue import Queue, as_queue
 from annulet.core.routing.dropped_edges import QUEUES_AT_ONCE, OwnedQueues
 from annulet.core.searching.grouped_lanes import GroupedLanes
 
 if TYPE_CHECKING:
     from annulet.core.base.settings import ConsumerSettings, QueueSettings
     from annulet.core.configuration.address_settings import AddressPattern, Policy
-    from annulet.core.model.effects import Effects
     from annulet.core.model.loss_ledger import LossLedger
+    from annulet.core.model.queue_state import QueueState
+    from annulet.core.routing.node_effects import NodeEffects
 
 
 SELECTOR_PLACE: Final = "queue setting 'selector'"
@@ -46,7 +47,7 @@ class DeclaredQueues(Publishing):
     def __init__(
         self,
         name: str,
-        effects: Effects,
+        effects: NodeEffects,
         ledger: LossLedger,
         address_settings: AddressSettingsRepository,
         policies: PolicyRepository | None = None,
@@ -79,12 +80,13 @@ class DeclaredQueues(Publishing):
         """Return the queues that may be listed by name: all but reply queues, whose names allow answering."""
         return [queue for queue in self.queues.values() if not is_reply_name(queue.name)]
 
-    def check_owner(self, queue: Queue, owner: object | None) -> None:
+    def check_owner(self, queue: QueueState, owner: object | None) -> None:
         """Check that a connection may use a queue, which may be exclusive to another one.
 
         Raises :class:`ResourceLocked`.
         """
-        if queue.owner is not None and queue.owner is not owner:
+        holder = as_queue(queue).owner
+        if holder is not None and holder is not owner:
             raise ResourceLocked(
                 f"cannot obtain exclusive access to locked queue '{queue.name}' in vhost '{self.name}': "
                 "it belongs to another connection"
@@ -121,11 +123,7 @@ class DeclaredQueues(Publishing):
             return queue
         if not server_named:
             self._refuse_name("queue", name)
-        if 0 <= self.queues_max <= len(self.queues) - self.reply_queues and not is_reply_name(name):
-            raise PreconditionFailed(
-                f"cannot declare queue '{name}': queue limit in vhost '{self.name}' ({self.queues_max}) is reached; "
-                "delete some or have max-queues raised"
-            )
+        self._refuse_beyond_limit(name)
         ring = is_ring_name(name)
         resolved = self._resolve(name, address, given, queue_id)
         selector = compile_filter(resolved.settings.selector, SELECTOR_PLACE)
@@ -151,6 +149,14 @@ class DeclaredQueues(Publishing):
         if resolved.without_effect:
             self.effects.arguments_without_effect(queue, resolved.without_effect)
         return queue
+
+    def _refuse_beyond_limit(self, name: str) -> None:
+        """Raise :class:`PreconditionFailed` when the virtual host has as many queues as it may."""
+        if 0 <= self.queues_max <= len(self.queues) - self.reply_queues and not is_reply_name(name):
+            raise PreconditionFailed(
+                f"cannot declare queue '{name}': queue limit in vhost '{self.name}' ({self.queues_max}) is reached; "
+                "delete some or have max-queues raised"
+            )
 
     def _resolve(self, name: str, address: str, given: Arguments, queue_id: int) -> ResolvedQueue:
         if is_ring_name(name) or is_reply_name(name):  # settings for queues are not for these
@@ -352,11 +358,12 @@ class DeclaredQueues(Publishing):
         elif isinstance(queue.lanes, GroupedLanes) and not settings.browse:  # its group may have to wait for a match
             read_in(queue, "a consumer that selects, replays or leaves its own messages out, where there are groups,")
 
-    def consumer_removed(self, queue: Queue, now: int) -> bool:
+    def consumer_removed(self, state: QueueState, now: int) -> bool:
         """Delete an auto-delete queue that lost its last consumer; call after each consumer that ends.
 
         A session that closes returns its deliveries first. Returns whether the queue was deleted.
         """
+        queue = as_queue(state)
         if queue.deleted or queue.users:
             return False
         if (queue.auto_delete and queue.had_consumer) or self._abandoned(queue, now):

@@ -32,6 +32,10 @@ class DuplicateCache:
             self._ids[duplicate_id] = None
             self._trim()
 
+    def take_back(self, duplicate_id: str) -> None:
+        """Remember an id no more."""
+        self._ids.pop(duplicate_id, None)
+
     def resize(self, size: int) -> None:
         """Change the bound; a smaller one keeps the newest."""
         self.size = size
@@ -71,6 +75,12 @@ class DuplicateCaches:
             cache = DuplicateCache(size)
             self._caches[address] = cache
         cache.add(duplicate_id)
+
+    def take_back(self, address: str, duplicate_id: str) -> None:
+        """Remember the id of a message no more that was accepted, and then taken back."""
+        cache = self._caches.get(address)
+        if cache is not None:
+            cache.take_back(duplicate_id)
 
     def restore(self, address: str, duplicate_ids: Iterable[str], size: int) -> None:
         """Restore stored ids, oldest first; only the newest ``size`` stay."""

@@ -10,7 +10,7 @@ from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.reply_names import REPLY_QUEUE
 from annulet.core.host.dead_letters import ORIGINAL_ADDRESS, original_address_of
 from annulet.core.host.declared_queues import DeclaredQueues
-from annulet.core.host.retroactive import is_ring, kept_messages, owner_of, ring_name
+from annulet.core.host.retroactive import is_ring_name, kept_messages, owner_of, ring_name
 from annulet.core.message.filters import Verdicts
 from annulet.core.routing.address_names import (
     QUALIFIER,
@@ -33,12 +33,12 @@ from annulet.core.routing.exchanges.address import (
 if TYPE_CHECKING:
     from annulet.core.configuration.address_settings import AddressPattern, AddressSettingsRepository, PolicyRepository
     from annulet.core.message.message import Message
-    from annulet.core.model.effects import Effects
     from annulet.core.model.loss_ledger import LossLedger
     from annulet.core.queue.queue import Queue
     from annulet.core.routing.bindings import Binding
     from annulet.core.routing.diverts import Divert
     from annulet.core.routing.exchanges.exchange import Exchange
+    from annulet.core.routing.node_effects import NodeEffects
 
 
 class NodeReference:
@@ -74,7 +74,7 @@ class Nodes(DeclaredQueues):
     def __init__(
         self,
         name: str,
-        effects: Effects,
+        effects: NodeEffects,
         ledger: LossLedger,
         address_settings: AddressSettingsRepository,
         policies: PolicyRepository | None = None,
@@ -205,8 +205,8 @@ class Nodes(DeclaredQueues):
     def delete_queue(self, queue: Queue, now: int, *, if_unused: bool = False, if_empty: bool = False) -> int:
         """Delete a queue, see :class:`DeclaredQueues`; a deleted ring is soon created again, empty."""
         pending = super().delete_queue(queue, now, if_unused=if_unused, if_empty=if_empty)
-        if is_ring(queue):
-            name, routing_type = owner_of(queue)
+        if is_ring_name(queue.name):
+            name, routing_type = owner_of(queue.name)
             address = self.addresses.get(name)
             if address is not None and address.rings.get(routing_type) is queue:
                 del address.rings[routing_type]

@@ -14,12 +14,12 @@ from annulet.core.base.errors import LimitExceeded, RoutingTooLong
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.steps import Steps
 from annulet.core.configuration.address_limits import AddressLimits
-from annulet.core.deliveries.compact_messages import HeldMessage, entry_in, origin_of
 from annulet.core.host.account_row_shares import address_of
 from annulet.core.host.address_accounts import AddressAccount, AddressAccounts
 from annulet.core.host.duplicate_ids import DuplicateCaches
-from annulet.core.host.retroactive import is_ring
+from annulet.core.host.retroactive import is_ring_name
 from annulet.core.host.send_plan import DROPPED, DUPLICATE, ROUTED, Claims, Leg
+from annulet.core.model.compact_messages import CompactDelivery, entry_in, origin_of
 from annulet.core.model.entry import REMOVED
 from annulet.core.model.loss_ledger import LossLedger, LossRecord
 from annulet.core.paging.merged_areas import JoinedPages
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from annulet.core.configuration.address_settings import AddressSettingsRepository, ResolvedSettings
-    from annulet.core.deliveries.compact_messages import Slot
     from annulet.core.message.message import Message
-    from annulet.core.model.effects import Effects
+    from annulet.core.model.compact_messages import Slot
     from annulet.core.model.entry import QueueEntry
     from annulet.core.queue.queue import Queue
     from annulet.core.routing.bindings import Binding
     from annulet.core.routing.exchanges import Exchange
+    from annulet.core.routing.node_effects import NodeEffects
 
 
 class Publishing(RoutingGraph):
@@ -48,7 +48,7 @@ class Publishing(RoutingGraph):
     """
 
     def __init__(
-        self, name: str, effects: Effects, ledger: LossLedger, address_settings: AddressSettingsRepository
+        self, name: str, effects: NodeEffects, ledger: LossLedger, address_settings: AddressSettingsRepository
     ) -> None:
         super().__init__(name, effects)
         self.ledger = ledger
@@ -384,7 +384,7 @@ class Publishing(RoutingGraph):
 
         Not of what leaves a ring: it has no consumer, so an address would stay full for ever.
         """
-        if not is_ring(queue):
+        if not is_ring_name(queue.name):
             queue.accounts = self.accounts
 
     def limit_addresses(self, addresses: list[str]) -> None:
@@ -402,7 +402,7 @@ class Publishing(RoutingGraph):
         held: dict[str, dict[Message, int]] = {}
         opened: list[tuple[Queue, str, tuple[int, int], int]] = []
         for queue in self.queues.values():
-            if is_ring(queue):
+            if is_ring_name(queue.name):
                 continue
             pending = queue.order.in_memory()
             held_here: list[Slot] = [*pending, *queue.schedule.entries(), *queue.delivering.slots()]
@@ -411,7 +411,7 @@ class Publishing(RoutingGraph):
             for slot in held_here:
                 address = address_of(origin_of(slot))
                 if not self._is_uncounted(address, limits):
-                    left += isinstance(slot, HeldMessage) or self._is_left(slot)
+                    left += isinstance(slot, CompactDelivery) or self._is_left(slot)
                     continue
                 entry = entry_in(slot)
                 if entry.state != REMOVED:
@@ -475,7 +475,7 @@ class Publishing(RoutingGraph):
 
 def _counting(queues: list[Queue]) -> int:
     """Return how many of these count what they hold for an address with limits: all but rings."""
-    return sum(not is_ring(queue) for queue in queues)
+    return sum(not is_ring_name(queue.name) for queue in queues)
 
 
 def _by_arrival(messages: list[Message]) -> list[Message]:

@@ -32,14 +32,9 @@ def is_ring_name(name: str) -> bool:
     return name.startswith(RING_PREFIX)
 
 
-def is_ring(queue: Queue) -> bool:
-    """Return whether a queue is the ring of a retroactive address."""
-    return is_ring_name(queue.name)
-
-
-def owner_of(ring: Queue) -> tuple[str, str]:
-    """Return the address a ring belongs to, and the routing type it is kept for."""
-    routing_type, _, address_name = ring.name.removeprefix(RING_PREFIX).partition(".")
+def owner_of(name: str) -> tuple[str, str]:
+    """Return the address a ring of this name belongs to, and the routing type it is kept for."""
+    routing_type, _, address_name = name.removeprefix(RING_PREFIX).partition(".")
     return address_name, routing_type
 
 
@@ -54,28 +49,28 @@ def kept_messages(ring: Queue) -> list[Message]:
     ring.require_in_memory(reader)
     scan = scan_of(ring, pending=True, scheduled=False, chosen=None, reader=reader)
     copies: list[Message] = []
-    met = _prepared(scan, ring)
+    met = _prepared(scan, ring.name)
     while met:
         for number, entry in enumerate(met):
             message = entry.message
             if message.absent and ring.bodies is not None:
                 found = ring.bodies.look([other.message for other in met[number : number + LOOK_MESSAGES]])
                 if found == REFUSED:
-                    raise _refused(ring)
+                    raise _refused(ring.name)
                 if found == DAMAGED:
                     continue
             copies.append(copy_of(message))
-        met = _prepared(scan, ring)
+        met = _prepared(scan, ring.name)
     return copies
 
 
-def _prepared(scan: Scan, ring: Queue) -> list[QueueEntry]:
+def _prepared(scan: Scan, name: str) -> list[QueueEntry]:
     """Return the next entries of a scan; none behind the last."""
     met: list[QueueEntry] = []
     while not met:
         while not scan.prepare(LOOK_MESSAGES):
             if scan.waiting:
-                raise _refused(ring)
+                raise _refused(name)
         while not scan.used_up and (entry := scan.following()) is not None:
             if scan.own(entry) is not None:
                 met.append(entry)
@@ -84,8 +79,8 @@ def _prepared(scan: Scan, ring: Queue) -> list[QueueEntry]:
     return met
 
 
-def _refused(ring: Queue) -> ContentUnavailable:
-    address, _ = owner_of(ring)
+def _refused(name: str) -> ContentUnavailable:
+    address, _ = owner_of(name)
     return ContentUnavailable(
         f"address '{address}': the disk cannot read the messages kept for new queues; try again when the disk is well"
     )

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from annulet.core.message.message import Message
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
+    from annulet.core.model.queue_state import QueueState
     from annulet.core.queue.queue import Queue
     from annulet.core.routing.routes import Route
 
@@ -131,6 +132,7 @@ class Committing(SlicedWork):
         self._bracket = 0  # the suspended transaction of the effects
         self._sent = 0  # sends that are in their queues
         self._pieces: deque[_Piece] | None = None  # of the next send, while it enters its queues
+        self._remembers = False  # addresses remember ids of it
         self._settled = 0
         self._rejected = 0
         self._dropped = collected.rejected(requeue=False)
@@ -154,6 +156,9 @@ class Committing(SlicedWork):
     def abandon(self, now: int) -> None:
         """Undo what was done: the end of a commit that failed has met a defect."""
         if not self._ended:
+            effects = self._host.effects
+            if self._began and not effects.bracketed():
+                effects.resume_transaction(self._bracket)
             self._fail(RuntimeError("the commit was abandoned"), now)
 
     def _carry_out(self, now: int) -> bool:
@@ -237,13 +242,19 @@ class Committing(SlicedWork):
         """Put a message into so many more of its queues; store it when it is in all. Returns how many these were."""
         assert self._pieces is not None
         queues = piece.queues[piece.place : piece.place + most]
-        piece.place += len(queues)
-        piece.entries += [queue.enqueue(piece.message, now) for queue in queues if not queue.deleted]
+        for queue in queues:
+            if queue.deleted:
+                self._host.accounts.missed(queue, piece.message)
+            else:
+                piece.entries.append(queue.enqueue(piece.message, now))
+            piece.place += 1
         if piece.place == len(piece.queues):
             self._host.store_entered(piece.message, piece.entries)
-            if piece.leg is not None:
-                self._host.end_entering(piece.leg)
             self._pieces.popleft()
+            if piece.leg is not None:
+                if piece.leg.duplicate_id:
+                    self._remembers = True
+                self._host.end_entering(piece.leg)
         return len(queues)
 
     # ------------------------------------------------------------------ the end
@@ -256,7 +267,7 @@ class Committing(SlicedWork):
         try:
             if requeued:
                 session.reject_entries(requeued, now, requeue=True)
-            by_place: dict[tuple[Queue, bool, Consumer | None], list[QueueEntry]] = {}
+            by_place: dict[tuple[QueueState, bool, Consumer | None], list[QueueEntry]] = {}
             for back in collected.returns:
                 exclude = None if back.exclude is None or back.exclude.cancelled else back.exclude
                 by_place.setdefault((back.entry.queue, back.counted, exclude), []).append(back.entry)
@@ -281,8 +292,22 @@ class Committing(SlicedWork):
         if self._began:
             if not self._closing:  # else the effects have aborted it
                 self._host.effects.abort_transaction()
+            self._forget()
             take_back(self._batch, self._host.effects, now)
         self._transaction.rolled_back(self._collected, now)
         if self._has_turn:
             self._host.batches.end()
         self._waiter.commit_failed(error)
+
+    def _forget(self) -> None:
+        """Let addresses count no queue that a message will not reach, and remember no id: all of it may be repeated."""
+        host = self._host
+        for piece in self._pieces or ():
+            for queue in piece.queues[piece.place :]:
+                host.accounts.missed(queue, piece.message)
+        if not self._remembers:
+            return
+        for _, legs in self._plan.plans[: self._sent + 1]:
+            for leg in legs or ():
+                if leg.duplicate_id and leg.fate == ROUTED:
+                    host.duplicates.take_back(leg.address, leg.duplicate_id)

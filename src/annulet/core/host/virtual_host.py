@@ -12,8 +12,8 @@ from annulet.core.model.loss_ledger import LossLedger
 from annulet.core.routing.routing_graph import ROUTES_MAX
 
 if TYPE_CHECKING:
-    from annulet.core.model.effects import Effects
     from annulet.core.queue.queue import Queue
+    from annulet.core.routing.node_effects import NodeEffects
 
 __all__ = ["ROUTES_MAX", "VirtualHost"]
 
@@ -28,7 +28,7 @@ class VirtualHost(Nodes):
     def __init__(
         self,
         name: str,
-        effects: Effects,
+        effects: NodeEffects,
         *,
         ledger: LossLedger | None = None,
         address_settings: AddressSettingsRepository | None = None,

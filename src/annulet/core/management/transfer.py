@@ -32,43 +32,6 @@ if TYPE_CHECKING:
     from annulet.core.queue.queue import Queue
 
 
-def misfit_of(host: VirtualHost, destination: Queue, message: Message) -> str:
-    """Return why a queue can never take a message; empty when it can."""
-    selector = host.filters.get(destination)
-    if selector is not None and not selector.matches(lookup_for(message)):
-        return FILTERED
-    limits = destination.limits
-    if limits is not None and limits.evicts and limits.oversized(message.size):
-        return TOO_LARGE
-    return ""
-
-
-def refusal_of(host: VirtualHost, destination: Queue, message: Message) -> str:
-    """Return why a queue does not take a message now; empty when it does."""
-    name = destination.name
-    if destination.deleted:
-        return f"queue '{name}' was deleted"
-    if destination.settings.purge_on_no_consumers and destination.unattended:
-        return f"queue '{name}' has no consumers and drops everything (purge-on-no-consumers)"
-    if destination.blocked:
-        return f"queue '{name}' is full and holds publishers back (overflow=block)"
-    limits = destination.limits
-    if limits is not None and limits.blocks:
-        refusal = limits.refusal(destination, message.size)
-        if refusal:
-            return refusal
-    account = host.account_of(name)
-    if account is not None:
-        if account.blocked:
-            return f"address '{name}' is full and holds publishers back (address-full-policy block)"
-        if account.drops(message.size):
-            return f"address '{name}' is full and drops arrivals ({account.rule})"
-        refusal = account.refusal(message.size)
-        if refusal:
-            return refusal
-    return destination.refusal(message) if destination.may_refuse else ""
-
-
 def accepted_at(message: Message, now: int) -> int:
     """Return the time of acceptance of a copy: now, so that times to live of its new queue start again.
 
@@ -77,30 +40,75 @@ def accepted_at(message: Message, now: int) -> int:
     return message.accepted_at if message.deliver_at else now
 
 
-def put(host: VirtualHost, destination: Queue, message: Message, now: int) -> int:
-    """Put a message into a queue that does not refuse it, as a publisher would. Returns its id there.
+class Destination:
+    """A queue of a virtual host that messages are put into, as a publisher would."""
 
-    If it cannot be stored it is removed again, unless a consumer has it already: its source stays.
-    """
-    sequence = destination.next_sequence
-    try:
-        host.apply(host.plan(message, _route(host, destination), Claims()), now)
-    except BaseException:
-        take_back(destination, sequence, now)
-        raise
-    return sequence
+    def __init__(self, host: VirtualHost, destination: Queue) -> None:
+        self._host = host
+        self._queue = destination
 
+    def misfit(self, message: Message) -> str:
+        """Return why a queue can never take a message; empty when it can."""
+        host, destination = self._host, self._queue
+        selector = host.filters.get(destination)
+        if selector is not None and not selector.matches(lookup_for(message)):
+            return FILTERED
+        limits = destination.limits
+        if limits is not None and limits.evicts and limits.oversized(message.size):
+            return TOO_LARGE
+        return ""
 
-def take_back(destination: Queue, sequence: int, now: int) -> None:
-    """Remove a copy added by :func:`put`, unless a consumer has it already."""
-    waiting = [*destination.order.in_memory(), *(item.entry for item in destination.schedule.snapshot())]
-    for entry in waiting:
-        if entry.sequence == sequence:
-            destination.remove(entry, RemovalReason.MOVED, now)
+    def refusal(self, message: Message) -> str:
+        """Return why a queue does not take a message now; empty when it does."""
+        host, destination = self._host, self._queue
+        name = destination.name
+        if destination.deleted:
+            return f"queue '{name}' was deleted"
+        if destination.settings.purge_on_no_consumers and destination.unattended:
+            return f"queue '{name}' has no consumers and drops everything (purge-on-no-consumers)"
+        if destination.blocked:
+            return f"queue '{name}' is full and holds publishers back (overflow=block)"
+        limits = destination.limits
+        if limits is not None and limits.blocks:
+            refusal = limits.refusal(destination, message.size)
+            if refusal:
+                return refusal
+        account = host.account_of(name)
+        if account is not None:
+            if account.blocked:
+                return f"address '{name}' is full and holds publishers back (address-full-policy block)"
+            if account.drops(message.size):
+                return f"address '{name}' is full and drops arrivals ({account.rule})"
+            refusal = account.refusal(message.size)
+            if refusal:
+                return refusal
+        return destination.refusal(message) if destination.may_refuse else ""
 
+    def put(self, message: Message, now: int) -> int:
+        """Put a message into a queue that does not refuse it, as a publisher would. Returns its id there.
 
-def _route(host: VirtualHost, destination: Queue) -> Route:
-    return Route("", destination.name, [destination], host.generation)
+        If it cannot be stored it is removed again, unless a consumer has it already: its source stays.
+        """
+        host, destination = self._host, self._queue
+        sequence = destination.next_sequence
+        try:
+            host.apply(host.plan(message, self._route(), Claims()), now)
+        except BaseException:
+            self.take_back(sequence, now)
+            raise
+        return sequence
+
+    def take_back(self, sequence: int, now: int) -> None:
+        """Remove a copy added by :meth:`put`, unless a consumer has it already."""
+        destination = self._queue
+        waiting = [*destination.order.in_memory(), *(item.entry for item in destination.schedule.snapshot())]
+        for entry in waiting:
+            if entry.sequence == sequence:
+                destination.remove(entry, RemovalReason.MOVED, now)
+
+    def _route(self) -> Route:
+        host, destination = self._host, self._queue
+        return Route("", destination.name, [destination], host.generation)
 
 
 class Transfer(Action):
@@ -119,12 +127,12 @@ class Transfer(Action):
     def obstacle(self, entry: QueueEntry, now: int) -> str:
         """Skip messages that the destination can never accept."""
         del now
-        return misfit_of(self.host, self.destination, entry.message)
+        return Destination(self.host, self.destination).misfit(entry.message)
 
     def refusal(self, entry: QueueEntry, now: int) -> str:
         """Stop when the destination is full or gone."""
         del now
-        return refusal_of(self.host, self.destination, entry.message)
+        return Destination(self.host, self.destination).refusal(entry.message)
 
     def carry_out(self, entry: QueueEntry, now: int) -> int:
         """Send the copy, then let the source go."""
@@ -146,16 +154,17 @@ class Transfer(Action):
 
         In memory the entry is removed last: if the log has no room for the commit it stays, and the copy is removed.
         """
+        place = Destination(self.host, destination)
         if self.keep:
-            return put(self.host, destination, message, now)
+            return place.put(message, now)
         effects = self.host.effects
         if not entry.message.record:
-            sequence = put(self.host, destination, message, now)
+            sequence = place.put(message, now)
             self.queue.remove(entry, RemovalReason.MOVED, now)
             return sequence
         effects.begin_transaction()
         try:
-            sequence = put(self.host, destination, message, now)
+            sequence = place.put(message, now)
             self.queue.settle_record(entry)
         except BaseException:
             effects.abort_transaction()
@@ -163,7 +172,7 @@ class Transfer(Action):
         try:
             effects.end_transaction()
         except BaseException:
-            take_back(destination, sequence, now)
+            place.take_back(sequence, now)
             raise
         self.queue.remove(entry, RemovalReason.MOVED, now)  # settles once more, which changes nothing
         return sequence
@@ -200,10 +209,10 @@ class Retry(Transfer):
             return ORIGINAL_GONE
         if original is self.queue:
             return ORIGINAL_HERE
-        misfit = misfit_of(self.host, original, message)
+        misfit = Destination(self.host, original).misfit(message)
         if misfit:
             return misfit
-        return ORIGINAL_REFUSES if refusal_of(self.host, original, message) else ""
+        return ORIGINAL_REFUSES if Destination(self.host, original).refusal(message) else ""
 
     def refusal(self, entry: QueueEntry, now: int) -> str:
         """Never stop: each message has its own destination."""

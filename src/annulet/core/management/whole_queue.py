@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from annulet.core.management.operation import FINISHED, SAMPLE_MAX, SLICE_MESSAGES, Operation, Preview
-from annulet.core.policies.staged_batches import pending_bytes, pending_count, scheduled_bytes, scheduled_count
 
 if TYPE_CHECKING:
     from annulet.core.host.virtual_host import VirtualHost
@@ -24,8 +23,8 @@ class WholePreview(Preview):
         if not super().step(now, budget_messages):
             return False
         result, queue = self.result, self.action.queue
-        result.count = result.matched = pending_count(queue) + scheduled_count(queue)
-        result.bytes = pending_bytes(queue) + scheduled_bytes(queue)
+        result.count = result.matched = queue.shown_count() + queue.shown_scheduled()
+        result.bytes = queue.shown_bytes() + queue.shown_scheduled_bytes()
         return True
 
 
@@ -35,7 +34,7 @@ class WholeRemoval(Operation):
     def __init__(self, host: VirtualHost, action: Remove, selection: Selection, *, user: str, now: int) -> None:
         super().__init__(host, action, selection, user=user, now=now, leading=0)
         self._removal = action
-        self._there = pending_count(action.queue) + scheduled_count(action.queue)
+        self._there = action.queue.shown_count() + action.queue.shown_scheduled()
 
     @property
     def total(self) -> int:

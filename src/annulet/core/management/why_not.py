@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from annulet.core.base.errors import InvalidArgument
 from annulet.core.message.selector_names import lookup_for
 from annulet.core.model.entry import DELIVERING, PENDING
-from annulet.core.policies.staged_batches import pending_count, shown
+from annulet.core.ordering.lane import lane_of
 from annulet.core.reading.browse_order import BrowseOrder
 
 if TYPE_CHECKING:
@@ -131,18 +131,19 @@ def why_not(queue: Queue, consumer: Consumer, now: int) -> WhyNot:
     if consumer.cancelled or queue.deleted:
         gone = f"queue '{queue.name}' was deleted" if queue.deleted else f"{named(consumer)} was cancelled"
         return WhyNot((Finding(Obstacle.NOT_ATTACHED, gone),), 0, 0, 0)
-    entries = _entries(queue, consumer, now)
-    findings = _of_batch(queue)
+    question = _Question(queue, consumer, now)
+    entries = question.entries()
+    findings = question.of_batch()
     if not consumer.settings.browse:
-        findings += _of_queue(queue, consumer, now)
-        findings += _of_activity(queue, consumer)
+        findings += question.of_queue()
+        findings += question.of_activity()
     findings += _of_credit(consumer)
     if not entries:
         known = bool(findings) and (findings[0].obstacle is Obstacle.HIDDEN or _is_behind(consumer))
-        nothing = [] if known else [_nothing_there(queue, consumer)]
+        nothing = [] if known else [question.nothing_there()]
         return WhyNot((*nothing, *findings), 0, 0, 0)
-    looks = _in_order(queue, consumer, entries)
-    found, sequence, looked = _of_messages(queue, consumer, looks)
+    looks = question.in_order(entries)
+    found, sequence, looked = question.of_messages(looks)
     if found[0].obstacle is Obstacle.DELIVERABLE:
         found = [] if findings else found
     elif looked == LOOKS_MAX < len(entries):
@@ -157,135 +158,12 @@ def named(consumer: Consumer) -> str:
     return f"consumer '{consumer.tag}' of session '{consumer.session.name}'"
 
 
-# ------------------------------------------------------------------ what there is
-
-
-def _entries(queue: Queue, consumer: Consumer, now: int) -> list[QueueEntry]:
-    """Return what there is for the consumer, in no order. Expired messages count as removed."""
-    if consumer.unseen is not None:
-        return [
-            entry
-            for entry in shown(queue, consumer.unseen.snapshot())
-            if entry.state == DELIVERING or (entry.state == PENDING and not _expired(queue, entry, now))
-        ]
-    queue.order.first()  # the next one is an object, even if all others are on disk
-    there = shown(queue, queue.order.in_memory())
-    return [entry for entry in there if entry.state == PENDING and not _expired(queue, entry, now)]
-
-
-def _expired(queue: Queue, entry: QueueEntry, now: int) -> bool:
-    return 0 < queue.expires_at(entry) <= now
-
-
-def _in_order(queue: Queue, consumer: Consumer, entries: list[QueueEntry]) -> list[QueueEntry]:
-    """Return those to look at, in order; on a fair queue by the turns of their keys."""
-    lanes = queue.lanes
-    if consumer.copies:
-        return nsmallest(LOOKS_MAX, entries)
-    if lanes is None:
-        return nsmallest(1, entries)  # every consumer may have every message, so the first decides
-    if lanes.fairness is None:
-        return nsmallest(LOOKS_MAX, entries)
-    turns = {key: turn for turn, key in enumerate(lanes.fairness.in_turn())}
-
-    def turn_of(entry: QueueEntry) -> tuple[int, QueueEntry]:
-        lane = entry.lane
-        key = None if lane is None else lane.fair
-        return (len(turns) if key is None else turns.get(key, len(turns)), entry)
-
-    return nsmallest(LOOKS_MAX, entries, key=turn_of)
-
-
 def _is_behind(consumer: Consumer) -> bool:
     """Return whether a reader of a deep queue has something before it that it has not read yet."""
     return isinstance(consumer.unseen, BrowseOrder) and consumer.unseen.is_behind()
 
 
-def _nothing_there(queue: Queue, consumer: Consumer) -> Finding:
-    pending = pending_count(queue)
-    if _is_behind(consumer):
-        return Finding(Obstacle.DELIVERABLE, f"what {named(consumer)} has not seen is on disk and is read in its turn")
-    if consumer.copies and pending:
-        return Finding(Obstacle.EVERYTHING_SEEN, f"{named(consumer)} has seen all {pending} messages that were for it")
-    text = f"nothing is pending in queue '{queue.name}'"
-    if queue.delivering:
-        text += f"; {len(queue.delivering)} messages are in delivery"
-    if queue.schedule.count:
-        text += f"; {queue.schedule.count} are scheduled, the next for {queue.schedule.next_at()} (ms since 1970)"
-    return Finding(Obstacle.NOTHING_PENDING, text)
-
-
-# ------------------------------------------------------------------ the queue
-
-
-def _of_batch(queue: Queue) -> list[Finding]:
-    """Return whether the next messages are hidden, or all of them."""
-    first = queue.order.first() if queue.hidden else None
-    if not queue.hidden or (first is not None and first.sequence < queue.hidden_from):
-        return []
-    count = queue.order.count - pending_count(queue)
-    text = f"{count} messages from the first of a batch on are hidden until the commit of the batch is on disk"
-    return [Finding(Obstacle.HIDDEN, text)]
-
-
-def _of_queue(queue: Queue, consumer: Consumer, now: int) -> list[Finding]:
-    findings: list[Finding] = []
-    if queue.paused:
-        findings.append(Finding(Obstacle.PAUSED, f"queue '{queue.name}' is paused; resume it"))
-    findings += _of_gate(queue, now)
-    if queue.gate.rebalancing and queue.delivering:
-        text = f"groups are assigned anew when the {len(queue.delivering)} messages in delivery are settled or back"
-        findings.append(Finding(Obstacle.REBALANCING, text))
-    if queue.sliced:
-        what = "come back from delivery" if queue.returns else "that have expired are removed"
-        text = f"very many messages {what}, a slice at a time; consumers are served when the last is done"
-        findings.append(Finding(Obstacle.IN_SLICES, text))
-    in_flight_max = queue.settings.in_flight_max
-    if not consumer.copies and 0 <= in_flight_max <= len(queue.delivering):
-        text = f"{len(queue.delivering)} messages are in delivery and in-flight-max is {in_flight_max}"
-        findings.append(Finding(Obstacle.QUEUE_CAPPED, text))
-    return findings
-
-
-def _of_gate(queue: Queue, now: int) -> list[Finding]:
-    """Say what the gate waits for; nothing when it is open, or would open if it were asked now."""
-    settings = queue.settings
-    wanted = settings.consumers_before_dispatch
-    if queue.gate.open or wanted <= 1:
-        return []
-    count = queue.consumers.takers
-    opens_at = queue.gate.opens_at(queue)
-    if queue.delivering:
-        text = f"dispatch begins again when the {len(queue.delivering)} messages in delivery are settled or back"
-    elif count >= wanted or 0 < opens_at <= now:
-        return []
-    else:
-        text = f"{count} of {wanted} consumers are there (consumers-before-dispatch)"
-        text += f"; dispatch begins at {opens_at} (ms since 1970) in any case" if opens_at else "; attach more"
-    return [Finding(Obstacle.GATE_SHUT, text)]
-
-
 # ------------------------------------------------------------------ the consumer
-
-
-def _of_activity(queue: Queue, consumer: Consumer) -> list[Finding]:
-    """Return the consumers served instead, where not all are; a due election is foreseen, not held."""
-    consumers = queue.consumers
-    live = consumers.live
-    if consumers.live_max < 0 or consumer in live:
-        return []
-    if len(live) < consumers.live_max:
-        former = consumers.former
-        if former:
-            held = sum(other.held for other in former)
-            text = f"{named(former[0])} is gone but holds {held} deliveries; the next is chosen when they are settled"
-            return [Finding(Obstacle.FORMER_HOLDS, text)]
-        waiting = [other for other in consumers if not other.settings.browse and other not in live]
-        live += waiting[: consumers.live_max - len(live)]
-        if consumer in live:
-            return []
-    names = ", ".join(named(other) for other in live)
-    return [Finding(Obstacle.NOT_ACTIVE, f"only {consumers.live_max} is served at a time, now {names}")]
 
 
 def _of_credit(consumer: Consumer) -> list[Finding]:
@@ -310,83 +188,6 @@ def _of_credit(consumer: Consumer) -> list[Finding]:
 # ------------------------------------------------------------------ the messages
 
 
-def _of_messages(queue: Queue, consumer: Consumer, looks: list[QueueEntry]) -> tuple[list[Finding], int, int]:
-    """Return what keeps back the first candidate, its sequence, and how many entries were looked at."""
-    mismatch: Finding | None = None
-    candidate: Finding | None = None
-    for looked, entry in enumerate(looks, 1):
-        found = _condition(queue, consumer, entry)
-        if found is not None:
-            mismatch = mismatch or found
-            continue
-        if not consumer.copies:
-            found = _of_lane(queue, consumer, entry)
-        if found is not None:
-            candidate = candidate or found
-            continue
-        found = _of_size(consumer, entry)
-        if found is None:
-            text = f"message {entry.sequence} can be delivered now"
-            return [Finding(Obstacle.DELIVERABLE, text, entry.sequence)], entry.sequence, looked
-        # it waits for this one, and gets nothing that stands behind it
-        return [found] if candidate is None else [candidate, found], (candidate or found).sequence, looked
-    first = candidate or mismatch
-    if first is None:
-        raise AssertionError("there was something to look at")
-    return [first], first.sequence, len(looks)
-
-
-def _condition(queue: Queue, consumer: Consumer, entry: QueueEntry) -> Finding | None:
-    """Return which of the consumer's own conditions an entry fails."""
-    sequence = entry.sequence
-    if entry.blocked & consumer.refused:
-        text = f"{named(consumer)} refused message {sequence} for itself"
-        return Finding(Obstacle.REFUSED, text, sequence)
-    match_class = queue.matchers.objection(consumer, entry)
-    if match_class is None:
-        return None
-    selector = match_class.selector
-    if selector is not None and not selector.matches(lookup_for(entry.message)):
-        text = f"message {sequence} does not match the selector {selector.text}"
-        details = str(selector.explain(lookup_for(entry.message)))
-        return Finding(Obstacle.SELECTOR, text, sequence, details)
-    if match_class.connection is not None and entry.message.origin.connection is match_class.connection:
-        text = f"message {sequence} was published by the connection of {named(consumer)}, which asked for no-local"
-        return Finding(Obstacle.NO_LOCAL, text, sequence)
-    text = f"message {sequence} was accepted at {entry.message.accepted_at}, before the replay period"
-    return Finding(Obstacle.REPLAY, text, sequence)
-
-
-def _of_lane(queue: Queue, consumer: Consumer, entry: QueueEntry) -> Finding | None:
-    """Return whose turn it is in the entry's group, or how many of its key are out, where that keeps it back."""
-    lane = entry.lane
-    if queue.lanes is None:
-        return None
-    groups = queue.lanes.groups
-    if lane is not None:
-        group = lane.group
-    else:  # behind the lanes of a deep queue
-        group = None if groups is None else groups.groups.get(groups.name_of(entry.message))
-    if group is not None:
-        if group.parked:
-            held = group.holders.get(group.former, 0)
-            who = "who pulled them" if group.former is None else f"{named(group.former)}, which is gone"
-            text = f"message {entry.sequence} is of group '{group.name}', of which {held} are in delivery with {who}"
-            return Finding(Obstacle.GROUP_PARKED, text, entry.sequence)
-        if group.owner is not None and group.owner is not consumer:
-            text = f"message {entry.sequence} is of group '{group.name}', which {named(group.owner)} has"
-            return Finding(Obstacle.GROUP_OWNED, text, entry.sequence)
-    fairness = queue.lanes.fairness
-    if lane is not None and lane.fair is not None and fairness is not None and fairness.capped(lane.fair):
-        key = "no key" if lane.fair.key is None else f"key {lane.fair.key[1]!r}"
-        text = (
-            f"message {entry.sequence} is of {key}, of which {lane.fair.in_delivery} are in delivery and "
-            f"in-flight-per-key is {queue.settings.in_flight_per_key}"
-        )
-        return Finding(Obstacle.KEY_CAPPED, text, entry.sequence)
-    return None
-
-
 def _of_size(consumer: Consumer, entry: QueueEntry) -> Finding | None:
     """Return whose byte window an entry is too large for; one alone in a window always fits."""
     if consumer.auto_acknowledge:
@@ -401,3 +202,214 @@ def _of_size(consumer: Consumer, entry: QueueEntry) -> Finding | None:
             )
             return Finding(Obstacle.TOO_LARGE, text, entry.sequence)
     return None
+
+
+class _Question:
+    """Why one consumer of a queue is given nothing at a time."""
+
+    def __init__(self, queue: Queue, consumer: Consumer, now: int) -> None:
+        self._queue = queue
+        self._consumer = consumer
+        self._now = now
+
+    def entries(self) -> list[QueueEntry]:
+        """Return what there is for the consumer, in no order. Expired messages count as removed."""
+        queue, consumer = self._queue, self._consumer
+        if consumer.unseen is not None:
+            return [
+                entry
+                for entry in queue.shown(consumer.unseen.snapshot())
+                if entry.state == DELIVERING or (entry.state == PENDING and not self.expired(entry))
+            ]
+        queue.order.first()  # the next one is an object, even if all others are on disk
+        there = queue.shown(queue.order.in_memory())
+        return [entry for entry in there if entry.state == PENDING and not self.expired(entry)]
+
+    def expired(self, entry: QueueEntry) -> bool:
+        queue, now = self._queue, self._now
+        return 0 < queue.expires_at(entry) <= now
+
+    def in_order(self, entries: list[QueueEntry]) -> list[QueueEntry]:
+        """Return those to look at, in order; on a fair queue by the turns of their keys."""
+        queue, consumer = self._queue, self._consumer
+        lanes = queue.lanes
+        if consumer.copies:
+            return nsmallest(LOOKS_MAX, entries)
+        if lanes is None:
+            return nsmallest(1, entries)  # every consumer may have every message, so the first decides
+        if lanes.fairness is None:
+            return nsmallest(LOOKS_MAX, entries)
+        turns = {key: turn for turn, key in enumerate(lanes.fairness.in_turn())}
+
+        def turn_of(entry: QueueEntry) -> tuple[int, QueueEntry]:
+            lane = lane_of(entry)
+            key = None if lane is None else lane.fair
+            return (len(turns) if key is None else turns.get(key, len(turns)), entry)
+
+        return nsmallest(LOOKS_MAX, entries, key=turn_of)
+
+    def nothing_there(self) -> Finding:
+        queue, consumer = self._queue, self._consumer
+        pending = queue.shown_count()
+        if _is_behind(consumer):
+            return Finding(
+                Obstacle.DELIVERABLE, f"what {named(consumer)} has not seen is on disk and is read in its turn"
+            )
+        if consumer.copies and pending:
+            return Finding(
+                Obstacle.EVERYTHING_SEEN, f"{named(consumer)} has seen all {pending} messages that were for it"
+            )
+        text = f"nothing is pending in queue '{queue.name}'"
+        if queue.delivering:
+            text += f"; {len(queue.delivering)} messages are in delivery"
+        if queue.schedule.count:
+            text += f"; {queue.schedule.count} are scheduled, the next for {queue.schedule.next_at()} (ms since 1970)"
+        return Finding(Obstacle.NOTHING_PENDING, text)
+
+    def of_batch(self) -> list[Finding]:
+        """Return whether the next messages are hidden, or all of them."""
+        queue = self._queue
+        first = queue.order.first() if queue.hidden else None
+        if not queue.hidden or (first is not None and first.sequence < queue.hidden_from):
+            return []
+        count = queue.order.count - queue.shown_count()
+        text = f"{count} messages from the first of a batch on are hidden until the commit of the batch is on disk"
+        return [Finding(Obstacle.HIDDEN, text)]
+
+    def of_queue(self) -> list[Finding]:
+        queue, consumer = self._queue, self._consumer
+        findings: list[Finding] = []
+        if queue.paused:
+            findings.append(Finding(Obstacle.PAUSED, f"queue '{queue.name}' is paused; resume it"))
+        findings += self.of_gate()
+        if queue.gate.rebalancing and queue.delivering:
+            text = f"groups are assigned anew when the {len(queue.delivering)} messages in delivery are settled or back"
+            findings.append(Finding(Obstacle.REBALANCING, text))
+        if queue.sliced:
+            what = "come back from delivery" if queue.returns else "that have expired are removed"
+            text = f"very many messages {what}, a slice at a time; consumers are served when the last is done"
+            findings.append(Finding(Obstacle.IN_SLICES, text))
+        in_flight_max = queue.settings.in_flight_max
+        if not consumer.copies and 0 <= in_flight_max <= len(queue.delivering):
+            text = f"{len(queue.delivering)} messages are in delivery and in-flight-max is {in_flight_max}"
+            findings.append(Finding(Obstacle.QUEUE_CAPPED, text))
+        return findings
+
+    def of_gate(self) -> list[Finding]:
+        """Say what the gate waits for; nothing when it is open, or would open if it were asked now."""
+        queue, now = self._queue, self._now
+        settings = queue.settings
+        wanted = settings.consumers_before_dispatch
+        if queue.gate.open or wanted <= 1:
+            return []
+        count = queue.consumers.takers
+        opens_at = queue.gate.opens_at(queue)
+        if queue.delivering:
+            text = f"dispatch begins again when the {len(queue.delivering)} messages in delivery are settled or back"
+        elif count >= wanted or 0 < opens_at <= now:
+            return []
+        else:
+            text = f"{count} of {wanted} consumers are there (consumers-before-dispatch)"
+            text += f"; dispatch begins at {opens_at} (ms since 1970) in any case" if opens_at else "; attach more"
+        return [Finding(Obstacle.GATE_SHUT, text)]
+
+    def of_activity(self) -> list[Finding]:
+        """Return the consumers served instead, where not all are; a due election is foreseen, not held."""
+        consumer, queue = self._consumer, self._queue
+        consumers = queue.consumers
+        live = consumers.live
+        if consumers.live_max < 0 or consumer in live:
+            return []
+        if len(live) < consumers.live_max:
+            former = consumers.former
+            if former:
+                held = sum(other.held for other in former)
+                text = (
+                    f"{named(former[0])} is gone but holds {held} deliveries; the next is chosen when they are settled"
+                )
+                return [Finding(Obstacle.FORMER_HOLDS, text)]
+            waiting = [other for other in consumers if not other.settings.browse and other not in live]
+            live += waiting[: consumers.live_max - len(live)]
+            if consumer in live:
+                return []
+        names = ", ".join(named(other) for other in live)
+        return [Finding(Obstacle.NOT_ACTIVE, f"only {consumers.live_max} is served at a time, now {names}")]
+
+    def of_messages(self, looks: list[QueueEntry]) -> tuple[list[Finding], int, int]:
+        """Return what keeps back the first candidate, its sequence, and how many entries were looked at."""
+        consumer = self._consumer
+        mismatch: Finding | None = None
+        candidate: Finding | None = None
+        for looked, entry in enumerate(looks, 1):
+            found = self.condition(entry)
+            if found is not None:
+                mismatch = mismatch or found
+                continue
+            if not consumer.copies:
+                found = self.of_lane(entry)
+            if found is not None:
+                candidate = candidate or found
+                continue
+            found = _of_size(consumer, entry)
+            if found is None:
+                text = f"message {entry.sequence} can be delivered now"
+                return [Finding(Obstacle.DELIVERABLE, text, entry.sequence)], entry.sequence, looked
+            # it waits for this one, and gets nothing that stands behind it
+            return [found] if candidate is None else [candidate, found], (candidate or found).sequence, looked
+        first = candidate or mismatch
+        if first is None:
+            raise AssertionError("there was something to look at")
+        return [first], first.sequence, len(looks)
+
+    def condition(self, entry: QueueEntry) -> Finding | None:
+        """Return which of the consumer's own conditions an entry fails."""
+        queue, consumer = self._queue, self._consumer
+        sequence = entry.sequence
+        if entry.blocked & consumer.refused:
+            text = f"{named(consumer)} refused message {sequence} for itself"
+            return Finding(Obstacle.REFUSED, text, sequence)
+        match_class = queue.matchers.objection(consumer, entry)
+        if match_class is None:
+            return None
+        selector = match_class.selector
+        if selector is not None and not selector.matches(lookup_for(entry.message)):
+            text = f"message {sequence} does not match the selector {selector.text}"
+            details = str(selector.explain(lookup_for(entry.message)))
+            return Finding(Obstacle.SELECTOR, text, sequence, details)
+        if match_class.connection is not None and entry.message.origin.connection is match_class.connection:
+            text = f"message {sequence} was published by the connection of {named(consumer)}, which asked for no-local"
+            return Finding(Obstacle.NO_LOCAL, text, sequence)
+        text = f"message {sequence} was accepted at {entry.message.accepted_at}, before the replay period"
+        return Finding(Obstacle.REPLAY, text, sequence)
+
+    def of_lane(self, entry: QueueEntry) -> Finding | None:
+        """Return whose turn it is in the entry's group, or how many of its key are out, where that keeps it back."""
+        queue, consumer = self._queue, self._consumer
+        lane = lane_of(entry)
+        if queue.lanes is None:
+            return None
+        groups = queue.lanes.groups
+        if lane is not None:
+            group = lane.group
+        else:  # behind the lanes of a deep queue
+            group = None if groups is None else groups.groups.get(groups.name_of(entry.message))
+        if group is not None:
+            if group.parked:
+                held = group.holders.get(group.former, 0)
+                who = "who pulled them" if group.former is None else f"{named(group.former)}, which is gone"
+                text = (
+                    f"message {entry.sequence} is of group '{group.name}', of which {held} are in delivery with {who}"
+                )
+                return Finding(Obstacle.GROUP_PARKED, text, entry.sequence)
+            if group.owner is not None and group.owner is not consumer:
+                text = f"message {entry.sequence} is of group '{group.name}', which {named(group.owner)} has"
+                return Finding(Obstacle.GROUP_OWNED, text, entry.sequence)
+        fairness = queue.lanes.fairness
+        if lane is not None and lane.fair is not None and fairness is not None and fairness.capped(lane.fair):
+            key = "no key" if lane.fair.key is None else f"key {lane.fair.key[1]!r}"
+            text = (
+                f"message {entry.sequence} is of {key}, of which {lane.fair.in_delivery} are in delivery and "
+                f"in-flight-per-key is {queue.settings.in_flight_per_key}"
+            )
+            return Finding(Obstacle.KEY_CAPPED, text, entry.sequence)
+        return None

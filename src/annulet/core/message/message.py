@@ -13,13 +13,25 @@ from mypy_extensions import i16, i32, mypyc_attr
 from annulet.core.base.death_trail import DeathRecord
 
 if TYPE_CHECKING:
-    from annulet.core.deliveries.bodies import BodySource
     from annulet.core.message.neutral_content import MessageContent
 
 PropertyValue: TypeAlias = "str | int | float | bool | bytes | list[PropertyValue] | dict[str, PropertyValue] | None"
 
 DEFAULT_PRIORITY = 4
 """JMS 2.0 §3.4.9 and AMQP 1.0 §3.2.1: the priority of a message that names none."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class BodySource:
+    """Reads bodies for messages on request. One for all queues."""
+
+    def body_of(self, message: Message) -> bytes:
+        """Read a body and do not keep it. Raises :class:`~annulet.core.base.errors.ContentUnavailable`."""
+        raise NotImplementedError
+
+    def orphaned(self, message: Message) -> None:
+        """Let a body leave soon that no entry needs any more, since a current caller may still need it."""
+        raise NotImplementedError
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

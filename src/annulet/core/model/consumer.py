@@ -10,9 +10,9 @@ from annulet.core.base.settings import UNLIMITED, ConsumerSettings
 from annulet.core.message.selector_names import message_selector
 
 if TYPE_CHECKING:
-    from annulet.core.ordering.order import Order
-    from annulet.core.queue.queue import Queue
-    from annulet.core.sessions.session import Session
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.model.order import Order
+    from annulet.core.model.queue_state import QueueState
 
 
 DEFAULT_SETTINGS: Final = ConsumerSettings()
@@ -84,6 +84,45 @@ class LinkCredit(CreditWindow):
         """Nor does a return."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
+class DeliveryOwner:
+    """The owner of deliveries as queues see it: a session of a client (:mod:`annulet.core.sessions.session`)."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.window = CreditWindow()  # shared by all its consumers
+        self.writable = True  # the connection has room for more output
+        self.connection_identity: object | None = None  # whose publishes a no-local consumer does not get
+        self.returning = False  # it has ended, and all it held is on its way back in slices
+
+    def deliver_unsettled(self, consumer: Consumer, entry: QueueEntry) -> None:
+        """Send a message, and keep it until it is settled. Must not call back into the core."""
+        raise NotImplementedError
+
+    def deliver_settled(self, consumer: Consumer, entry: QueueEntry) -> bool:
+        """Send a message that needs no acknowledgement.
+
+        False when the client cannot take this message at all: the owner holds it then, and returns it to the queue
+        once the core has done its work.
+        """
+        raise NotImplementedError
+
+    def nothing_more(self, consumer: Consumer) -> None:
+        """Nothing is there for a consumer that asked for it with ``Queue.drain``. Must not call back into the core."""
+
+    def consumer_cancelled(self, consumer: Consumer) -> None:
+        """The queue below a consumer is gone: forget it."""
+        raise NotImplementedError
+
+    def settle_all_of(self, queue: QueueState, now: int) -> None:
+        """Settle at once the deliveries of a queue that were being settled in slices."""
+        raise NotImplementedError
+
+    def wake(self, now: int) -> None:
+        """Serve its consumers after credit or output room came back."""
+        raise NotImplementedError
+
+
 class Consumer:
     """One subscription of a session to a queue.
 
@@ -114,8 +153,8 @@ class Consumer:
 
     def __init__(
         self,
-        session: Session,
-        queue: Queue,
+        session: DeliveryOwner,
+        queue: QueueState,
         tag: str,
         *,
         window: CreditWindow | None = None,

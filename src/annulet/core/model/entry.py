@@ -22,9 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 if TYPE_CHECKING:
     from annulet.core.message.message import Message
     from annulet.core.model.consumer import Consumer
-    from annulet.core.ordering.lane import Lane
-    from annulet.core.policies.last_per_key import KeyRecord
-    from annulet.core.queue.queue import Queue
+    from annulet.core.model.queue_state import QueueState
 
 PENDING: Final = 0
 DELIVERING: Final = 1
@@ -35,6 +33,15 @@ STATE_NAMES: Final = ("pending", "delivering", "removed", "scheduled")
 
 Rank: TypeAlias = "tuple[Any, ...]"
 """The first sort key of an order, before places; a smaller rank is delivered first."""
+
+Key: TypeAlias = "tuple[str, str | int | float | bool | bytes]"
+"""A key of a keep-per-key queue: type and value of a property."""
+
+
+class EntryLane:
+    """The lane of an entry, of which only lanes know more: :class:`annulet.core.ordering.lane.Lane`."""
+
+    __slots__ = ()
 
 
 class QueueEntry:
@@ -62,7 +69,7 @@ class QueueEntry:
         "state",
     )
 
-    def __init__(self, queue: Queue, message: Message, sequence: int) -> None:
+    def __init__(self, queue: QueueState, message: Message, sequence: int) -> None:
         self.queue = queue
         self.message = message
         self.sequence = sequence
@@ -75,7 +82,7 @@ class QueueEntry:
         self.indexed = False  # its expiry is in the queue's index; neighbours of one byte each when it is compiled
         self.away = False  # its queue can do without the body now; see core.deliveries.bodies
         self.key: KeyRecord | None = None  # its key's record on a keep-per-key queue
-        self.lane: Lane | None = None  # its lane, on queues with restricted consumers
+        self.lane: EntryLane | None = None  # its lane, on queues with restricted consumers
         self.evaluated = 0  # bits of the matchers that evaluated it; see core.policies.matchers
         self.blocked = 0  # bits of the matchers that refused it
         message.near += 1
@@ -83,7 +90,7 @@ class QueueEntry:
     @property
     def level(self) -> int:
         """Its priority level in its queue; 0 where all messages are equally important."""
-        return self.queue.levels.level_of(self.message)
+        return self.queue.level_of(self.message)
 
     def __hash__(self) -> int:
         """Compiled classes that order themselves lose the inherited hash; equality stays identity."""
@@ -131,6 +138,25 @@ def position_of(entry: QueueEntry) -> int:
 def sequence_of(entry: QueueEntry) -> int:
     """Sort key: the order of arrival."""
     return entry.sequence
+
+
+class KeyRecord:
+    """The state of one key while a message of it is in the queue or in delivery."""
+
+    __slots__ = ("key", "latest", "live", "recency", "recent")
+
+    def __init__(self, key: Key) -> None:
+        self.key = key
+        self.live = 0  # entries pending, delivering or waiting for redelivery
+        self.latest = 0  # highest sequence accepted
+        self.recency = 0  # when the latest was accepted: counts acceptances of the table
+        # The last N accepted, by sequence; an entry is dropped when it leaves the queue, its number stays.
+        self.recent: dict[int, QueueEntry | None] = {}
+
+    @property
+    def text(self) -> str:
+        """The key as the ledger prints it."""
+        return str(self.key[1])
 
 
 class DeliveryCopy(QueueEntry):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from annulet.core.queue.entries import Holdings
+    from annulet.core.model.queue_state import QueueState
 
 
 class Pin:
@@ -20,15 +20,10 @@ class Pin:
 
     __slots__ = ("_queue", "_upto")
 
-    def __init__(self, queue: Holdings, upto: int) -> None:
+    def __init__(self, queue: QueueState, upto: int) -> None:
         self._queue = queue
         self._upto = upto
         queue.pins.append(upto)
 
     def __del__(self) -> None:
         self._queue.pins.remove(self._upto)
-
-
-def pinned_upto(queue: Holdings) -> int:
-    """Return the highest held sequence, 0 without holds. O(holds)."""
-    return max(queue.pins) if queue.pins else 0

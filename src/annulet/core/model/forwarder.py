@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from annulet.core.base.removal_reasons import RemovalReason
     from annulet.core.model.entry import QueueEntry
     from annulet.core.model.loss_ledger import LossRecord
-    from annulet.core.queue.queue import Queue
+    from annulet.core.model.queue_state import QueueState
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -24,12 +24,14 @@ class Forwarder:
     def __init__(self) -> None:
         self.waiting = False  # something was added since the last flush
 
-    def takes(self, queue: Queue, reason: RemovalReason) -> bool:
+    def takes(self, queue: QueueState, reason: RemovalReason) -> bool:
         """Return whether messages that leave ``queue`` for this reason are forwarded."""
         del queue, reason
         return False
 
-    def add(self, queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int, loss: LossRecord | None) -> None:
+    def add(
+        self, queue: QueueState, entry: QueueEntry, reason: RemovalReason, now: int, loss: LossRecord | None
+    ) -> None:
         """Take over a removed entry whose record is not settled yet: send a copy, then ``queue.settle_record``.
 
         ``loss``: its ledger record, to be durable with the settlement (``LossLedger.settled``). ``None``: it is only
@@ -46,7 +48,7 @@ class Forwarder:
     def complete(self, now: int) -> None:
         """Send all waiting messages now, because their targets are about to change."""
 
-    def records_of(self, queue: Queue) -> list[int]:
+    def records_of(self, queue: QueueState) -> list[int]:
         """Return the records of a queue's entries that wait to be sent, and are not settled."""
         del queue
         return []

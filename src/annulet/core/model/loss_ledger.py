@@ -131,8 +131,6 @@ def rule_text(reason: RemovalReason, settings: QueueSettings | None) -> str:
         return name
     if reason is RemovalReason.REPLACED_RING:
         return f"ring-size={settings.ring_size}"
-    if reason is RemovalReason.REPLACED_KEY:
-        return f"last-value-key={settings.last_value_key}, keep-per-key={settings.keep_per_key}"
     if reason is RemovalReason.EXPIRED:
         return _join(
             ("message-ttl", settings.message_ttl), ("max-ttl", settings.max_ttl), last="the message's time to live"

@@ -10,10 +10,12 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
+from annulet.core.model.entry import EntryLane
+
 if TYPE_CHECKING:
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.ordering.order import Order
+    from annulet.core.model.order import Order
     from annulet.core.policies.fair_keys import FairKey
     from annulet.core.policies.message_groups import Group
 
@@ -21,7 +23,7 @@ COMPACTION_MINIMUM: Final = 64
 """Outdated heads on a shelf before they are swept out."""
 
 
-class Lane:
+class Lane(EntryLane):
     """Entries of one group or fair key with equal answers."""
 
     __slots__ = ("blocked", "dropped", "evaluated", "fair", "group", "order", "shelf")
@@ -42,6 +44,12 @@ class Lane:
     def __lt__(self, other: Lane) -> bool:
         """Lanes have no order; heaps compare them only behind equal entries."""
         return False
+
+
+def lane_of(entry: QueueEntry) -> Lane | None:
+    """Return the lane of an entry, ``None`` when it has none."""
+    lane = entry.lane
+    return lane if isinstance(lane, Lane) else None
 
 
 class Shelf:

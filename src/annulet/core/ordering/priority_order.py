@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from annulet.core.ordering.order import FifoOrder, Order
+from annulet.core.model.order import Order, SequenceList
+from annulet.core.ordering.order import FifoOrder
 
 if TYPE_CHECKING:
     from annulet.core.model.entry import QueueEntry
@@ -112,9 +113,9 @@ class LevelledOrder(Order):
         """Return the entries that are objects now."""
         return [entry for level in self._occupied() for entry in level.in_memory()]
 
-    def lists(self) -> list[FifoOrder]:
+    def lists(self) -> list[SequenceList]:
         """Return the levels that may have entries."""
-        return self._occupied()
+        return list[SequenceList](self._occupied())
 
     def aside(self) -> list[QueueEntry]:
         """Combine the levels."""

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.base.settings import AGEING, STRICT
 from annulet.core.message.message import DEFAULT_PRIORITY
-from annulet.core.ordering.order import FifoOrder, Order, RankedOrder
+from annulet.core.model.order import Order
+from annulet.core.ordering.order import FifoOrder, RankedOrder
 from annulet.core.ordering.priority_order import LevelledOrder
 
 if TYPE_CHECKING:

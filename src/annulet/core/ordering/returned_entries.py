@@ -6,7 +6,7 @@ million messages of twenty sessions make some twenty runs: a slice is put back b
 of all is found among the first ones of the runs. In one heap every message took up to twenty comparisons on its way in
 and out.
 
-Messages returned folded (:mod:`annulet.core.deliveries.compact_messages`) stay so in separate runs, until they are
+Messages returned folded (:mod:`annulet.core.model.compact_messages`) stay so in separate runs, until they are
 first or are read: behind those are only entries that stand before it.
 """
 
@@ -18,13 +18,13 @@ from heapq import heappop, heappush, merge
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.deliveries.compact_messages import entry_of
+from annulet.core.model.compact_messages import entry_of
 from annulet.core.model.entry import PENDING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from annulet.core.deliveries.compact_messages import HeldMessage
+    from annulet.core.model.compact_messages import CompactDelivery
     from annulet.core.model.entry import QueueEntry
 
 RUN_LEAST: Final = 32
@@ -47,7 +47,9 @@ class Returned:
         self._single: list[QueueEntry] = []  # a heap
         self._runs: list[deque[QueueEntry]] = []  # each ascending, none empty; by their first entries
         self._places: list[int] = []  # of the first entries of the runs
-        self._folded: list[deque[HeldMessage]] = []  # each ascending, none empty; before each all others are entries
+        self._folded: list[
+            deque[CompactDelivery]
+        ] = []  # each ascending, none empty; before each all others are entries
 
     def push(self, entry: QueueEntry) -> None:
         """Add one. O(log n)."""
@@ -63,7 +65,7 @@ class Returned:
         self._take_in(entries)
         self._find_head()
 
-    def add_folded(self, messages: list[HeldMessage]) -> None:
+    def add_folded(self, messages: list[CompactDelivery]) -> None:
         """Add several that came back folded, by ascending sequence, which is their place."""
         first = messages[0].sequence
         for run in self._folded:
@@ -211,7 +213,7 @@ class Returned:
         for entry in entries:
             heappush(self._single, entry)
 
-    def _unfold(self, run: deque[HeldMessage], most: int) -> None:
+    def _unfold(self, run: deque[CompactDelivery], most: int) -> None:
         """Make entries of the first ones of a run of folded ones."""
         self._take_in([entry_of(run.popleft()) for _ in range(min(most, len(run)))])
         if not run:
@@ -241,11 +243,11 @@ def _place(entry: QueueEntry) -> int:
     return entry.place
 
 
-def _sequence(held: HeldMessage) -> int:
+def _sequence(held: CompactDelivery) -> int:
     return held.sequence
 
 
-def _first_sequence(run: deque[HeldMessage]) -> int:
+def _first_sequence(run: deque[CompactDelivery]) -> int:
     return run[0].sequence
 
 

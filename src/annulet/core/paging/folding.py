@@ -2,7 +2,7 @@
 
 Returned messages and the front behind them take no more memory together than the front alone (design, R7). These
 functions see the entries of an order. The order itself calls them, counts the entries taken and makes rows of them:
-:class:`annulet.core.paging.paged_fifo.TargetList`.
+:class:`annulet.core.paging.paged_fifo.PagedFifo`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.model.entry import BEHIND_ALL, REMOVED
-from annulet.core.paging.queue_area import may_be_row
+from annulet.core.paging.row_conditions import may_be_row
 
 if TYPE_CHECKING:
     from collections import deque

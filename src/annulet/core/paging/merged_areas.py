@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.paging.queue_area import QueueArea
+from annulet.core.model.queue_area import QueueArea
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,10 +1,10 @@
 """The order of a FIFO queue whose middle is on disk.
 
-By place: the front (entries), the queue area's rows, the pending cache (entries, the newest); and beside them, as in
-every FIFO order, the entries that came back. Arrivals go to the pending cache once there are rows, so that publishers
-never wait for the disk, and a message that is taken at once never gets there. When the front is used up the next rows
-become entries. The length of the front is the watermark: from there on entries are references. Without consumers the
-front is the HeadQueueCache of the design.
+By place: the front (entries), the queue area's rows, late messages (entries, the newest); and beside them, as in every
+FIFO order, the entries that came back. Arrivals are late once there are rows, so that publishers never wait for the
+disk, and a message that is taken at once never gets there. When the front is used up the next rows become entries. Its
+length is the watermark of the design, and late messages are its pending cache; without consumers the front is its
+HeadQueueCache.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.model.entry import BEHIND_ALL, PENDING, REMOVED, sequence_of
-from annulet.core.model.entry_holds import pinned_upto
+from annulet.core.model.queue_area import Ended, QueueArea
 from annulet.core.ordering.order import COMPACTION_MINIMUM, FifoOrder, entry_with
 from annulet.core.paging.folding import (
     FOLD_BYTES_LEAST,
@@ -24,10 +24,9 @@ from annulet.core.paging.folding import (
     sort_out,
     take_end,
 )
-from annulet.core.paging.queue_area import Ended, QueueArea, may_be_row, refusal_for
+from annulet.core.paging.row_conditions import may_be_row, refusal_for
 from annulet.core.paging.row_moves import count_lost, let_rows_go, take_written
 from annulet.core.paging.taking_by_sequence import take_from
-from annulet.core.policies.expiry import index_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from annulet.core.message.hot_properties import Term
     from annulet.core.message.message import Origin
     from annulet.core.model.entry import QueueEntry, Rank
-    from annulet.core.queue.queue import Queue
+    from annulet.core.model.queue_state import QueueState
 
 KEEP_MESSAGES: Final = 1024
 """Entries at the front that never page: the next ones for consumers, about four of the largest usual prefetches."""
@@ -57,10 +56,10 @@ Viewed messages stay in memory until they are consumed, and every user with read
 """
 
 
-class TargetList(FifoOrder):
+class PagedFifo(FifoOrder):
     """First in, first out, with rows between the entries. Takes over the entries of ``order``."""
 
-    def __init__(self, queue: Queue, pages: QueueArea, order: FifoOrder) -> None:
+    def __init__(self, queue: QueueState, pages: QueueArea, order: FifoOrder) -> None:
         super().__init__()
         self.pages = pages
         self.keep_messages = KEEP_MESSAGES
@@ -71,7 +70,7 @@ class TargetList(FifoOrder):
         self.leading_bytes, self.look_entries = LEADING_BYTES, LOOK_ENTRIES
         self.take_over(order)  # its entries are the front: the base serves from it
         self._queue = queue
-        self._pending_cache: deque[QueueEntry] = deque()
+        self._late: deque[QueueEntry] = deque()
         self._split = False  # there is something behind the front
         self.rank: Rank | None = None  # of all entries: the level of a queue with priorities
         self.pinned = 0  # the front was pinned up to this sequence when it was last cut or folded
@@ -82,9 +81,9 @@ class TargetList(FifoOrder):
     def append(self, entry: QueueEntry) -> None:
         """Add an arrival; its place is above all others."""
         if self._split:
-            self._pending_cache.append(entry)
+            self._late.append(entry)
         else:
-            self._tail.append(entry)
+            self._front.append(entry)
         self.count += 1
 
     def first(self) -> QueueEntry | None:
@@ -94,25 +93,25 @@ class TargetList(FifoOrder):
         """
         while True:
             head = super().first()
-            if not self._split or self._tail or (head is not None and head.place < self.place_behind_front()):
+            if not self._split or self._front or (head is not None and head.place < self.place_behind_front()):
                 return head
             if not self._advance(insist=False):
                 return None
 
     def coming(self) -> bool:
         """Use the pages if nothing precedes them. Called before each message: most often the front has one."""
-        in_front = not self._split or (self._tail and self._tail[0].state == PENDING)
+        in_front = not self._split or (self._front and self._front[0].state == PENDING)
         return not in_front and self._before_rows() is None and self.pages.coming()
 
-    def areas(self) -> list[TargetList]:
+    def areas(self) -> list[PagedFifo]:
         """Return itself if it is not empty: the only part of the order."""
         return [self] if self.count else []
 
-    def first_area(self) -> TargetList:
+    def first_area(self) -> PagedFifo:
         """Return itself; it is not empty."""
         return self
 
-    def area_changed(self, area: TargetList, former: int) -> None:
+    def area_changed(self, area: PagedFifo, former: int) -> None:
         """Do nothing: its counts are current."""
 
     def first_place(self) -> int:
@@ -127,7 +126,7 @@ class TargetList(FifoOrder):
 
     def _before_rows(self) -> QueueEntry | None:
         head = super().first()
-        there = head is not None and (not self._split or self._tail or head.place < self.place_behind_front())
+        there = head is not None and (not self._split or self._front or head.place < self.place_behind_front())
         return head if there else None
 
     def discard(self, entry: QueueEntry) -> None:
@@ -142,7 +141,7 @@ class TargetList(FifoOrder):
     def clear(self) -> None:
         """Forget all entries and rows."""
         super().clear()
-        self._pending_cache.clear()
+        self._late.clear()
         self.pages.clear()
         self._split = False
 
@@ -166,8 +165,8 @@ class TargetList(FifoOrder):
     def leading(self, count: int) -> list[QueueEntry]:
         """Return the front, extended to this length or ``LEADING_BYTES``, and the first returned ones before the
         rows."""
-        least = self.pages.bytes + sum([entry.message.size for entry in self._tail]) - self.leading_bytes  # stay there
-        while self._split and self.watermark < count and (not self._tail or self.pages.bytes > least):
+        least = self.pages.bytes + sum([entry.message.size for entry in self._front]) - self.leading_bytes  # stay there
+        while self._split and self.front_length < count and (not self._front or self.pages.bytes > least):
             if not self._advance(insist=False):
                 break
         behind = self.place_behind_front() if self._split else BEHIND_ALL
@@ -175,11 +174,11 @@ class TargetList(FifoOrder):
         back = self._returned.upcoming(nearest)
         if len(back) < nearest:  # these are all, or very many have been removed
             back = self._returned.entries()
-        return [*[entry for entry in back if entry.place < behind], *self._tail]
+        return [*[entry for entry in back if entry.place < behind], *self._front]
 
     def in_memory(self) -> list[QueueEntry]:
         """Return the entries that are objects now."""
-        return [*self._returned.entries(), *self._tail, *self.pages.entries_kept(), *self._pending_cache]
+        return [*self._returned.entries(), *self._front, *self.pages.entries_kept(), *self._late]
 
     def bring_all(self) -> bool:
         """Read row after row, and stop where the disk refuses."""
@@ -219,24 +218,24 @@ class TargetList(FifoOrder):
 
     def detach_front(self, most: int) -> list[QueueEntry]:
         """Take out the returned entries, and the front unless it has more than ``most`` entries; in no order."""
-        tail: deque[QueueEntry] = self._tail if len(self._tail) <= most else deque()
+        tail: deque[QueueEntry] = self._front if len(self._front) <= most else deque()
         front = [entry for entry in tail if entry.state == PENDING]
         self._removed -= len(tail) - len(front)
-        if tail is self._tail:
-            self._tail = deque()
+        if tail is self._front:
+            self._front = deque()
         self.count -= len(front)
         return [*front, *self.detach_returned()]
 
     def last_sequence(self) -> int:
         """Return an upper bound of the sequences here, without returned entries; it is not empty."""
-        if self._pending_cache:
-            return self._pending_cache[-1].sequence
+        if self._late:
+            return self._late[-1].sequence
         return self.pages.last_sequence() if self.pages.items else super().last_sequence()
 
     def comes_to_rows(self, sequence: int) -> bool:
         """Return whether the messages from ``sequence`` on begin among the rows, and not at the front or behind
         them."""
-        front, pages = self._tail, self.pages
+        front, pages = self._front, self.pages
         if front and sequence <= front[-1].sequence:
             return False
         return pages.items > 0 and sequence <= pages.last_sequence()
@@ -260,7 +259,7 @@ class TargetList(FifoOrder):
         the scan: drop those not taken out with :meth:`take_out`. Nothing here was returned, so sequences ascend.
         ``None`` if the disk refuses to read them now.
         """
-        tail, late, pages = self._tail, self._pending_cache, self.pages
+        tail, late, pages = self._front, self._late, self.pages
         pages.passed_over = {}
         if tail and sequence <= tail[-1].sequence:
             return self._look_at(tail, sequence, messages)
@@ -292,16 +291,16 @@ class TargetList(FifoOrder):
         """Take out some of the last result of :meth:`look`, at any position. They keep their places."""
         self.count -= len(entries)
         pages = self.pages
-        front_upto = self._tail[-1].sequence if self._tail else 0
+        front_upto = self._front[-1].sequence if self._front else 0
         rows_upto = max(front_upto, pages.last_sequence() if pages.items else 0)
-        take_from(self._tail, [entry for entry in entries if entry.sequence <= front_upto])
+        take_from(self._front, [entry for entry in entries if entry.sequence <= front_upto])
         among_rows = [entry for entry in entries if front_upto < entry.sequence <= rows_upto]
-        take_from(self._pending_cache, [entry for entry in entries if entry.sequence > rows_upto])
+        take_from(self._late, [entry for entry in entries if entry.sequence > rows_upto])
         if among_rows:
             pages.take_out(among_rows)
-            index_all(self._queue, among_rows)
+            self._queue.index_all(among_rows)
             self._note_lost()
-        self._split = bool(pages.items or self._pending_cache)
+        self._split = bool(pages.items or self._late)
 
     def has_row(self, sequence: int) -> bool:
         """Return whether the message of a sequence is a row."""
@@ -309,7 +308,7 @@ class TargetList(FifoOrder):
 
     def standing(self, sequence: int) -> QueueEntry | None:
         """Return the pending entry of a sequence if it is at the front or late."""
-        return entry_with(self._tail, sequence) or entry_with(self._pending_cache, sequence)
+        return entry_with(self._front, sequence) or entry_with(self._late, sequence)
 
     def aside(self) -> list[QueueEntry]:
         """Return the entries not covered by :meth:`standing`: returned ones, and those kept among the rows."""
@@ -318,7 +317,7 @@ class TargetList(FifoOrder):
     def _note_lost(self) -> None:
         """Deduct the records that the last scan or load found to be damaged."""
         self.count -= count_lost(self._queue, self.pages)
-        self._split = bool(self.pages.items or self._pending_cache)
+        self._split = bool(self.pages.items or self._late)
 
     # ------------------------------------------------------------------ expiry
 
@@ -381,7 +380,7 @@ class TargetList(FifoOrder):
         """
         if not self._split and not self._split_front():
             return self.fold_back(durable_record, limit)
-        late = self._pending_cache
+        late = self._late
         before = len(late)
         entries, kept = take_written(late, durable_record, limit, self._queue.hidden_from)
         moved = len(entries)
@@ -409,12 +408,12 @@ class TargetList(FifoOrder):
         """
         if not self.pages.items:
             return False
-        pinned = pinned_upto(self._queue)
+        pinned = self._queue.pinned_upto
         let_go = pinned < self.pinned
         shorter = let_go or self.lowered
         if not shorter and not self._returned.count:
             return False
-        tail = self._tail
+        tail = self._front
         excess = len(tail) - self.length_kept()
         if shorter:
             if excess:
@@ -426,15 +425,15 @@ class TargetList(FifoOrder):
 
     def length_kept(self) -> int:
         """Return how many entries of the front stay in memory."""
-        pinned = pinned_upto(self._queue)
-        return length_kept(self._tail, self._returned, self.keep_messages, self.keep_bytes, pinned)
+        pinned = self._queue.pinned_upto
+        return length_kept(self._front, self._returned, self.keep_messages, self.keep_bytes, pinned)
 
     def fold_front(self, durable_record: int, limit: int) -> int:
         """Turn up to ``limit`` entries at the end of the front into rows. Returns how many moved."""
-        tail, queue = self._tail, self._queue
+        tail, queue = self._front, self._queue
         before = len(tail)
         most = min(limit + self._for_browsers(), before - self.length_kept())
-        entries, kept = take_end(tail, most, durable_record, pinned_upto(queue), queue.hidden_from)
+        entries, kept = take_end(tail, most, durable_record, queue.pinned_upto, queue.hidden_from)
         self._removed -= before - len(tail) - len(entries)
         if entries:
             self.add_to_pages(entries, kept, before=True)
@@ -448,8 +447,8 @@ class TargetList(FifoOrder):
         frontiers require that rows behind them are evaluated by no class or by all. Entries that cannot be rows for
         another reason move along as objects.
         """
-        returned, tail, late, queue = self._returned, self._tail, self._pending_cache, self._queue
-        if not returned.count or queue.lanes is not None or queue.returns:  # slices of a return may reference them
+        returned, tail, late, queue = self._returned, self._front, self._late, self._queue
+        if not returned.count or not queue.returned_may_move():  # slices of a return may reference them
             return 0
         kept_back, above = kept_of_both(tail, returned, self.keep_messages, self.keep_bytes)
         excess = returned.count - kept_back
@@ -464,7 +463,7 @@ class TargetList(FifoOrder):
             above = max(above, tail[-1].place)
         below = late[0].place if late else BEHIND_ALL
         far = returned.take_far(limit + self._for_browsers(), above)
-        going, stays = sort_out(far, above, below, durable_record, pinned_upto(queue))
+        going, stays = sort_out(far, above, below, durable_record, queue.pinned_upto)
         self._removed -= len(far) - len(going) - len(stays)
         moved, refused = self._among_rows(going)
         for entry in [*stays, *refused]:
@@ -486,12 +485,12 @@ class TargetList(FifoOrder):
     def _for_browsers(self) -> int:
         """Return how many entries stay objects for browsers: all far ones may be such, and then nearer ones are
         converted."""
-        copies = self._queue.copies
-        return 0 if copies is None else len(copies.pinned)
+        readers = self._queue.reader_lists()
+        return 0 if readers is None else readers.pinned_count()
 
     def enough_written(self, count: int, durable_record: int) -> bool:
         """Return whether this many late entries, the first of them, are below this record; removed ones count."""
-        late = self._pending_cache
+        late = self._late
         return len(late) >= count and late[count - 1].message.record < durable_record
 
     def restore_rows(
@@ -511,10 +510,10 @@ class TargetList(FifoOrder):
         """
         if not self._split:
             self._split_front()
-        late = [entry for entry in self._pending_cache if entry.state != REMOVED]
-        if self._pending_cache:
-            self._removed -= len(self._pending_cache) - len(late)
-            self._pending_cache.clear()
+        late = [entry for entry in self._late if entry.state != REMOVED]
+        if self._late:
+            self._removed -= len(self._late) - len(late)
+            self._late.clear()
             self.add_to_pages(late, bytearray([not may_be_row(entry) for entry in late]))
         before = self.pages.bytes
         self.pages.add_rows(sequences, records, sizes, origins, redelivered=redelivered, times=times, counts=counts)
@@ -532,24 +531,25 @@ class TargetList(FifoOrder):
 
     def hold_no_more(self, entries: list[QueueEntry], kept: bytearray) -> None:
         """Drop the entries with a 0 in ``kept``, which are rows now."""
-        let_rows_go(self._queue, entries, kept)
-        self._split = bool(self.pages.items or self._pending_cache)
-        if self._queue.copies is not None:
-            self._queue.copies.paged()
+        let_rows_go(entries, kept)
+        self._split = bool(self.pages.items or self._late)
+        readers = self._queue.reader_lists()
+        if readers is not None:
+            readers.paged()
 
     def _split_front(self) -> bool:
         """Cut the front behind the kept part; the rest is late from now on. Returns whether there is a rest."""
-        tail = self._tail
-        if not tail or tail[-1].sequence <= pinned_upto(self._queue):
+        tail = self._front
+        if not tail or tail[-1].sequence <= self._queue.pinned_upto:
             return False
         if self.count <= self.keep_messages and self._queue.pending_bytes <= self.keep_bytes:
             return False
         length = self.length_kept()
         if length == len(tail):
             return False
-        self.pinned = pinned_upto(self._queue)
-        self._tail = deque([tail.popleft() for _ in range(length)])  # not the rest: there may be some hundred thousand
-        self._pending_cache = tail
+        self.pinned = self._queue.pinned_upto
+        self._front = deque([tail.popleft() for _ in range(length)])  # not the rest: there may be some hundred thousand
+        self._late = tail
         self._split = True
         return True
 
@@ -557,7 +557,7 @@ class TargetList(FifoOrder):
 
     def place_behind_front(self) -> int:
         """Return the place of the first row, or of the first late entry if there is none; there is one."""
-        return self.pages.first_sequence() if self.pages.items else self._pending_cache[0].place
+        return self.pages.first_sequence() if self.pages.items else self._late[0].place
 
     def _advance(self, *, insist: bool) -> bool:
         """Move the next rows to the front, or all late entries if there are none. Returns whether anything moved."""
@@ -568,12 +568,12 @@ class TargetList(FifoOrder):
                 return False
             self._to_front(loaded)
             self._note_lost()
-        elif self._tail:
-            self._tail.extend(self._pending_cache)
-            self._pending_cache.clear()
+        elif self._front:
+            self._front.extend(self._late)
+            self._late.clear()
         else:
-            self._tail, self._pending_cache = self._pending_cache, self._tail
-        self._split = bool(pages.items or self._pending_cache)
+            self._front, self._late = self._late, self._front
+        self._split = bool(pages.items or self._late)
         return True
 
     def _to_front(self, loaded: list[QueueEntry]) -> None:
@@ -581,8 +581,8 @@ class TargetList(FifoOrder):
         if rank is not None:
             for entry in loaded:
                 entry.rank = rank
-        index_all(self._queue, loaded)
-        self._tail.extend(loaded)
+        self._queue.index_all(loaded)
+        self._front.extend(loaded)
 
     def _load_all(self) -> None:
         """Make every row an entry. Rows the disk refuses now are lost until the next start: callers need them all."""
@@ -591,6 +591,6 @@ class TargetList(FifoOrder):
 
     def _compact(self) -> None:
         super()._compact()
-        self._pending_cache = deque([entry for entry in self._pending_cache if entry.state == PENDING])
+        self._late = deque([entry for entry in self._late if entry.state == PENDING])
         self.pages.sweep()
-        self._split = bool(self.pages.items or self._pending_cache)
+        self._split = bool(self.pages.items or self._late)

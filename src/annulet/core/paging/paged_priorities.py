@@ -11,24 +11,25 @@ from typing import TYPE_CHECKING
 
 from annulet.core.base.expiry_times import NEVER
 from annulet.core.model.entry import PENDING, level_of
+from annulet.core.model.queue_area import Ended, QueueArea
 from annulet.core.ordering.order import FifoOrder, RankedOrder
 from annulet.core.ordering.priority_order import LevelledOrder
 from annulet.core.paging.folding import FOLD_BYTES_LEAST, FOLD_MESSAGES_LEAST
 from annulet.core.paging.merged_areas import JoinedPages
-from annulet.core.paging.paged_fifo import KEEP_BYTES, KEEP_MESSAGES, TargetList
+from annulet.core.paging.paged_fifo import KEEP_BYTES, KEEP_MESSAGES, PagedFifo
 from annulet.core.paging.paged_sorted import PagedSorted
-from annulet.core.paging.queue_area import Ended, QueueArea, pageable, refusal_for
+from annulet.core.paging.row_conditions import refusal_for
 
 if TYPE_CHECKING:
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.ordering.order import Order
-    from annulet.core.queue.queue import Queue
+    from annulet.core.model.order import Order
+    from annulet.core.policies.queue_policies import QueuePolicies
 
 
 class PagedLevels(LevelledOrder):
     """Takes over the levels of ``order``. ``pages``: empty ones, the prototype for every level that pages."""
 
-    def __init__(self, queue: Queue, pages: QueueArea, order: LevelledOrder) -> None:
+    def __init__(self, queue: QueuePolicies, pages: QueueArea, order: LevelledOrder) -> None:
         super().__init__(0)
         self.keep_messages = KEEP_MESSAGES
         self.keep_bytes = KEEP_BYTES
@@ -61,7 +62,7 @@ class PagedLevels(LevelledOrder):
     def page_out(self, durable_record: int, limit: int) -> int:
         """Turn up to ``limit`` entries into rows, of the least important level first. Returns how many moved.
 
-        See :meth:`TargetList.page_out`.
+        See :meth:`PagedFifo.page_out`.
         """
         moved = 0
         for number, messages, size in self._shares():
@@ -72,14 +73,14 @@ class PagedLevels(LevelledOrder):
             level = self.paged_level(number)
             self._bound(level, messages, size)
             moved += level.page_out(durable_record, limit - moved)
-            kept_when_first = level.watermark >= messages + self.fold_least
+            kept_when_first = level.front_length >= messages + self.fold_least
             if moved < limit and (kept_when_first or level.lowered):
                 moved += level.fold_front(durable_record, limit - moved)
-                level.lowered = level.watermark > level.length_kept()  # it may be pinned, or is not written yet
+                level.lowered = level.front_length > level.length_kept()  # it may be pinned, or is not written yet
         return moved
 
     def fold(self, durable_record: int, limit: int) -> int:
-        """The same for returned entries and the front behind them only; see :meth:`TargetList.fold`."""
+        """The same for returned entries and the front behind them only; see :meth:`PagedFifo.fold`."""
         moved = 0
         for number, messages, size in self._shares():
             if moved >= limit:
@@ -91,7 +92,7 @@ class PagedLevels(LevelledOrder):
             moved += level.fold(durable_record, limit - moved)
         return moved
 
-    def _bound(self, level: TargetList, messages: int, size: int) -> None:
+    def _bound(self, level: PagedFifo, messages: int, size: int) -> None:
         level.keep_messages, level.keep_bytes = messages, size
         level.fold_least, level.fold_bytes = self.fold_least, self.fold_bytes
 
@@ -117,18 +118,18 @@ class PagedLevels(LevelledOrder):
             return True
         return sum([entry.message.size for entry in level.in_memory()]) >= self.fold_bytes
 
-    def paged_level(self, number: int) -> TargetList:
+    def paged_level(self, number: int) -> PagedFifo:
         """Return a level as one whose middle may be on disk."""
         level = self.levels[number]
-        if isinstance(level, TargetList):
+        if isinstance(level, PagedFifo):
             return level
-        paged = TargetList(self._queue, self.pages.renewed(), level)
+        paged = PagedFifo(self._queue, self.pages.renewed(), level)
         paged.rank = (-number,)
         paged.pages.level = number
         self.levels[number] = paged
         return paged
 
-    def level_for_rows(self, number: int) -> TargetList:
+    def level_for_rows(self, number: int) -> PagedFifo:
         """Return a level that gets rows at start. Call :meth:`recount` when it has them."""
         self._upto = max(self._upto, number + 1)
         return self.paged_level(number)
@@ -138,18 +139,18 @@ class PagedLevels(LevelledOrder):
         self.count = sum([level.count for level in self.levels[: self._upto]])
         self._note_arrivals()
 
-    def area_changed(self, area: TargetList, former: int) -> None:
+    def area_changed(self, area: PagedFifo, former: int) -> None:
         """Recount a level that had ``former`` entries before a scan or removal. O(1)."""
         self.count += area.count - former
 
     # ------------------------------------------------------------------ behind lanes
 
-    def areas(self) -> list[TargetList]:
-        """Return the non-empty levels, the most important first, each for scanning; see :meth:`TargetList.look`."""
+    def areas(self) -> list[PagedFifo]:
+        """Return the non-empty levels, the most important first, each for scanning; see :meth:`PagedFifo.look`."""
         occupied = [number for number in range(self._upto - 1, -1, -1) if self.levels[number].count]
         return [self.paged_level(number) for number in occupied]
 
-    def first_area(self) -> TargetList:
+    def first_area(self) -> PagedFifo:
         """Return the most important non-empty level; there is one."""
         while not self.levels[self._upto - 1].count:
             self._upto -= 1
@@ -172,7 +173,7 @@ class PagedLevels(LevelledOrder):
         """Have levels with the like of these instead of those they have, in which there is nothing."""
         self.pages = pages
         for level in self.levels:
-            if isinstance(level, TargetList):
+            if isinstance(level, PagedFifo):
                 level.use_pages(pages.renewed())
 
     def detach_front(self, most: int) -> list[QueueEntry]:
@@ -288,29 +289,30 @@ class PagedLevels(LevelledOrder):
         return sum([level.paged_bytes() for level in self._occupied()])
 
 
-def paged_order_of(queue: Queue, pages: QueueArea) -> TargetList | PagedLevels | PagedSorted | None:
+def paged_order_of(queue: QueuePolicies, pages: QueueArea) -> PagedFifo | PagedLevels | PagedSorted | None:
     """Return the paging order of a queue, converted with ``pages`` if necessary; else ``None``.
 
     For a queue with lanes it is the stock behind them: if that was empty, most of the lanes' entries move there.
     """
-    if not pageable(queue):
+    if not queue.pageable():
         return None
     if queue.lanes is not None:
         return queue.lanes.paged_part(queue, pages)
     order = queue.order
-    if isinstance(order, (TargetList, PagedLevels, PagedSorted)):
+    if isinstance(order, (PagedFifo, PagedLevels, PagedSorted)):
         return order
-    paged: TargetList | PagedLevels | PagedSorted | None = None
+    paged: PagedFifo | PagedLevels | PagedSorted | None = None
     paged = PagedSorted(queue, pages, order) if isinstance(order, RankedOrder) else deep_order(queue, pages, order)
     if paged is not None:
         queue.order = paged
-        if queue.copies is not None:
-            queue.copies.use_rows()
+        readers = queue.reader_lists()
+        if readers is not None:
+            readers.use_rows()
     return paged
 
 
-def deep_order(queue: Queue, pages: QueueArea, order: Order) -> TargetList | PagedLevels | None:
+def deep_order(queue: QueuePolicies, pages: QueueArea, order: Order) -> PagedFifo | PagedLevels | None:
     """Return an order with the entries of another whose middle may be on disk; ``None`` where there is none such."""
     if isinstance(order, LevelledOrder):
         return PagedLevels(queue, pages, order)
-    return TargetList(queue, pages, order) if isinstance(order, FifoOrder) else None
+    return PagedFifo(queue, pages, order) if isinstance(order, FifoOrder) else None

@@ -10,18 +10,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.model.entry import PENDING, QueueEntry, sequence_of
-from annulet.core.model.entry_holds import pinned_upto
-from annulet.core.ordering.order import Order, RankedOrder
+from annulet.core.model.order import Order
+from annulet.core.model.queue_area import QueueArea
+from annulet.core.ordering.order import RankedOrder
 from annulet.core.ordering.ranks import SORTED_MISSING
 from annulet.core.paging.folding import FOLD_BYTES_LEAST, FOLD_MESSAGES_LEAST
 from annulet.core.paging.paged_fifo import KEEP_BYTES, KEEP_MESSAGES, LEADING_BYTES
-from annulet.core.paging.queue_area import QueueArea, may_be_row, refusal_for
+from annulet.core.paging.row_conditions import may_be_row, refusal_for
 from annulet.core.paging.row_moves import count_lost, leave_memory
 from annulet.core.paging.sort_key_runs import KeyRuns, Place
-from annulet.core.policies.expiry import index_all
 
 if TYPE_CHECKING:
-    from annulet.core.queue.queue import Queue
+    from annulet.core.model.queue_state import QueueState
 
 LOAD_MESSAGES: Final = 256
 """Rows of one load, as for a plain queue: read one by one, but usually from the page cache."""
@@ -39,7 +39,7 @@ SWEPT_PER_ROW: Final = 2
 class PagedSorted(Order):
     """Takes over the entries of ``order``. ``pages``: empty ones that allow insertion of rows anywhere."""
 
-    def __init__(self, queue: Queue, pages: QueueArea, order: RankedOrder) -> None:
+    def __init__(self, queue: QueueState, pages: QueueArea, order: RankedOrder) -> None:
         super().__init__()
         self.keep_messages = KEEP_MESSAGES
         self.keep_bytes = KEEP_BYTES
@@ -279,7 +279,7 @@ class PagedSorted(Order):
         last = self._last_of_front()
         near = self._near
         hidden_from = self._queue.hidden_from
-        pinned = pinned_upto(self._queue)
+        pinned = self._queue.pinned_upto
         going: list[QueueEntry] = []
         back: list[QueueEntry] = []
         stays: list[QueueEntry] = []
@@ -332,7 +332,7 @@ class PagedSorted(Order):
         self._keys.add([(entry.rank or (SORTED_MISSING,), entry.sequence) for entry in entries])
         self.pages.insert(entries)
         for entry in entries:
-            leave_memory(self._queue, entry)
+            leave_memory(entry)
 
     # ------------------------------------------------------------------ back from disk
 
@@ -354,7 +354,7 @@ class PagedSorted(Order):
         for entry in found:
             entry.rank = ranks[entry.sequence]
             self._near.append(entry)
-        index_all(self._queue, found)
+        self._queue.index_all(found)
         self._note_lost()
         return True
 

@@ -16,7 +16,7 @@ from annulet.core.model.entry import PENDING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from annulet.core.queue.queue import Queue
+    from annulet.core.policies.queue_policies import QueuePolicies
 
 RANGES_MAX: Final = 4096
 """Ranges of one queue: some 20 to 40 KB in the catalogue, read and written in 1 ms. A consumer that chose one in ten
@@ -149,7 +149,7 @@ class RedeliveredRanges:
         return parts
 
 
-def redelivered_ranges(queue: Queue) -> RedeliveredRanges:
+def redelivered_ranges(queue: QueuePolicies) -> RedeliveredRanges:
     """Return which messages of a queue came back or are out now. O(entries in memory and runs of rows that came back).
 
     Every pending message is an entry in memory or a row of one part of the order's pages.

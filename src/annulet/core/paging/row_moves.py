@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.deliveries.bodies import became_row
 from annulet.core.model.entry import REMOVED
-from annulet.core.paging.queue_area import may_be_row
-from annulet.core.policies.expiry import leave_index
+from annulet.core.paging.row_conditions import may_be_row
 
 if TYPE_CHECKING:
     from collections import deque
 
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.paging.queue_area import QueueArea
-    from annulet.core.queue.queue import Queue
+    from annulet.core.model.queue_area import QueueArea
+    from annulet.core.model.queue_state import QueueState
 
 
 def take_written(
@@ -46,21 +45,21 @@ def take_written(
     return entries, kept
 
 
-def let_rows_go(queue: Queue, entries: list[QueueEntry], kept: bytearray) -> None:
+def let_rows_go(entries: list[QueueEntry], kept: bytearray) -> None:
     """Entries with a 0 in ``kept`` became rows."""
     some_stay = 1 in kept
     for place, entry in enumerate(entries):
         if not (some_stay and kept[place]):
-            leave_memory(queue, entry)
+            leave_memory(entry)
 
 
-def leave_memory(queue: Queue, entry: QueueEntry) -> None:
+def leave_memory(entry: QueueEntry) -> None:
     """An entry became a row: it holds its message no more, and the pages know when it expires."""
     became_row(entry)
-    leave_index(queue.expiry, entry)
+    entry.queue.leave_expiry(entry)
 
 
-def count_lost(queue: Queue, pages: QueueArea) -> int:
+def count_lost(queue: QueueState, pages: QueueArea) -> int:
     """Count what the last load or look found to be damaged out of a queue. Returns how many messages.
 
     The caller counts them out of its order. Nothing is counted twice.

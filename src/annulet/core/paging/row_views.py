@@ -9,15 +9,15 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from annulet.core.model.entry import LEVEL_SPAN, level_of, sequence_of
-from annulet.core.paging.queue_area import RowView, RowWalk
+from annulet.core.model.queue_area import RowView, RowWalk
 
 if TYPE_CHECKING:
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.paging.queue_area import QueueArea
-    from annulet.core.queue.queue import Queue
+    from annulet.core.model.queue_area import QueueArea
+    from annulet.core.policies.queue_policies import QueuePolicies
 
 
-def view_of(queue: Queue, pages: QueueArea, entries: list[QueueEntry]) -> RowView:
+def view_of(queue: QueuePolicies, pages: QueueArea, entries: list[QueueEntry]) -> RowView:
     """Return a view of all rows of a queue and of the stored messages of ``entries``; see :meth:`QueueArea.snapshot`.
 
     ``pages``: any of the queue, now or before: ``entries`` where it has no rows get their like.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections import deque
 
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.paging.paged_fifo import TargetList
+    from annulet.core.paging.paged_fifo import PagedFifo
 
 LOOK_SEQUENCES: Final = 256
 """Sequences that one look covers at most."""
@@ -23,7 +23,7 @@ GATHERED_BYTES: Final = 512 << 10
 """Body bytes that are taken out at once, but for the last look."""
 
 
-def gather(order: TargetList, wanted: list[int]) -> tuple[list[QueueEntry], int]:
+def gather(order: PagedFifo, wanted: list[int]) -> tuple[list[QueueEntry], int]:
     """Take out the pending ones of the ascending ``wanted`` sequences. Returns them, and how many were searched.
 
     Fewer than all when the disk does not give the next one now, or enough bytes were found.

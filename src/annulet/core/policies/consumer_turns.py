@@ -21,7 +21,7 @@ PASSED_ROUNDS: Final = 2
 is more work, and wasted if an acknowledgement allows just one message."""
 
 
-class CompetingDispatch:
+class ConsumerTurns:
     """Highest consumer priority first; inside a priority each message moves on to the next consumer (Artemis §6.3).
 
     A lower priority is served only when no higher one can take the message. With ``live_max`` only this many consumers

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from annulet.core.queue.entries import Holdings
+    from annulet.core.policies.queue_policies import QueuePolicies
 
 
 class Gate:
@@ -23,13 +23,13 @@ class Gate:
         self.rebalancing = False  # dispatch waits until everything in delivery is settled or back
         self.first_consumer_at = 0
 
-    def consumer_added(self, queue: Holdings, now: int) -> None:
+    def consumer_added(self, queue: QueuePolicies, now: int) -> None:
         """A consumer is attached already: start the clock with the first one."""
         if queue.consumers.takers == 1:
             self.first_consumer_at = now
             self.open = queue.settings.consumers_before_dispatch <= 1
 
-    def update(self, queue: Holdings, now: int) -> None:
+    def update(self, queue: QueuePolicies, now: int) -> None:
         """Open if the conditions are met. Called whenever one of them may have changed."""
         settings = queue.settings
         if self.rebalancing and not (queue.delivering and settings.group_rebalance_pause):
@@ -45,7 +45,7 @@ class Gate:
             delay = settings.delay_before_dispatch
             self.open = count >= wanted or (delay >= 0 and now >= self.first_consumer_at + delay)
 
-    def opens_at(self, queue: Holdings) -> int:
+    def opens_at(self, queue: QueuePolicies) -> int:
         """When time alone opens the gate; 0 when it is open or time does not, as while messages are in delivery."""
         delay = queue.settings.delay_before_dispatch
         if self.open or delay < 0 or queue.consumers.takers == 0 or queue.delivering:

@@ -21,8 +21,7 @@ from annulet.core.model.entry import PENDING
 
 if TYPE_CHECKING:
     from annulet.core.base.settings import QueueSettings
-    from annulet.core.model.entry import QueueEntry, Rank
-    from annulet.core.policies.last_per_key import KeyRecord
+    from annulet.core.model.entry import KeyRecord, QueueEntry, Rank
 
 NEVER: Final = 1 << 62
 """Expiry of messages that never expire: later than any other."""

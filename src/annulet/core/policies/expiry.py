@@ -6,15 +6,14 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.base.expiry_times import NEVER, time_of
-from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.sliced_work import SLICE_MESSAGES, SlicedWork
 from annulet.core.model.entry import REMOVED
-from annulet.core.policies.row_expiry import expire, expire_ended, next_expiry
+from annulet.core.policies.row_expiry import expire_ended
 
 if TYPE_CHECKING:
     from annulet.core.base.settings import QueueSettings
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.queue.queue import Queue
+    from annulet.core.policies.queue_policies import QueuePolicies
 
 COMPACTION_MINIMUM: Final = 64
 """Entries that left a block before their time, before it is swept."""
@@ -203,73 +202,10 @@ class ExpiryIndex:
         return NEVER
 
 
-def index_all(queue: Queue, entries: list[QueueEntry]) -> None:
-    """Index entries that were rows, or among them, and may expire."""
-    ages = queue.ages
-    for entry in entries:
-        if entry.state != REMOVED and (ages or entry.message.expires_at):
-            queue.index_expiry(entry)
-
-
 def leave_index(index: ExpiryIndex | None, entry: QueueEntry) -> None:
     """Remove an entry that left early, or became a row, from the index, if present."""
     if entry.indexed and index is not None:
         index.forget(entry)
-
-
-def expire_due(queue: Queue, now: int) -> int:
-    """Remove expired messages at any position. Returns how many.
-
-    More than a slice are removed in slices; the queue dispatches nothing until the end, and removes more at once if an
-    arrival would lack room.
-    """
-    if queue.expiry is None or queue.expiring is not None:
-        return 0
-    before = queue.counters.removed[RemovalReason.EXPIRED]
-    expire_some(queue, now, -1 if _keeps_turns(queue) else SLICE_MESSAGES)
-    if has_expired(queue, now):
-        expire_later(queue, now)
-    return queue.counters.removed[RemovalReason.EXPIRED] - before
-
-
-def expire_for(queue: Queue, size: int, now: int, count: int = 1) -> int:
-    """As :func:`expire_due`, before ring and limits judge ``count`` messages of ``size`` body bytes in an arrival or a
-    return: enough expired messages are removed at once that they cause no drop and no block.
-    """
-    expired = expire_due(queue, now)
-    while queue.expiring is not None and has_expired(queue, now) and queue.lacks_room(count, size):
-        expire_some(queue, now, SLICE_MESSAGES)
-    return expired
-
-
-def _keeps_turns(queue: Queue) -> bool:
-    """Return whether the next message depends on the expired ones: a fair key without messages loses its turn."""
-    return queue.lanes is not None and queue.lanes.fairness is not None
-
-
-def expire_some(queue: Queue, now: int, most: int) -> None:
-    """Remove up to ``most`` (-1: all) expired messages."""
-    if queue.expiry is not None:
-        expire(queue, queue.expiry, now, most)
-
-
-def expire_later(queue: Queue, now: int) -> None:
-    """Remove expired messages in slices, before any dispatch."""
-    if queue.expiring is None:
-        work = Expiring(queue, now)
-        queue.expiring = work
-        queue.update_gate(now)
-        queue.effects.later(work, now)
-
-
-def has_expired(queue: Queue, now: int) -> bool:
-    """Return whether present messages may have expired."""
-    return queue.expiry is not None and 0 < next_expiry(queue, now) <= now
-
-
-def next_at(queue: Queue) -> int:
-    """When the next message of a queue expires (milliseconds since 1970), or somewhat earlier; 0 for never."""
-    return next_expiry(queue, -1)
 
 
 class Expiring(SlicedWork):
@@ -279,7 +215,7 @@ class Expiring(SlicedWork):
     costs more than the expiry itself.
     """
 
-    def __init__(self, queue: Queue, now: int) -> None:
+    def __init__(self, queue: QueuePolicies, now: int) -> None:
         super().__init__()
         self._queue = queue
         self._begun_at = now
@@ -303,8 +239,8 @@ class Expiring(SlicedWork):
             if expire_ended(queue, now):
                 return True
             self._count(now)
-            expire_some(queue, now, SLICE_MESSAGES)
-            if has_expired(queue, now):
+            queue.expire_some(now, SLICE_MESSAGES)
+            if queue.has_expired(now):
                 return True
         self.abandon(now)
         if not queue.deleted:

@@ -14,8 +14,8 @@ from annulet.core.policies.last_per_key import key_of
 if TYPE_CHECKING:
     from annulet.core.base.settings import QueueSettings
     from annulet.core.message.message import Message
+    from annulet.core.model.entry import Key
     from annulet.core.ordering.lane import Lane
-    from annulet.core.policies.last_per_key import Key
 
 
 class FairKey:

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from annulet.core.ordering.lane import Lane, Shelf
-from annulet.core.ordering.order import Order
+from annulet.core.model.order import Order
+from annulet.core.ordering.lane import Lane, Shelf, lane_of
 
 if TYPE_CHECKING:
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
+    from annulet.core.model.queue_area import QueueArea
     from annulet.core.ordering.ranks import Ranker
-    from annulet.core.paging.paged_fifo import TargetList
+    from annulet.core.paging.paged_fifo import PagedFifo
     from annulet.core.paging.paged_priorities import PagedLevels
-    from annulet.core.paging.queue_area import QueueArea
     from annulet.core.policies.fair_keys import FairKey, Fairness
     from annulet.core.policies.message_groups import Group, GroupTable
-    from annulet.core.queue.queue import Queue
+    from annulet.core.policies.queue_policies import QueuePolicies
 
 LaneKey: TypeAlias = "tuple[Group | None, FairKey | None, int, int]"
 ShelfKey: TypeAlias = "tuple[Consumer | None, int, int, bool]"
@@ -78,7 +78,7 @@ class Lanes(Order):
     def take_head(self, entry: QueueEntry) -> None:
         """Remove the head of a lane, to dispatch it or to move it to another lane."""
         lane = entry.lane
-        assert lane is not None
+        assert isinstance(lane, Lane)
         taken = lane.order.take_first()
         assert taken is entry
         self._left(lane)
@@ -86,7 +86,7 @@ class Lanes(Order):
     def discard(self, entry: QueueEntry) -> None:
         """Take a pending entry out of the middle. The caller has set its state to REMOVED."""
         lane = entry.lane
-        assert lane is not None
+        assert isinstance(lane, Lane)
         lane.order.discard(entry)
         entry.lane = None  # the lane's order may still reference the entry: each would keep the other
         self._left(lane)
@@ -135,7 +135,7 @@ class Lanes(Order):
             found += lane.order.upcoming(max(1, count // len(lanes)))
         return sorted(found)
 
-    def paged_part(self, queue: Queue, pages: QueueArea) -> TargetList | PagedLevels | None:
+    def paged_part(self, queue: QueuePolicies, pages: QueueArea) -> PagedFifo | PagedLevels | None:
         """Return the order that may have rows on disk, created with ``pages`` if necessary; ``None`` if none may."""
         del queue, pages
         return None
@@ -200,7 +200,7 @@ class Lanes(Order):
         """Move the head of a lane to the lane of its new answers; its fair key keeps its turn."""
         self.asked += 1
         lane = entry.lane
-        assert lane is not None
+        assert isinstance(lane, Lane)
         key = lane.fair
         if key is not None:
             key.pending += 1
@@ -211,7 +211,7 @@ class Lanes(Order):
 
     def taken(self, entry: QueueEntry, consumer: Consumer | None) -> None:
         """Note that an entry, already out of its lane, is in delivery."""
-        lane = entry.lane
+        lane = lane_of(entry)
         if lane is None:  # it was never in one: groups and fair keys do not apply
             return
         group = lane.group
@@ -237,7 +237,7 @@ class Lanes(Order):
 
     def released(self, entry: QueueEntry) -> None:
         """Note that an entry is no longer in delivery."""
-        lane = entry.lane
+        lane = lane_of(entry)
         if lane is None:  # it was delivered before the queue had lanes
             return
         group = lane.group
@@ -315,7 +315,7 @@ class Lanes(Order):
         key: FairKey | None = None
         if self.groups is not None:
             held = entry.lane
-            if held is not None and held.group is not None and not held.dropped:
+            if isinstance(held, Lane) and held.group is not None and not held.dropped:
                 group = held.group
             else:
                 group = self.groups.group_for(entry.message)

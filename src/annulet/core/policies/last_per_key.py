@@ -5,14 +5,15 @@ The ring half needs no table: a queue's order already knows its oldest entry. Th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
+
+from annulet.core.model.entry import KeyRecord
+from annulet.core.policies.retention import Retention
 
 if TYPE_CHECKING:
     from annulet.core.base.settings import QueueSettings
     from annulet.core.message.message import Message, PropertyValue
-    from annulet.core.model.entry import QueueEntry
-
-Key: TypeAlias = "tuple[str, str | int | float | bool | bytes]"
+    from annulet.core.model.entry import Key, QueueEntry
 
 
 def key_of(value: PropertyValue) -> Key | None:
@@ -27,26 +28,7 @@ def key_of(value: PropertyValue) -> Key | None:
     return (type(value).__name__, value)
 
 
-class KeyRecord:
-    """The state of one key while a message of it is in the queue or in delivery."""
-
-    __slots__ = ("key", "latest", "live", "recency", "recent")
-
-    def __init__(self, key: Key) -> None:
-        self.key = key
-        self.live = 0  # entries pending, delivering or waiting for redelivery
-        self.latest = 0  # highest sequence accepted
-        self.recency = 0  # when the latest was accepted: counts acceptances of the table
-        # The last N accepted, by sequence; an entry is dropped when it leaves the queue, its number stays.
-        self.recent: dict[int, QueueEntry | None] = {}
-
-    @property
-    def text(self) -> str:
-        """The key as the ledger prints it."""
-        return str(self.key[1])
-
-
-class KeyTable:
+class KeyTable(Retention):
     """Tracks the last ``keep`` messages of each key of one queue.
 
     A message is superseded once ``keep`` newer messages of its key were accepted. Superseded and pending: it goes at
@@ -56,6 +38,7 @@ class KeyTable:
     __slots__ = ("_accepted", "_fallback", "_property", "_records", "keep")
 
     def __init__(self, property_name: str, keep: int, fallback: str = "") -> None:
+        super().__init__(f"last-value-key={property_name}, keep-per-key={keep}")
         self._property = property_name
         self._fallback = fallback
         self._records: dict[Key, KeyRecord] = {}
@@ -129,8 +112,6 @@ class KeyTable:
             del self._records[record.key]
 
 
-def key_table_for(settings: QueueSettings) -> KeyTable | None:
-    """Return the table of a keep-per-key queue, ``None`` for a queue without a key."""
-    if not settings.last_value_key:
-        return None
+def key_table_of(settings: QueueSettings) -> KeyTable:
+    """Return the table of a keep-per-key queue."""
     return KeyTable(settings.last_value_key, settings.keep_per_key, settings.last_value_fallback)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from annulet.core.base.settings import GROUP_SHARED
+from annulet.core.ordering.lane import lane_of
 from annulet.core.policies.last_per_key import key_of
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
     from annulet.core.ordering.lane import Lane
-    from annulet.core.policies.parked_groups import Holding, ParkedSequences
+    from annulet.core.policies.parked_groups import OwnerBacklog, ParkedSequences
 
 NO_GROUP: Final = "qpid.no-group"
 """The group of ungrouped messages on a shared-groups queue (Broker-J §6)."""
@@ -71,7 +72,7 @@ class Group:
         self.pending = 0  # in lanes
         self.lanes: list[Lane] = []
         self.parked_sequences: ParkedSequences | None = None  # pending, but not in lanes: of a queue deeper than memory
-        self.holding: Holding | None = None  # with whose groups it counts there
+        self.holding: OwnerBacklog | None = None  # with whose groups it counts there
         self.unmarked = False  # assigned, and no message delivered since: the next one is the first
 
     @property
@@ -219,7 +220,7 @@ class GroupTable:
         groups = list(self.groups.values()) if not name else [self.groups[name]] if name in self.groups else []
         changed = {group: None for group in groups if group.owner is not None or group.parked}
         for entry in delivering:
-            lane = entry.lane
+            lane = lane_of(entry)
             if lane is not None and lane.group in changed:
                 self._stale.add(entry)
         for group in changed:

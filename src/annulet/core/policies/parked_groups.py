@@ -183,7 +183,7 @@ def _last_of(chunk: Chunk) -> int:
     return chunk[-1]
 
 
-class Holding:
+class OwnerBacklog:
     """The groups of one consumer, or those without an owner (``owner`` ``None``): how many of their messages stand in
     lanes, ``count``, and which of them have parked ones, ``backlog``. Nothing parked there is below ``low``.
 

@@ -20,7 +20,7 @@ from annulet.core.base.settings import (
 
 if TYPE_CHECKING:
     from annulet.core.base.settings import QueueSettings
-    from annulet.core.queue.entries import Holdings
+    from annulet.core.policies.queue_policies import QueuePolicies
 
 
 def _resume(given: int, limit: int) -> int:
@@ -56,39 +56,39 @@ class Limits:
         self.resume_length = _resume(settings.resume_length, settings.max_length)
         self.resume_bytes = _resume(settings.resume_bytes, settings.max_bytes)
 
-    def length_of(self, queue: Holdings) -> int:
+    def length_of(self, queue: QueuePolicies) -> int:
         """Return how many messages the limit counts now."""
         count = queue.order.count
         if self.counts_all:
             count += len(queue.delivering) + queue.schedule.count
         return count
 
-    def bytes_of(self, queue: Holdings) -> int:
+    def bytes_of(self, queue: QueuePolicies) -> int:
         """Return how many body bytes the limit counts now."""
         size = queue.pending_bytes
         if self.counts_all:
             size += queue.delivering_bytes + queue.schedule.bytes
         return size
 
-    def exceeded(self, queue: Holdings) -> bool:
+    def exceeded(self, queue: QueuePolicies) -> bool:
         """Return whether the queue exceeds its limits."""
         if 0 <= self.max_length < self.length_of(queue):
             return True
         return 0 <= self.max_bytes < self.bytes_of(queue)
 
-    def full(self, queue: Holdings) -> bool:
+    def full(self, queue: QueuePolicies) -> bool:
         """Return whether one more message, however small, would be too many."""
         if 0 <= self.max_length <= self.length_of(queue):
             return True
         return 0 <= self.max_bytes <= self.bytes_of(queue)
 
-    def takes_back(self, queue: Holdings, count: int) -> bool:
+    def takes_back(self, queue: QueuePolicies, count: int) -> bool:
         """Return whether ``count`` messages in delivery fit when they are pending again, whatever their size."""
         if self.counts_all:
             return not self.exceeded(queue)
         return not self.would_exceed(queue, count, queue.delivering_bytes)
 
-    def would_exceed(self, queue: Holdings, count: int, size: int) -> bool:
+    def would_exceed(self, queue: QueuePolicies, count: int, size: int) -> bool:
         """Return whether ``count`` more messages of ``size`` body bytes together would be too many."""
         if 0 <= self.max_length < self.length_of(queue) + count:
             return True
@@ -98,7 +98,7 @@ class Limits:
         """Return whether one message of ``size`` body bytes is larger than all may be together."""
         return 0 <= self.max_bytes < size
 
-    def refusal(self, queue: Holdings, size: int, more: int = 0, more_bytes: int = 0) -> str:
+    def refusal(self, queue: QueuePolicies, size: int, more: int = 0, more_bytes: int = 0) -> str:
         """Return why a message of ``size`` body bytes is refused, empty when it is not.
 
         ``more`` messages of ``more_bytes`` body bytes were let in before it and are not in the queue yet.
@@ -112,13 +112,13 @@ class Limits:
             f"{_spell(self.max_length)} and max-bytes is {_spell(self.max_bytes)}; consume from it or raise the limit"
         )
 
-    def drained(self, queue: Holdings) -> bool:
+    def drained(self, queue: QueuePolicies) -> bool:
         """Return whether a blocked queue is down to both of its resume thresholds."""
         if 0 <= self.resume_length < self.length_of(queue):
             return False
         return not 0 <= self.resume_bytes < self.bytes_of(queue)
 
-    def beyond(self, queue: Holdings) -> int:
+    def beyond(self, queue: QueuePolicies) -> int:
         """Count the pending messages, last to be delivered first, that lie beyond the limit.
 
         O(n) where a limit of bytes is exceeded.

@@ -14,8 +14,9 @@ from annulet.core.model.entry import PENDING, REMOVED, SCHEDULED
 
 if TYPE_CHECKING:
     from annulet.core.model.entry import QueueEntry
+    from annulet.core.model.order import OrderRows
     from annulet.core.policies.expiry import ExpiryIndex
-    from annulet.core.queue.queue import Queue
+    from annulet.core.policies.queue_policies import QueuePolicies
 
 
 ORDERED_MAX: Final = 1 << 14
@@ -36,15 +37,15 @@ def some_expire(entries: list[QueueEntry], kept: bytearray) -> bool:
     return any(entry.message.expires_at and not kept[place] for place, entry in enumerate(entries))
 
 
-def next_expiry(queue: Queue, now: int) -> int:
-    """Return when the next message of a queue expires, row or not; 0 for never. Sure where that is until ``now``."""
-    first = queue.order.first_expiry(now)
-    if queue.expiry is not None:
-        first = min(first, queue.expiry.first())
+def next_expiry(order: OrderRows, index: ExpiryIndex | None, now: int) -> int:
+    """Return when the next message expires, row or indexed entry; 0 for never. Sure where that is until ``now``."""
+    first = order.first_expiry(now)
+    if index is not None:
+        first = min(first, index.first())
     return 0 if first == NEVER else first[0]
 
 
-def expire(queue: Queue, index: ExpiryIndex, now: int, most: int) -> None:
+def expire(queue: QueuePolicies, index: ExpiryIndex, now: int, most: int) -> None:
     """Remove up to ``most`` (-1: all) messages of a queue whose time has passed, the earliest first.
 
     Fewer, but at least one, where rows have to be put in order first and that is much work.
@@ -65,7 +66,7 @@ def expire(queue: Queue, index: ExpiryIndex, now: int, most: int) -> None:
                 queue.remove_waiting(entry, RemovalReason.EXPIRED, now, 0)
 
 
-def expire_ended(queue: Queue, now: int) -> bool:
+def expire_ended(queue: QueuePolicies, now: int) -> bool:
     """Remove some thousand rows together that have all expired, if the ledger would keep nothing of them.
 
     Nor may anybody else want to know of each. Returns whether there were such rows.
@@ -91,7 +92,7 @@ def expire_ended(queue: Queue, now: int) -> bool:
     return bool(ranges)
 
 
-def _expire_rows(queue: Queue, before: tuple[int, int], limit: int, now: int) -> None:
+def _expire_rows(queue: QueuePolicies, before: tuple[int, int], limit: int, now: int) -> None:
     """Remove some rows whose time and sequence are lower than ``before``."""
     read = queue.forwarder.takes(queue, RemovalReason.EXPIRED)
     for entry in queue.order.take_expired(before, limit, read=read):

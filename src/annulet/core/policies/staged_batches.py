@@ -11,30 +11,24 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.sliced_work import SLICE_MESSAGES, SlicedWork
-from annulet.core.deliveries.bodies import let_go
-from annulet.core.model.entry import PENDING, REMOVED, SCHEDULED
-from annulet.core.policies.expiry import leave_index
+from annulet.core.model.entry import PENDING
+from annulet.core.model.queue_state import HIDES_NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from annulet.core.model.effects import Effects
     from annulet.core.model.entry import QueueEntry
+    from annulet.core.policies.queue_policies import QueuePolicies
     from annulet.core.policies.schedule import Appointment
-    from annulet.core.queue.entries import Holdings
-    from annulet.core.queue.queue import Queue
-
-HIDES_NOTHING: Final = 1 << 61
-"""The sequence from which a queue hides on when it hides nothing: above all there will be."""
 
 
 WOKEN_AT_ONCE_MAX: Final = 500
 """Queues of a batch whose consumers are served in one turn: 1 ms of the loop, deliveries come to it."""
 
 
-class Stretch:
+class StagedRange:
     """The pending messages of one queue from the first one of a batch on, up to the next range."""
 
     __slots__ = ("batch", "bytes", "count", "sequence")
@@ -53,16 +47,15 @@ class HiddenBatch:
 
     def __init__(self) -> None:
         self.entries: list[QueueEntry] = []  # in order, those included that have left since
-        self.queues: dict[Queue, None] = {}  # that hide something for it
+        self.queues: dict[QueuePolicies, None] = {}  # that hide something for it
 
-    def take_in(self, entry: QueueEntry) -> None:
+    def take_in(self, queue: QueuePolicies, entry: QueueEntry) -> None:
         """Hide an arrival. Batches that are filled one after the other have ascending sequences in each queue."""
-        queue = entry.queue
         self.entries.append(entry)
         if queue in self.queues:
             return
         self.queues[queue] = None
-        queue.hidden.append(Stretch(self, entry.sequence))
+        queue.hidden.append(StagedRange(self, entry.sequence))
         queue.hidden_from = min(queue.hidden_from, entry.sequence)
 
     def show(self, now: int) -> None:
@@ -80,12 +73,12 @@ class HiddenBatch:
             if not queue.deleted:
                 queue.wake(now)
 
-    def _without_its_own(self, stretches: list[Stretch]) -> list[Stretch]:
+    def _without_its_own(self, stretches: list[StagedRange]) -> list[StagedRange]:
         """Return those of other batches.
 
         The last of them continues to hide messages in ranges of this batch behind them.
         """
-        left: list[Stretch] = []
+        left: list[StagedRange] = []
         for stretch in stretches:
             if stretch.batch is not self:
                 left.append(stretch)
@@ -98,7 +91,7 @@ class HiddenBatch:
 class Waking(SlicedWork):
     """Serves the consumers of very many queues in which a batch has become visible."""
 
-    def __init__(self, queues: list[Queue]) -> None:
+    def __init__(self, queues: list[QueuePolicies]) -> None:
         super().__init__()
         self._queues = deque(queues)
 
@@ -141,68 +134,6 @@ class Batches:
             self._filling = False
 
 
-def count_hidden(queue: Holdings, entry: QueueEntry, change: int) -> None:
-    """Count a message that became pending (1), or is it no more (-1), if it is hidden."""
-    if entry.sequence < queue.hidden_from:
-        return
-    for stretch in reversed(queue.hidden):
-        if entry.sequence >= stretch.sequence:
-            stretch.count += change
-            stretch.bytes += change * entry.message.size
-            return
-
-
-# ------------------------------------------------------------------ visible messages
-
-
-def shown(queue: Holdings, entries: list[QueueEntry]) -> list[QueueEntry]:
-    """Return those of these entries of a queue that it does not hide."""
-    if not queue.hidden:
-        return entries
-    first = queue.hidden_from
-    return [entry for entry in entries if entry.sequence < first]
-
-
-def shown_appointments(queue: Holdings) -> list[Appointment]:
-    """Return the appointments of a queue that it does not hide, in no order."""
-    appointments = queue.schedule.snapshot()
-    if not queue.hidden:
-        return appointments
-    first = queue.hidden_from
-    return [appointment for appointment in appointments if appointment.entry.sequence < first]
-
-
-def pending_count(queue: Holdings) -> int:
-    """Return how many messages are pending that are not hidden."""
-    return queue.order.count - sum([stretch.count for stretch in queue.hidden])
-
-
-def pending_bytes(queue: Holdings) -> int:
-    """Return the body bytes of these."""
-    return queue.pending_bytes - sum([stretch.bytes for stretch in queue.hidden])
-
-
-def scheduled_count(queue: Holdings) -> int:
-    """Return how many messages are scheduled that are not hidden."""
-    return len(shown_appointments(queue)) if queue.hidden else queue.schedule.count
-
-
-def scheduled_bytes(queue: Holdings) -> int:
-    """Return the body bytes of these."""
-    if not queue.hidden:
-        return queue.schedule.bytes
-    return sum([appointment.entry.message.size for appointment in shown_appointments(queue)])
-
-
-def hidden_records(queue: Holdings) -> list[int]:
-    """Return the records of hidden messages of a queue, 0 if unstored. O(messages in memory)."""
-    if not queue.hidden:
-        return []
-    first = queue.hidden_from
-    there = [*queue.order.in_memory(), *queue.schedule.entries()]
-    return [entry.message.record for entry in there if entry.sequence >= first]
-
-
 # ------------------------------------------------------------------ a commit that failed
 
 
@@ -225,7 +156,8 @@ class TakingBack(SlicedWork):
         """Remove the next few; after the last of them show the rest."""
         entries = self._batch.entries
         for _ in range(min(SLICE_MESSAGES, len(entries))):
-            _take_back(entries.pop(), now)
+            entry = entries.pop()
+            entry.queue.take_back(entry, now)
         if entries:
             return True
         self._batch.show(now)
@@ -236,36 +168,13 @@ class TakingBack(SlicedWork):
         self._batch.show(now)
 
 
-def _take_back(entry: QueueEntry, now: int) -> None:
-    queue = entry.queue
-    if queue.deleted:
-        return
-    if entry.state == PENDING:
-        queue.withdraw(entry)
-        if queue.evictions is not None:
-            queue.evictions.compact(queue.order.count)
-    elif entry.state == SCHEDULED:
-        queue.schedule.cancel(entry)
-        entry.state = REMOVED
-        leave_index(queue.expiry, entry)
-        if queue.accounts is not None:
-            queue.accounts.released(entry)
-        let_go(entry)
-    else:
-        return
-    queue.counters.messages_added -= 1
-    queue.counters.bytes_added -= entry.message.size
-    if queue.events is not None:
-        queue.events.removed(entry, RemovalReason.DELETED, now)
-
-
 # ------------------------------------------------------------------ a queue that is emptied or deleted
 
 
-class Kept:
+class StagedEntries:
     """The hidden messages of a queue being emptied, which are not affected."""
 
-    def __init__(self, queue: Holdings) -> None:
+    def __init__(self, queue: QueuePolicies) -> None:
         self._queue = queue
         first = queue.hidden_from
         self._pending: list[QueueEntry] = []
@@ -287,17 +196,9 @@ class Kept:
             else:
                 queue.order.reinsert(entry)
             queue.pending_bytes += entry.message.size
-            count_hidden(queue, entry, 1)
+            queue.count_hidden(entry, 1)
 
     def schedule_again(self) -> None:
         """Put the scheduled ones into the schedule, which has just been cleared."""
         for item in self._appointments:
             self._queue.schedule.add(item.entry, item.at, fresh=item.fresh, schedule_id=item.schedule_id)
-
-
-def forget_hidden(queue: Queue) -> None:
-    """Stop hiding: the queue is being deleted with its hidden messages."""
-    for stretch in queue.hidden:
-        stretch.batch.queues.pop(queue, None)
-    queue.hidden = []
-    queue.hidden_from = HIDES_NOTHING

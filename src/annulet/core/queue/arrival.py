@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.settings import KEEP_PLACE
 from annulet.core.model.entry import PENDING, SCHEDULED
-from annulet.core.policies.expiry import expire_for
 from annulet.core.queue.ring_debt import make_way
 
 if TYPE_CHECKING:
     from annulet.core.model.entry import QueueEntry
     from annulet.core.policies.schedule import Appointment
-    from annulet.core.queue.queue import Queue
+    from annulet.core.queue.entries import QueueEntries
 
 
-def accept(queue: Queue, entry: QueueEntry, now: int) -> None:
+def accept(queue: QueueEntries, entry: QueueEntry, now: int) -> None:
     """Take in a new message: drop it for want of consumers, schedule it, or make it pending."""
     message = entry.message
-    expired = expire_for(queue, message.size, now)
+    expired = queue.expire_for(message.size, now)
     if queue.settings.purge_on_no_consumers and queue.unattended:
         queue.finish_removal(entry, RemovalReason.PURGED, now, 0)
     elif message.deliver_at > now:
@@ -34,7 +33,7 @@ def accept(queue: Queue, entry: QueueEntry, now: int) -> None:
         queue.dispatch(now)
 
 
-def _schedule(queue: Queue, entry: QueueEntry, now: int) -> None:
+def _schedule(queue: QueueEntries, entry: QueueEntry, now: int) -> None:
     message = entry.message
     if 0 < queue.expires_at(entry) <= now:
         queue.finish_removal(entry, RemovalReason.EXPIRED, now, 0)
@@ -51,7 +50,7 @@ def _schedule(queue: Queue, entry: QueueEntry, now: int) -> None:
     _enforce_limits(queue, now, entry.sequence)
 
 
-def admit(queue: Queue, entry: QueueEntry, now: int, *, due: bool) -> None:
+def admit(queue: QueueEntries, entry: QueueEntry, now: int, *, due: bool) -> None:
     """Make a message pending for the first time, serve waiting consumers, and enforce ring and limits.
 
     ``due``: it comes from the schedule, goes before the backlog, and is itself the victim of a full ring.
@@ -91,11 +90,11 @@ def admit(queue: Queue, entry: QueueEntry, now: int, *, due: bool) -> None:
     _enforce_limits(queue, now, entry.sequence)
 
 
-def _replace_by_key(queue: Queue, entry: QueueEntry, now: int) -> bool:
+def _replace_by_key(queue: QueueEntries, entry: QueueEntry, now: int) -> bool:
     """Let the entry take over its key; return whether it takes the place of the replaced one."""
-    if queue.keys is None:
+    if queue.retention is None:
         return False
-    superseded = queue.keys.accept(entry)
+    superseded = queue.retention.accept(entry)
     if superseded is None:
         return False
     if superseded.state == SCHEDULED:
@@ -109,7 +108,7 @@ def _replace_by_key(queue: Queue, entry: QueueEntry, now: int) -> bool:
     return moved
 
 
-def _enforce_ring(queue: Queue, entry: QueueEntry, before: int, now: int, *, due: bool) -> None:
+def _enforce_ring(queue: QueueEntries, entry: QueueEntry, before: int, now: int, *, due: bool) -> None:
     """Drop at most one message, and only if this arrival made the queue longer: an oversized ring never shrinks."""
     ring_size, count = queue.settings.ring_size, queue.order.count
     grew = 0 <= ring_size < count and count > before
@@ -121,7 +120,7 @@ def _enforce_ring(queue: Queue, entry: QueueEntry, before: int, now: int, *, due
         make_way(queue, entry, before, now)
 
 
-def _enforce_limits(queue: Queue, now: int, newcomer: int) -> None:
+def _enforce_limits(queue: QueueEntries, now: int, newcomer: int) -> None:
     """Evict until the queue is within its limits, or only messages in delivery are left."""
     limits = queue.limits
     if limits is None or not limits.evicts:
@@ -135,12 +134,12 @@ def _enforce_limits(queue: Queue, now: int, newcomer: int) -> None:
         queue.dispatch(now)  # a consumer without room for the victim may take the next one
 
 
-def enforce_limits(queue: Queue, now: int) -> None:
+def enforce_limits(queue: QueueEntries, now: int) -> None:
     """Evict messages beyond lowered limits."""
     _enforce_limits(queue, now, 0)
 
 
-def fire_due(queue: Queue, now: int) -> int:
+def fire_due(queue: QueueEntries, now: int) -> int:
     """Make due scheduled messages pending, one by one in time order. Returns how many were due."""
     fired = 0
     if queue.sliced and 0 < queue.schedule.next_at() <= now:
@@ -154,7 +153,7 @@ def fire_due(queue: Queue, now: int) -> int:
     return fired
 
 
-def fire(queue: Queue, appointment: Appointment, now: int) -> None:
+def fire(queue: QueueEntries, appointment: Appointment, now: int) -> None:
     """Let one message that was just taken out of the schedule fall due."""
     if appointment.fresh:
         admit(queue, appointment.entry, now, due=True)
@@ -162,7 +161,7 @@ def fire(queue: Queue, appointment: Appointment, now: int) -> None:
         _come_back(queue, appointment.entry, now)
 
 
-def _come_back(queue: Queue, entry: QueueEntry, now: int) -> None:
+def _come_back(queue: QueueEntries, entry: QueueEntry, now: int) -> None:
     """End a redelivery delay: the message takes its old place if ring and limits have room for it."""
     if 0 < queue.expires_at(entry) <= now:
         queue.finish_removal(entry, RemovalReason.EXPIRED, now, 0)

@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING
 
 from annulet.core.model.entry import PENDING, position_of, sequence_of
 from annulet.core.paging.row_views import view_of
-from annulet.core.policies.staged_batches import pending_count, shown
 from annulet.core.queue.live_changes import read_in
 from annulet.core.queue.queue_scan import Scan
 from annulet.core.reading.browse_order import may_be_noted_as_row
-from annulet.core.reading.entry_lookup import Reach
+from annulet.core.reading.entry_lookup import EntryLookup
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.paging.queue_area import QueueArea, RowWalk
+    from annulet.core.model.queue_area import QueueArea, RowWalk
     from annulet.core.queue.queue import Queue
 
 
@@ -33,9 +32,9 @@ class DeepView:
 
     def __init__(self, queue: Queue, pages: QueueArea, *, delivering: bool = False) -> None:
         self.queue = queue
-        self.size = pending_count(queue) + (len(queue.delivering) if delivering else 0)
+        self.size = queue.shown_count() + (len(queue.delivering) if delivering else 0)
         self.end = min(queue.next_sequence, queue.hidden_from)  # everything has a lower sequence
-        there = [entry for entry in shown(queue, queue.order.in_memory()) if entry.state == PENDING]
+        there = [entry for entry in queue.shown(queue.order.in_memory()) if entry.state == PENDING]
         if delivering:
             there += queue.delivering
         # messages not in the log yet are arriving: they would be missed if they became rows
@@ -79,7 +78,7 @@ class DeepScan(Scan):
     ) -> None:
         super().__init__(view.queue, pending=False, scheduled=scheduled)
         self.size += view.size
-        self._reach = Reach(view.queue)
+        self._reach = EntryLookup(view.queue)
         self._objects = deque(sorted(objects, key=place_of))
         self._place_of = place_of
         self._rows = walk

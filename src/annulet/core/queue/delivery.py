@@ -13,11 +13,11 @@ from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.sliced_work import SLICE_MESSAGES
 from annulet.core.deliveries.bodies import claim
 from annulet.core.model.entry import DELIVERING, PENDING, level_of, position_of
+from annulet.core.ordering.lane import lane_of
 from annulet.core.policies.consumer_turns import PASSED_ROUNDS
-from annulet.core.policies.evaluation_turns import go_on_later, used_up
-from annulet.core.policies.expiry import expire_later, expire_some, has_expired
-from annulet.core.policies.staged_batches import shown
+from annulet.core.policies.evaluation_turns import used_up
 from annulet.core.policies.takers import STEP_CONSUMERS, Takers
+from annulet.core.queue.continued_dispatch import go_on_later
 from annulet.core.queue.entries import ACKNOWLEDGED
 from annulet.core.searching import selector_walk
 from annulet.core.searching.deep_lanes import DeepLanes
@@ -27,15 +27,17 @@ if TYPE_CHECKING:
 
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
+    from annulet.core.policies.consumer_turns import ConsumerTurns
     from annulet.core.policies.lanes import Lanes
-    from annulet.core.queue.queue import Queue
+    from annulet.core.policies.matchers import Matchers
+    from annulet.core.queue.entries import QueueEntries
 
 ASKED_IN_VAIN: Final = 3
 """Selectors that are evaluated one by one; with more, the classes are looked up by the message's values: that costs as
 much as two evaluations, and most queues have no more selectors."""
 
 
-def dispatch(queue: Queue, now: int) -> None:
+def dispatch(queue: QueueEntries, now: int) -> None:
     """Hand messages to consumers until one side runs out."""
     queue.matchers.steps = 0
     queue.matchers.cut = False
@@ -43,7 +45,7 @@ def dispatch(queue: Queue, now: int) -> None:
     go_on_later(queue, now)
 
 
-def _serve_all(queue: Queue, now: int) -> None:
+def _serve_all(queue: QueueEntries, now: int) -> None:
     copied = queue.settings.non_destructive
     if queue.copies is not None:
         queue.copies.serve(now, consumers_too=copied and not queue.halted)
@@ -65,7 +67,7 @@ def _serve_all(queue: Queue, now: int) -> None:
         queue.copies.serve(now, consumers_too=False)
 
 
-def wake_insisting(queue: Queue, now: int) -> None:
+def wake_insisting(queue: QueueEntries, now: int) -> None:
     """Wake a queue for a client that treats no delivery as an empty queue.
 
     Waits for rows that a thread is reading.
@@ -77,7 +79,7 @@ def wake_insisting(queue: Queue, now: int) -> None:
         queue.insists = False
 
 
-def dispatch_deep(queue: Queue, lanes: DeepLanes, now: int) -> None:
+def dispatch_deep(queue: QueueEntries, lanes: DeepLanes, now: int) -> None:
     """Serve from a stock and the lanes before it.
 
     While the stock's first precedes all lanes, it is for consumers without a condition, as in a queue without lanes:
@@ -90,7 +92,7 @@ def dispatch_deep(queue: Queue, lanes: DeepLanes, now: int) -> None:
     dispatch_lanes(queue, lanes, now)
 
 
-def dispatch_plain(queue: Queue, now: int) -> None:
+def dispatch_plain(queue: QueueEntries, now: int) -> None:
     """Serve where every consumer may have every message, until one has a lane, whose answers decide."""
     consumers = queue.consumers
     able: list[deque[int]] | None = None  # consumers with room, if worth determining: none gains room in between
@@ -101,8 +103,8 @@ def dispatch_plain(queue: Queue, now: int) -> None:
             return  # and continues later: a thread is reading it
         entry = queue.first_unexpired(now, SLICE_MESSAGES)
         if entry is None:
-            if queue.order.count and has_expired(queue, now):
-                expire_later(queue, now)
+            if queue.order.count and queue.has_expired(now):
+                queue.expire_later(now)
             return
         if entry.lane is not None or entry.sequence >= queue.hidden_from:
             return  # less important visible messages behind it wait for a moment
@@ -123,14 +125,14 @@ def dispatch_plain(queue: Queue, now: int) -> None:
         hand_over(queue, consumer, entry, now)
 
 
-def _may_wait(queue: Queue) -> bool:
+def _may_wait(queue: QueueEntries) -> bool:
     """Return whether consumers may be served a moment later: not if the remaining messages would exceed a limit."""
     limits = queue.limits
     judged = queue.settings.ring_size >= 0 or (limits is not None and (limits.evicts or limits.rejects))
     return not judged and not queue.insists
 
 
-def dispatch_lanes(queue: Queue, lanes: Lanes, now: int) -> None:
+def dispatch_lanes(queue: QueueEntries, lanes: Lanes, now: int) -> None:
     """Serve queues with selectors, groups, fair keys or refusals."""
     in_flight_max = queue.settings.in_flight_max
     waiting: set[Consumer] = set()  # their next message is too large for the rest of their window
@@ -141,7 +143,7 @@ def dispatch_lanes(queue: Queue, lanes: Lanes, now: int) -> None:
     matchers = queue.matchers
     while (in_flight_max < 0 or len(queue.delivering) < in_flight_max) and not matchers.cut and lanes.may_ask(now):
         if takers is None:
-            takers = _takers(queue, lanes, waiting)
+            takers = _takers(queue.consumers, lanes, waiting)
         takers = _with_stock(queue, deep, takers, waiting, now)
         entry = _candidate(lanes, takers)
         if entry is None:
@@ -176,27 +178,29 @@ def dispatch_lanes(queue: Queue, lanes: Lanes, now: int) -> None:
             takers = None
 
 
-def _with_stock(queue: Queue, lanes: DeepLanes | None, takers: Takers, waiting: set[Consumer], now: int) -> Takers:
+def _with_stock(
+    queue: QueueEntries, lanes: DeepLanes | None, takers: Takers, waiting: set[Consumer], now: int
+) -> Takers:
     """Deliver messages of the stock that precede the lanes, if there is one. Returns the takers for the lanes."""
     if lanes is None or not _has_stock(lanes) or not takers.unselective:
         return takers
-    return Takers(_after_stock(queue, lanes, _takers(queue, lanes, waiting).consumers, now))
+    return Takers(_after_stock(queue, lanes, _takers(queue.consumers, lanes, waiting).consumers, now))
 
 
 def _resort(lanes: Lanes, entry: QueueEntry, weight: int) -> None:
     """Move an evaluated entry to the lane of its answers, if that is another one."""
-    lane = entry.lane
+    lane = lane_of(entry)
     assert lane is not None
     if entry.evaluated != lane.evaluated or entry.blocked != lane.blocked:
         lanes.asked += weight
         lanes.resort(entry)
 
 
-def _others_expire_later(queue: Queue, lanes: Lanes, now: int) -> bool:
+def _others_expire_later(queue: QueueEntries, lanes: Lanes, now: int) -> bool:
     """Have the others that have expired removed in slices. Returns whether there are any."""
-    if lanes.fairness is not None or not has_expired(queue, now):
+    if lanes.fairness is not None or not queue.has_expired(now):
         return False
-    expire_later(queue, now)
+    queue.expire_later(now)
     return True
 
 
@@ -205,9 +209,9 @@ def _has_stock(lanes: DeepLanes) -> bool:
     return lanes.stock is not None and lanes.stock.count > 0
 
 
-def _takers(queue: Queue, lanes: Lanes, waiting: set[Consumer]) -> Takers:
+def _takers(consumers: ConsumerTurns, lanes: Lanes, waiting: set[Consumer]) -> Takers:
     """Determine the consumers that could get a message now. Checking very many counts as an evaluation."""
-    in_turn = queue.consumers.in_turn()
+    in_turn = consumers.in_turn()
     lanes.asked += len(in_turn) // STEP_CONSUMERS
     return Takers([consumer for consumer in in_turn if consumer.ready and consumer not in waiting])
 
@@ -230,12 +234,12 @@ def _candidate(lanes: Lanes, takers: Takers) -> QueueEntry | None:
     return first
 
 
-def _choose(queue: Queue, entry: QueueEntry, takers: Takers, waiting: set[Consumer]) -> Consumer | None:
+def _choose(queue: QueueEntries, entry: QueueEntry, takers: Takers, waiting: set[Consumer]) -> Consumer | None:
     """Return the consumer for the entry. If there is none, consumers that only lack room wait for it.
 
     None either where the selectors of this dispatch took too long: the answers so far are noted, and it goes on later.
     """
-    lane = entry.lane
+    lane = lane_of(entry)
     owner = None if lane is None or lane.shelf is None else lane.shelf.owner
     size = entry.message.size
     short: list[Consumer] = []
@@ -252,13 +256,13 @@ def _choose(queue: Queue, entry: QueueEntry, takers: Takers, waiting: set[Consum
         step += 1
         if owner is not None and consumer is not owner:
             continue
-        if stocked and _may_be_overtaking(queue, consumer, entry):
+        if stocked and _may_be_overtaking(queue.lanes, matchers, consumer, entry):
             short.append(consumer)
             continue
         if consumer.required & unmet:
             refusing |= consumer.required
             continue
-        if consumer.required & ~(entry.evaluated | entry.blocked) and used_up(queue):
+        if consumer.required & ~(entry.evaluated | entry.blocked) and used_up(queue.matchers):
             break
         if not matchers.ask(consumer, entry):
             if not unmet and matchers.evaluations - asked == ASKED_IN_VAIN:
@@ -278,16 +282,15 @@ def _choose(queue: Queue, entry: QueueEntry, takers: Takers, waiting: set[Consum
     return None
 
 
-def _may_be_overtaking(queue: Queue, consumer: Consumer, entry: QueueEntry) -> bool:
+def _may_be_overtaking(lanes: Lanes | None, matchers: Matchers, consumer: Consumer, entry: QueueEntry) -> bool:
     """Return whether something older that a consumer's selector looks for may still be found in a deep backlog."""
-    lanes = queue.lanes
     if not consumer.required or not isinstance(lanes, DeepLanes) or lanes.stock is None or not lanes.stock.count:
         return False
-    match_class = queue.matchers.class_of(consumer)
+    match_class = matchers.class_of(consumer)
     return match_class is not None and position_of(entry) >= lanes.frontier_of(match_class)
 
 
-def _after_stock(queue: Queue, lanes: DeepLanes, consumers: list[Consumer], now: int) -> list[Consumer]:
+def _after_stock(queue: QueueEntries, lanes: DeepLanes, consumers: list[Consumer], now: int) -> list[Consumer]:
     """Deliver the stock's first, and return the consumers for the lanes, in turn, which may have advanced."""
     delivered = queue.counters.messages_delivered
     consumers = _serve_stock(queue, lanes, consumers, now)
@@ -299,7 +302,7 @@ def _after_stock(queue: Queue, lanes: DeepLanes, consumers: list[Consumer], now:
     return [consumer for consumer in queue.consumers.in_turn() if consumer in left]
 
 
-def _serve_stock(queue: Queue, lanes: DeepLanes, consumers: list[Consumer], now: int) -> list[Consumer]:
+def _serve_stock(queue: QueueEntries, lanes: DeepLanes, consumers: list[Consumer], now: int) -> list[Consumer]:
     """Deliver the stock's first to consumers without a condition, while no entry of the lanes precedes it.
 
     Also to consumers that exclude a connection's own messages: evaluating these is cheap, and while they wait for the
@@ -309,7 +312,7 @@ def _serve_stock(queue: Queue, lanes: DeepLanes, consumers: list[Consumer], now:
     taking = [consumer for consumer in consumers if not consumer.required]
     if stock is None or not stock.count or not taking:
         return consumers
-    asked = [consumer for consumer in consumers if _is_asked_at_once(queue, consumer)]
+    asked = [consumer for consumer in consumers if _is_asked_at_once(queue.matchers, consumer)]
     in_lanes = _candidate(lanes, Takers([*taking, *asked]))
     able = queue.consumers.able([*taking, *asked])
     in_flight_max = queue.settings.in_flight_max
@@ -327,7 +330,7 @@ def _serve_stock(queue: Queue, lanes: DeepLanes, consumers: list[Consumer], now:
             continue
         if entry.sequence >= queue.hidden_from or 0 <= in_flight_max <= len(queue.delivering):
             return []
-        barred = _barred(queue, asked, entry) if asked else None
+        barred = _barred(queue.matchers, asked, entry) if asked else None
         consumer = queue.consumers.choose_able(able, entry.message.size, barred)
         if consumer is None:
             return [consumer for consumer in consumers if consumer.required]
@@ -341,26 +344,26 @@ def _serve_stock(queue: Queue, lanes: DeepLanes, consumers: list[Consumer], now:
     return [consumer for consumer in consumers if consumer.ready]
 
 
-def _is_asked_at_once(queue: Queue, consumer: Consumer) -> bool:
+def _is_asked_at_once(matchers: Matchers, consumer: Consumer) -> bool:
     """Return whether a consumer has a condition that no property of a message has to be read for."""
-    match_class = queue.matchers.class_of(consumer)
+    match_class = matchers.class_of(consumer)
     return match_class is not None and match_class.selector is None
 
 
-def _barred(queue: Queue, consumers: list[Consumer], entry: QueueEntry) -> set[Consumer]:
+def _barred(matchers: Matchers, consumers: list[Consumer], entry: QueueEntry) -> set[Consumer]:
     """Return for which of these the stock's first is not eligible: their class refuses it, or its frontier has passed
     it."""
     level = level_of(entry)
     barred: set[Consumer] = set()
     for consumer in consumers:
-        match_class = queue.matchers.class_of(consumer)
+        match_class = matchers.class_of(consumer)
         assert match_class is not None
         if match_class.frontier_on(level) > entry.sequence or not match_class.admits(entry):
             barred.add(consumer)
     return barred
 
 
-def hand_over(queue: Queue, consumer: Consumer, entry: QueueEntry, now: int) -> None:
+def hand_over(queue: QueueEntries, consumer: Consumer, entry: QueueEntry, now: int) -> None:
     """Give an entry that is out of the order to a consumer."""
     queue.counters.messages_delivered += 1
     if queue.events is not None:
@@ -387,131 +390,13 @@ def hand_over(queue: Queue, consumer: Consumer, entry: QueueEntry, now: int) -> 
         consumer.session.deliver_unsettled(consumer, entry)
 
 
-def _note_taken(queue: Queue, entry: QueueEntry, consumer: Consumer) -> None:
+def _note_taken(queue: QueueEntries, entry: QueueEntry, consumer: Consumer) -> None:
     """Report the consumer to order and lanes, and mark the first message of a group's assignment."""
     queue.ranker.served(entry)
     if queue.lanes is None:
         return
     queue.lanes.taken(entry, consumer)
-    lane = entry.lane
+    lane = lane_of(entry)
     if lane is not None and lane.group is not None and lane.group.unmarked:
         lane.group.unmarked = False
         queue.group_firsts.add(entry)
-
-
-def pull(
-    queue: Queue, messages_max: int, bytes_max: int, last_sequence: int, consumer: Consumer | None, now: int
-) -> list[QueueEntry]:
-    """Take messages for a pull; see :meth:`annulet.core.queue.queue.Queue.acquire`."""
-    if queue.halted:
-        return []
-    copied = queue.settings.non_destructive
-    in_flight_max = queue.settings.in_flight_max
-    taken: list[QueueEntry] = []
-    passed: list[QueueEntry] = []
-    if copied:
-        expire_some(queue, now, -1)  # all of it: copied messages are not examined one by one
-    seen = iter(_to_copy(queue, messages_max, last_sequence)) if copied else None
-    total = 0
-    while messages_max < 0 or len(taken) < messages_max:
-        entry = _next_to_pull(queue, now) if seen is None else next(seen, None)
-        if entry is None:
-            break
-        if last_sequence and entry.sequence > last_sequence:
-            if seen is None:
-                if not _older_may_follow(queue, entry):
-                    break
-                _pass_over(queue, entry)
-                passed.append(entry)
-            continue
-        size = entry.message.size
-        if (taken and 0 <= bytes_max < total + size) or 0 <= in_flight_max <= len(queue.delivering):
-            break
-        if entry.away:
-            if not queue.bring(entry):
-                break
-            if seen is None or entry.state != PENDING:
-                continue
-        total += size
-        taken.append(_pulled(queue, entry, consumer, now))
-    _put_back(queue, passed)
-    return taken
-
-
-def _pulled(queue: Queue, entry: QueueEntry, consumer: Consumer | None, now: int) -> QueueEntry:
-    """Return the result of a pull: a copy on a non-destructive queue, else the entry itself, in delivery."""
-    if queue.events is not None:
-        queue.events.delivered(entry, consumer, now)
-    if queue.settings.non_destructive:
-        queue.counters.messages_delivered += 1
-        return queue.use_copies().pull(entry, consumer)
-    queue.take_first(entry)
-    _mark_pulled(queue, entry, consumer)
-    return entry
-
-
-def _to_copy(queue: Queue, messages_max: int, last_sequence: int) -> list[QueueEntry]:
-    """Return the candidates of a copying pull in order, without examining all."""
-    if messages_max == 1 and not last_sequence:
-        first = queue.order.first()
-        if first is None or first.sequence < queue.hidden_from:
-            return [] if first is None else [first]
-    return shown(queue, queue.order.entries())
-
-
-def _older_may_follow(queue: Queue, entry: QueueEntry) -> bool:
-    """Return whether an earlier arrival may be behind this entry: not among arrivals in plain order."""
-    fair = queue.lanes is not None and queue.lanes.fairness is not None
-    return queue.ranker.ranks or fair or entry.place != entry.sequence
-
-
-def _pass_over(queue: Queue, entry: QueueEntry) -> None:
-    """Take an entry out of the way of a pull; its fair key keeps its turn."""
-    lane = entry.lane
-    if queue.lanes is not None and lane is not None and lane.fair is not None:
-        lane.fair.pending += 1
-    queue.take_first(entry)
-
-
-def _put_back(queue: Queue, passed: list[QueueEntry]) -> None:
-    """Put skipped entries back in their places."""
-    for entry in passed:
-        lane = entry.lane
-        queue.order.reinsert(entry)
-        queue.pending_bytes += entry.message.size
-        if queue.lanes is not None and lane is not None and lane.fair is not None:
-            lane.fair.pending -= 1
-
-
-def _next_to_pull(queue: Queue, now: int) -> QueueEntry | None:
-    """Return the next entry unless it is hidden."""
-    entry = _next_free(queue, now)
-    return None if entry is None or entry.sequence >= queue.hidden_from else entry
-
-
-def _next_free(queue: Queue, now: int) -> QueueEntry | None:
-    """Return the next entry that no group owner and no cap reserves for another consumer."""
-    lanes = queue.lanes
-    if lanes is None:
-        return queue.first_unexpired(now)
-    while True:
-        entry = lanes.first_free()
-        if entry is None or not 0 < queue.expires_at(entry) <= now:
-            return entry
-        queue.remove_pending(entry, RemovalReason.EXPIRED, now, 0)
-
-
-def _mark_pulled(queue: Queue, entry: QueueEntry, consumer: Consumer | None) -> None:
-    queue.counters.messages_delivered += 1
-    queue.ranker.served(entry)
-    if queue.lanes is not None:
-        queue.lanes.taken(entry, consumer)
-    entry.state = DELIVERING
-    entry.consumer = consumer
-    queue.delivering.add(entry)
-    size = entry.message.size
-    queue.delivering_bytes += size
-    if queue.bodies is not None:
-        claim(entry, queue.bodies)
-    if consumer is not None:
-        consumer.take(size)

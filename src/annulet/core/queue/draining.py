@@ -24,17 +24,17 @@ from annulet.core.searching.grouped_lanes import GroupedLanes
 
 if TYPE_CHECKING:
     from annulet.core.model.consumer import Consumer
-    from annulet.core.queue.queue import Queue
+    from annulet.core.queue.entries import QueueEntries
 
 
-def begin(queue: Queue, consumer: Consumer, now: int) -> None:
+def begin(queue: QueueEntries, consumer: Consumer, now: int) -> None:
     """Notify a consumer's session when all present messages for it were delivered, possibly at once."""
     queue.draining[consumer] = queue.next_sequence
     delivery.wake_insisting(queue, now)
     settle(queue)
 
 
-def settle(queue: Queue) -> None:
+def settle(queue: QueueEntries) -> None:
     """Tell the sessions of consumers that nothing under way can serve any more. Call it behind dispatch."""
     for consumer, upto in list(queue.draining.items()):
         if not consumer.session.writable:  # messages that wait for room in the output go first
@@ -44,7 +44,7 @@ def settle(queue: Queue) -> None:
             consumer.session.nothing_more(consumer)
 
 
-def may_find(queue: Queue, consumer: Consumer, upto: int) -> bool:
+def may_find(queue: QueueEntries, consumer: Consumer, upto: int) -> bool:
     """Return whether work in progress may still find a message for a consumer with a sequence below ``upto``.
 
     Call it behind dispatch, when everything that could be handed out at once has been.
@@ -69,7 +69,7 @@ def may_find(queue: Queue, consumer: Consumer, upto: int) -> bool:
     return refused or _may_be_brought(queue, consumer, upto)
 
 
-def _may_be_brought(queue: Queue, consumer: Consumer, upto: int) -> bool:
+def _may_be_brought(queue: QueueEntries, consumer: Consumer, upto: int) -> bool:
     """The same for a destructive consumer, if dispatch is not suspended."""
     lanes = queue.lanes
     if isinstance(lanes, DeepLanes):

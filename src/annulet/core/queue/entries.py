@@ -6,39 +6,20 @@ bytes and indexes true; they decide nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from annulet.core.base.errors import PreconditionFailed
 from annulet.core.base.removal_reasons import LOSSES, RemovalReason
 from annulet.core.base.settings import MOVE_TO_TAIL
-from annulet.core.deliveries.bodies import DAMAGED, LOOK_MESSAGES, REFUSED, QueueBodies, leaves_delivery, let_go
-from annulet.core.deliveries.entry_set import EntrySet
+from annulet.core.deliveries.bodies import DAMAGED, LOOK_MESSAGES, REFUSED, leaves_delivery, let_go
 from annulet.core.model.entry import PENDING, REMOVED, SCHEDULED, DeliveryCopy, QueueEntry
-from annulet.core.model.forwarder import Forwarder
-from annulet.core.model.loss_ledger import LossLedger, LossRecord, loss_of
-from annulet.core.ordering.order import Order
-from annulet.core.ordering.ranks import PriorityLevels, ranker_for
-from annulet.core.policies.consumer_turns import CompetingDispatch, live_max_of
-from annulet.core.policies.dispatch_gate import Gate
-from annulet.core.policies.eviction import eviction_index_for
-from annulet.core.policies.expiry import Expiring, ExpiryIndex, expires_at, gives_time, leave_index
+from annulet.core.model.loss_ledger import LossRecord, loss_of
+from annulet.core.policies.expiry import ExpiryIndex
 from annulet.core.policies.fair_keys import Fairness
 from annulet.core.policies.lanes import Lanes
-from annulet.core.policies.last_per_key import key_table_for
-from annulet.core.policies.matchers import Matchers
 from annulet.core.policies.message_groups import GroupTable
-from annulet.core.policies.queue_limits import limits_for
-from annulet.core.policies.schedule import ScheduleIndex
-from annulet.core.policies.staged_batches import (
-    HIDES_NOTHING,
-    Batches,
-    Kept,
-    Stretch,
-    count_hidden,
-    shown,
-    shown_appointments,
-)
-from annulet.core.queue.statistics import QueueCounters
+from annulet.core.policies.queue_policies import QueuePolicies
+from annulet.core.policies.staged_batches import StagedEntries
 from annulet.core.reading.copies import Copies
 from annulet.core.searching.deep_lanes import DeepLanes
 from annulet.core.searching.grouped_lanes import GroupedLanes
@@ -47,16 +28,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from annulet.core.base.settings import QueueSettings
-    from annulet.core.host.address_accounts import AddressAccounts
+    from annulet.core.model.compact_messages import CompactDelivery, SharedFields
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.effects import Effects
-    from annulet.core.model.events import QueueEvents
+    from annulet.core.model.forwarder import Forwarder
+    from annulet.core.model.loss_ledger import LossLedger
+    from annulet.core.model.order import Order
+    from annulet.core.model.queue_listeners import ReaderLists
     from annulet.core.queue.pull_waits import PullWaiter
-    from annulet.core.queue.queue import Queue
     from annulet.core.queue.returning import Returning
     from annulet.core.queue.ring_debt import RingDebt
-    from annulet.core.sessions.session import Session
-    from annulet.core.sessions.sliced_settlement import Settling
 
 ACKNOWLEDGED: Final = RemovalReason.ACKNOWLEDGED  # looked up once: an Enum's members are found by Python code
 
@@ -65,8 +46,8 @@ DUE_PLACES_FROM: Final = -(1 << 47)
 they leave what :data:`annulet.core.model.entry.LEVEL_SPAN` gives to a level."""
 
 
-class Holdings:
-    """State of one queue, and the moves of entries between its places. :class:`annulet.core.queue.queue.Queue`
+class QueueEntries(QueuePolicies):
+    """The entries of one queue, and their moves between its places. :class:`annulet.core.queue.queue.Queue`
     commands.
     """
 
@@ -79,54 +60,33 @@ class Holdings:
         *,
         durable: bool = False,
         auto_delete: bool = False,
-        owner: Session | object | None = None,
+        owner: object | None = None,
         queue_id: int = 0,
         forwarder: Forwarder | None = None,
     ) -> None:
-        self.name = name
-        self.settings = settings
-        self.effects = effects
-        self.ledger = LossLedger() if ledger is None else ledger
-        self.forwarder = Forwarder() if forwarder is None else forwarder
-        self.durable, self.auto_delete = durable, auto_delete
+        super().__init__(
+            name,
+            settings,
+            effects,
+            ledger,
+            durable=durable,
+            auto_delete=auto_delete,
+            queue_id=queue_id,
+            forwarder=forwarder,
+        )
         self.owner = owner  # the connection an exclusive queue belongs to; None when it is shared
-        self.queue_id = queue_id  # the catalogue's id; 0 for queues that are not durable
-        self.levels = PriorityLevels(settings)
-        self.ranker = ranker_for(settings, self.levels)
-        self.order: Order = self.ranker.new_order()
-        self.lanes: Lanes | None = None
         self.copies: Copies | None = None
-        self.consumers, self.matchers = CompetingDispatch(live_max_of(settings)), Matchers()
-        self.gate = Gate()
-        self.gate.open = settings.consumers_before_dispatch <= 1
-        self.schedule, self.delivering = ScheduleIndex(), EntrySet()
-        self.group_firsts: set[QueueEntry] = set()  # in delivery, and the first of their group since its assignment
-        self.counters = QueueCounters()
-        self.events: QueueEvents | None = None  # listener of each message's events
-        self.bodies: QueueBodies | None = None  # which entries do without their bodies; None: none ever did
-        self.pending_bytes = self.delivering_bytes = 0
-        self.next_sequence, self.next_due_place = 1, DUE_PLACES_FROM
-        self.batches = Batches()  # of its virtual host: arrivals of the current batch are hidden
-        self.hidden: list[Stretch] = []  # the invisible part of the pending messages
-        self.hidden_from = HIDES_NOTHING  # the first sequence of these
+        self.next_due_place = DUE_PLACES_FROM
         self.ring_debt: RingDebt | None = None  # a ring is too long because the disk refused to read the victims
-        self.accounts: AddressAccounts | None = None  # notified of removals, if addresses have limits
         self.origins: Mapping[str, str] = {}  # the source of each setting, by field
         self.draining: dict[Consumer, int] = {}  # consumers that wait for an answer, and up to which sequence
         self.pull_waiters: dict[PullWaiter, int] = {}  # pulls that wait for a walk, and up to which sequence
-        self.arriving: QueueEntry | None = None  # tried once before its time to live of 0 ends it
-        self.pins: list[int] = []  # entries up to these sequences are referenced, see core.model.entry_holds
         self.leases: set[tuple[str, str]] = set()  # leases over the queue: users of it that are no consumers
         self.leases_as_consumers = 0  # of them, those that take as a consumer does, which is one taker and not two
-        self.had_consumer = self.blocked = False  # auto-delete waits for the first (§1.7.2.1.6); publishers are blocked
+        self.had_consumer = False  # auto-delete waits for the first (§1.7.2.1.6)
         self.last_used_at = 0  # last declare, get or consumer; ``expires`` counts from here
         self.returns: list[Returning] = []  # deliveries on their way back: dispatch waits for the last of them
-        self.settling: list[Settling] = []  # deliveries that commands have settled and whose turn has not come
-        self.unsent: list[int] = []  # records of removed messages whose copy could not be stored: the next start's
-        self.deleted = self.paused = self.turn_asked = self.insists = False  # turn: of ``Queue.scan``
-        self.keys = key_table_for(settings)
-        self.expiry: ExpiryIndex | None = None
-        self.expiring: Expiring | None = None  # very many are being removed whose time has passed
+        self.insists = False  # dispatch reads on although the disk refused
         self.leased: set[int] = set()  # during recovery: sequences that a lease held when the broker ended
         self.configure()
         self._divide(settings)
@@ -140,9 +100,7 @@ class Holdings:
     def configure(self) -> None:
         """Apply the settings that may change at run time."""
         settings = self.settings
-        self.limits = limits_for(settings)
-        self.evictions = eviction_index_for(settings)
-        self.ages = gives_time(settings)  # messages without their own time may expire here
+        self.set_limits()
         self.may_refuse = self.limits is not None and self.limits.rejects
         self.halted = self.paused or not self.gate.open or self.gate.rebalancing or self.sliced
         self.gated = settings.consumers_before_dispatch > 1 or settings.group_rebalance_pause
@@ -174,13 +132,9 @@ class Holdings:
             self.order.reinsert(entry)
         self.pending_bytes += entry.message.size
         if self.hidden:
-            count_hidden(self, entry, 1)
+            self.count_hidden(entry, 1)
         if self.evictions is not None:
             self.evictions.add(entry, self.order.count)
-
-    def victim(self) -> QueueEntry | None:
-        """Return the pending entry that has to go next when the queue is full."""
-        return self.order.first() if self.evictions is None else self.evictions.first()
 
     def require_in_memory(self, reader: str) -> None:
         """Check that all pending messages may be in memory at once, which ``reader`` needs, before anything changes.
@@ -235,6 +189,26 @@ class Holdings:
             entry.consumer.give_back(size)
             entry.consumer = None
 
+    def compact_delivery(self, entry: QueueEntry, held: CompactDelivery) -> None:
+        """Replace a message in delivery by its compact form."""
+        self.delivering.exchange(entry, held)
+
+    def expand_delivery(self, entry: QueueEntry) -> None:
+        """Replace the compact form of a message in delivery by its entry."""
+        self.delivering.expand(entry)
+
+    def take_folded(self, folded: list[CompactDelivery], *, everything: bool = False) -> tuple[list[SharedFields], int]:
+        """Take folded messages out of delivery. Returns their kinds, and how many body bytes they are.
+
+        ``everything``: nothing else is in delivery.
+        """
+        kinds, size = self.delivering.take_folded(folded, everything=everything)
+        self.delivering_bytes -= size
+        assert self.bodies is not None
+        self.bodies.in_delivery -= len(folded)
+        self.bodies.in_delivery_bytes -= size
+        return kinds, size
+
     def release_copy(self, copy: DeliveryCopy) -> None:
         """Take back a browser's or non-destructive consumer's copy.
 
@@ -243,6 +217,13 @@ class Holdings:
         if self.copies is not None:
             self.copies.release(copy)
             self.leave_copies()
+
+    def use_copies(self) -> Copies:
+        """Keep lists for those that read without taking, from now on."""
+        if self.copies is None:
+            self.copies = Copies(self)
+            self.simplify()
+        return self.copies
 
     def leave_copies(self) -> None:
         """Drop the readers' lists when there are no readers and no unsettled copies."""
@@ -270,18 +251,40 @@ class Holdings:
         self.pending_bytes -= entry.message.size
         self.order.discard(entry)
         if self.hidden:
-            count_hidden(self, entry, -1)
+            self.count_hidden(entry, -1)
 
     def withdraw(self, entry: QueueEntry) -> None:
         """Remove a pending entry without a trace: another one replaces it."""
         entry.state = REMOVED
         self._leave(entry)
-        if self.keys is not None:
-            self.keys.withdraw(entry)
-        leave_index(self.expiry, entry)
+        if self.retention is not None:
+            self.retention.withdraw(entry)
+        self.leave_expiry(entry)
         if self.accounts is not None:
             self.accounts.released(entry)
         let_go(entry)
+
+    def take_back(self, entry: QueueEntry, now: int) -> None:
+        """Remove a hidden entry without a trace: its batch could not be committed."""
+        if self.deleted:
+            return
+        if entry.state == PENDING:
+            self.withdraw(entry)
+            if self.evictions is not None:
+                self.evictions.compact(self.order.count)
+        elif entry.state == SCHEDULED:
+            self.schedule.cancel(entry)
+            entry.state = REMOVED
+            self.leave_expiry(entry)
+            if self.accounts is not None:
+                self.accounts.released(entry)
+            let_go(entry)
+        else:
+            return
+        self.counters.messages_added -= 1
+        self.counters.bytes_added -= entry.message.size
+        if self.events is not None:
+            self.events.removed(entry, RemovalReason.DELETED, now)
 
     def remove_scheduled(self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int) -> None:
         """Take an entry out of the schedule, and finish it."""
@@ -308,24 +311,24 @@ class Holdings:
             let_go(entry)
         else:
             message.near -= 1
-        if self.keys is not None:
-            self.keys.forget(entry)
-        leave_index(self.expiry, entry)
+        if self.retention is not None:
+            self.retention.forget(entry)
+        self.leave_expiry(entry)
         if self.accounts is not None:
             self.accounts.released(entry)
         if reason is not ACKNOWLEDGED:
-            forwarded = self.forwarder.takes(entry.queue, reason)
+            forwarded = self.forwarder.takes(self, reason)
             loss = None
             if reason in LOSSES:
                 loss = self.note_loss(entry, reason, now, replaced_by, forwarded=forwarded)
-            self.effects.removed(entry.queue, entry, reason)
+            self.effects.removed(self, entry, reason)
             if forwarded:
                 if self.copies is not None and message.record:
                     self.copies.leaving.add(message.record)
-                self.forwarder.add(entry.queue, entry, reason, now, loss)
+                self.forwarder.add(self, entry, reason, now, loss)
                 return
         if message.record:
-            self.effects.settle(entry.queue, entry)
+            self.effects.settle(self, entry)
 
     def bring(self, entry: QueueEntry) -> bool:
         """Load the body of a pending entry that is away, together with those of the next ones.
@@ -361,9 +364,9 @@ class Holdings:
             self.events.removed(entry, RemovalReason.UNREADABLE, 0)
         if self.evictions is not None:
             self.evictions.compact(self.order.count)
-        if self.keys is not None:
-            self.keys.forget(entry)
-        leave_index(self.expiry, entry)
+        if self.retention is not None:
+            self.retention.forget(entry)
+        self.leave_expiry(entry)
         if self.accounts is not None:
             self.accounts.released(entry)
         let_go(entry)
@@ -373,17 +376,19 @@ class Holdings:
         if entry.message.record:
             if self.copies is not None:
                 self.copies.leaving.discard(entry.message.record)
-            self.effects.settle(entry.queue, entry)
+            self.effects.settle(self, entry)
 
-    def index_expiry(self, entry: QueueEntry) -> None:
-        """Index an entry's expiry unless it is indexed already; one delivered on arrival never was."""
-        if entry.indexed:
-            return
-        at = self.expires_at(entry)
-        if at:
-            if self.expiry is None:
-                self.expiry = ExpiryIndex()
-            self.expiry.add(at, entry)
+    def reader_lists(self) -> ReaderLists | None:
+        """Return the lists of those that read without taking; ``None`` when there are none."""
+        return self.copies
+
+    def returned_may_move(self) -> bool:
+        """Return whether returned entries may become rows: without lanes, and while no return in slices knows any."""
+        return self.lanes is None and not self.returns
+
+    def kept_records(self) -> list[int]:
+        """Return the records of messages that an emptied queue keeps: in delivery, hidden, or waiting to be sent on."""
+        return self.delivering.records() + self.unsent + self.forwarder.records_of(self) + self.hidden_records()
 
     def exceeds_limits(self) -> bool:
         """Return whether there is more than the limits allow, deliveries that are being settled in slices not counted.
@@ -406,6 +411,31 @@ class Holdings:
         """Return whether slices follow before which nothing is dispatched."""
         return bool(self.returns) or self.expiring is not None
 
+    def make_room(self, size: int, now: int, count: int = 1) -> None:
+        """Before ``count`` messages of ``size`` body bytes come: complete as much of the work in slices as needed.
+
+        So nothing is dropped, and no publisher held back, because of expired messages, or of those that consumers would
+        have taken.
+        """
+        while self.sliced and self.lacks_room(count, size):
+            work = self.expiring or self.returns[0]
+            work.step(now)
+
+    def lacks_room(self, count: int, size: int) -> bool:
+        """Return whether ring or limits would drop messages for this size, or hold publishers back for expired ones.
+
+        Messages being returned in slices have their room already.
+        """
+        if self.returns:
+            count += sum(work.left for work in self.returns)
+            size += self.delivering_bytes
+        if 0 <= self.settings.ring_size < self.order.count + count:
+            return True
+        limits = self.limits
+        if limits is None or not (limits.evicts or (limits.blocks and self.expiring is not None)):
+            return False
+        return limits.would_exceed(self, count, size)
+
     def update_gate(self, now: int) -> None:
         """Find out again whether dispatch may go on."""
         if self.gated:
@@ -413,6 +443,11 @@ class Holdings:
             if at := self.gate.opens_at(self):
                 self.effects.wake_at(at)
         self.halted = self.paused or not self.gate.open or self.gate.rebalancing or self.sliced
+
+    @property
+    def key_count(self) -> int:
+        """Distinct keys of a keep-per-key queue with a message in it; 0 without a key."""
+        return 0 if self.retention is None else len(self.retention)
 
     @property
     def users(self) -> int:
@@ -429,19 +464,12 @@ class Holdings:
         """Return whether there are no destructive consumers, the condition of ``purge-on-no-consumers``."""
         return self.takers == 0
 
-    def expires_at(self, entry: QueueEntry) -> int:
-        """When an entry expires: the message's time and the queue's bounds put together; 0 for never."""
-        at = entry.message.expires_at
-        if not self.ages and (at == 0 or self.settings.min_ttl < 0):
-            return at
-        return expires_at(self.settings, entry)
-
     def use_lanes(self, groups: GroupTable | None, fairness: Fairness | None) -> None:
         """Split the order into lanes from now on, because consumers are restricted."""
         if groups is None and fairness is None and self.ranker.in_turn:
-            lanes: Lanes = DeepLanes(cast("Queue", self))
+            lanes: Lanes = DeepLanes(self)
         elif groups is not None and not self.ranker.ranks:
-            lanes = GroupedLanes(cast("Queue", self), groups)
+            lanes = GroupedLanes(self, groups)
         else:
             lanes = Lanes(self.ranker, groups, fairness)
         if self.order.count:
@@ -459,8 +487,8 @@ class Holdings:
         if self.order.paged_count():
             removed = self._remove_one_by_one(reason, now)
         else:
-            kept = Kept(self)
-            pending = shown(self, self.order.entries())
+            kept = StagedEntries(self)
+            pending = self.shown(self.order.entries())
             removed = len(pending)
             self.order.clear()
             self.pending_bytes = 0
@@ -469,7 +497,7 @@ class Holdings:
                 self.finish_removal(entry, reason, now, 0)
         if self.evictions is not None:
             self.evictions.compact(self.order.count)
-        scheduled = [appointment.entry for appointment in sorted(shown_appointments(self))]
+        scheduled = [appointment.entry for appointment in sorted(self.shown_appointments())]
         for entry in scheduled:
             self.remove_scheduled(entry, reason, now, 0)
         return removed + len(scheduled)
@@ -516,8 +544,17 @@ class Holdings:
             expiring.unrecorded -= 1
             self.ledger.skip(1, int(durable))
             return None
+        retention = self.retention
+        rule = retention.rule if retention is not None and reason is RemovalReason.REPLACED_KEY else ""
         record = loss_of(
-            self.name, entry, reason, now, durable=durable, replaced_by=replaced_by, settings=self.settings
+            self.name,
+            entry,
+            reason,
+            now,
+            durable=durable,
+            replaced_by=replaced_by,
+            settings=self.settings,
+            rule=rule,
         )
         self.ledger.add(record)
         return record

@@ -6,21 +6,22 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from annulet.core.model.entry import DELIVERING, PENDING, SCHEDULED
+from annulet.core.model.queue_state import HIDES_NOTHING
 from annulet.core.ordering.priority_order import LevelledOrder
-from annulet.core.policies.staged_batches import HIDES_NOTHING
 from annulet.core.searching.deep_lanes import DeepLanes
 
 if TYPE_CHECKING:
-    from annulet.core.queue.queue import Queue
+    from annulet.core.queue.entries import QueueEntries
 
 
-def check_invariants(queue: Queue) -> None:
+def check_invariants(queue: QueueEntries) -> None:
     """Raise ``AssertionError`` naming the broken rule. O(messages)."""
     check_parts(queue)
-    _check_places(queue)
-    _check_counts(queue)
-    _check_delivery(queue)
-    _check_hidden(queue)
+    check = _Check(queue)
+    check.places()
+    check.counts()
+    check.delivery()
+    check.hidden()
     for consumer in queue.consumers:
         if consumer.auto_acknowledge:
             continue
@@ -31,7 +32,7 @@ def check_invariants(queue: Queue) -> None:
         assert consumer.window.bytes == sum(entry.message.size for entry in held), "a window counts bytes"
 
 
-def check_parts(queue: Queue) -> None:
+def check_parts(queue: QueueEntries) -> None:
     """Before a full scan, which recounts."""
     order = queue.order
     stock = order.stock if isinstance(order, DeepLanes) else order
@@ -44,63 +45,78 @@ def check_parts(queue: Queue) -> None:
         )
 
 
-def _check_places(queue: Queue) -> None:
-    pending = queue.order.entries()
-    scheduled = queue.schedule.entries()
-    assert len(pending) == queue.order.count, "the order counts its entries"
-    assert all(not later < earlier for earlier, later in pairwise(pending)), "entries ascend"
-    assert all(entry.state == PENDING and entry.consumer is None for entry in pending), "pending entries have no holder"
-    assert all(entry.state == SCHEDULED and entry.consumer is None for entry in scheduled), "scheduled have no holder"
-    assert all(entry.state == DELIVERING for entry in queue.delivering), "delivering entries say so"
-    sequences = [entry.sequence for entry in [*pending, *scheduled, *queue.delivering]]
-    assert len(sequences) == len(set(sequences)), "an entry is in one place"
-    assert all(sequence < queue.next_sequence for sequence in sequences), "sequences ascend"
-    assert queue.pending_bytes == sum(entry.message.size for entry in pending), "pending bytes"
-    assert queue.schedule.bytes == sum(entry.message.size for entry in scheduled), "scheduled bytes"
-    assert queue.delivering_bytes == sum(entry.message.size for entry in queue.delivering), "delivering bytes"
+class _Check:
+    """The parts of a check of one queue."""
 
+    def __init__(self, queue: QueueEntries) -> None:
+        self._queue = queue
 
-def _check_counts(queue: Queue) -> None:
-    counters = queue.counters
-    count = queue.order.count + queue.schedule.count + len(queue.delivering)
-    left = sum(counters.removed.values())
-    assert counters.messages_added == left + count, "every message is accounted for once"
-    size = queue.pending_bytes + queue.schedule.bytes + queue.delivering_bytes
-    assert counters.bytes_added == counters.bytes_removed + size, "every byte is accounted for once"
-    limits = queue.limits
-    if limits is not None and limits.evicts and not limits.counts_all and not queue.deleted:
-        assert not limits.exceeded(queue), "limits hold"
+    def places(self) -> None:
+        queue = self._queue
+        pending = queue.order.entries()
+        scheduled = queue.schedule.entries()
+        assert len(pending) == queue.order.count, "the order counts its entries"
+        assert all(not later < earlier for earlier, later in pairwise(pending)), "entries ascend"
+        assert all(entry.state == PENDING and entry.consumer is None for entry in pending), (
+            "pending entries have no holder"
+        )
+        assert all(entry.state == SCHEDULED and entry.consumer is None for entry in scheduled), (
+            "scheduled have no holder"
+        )
+        assert all(entry.state == DELIVERING for entry in queue.delivering), "delivering entries say so"
+        sequences = [entry.sequence for entry in [*pending, *scheduled, *queue.delivering]]
+        assert len(sequences) == len(set(sequences)), "an entry is in one place"
+        assert all(sequence < queue.next_sequence for sequence in sequences), "sequences ascend"
+        assert queue.pending_bytes == sum(entry.message.size for entry in pending), "pending bytes"
+        assert queue.schedule.bytes == sum(entry.message.size for entry in scheduled), "scheduled bytes"
+        assert queue.delivering_bytes == sum(entry.message.size for entry in queue.delivering), "delivering bytes"
 
+    def counts(self) -> None:
+        queue = self._queue
+        counters = queue.counters
+        count = queue.order.count + queue.schedule.count + len(queue.delivering)
+        left = sum(counters.removed.values())
+        assert counters.messages_added == left + count, "every message is accounted for once"
+        size = queue.pending_bytes + queue.schedule.bytes + queue.delivering_bytes
+        assert counters.bytes_added == counters.bytes_removed + size, "every byte is accounted for once"
+        limits = queue.limits
+        if limits is not None and limits.evicts and not limits.counts_all and not queue.deleted:
+            assert not limits.exceeded(queue), "limits hold"
 
-def _check_delivery(queue: Queue) -> None:
-    """Where nothing but credit decides, nothing deliverable waits."""
-    first = queue.order.first()
-    if (
-        first is None
-        or first.sequence >= queue.hidden_from
-        or queue.deleted
-        or queue.halted
-        or queue.settings.non_destructive
-        or queue.lanes is not None
-    ):
-        return
-    if 0 <= queue.settings.in_flight_max <= len(queue.delivering):
-        return
-    size = first.message.size
-    idle = [consumer for consumer in queue.consumers if not consumer.settings.browse and consumer.allows(size)]
-    assert not [consumer for consumer in idle if queue.consumers.is_live(consumer)], "nothing deliverable waits"
+    def delivery(self) -> None:
+        """Where nothing but credit decides, nothing deliverable waits."""
+        queue = self._queue
+        first = queue.order.first()
+        if (
+            first is None
+            or first.sequence >= queue.hidden_from
+            or queue.deleted
+            or queue.halted
+            or queue.settings.non_destructive
+            or queue.lanes is not None
+        ):
+            return
+        if 0 <= queue.settings.in_flight_max <= len(queue.delivering):
+            return
+        size = first.message.size
+        idle = [consumer for consumer in queue.consumers if not consumer.settings.browse and consumer.allows(size)]
+        assert not [consumer for consumer in idle if queue.consumers.is_live(consumer)], "nothing deliverable waits"
 
-
-def _check_hidden(queue: Queue) -> None:
-    """Hidden messages are counted, and no consumer or reader has seen them."""
-    bounds = [stretch.sequence for stretch in queue.hidden]
-    assert queue.hidden_from == (bounds[0] if bounds else HIDES_NOTHING), "the first stretch names the hidden entries"
-    assert bounds == sorted(set(bounds)), "stretches ascend"
-    assert all(entry.sequence < queue.hidden_from for entry in queue.delivering), "nothing hidden is in delivery"
-    copies = [] if queue.copies is None else list(queue.copies.out)
-    assert all(copy.sequence < queue.hidden_from for copy in copies), "no browser reads hidden entries"
-    pending = queue.order.in_memory() if queue.hidden else []
-    for stretch, bound in zip(queue.hidden, [*bounds[1:], HIDES_NOTHING], strict=False):
-        there = [entry for entry in pending if entry.state == PENDING and stretch.sequence <= entry.sequence < bound]
-        assert stretch.count == len(there), "a stretch counts its messages"
-        assert stretch.bytes == sum(entry.message.size for entry in there), "a stretch counts its bytes"
+    def hidden(self) -> None:
+        """Hidden messages are counted, and no consumer or reader has seen them."""
+        queue = self._queue
+        bounds = [stretch.sequence for stretch in queue.hidden]
+        assert queue.hidden_from == (bounds[0] if bounds else HIDES_NOTHING), (
+            "the first stretch names the hidden entries"
+        )
+        assert bounds == sorted(set(bounds)), "stretches ascend"
+        assert all(entry.sequence < queue.hidden_from for entry in queue.delivering), "nothing hidden is in delivery"
+        copies = [] if queue.copies is None else list(queue.copies.out)
+        assert all(copy.sequence < queue.hidden_from for copy in copies), "no browser reads hidden entries"
+        pending = queue.order.in_memory() if queue.hidden else []
+        for stretch, bound in zip(queue.hidden, [*bounds[1:], HIDES_NOTHING], strict=False):
+            there = [
+                entry for entry in pending if entry.state == PENDING and stretch.sequence <= entry.sequence < bound
+            ]
+            assert stretch.count == len(there), "a stretch counts its messages"
+            assert stretch.bytes == sum(entry.message.size for entry in there), "a stretch counts its bytes"

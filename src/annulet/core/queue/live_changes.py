@@ -16,7 +16,7 @@ from annulet.core.policies.queue_limits import limits_for
 
 if TYPE_CHECKING:
     from annulet.core.base.settings import QueueSettings
-    from annulet.core.queue.queue import Queue
+    from annulet.core.queue.entries import QueueEntries
 
 
 def check_changeable(name: str, current: QueueSettings, wanted: QueueSettings) -> None:
@@ -31,7 +31,7 @@ def check_changeable(name: str, current: QueueSettings, wanted: QueueSettings) -
             )
 
 
-def require_whole(queue: Queue, settings: QueueSettings) -> None:
+def require_whole(queue: QueueEntries, settings: QueueSettings) -> None:
     """Have all of a deep queue in memory if other settings ask for that, before anything changes.
 
     A first time to live, an order of eviction that is not by age and ``overflow=page`` know each message; everything
@@ -52,7 +52,7 @@ def require_whole(queue: Queue, settings: QueueSettings) -> None:
     read_in(queue, what)
 
 
-def read_in(queue: Queue, what: str) -> None:
+def read_in(queue: QueueEntries, what: str) -> None:
     """Have all of a deep queue in memory, which ``what`` needs, before anything changes.
 
     Raises :class:`PreconditionFailed` when that is more than memory takes, or when the disk does not give it now.
@@ -65,7 +65,7 @@ def read_in(queue: Queue, what: str) -> None:
         )
 
 
-def revise_priority(queue: Queue, entry: QueueEntry, priority: int, now: int) -> QueueEntry | None:
+def revise_priority(queue: QueueEntries, entry: QueueEntry, priority: int, now: int) -> QueueEntry | None:
     """Put a pending entry at the tail of another level; see :meth:`annulet.core.queue.queue.Queue.reprioritise`.
 
     The message is shared with other queues and its record says the old priority, so it is copied and stored anew.
@@ -92,8 +92,8 @@ def revise_priority(queue: Queue, entry: QueueEntry, priority: int, now: int) ->
     if queue.accounts is not None:
         queue.accounts.replaced(entry, message)
     queue.withdraw(entry)
-    if queue.keys is not None:
-        queue.keys.accept(replacement)
+    if queue.retention is not None:
+        queue.retention.accept(replacement)
     queue.ranker.assign_again(replacement, entry, now)
     queue.insert(replacement, arrival=True)
     queue.index_expiry(replacement)
@@ -141,8 +141,9 @@ def revise_delivering(entry: QueueEntry, headers: dict[str, PropertyValue], *, s
         queue.effects.store(message, [entry])
         queue.settle_record(entry)  # of the former one, which it still has
         exchange(entry, message)
-        if queue.copies is not None:
-            queue.copies.stored_anew(entry)
+        readers = queue.reader_lists()
+        if readers is not None:
+            readers.stored_anew(entry)
         if entry.delivery_count or message.deliver_at:
             queue.effects.entry_changed(queue, entry)
     else:

@@ -17,7 +17,7 @@ from annulet.core.model.entry import BEHIND_ALL
 from annulet.core.searching.grouped_lanes import GroupedLanes
 
 if TYPE_CHECKING:
-    from annulet.core.queue.queue import Queue
+    from annulet.core.queue.entries import QueueEntries
 
 
 class PullWaiter:
@@ -28,7 +28,7 @@ class PullWaiter:
         raise NotImplementedError
 
 
-def begin(queue: Queue, waiter: PullWaiter, upto: int, now: int) -> bool:
+def begin(queue: QueueEntries, waiter: PullWaiter, upto: int, now: int) -> bool:
     """Have a client told when it is to pull again. False: nothing under way can bring it a message below ``upto``.
 
     Call it behind a pull that brought nothing.
@@ -41,7 +41,7 @@ def begin(queue: Queue, waiter: PullWaiter, upto: int, now: int) -> bool:
     return True
 
 
-def settle(queue: Queue) -> None:
+def settle(queue: QueueEntries) -> None:
     """Tell clients for which the walk has found something, or which it can bring nothing any more."""
     lanes = queue.lanes
     for waiter, upto in list(queue.pull_waiters.items()):
@@ -50,7 +50,7 @@ def settle(queue: Queue) -> None:
             waiter.look_again()
 
 
-def _walks(queue: Queue, lanes: GroupedLanes, upto: int) -> bool:
+def _walks(queue: QueueEntries, lanes: GroupedLanes, upto: int) -> bool:
     """Return whether turns go on for a pull, with nothing found yet and messages below ``upto`` to pass."""
     if queue.deleted or queue.halted or not lanes.pulled or lanes.free().low != BEHIND_ALL:
         return False

@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.base.sliced_work import AT_ONCE_MAX, SLICE_MESSAGES, SlicedWork
 from annulet.core.deliveries.bodies import let_go
-from annulet.core.deliveries.compact_messages import HeldMessage, entry_in, leave_delivery
+from annulet.core.model.compact_messages import CompactDelivery, entry_in
+from annulet.core.model.effects import GoneRecords
 from annulet.core.model.entry import REMOVED, QueueEntry, sequence_of
-from annulet.core.policies.staged_batches import Kept, pending_bytes, scheduled_bytes, shown
+from annulet.core.policies.staged_batches import StagedEntries
 from annulet.core.searching.deep_lanes import DeepLanes
 
 if TYPE_CHECKING:
     from annulet.core.base.removal_reasons import RemovalReason
-    from annulet.core.paging.queue_area import QueueArea
+    from annulet.core.model.queue_area import QueueArea
     from annulet.core.policies.expiry import ExpiryBlock
-    from annulet.core.policies.last_per_key import KeyTable
-    from annulet.core.queue.queue import Queue
+    from annulet.core.policies.retention import Retention
+    from annulet.core.queue.entries import QueueEntries
 
 RELEASED_PER_SLICE: Final = 5000
 """Messages whose memory is given back in one slice: 1 ms."""
@@ -31,32 +32,32 @@ TIMES_PER_SLICE: Final = 4
 """Blocks of about 1000 times of expiry that are freed with them."""
 
 
-def suits(queue: Queue) -> bool:
+def suits(queue: QueueEntries) -> bool:
     """Return whether a queue has to be emptied by :func:`empty`: a deep one, or one with hidden messages that stay."""
     many = queue.order.count + queue.schedule.count > AT_ONCE_MAX or bool(queue.hidden)
     return many and (queue.lanes is None or isinstance(queue.order, DeepLanes))
 
 
-def empty(queue: Queue, reason: RemovalReason, now: int) -> int:
+def empty(queue: QueueEntries, reason: RemovalReason, now: int) -> int:
     """Remove all pending and scheduled messages that are not hidden, in a queue without lanes, or with deep ones.
 
     Returns how many.
     """
     order = queue.order
-    kept = Kept(queue)
+    kept = StagedEntries(queue)
     entries = order.in_memory()
-    size = pending_bytes(queue) + scheduled_bytes(queue)
+    size = queue.shown_bytes() + queue.shown_scheduled_bytes()
     pages = order.take_pages()
     order.clear()
     queue.pending_bytes = 0
     kept.put_back()
     entries += queue.schedule.take_all()
     kept.schedule_again()
-    entries = shown(queue, entries)
+    entries = queue.shown(entries)
     return _let_go(queue, entries, Gone(pages), size, reason, now)
 
 
-def empty_deliveries(queue: Queue, reason: RemovalReason, now: int) -> None:
+def empty_deliveries(queue: QueueEntries, reason: RemovalReason, now: int) -> None:
     """Remove all messages in delivery: the queue is deleted.
 
     Compact ones stay compact, except the newest, which the ledger records.
@@ -69,7 +70,7 @@ def empty_deliveries(queue: Queue, reason: RemovalReason, now: int) -> None:
     gone = Gone(None)
     entries: list[QueueEntry] = []
     for slot in slots:
-        if isinstance(slot, HeldMessage):
+        if isinstance(slot, CompactDelivery):
             gone.folded.append(slot)
         else:
             entries.append(slot)
@@ -77,7 +78,7 @@ def empty_deliveries(queue: Queue, reason: RemovalReason, now: int) -> None:
     for entry in entries:
         queue.unmark_delivering(entry)
     if gone.folded:
-        kinds, folded_bytes = leave_delivery(queue, gone.folded, everything=True)
+        kinds, folded_bytes = queue.take_folded(gone.folded, everything=True)
         for kind in kinds:
             kind.consumer = None
             kind.removed = True
@@ -87,7 +88,9 @@ def empty_deliveries(queue: Queue, reason: RemovalReason, now: int) -> None:
     _let_go(queue, entries, gone, size, reason, now)
 
 
-def _let_go(queue: Queue, found: list[QueueEntry], gone: Gone, size: int, reason: RemovalReason, now: int) -> int:
+def _let_go(
+    queue: QueueEntries, found: list[QueueEntry], gone: Gone, size: int, reason: RemovalReason, now: int
+) -> int:
     """Account for entries removed from the collections, and leave the rest to slices.
 
     All are processed in one pass: with very many, loading them into the processor's cache is the main cost.
@@ -141,46 +144,40 @@ def _mark(gone: Gone, found: list[QueueEntry], written_below: int) -> None:
         entries.sort(key=sequence_of)
 
 
-def _forget(queue: Queue, gone: Gone) -> None:
+def _forget(queue: QueueEntries, gone: Gone) -> None:
     """Remove the entries from the other structures: one by one if these have others too."""
-    keys, accounts = queue.keys, queue.accounts
+    retention, accounts = queue.retention, queue.accounts
     alone = not (queue.delivering or queue.hidden or queue.returns)
     if accounts is not None:
         if gone.pages is not None:
             accounts.rows_gone(queue, gone.pages)
         for entry in gone.entries:
             accounts.released(entry)
-    if keys is not None and alone:
-        gone.keys = keys.detached()
-    elif keys is not None:
+    if retention is not None and alone:
+        gone.retention = retention.detached()
+    elif retention is not None:
         for entry in gone.entries:
-            keys.forget(entry)
+            retention.forget(entry)
     if queue.expiry is not None and alone:
         gone.times = queue.expiry.detached()
     elif queue.expiry is not None:
         queue.expiry.sweep()
 
 
-class Gone:
+class Gone(GoneRecords):
     """The removed contents of a queue: ``entries`` by sequence, and the rows of ``pages``.
 
-    ``lowest`` and ``highest`` of the entries' written records, 0 if there is none; those ``unwritten``; how many
-    messages are ``durable``. ``noted`` are entries that may have been passed to ``Effects.entry_changed``. ``keys`` and
-    ``times`` are the queue's data of these entries only. Those ``folded`` were in delivery and older: all are durable,
-    and none has to be recorded.
+    ``durable``: how many messages are. ``retention`` and ``times`` are the queue's data of these entries only. Those
+    ``folded`` were in delivery and older: all are durable, and none has to be recorded.
     """
 
     def __init__(self, pages: QueueArea | None) -> None:
+        super().__init__(pages)
         self.entries: list[QueueEntry] = []
-        self.folded: list[HeldMessage] = []
-        self.lowest = 0
-        self.highest = 0
-        self.unwritten: list[int] = []
+        self.folded: list[CompactDelivery] = []
         self.durable = 0
-        self.noted: list[QueueEntry] = []
-        self.keys: KeyTable | None = None
+        self.retention: Retention | None = None
         self.times: list[ExpiryBlock] = []
-        self.pages = pages
 
 
 class Emptying(SlicedWork):
@@ -191,7 +188,7 @@ class Emptying(SlicedWork):
 
     def __init__(
         self,
-        queue: Queue,
+        queue: QueueEntries,
         gone: Gone,
         reason: RemovalReason,
         now: int,
@@ -205,7 +202,7 @@ class Emptying(SlicedWork):
         self._at = now
         self._entries = entries
         self._folded = gone.folded
-        self._keys, self._times = gone.keys, gone.times
+        self._retention, self._times = gone.retention, gone.times
         self._pages = pages
         self._settled = settled
         self._position = 0  # the next entry to process
@@ -260,9 +257,9 @@ class Emptying(SlicedWork):
     def _release(self) -> bool:
         """Free a part of the rest. Returns whether there is more."""
         entries = self._entries
-        if self._keys is not None:  # a key references its messages, and they reference it
+        if self._retention is not None:  # a key references its messages, and they reference it
             for entry in entries[-RELEASED_PER_SLICE:]:
-                self._keys.forget(entry)
+                self._retention.forget(entry)
         del entries[-RELEASED_PER_SLICE:]
         del self._folded[-RELEASED_PER_SLICE:]
         del self._times[-TIMES_PER_SLICE:]

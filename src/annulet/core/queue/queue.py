@@ -12,13 +12,10 @@ from typing import TYPE_CHECKING
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.sliced_work import AT_ONCE_MAX
 from annulet.core.model.entry import DELIVERING, PENDING, SCHEDULED, DeliveryCopy, QueueEntry, sequence_of
-from annulet.core.policies import expiry
-from annulet.core.policies.evaluation_turns import go_on_later
+from annulet.core.policies.expiry import times_of
 from annulet.core.policies.schedule import ScheduleIndex
-from annulet.core.policies.staged_batches import count_hidden, forget_hidden, shown
 from annulet.core.queue import (
     arrival,
-    attachment,
     delivery,
     draining,
     live_changes,
@@ -27,10 +24,12 @@ from annulet.core.queue import (
     restoring,
     returning,
 )
-from annulet.core.queue.entries import ACKNOWLEDGED, Holdings
+from annulet.core.queue.attachment import Attachment
+from annulet.core.queue.continued_dispatch import go_on_later
+from annulet.core.queue.entries import ACKNOWLEDGED, QueueEntries
+from annulet.core.queue.pulling import Pull
 from annulet.core.queue.ring_debt import make_way, trim_ring
 from annulet.core.queue.statistics import QueueStatistics, statistics_of
-from annulet.core.reading.copies import Copies
 from annulet.core.searching import selector_walk
 from annulet.core.searching.deep_lanes import DeepLanes
 
@@ -38,13 +37,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from annulet.core.base.settings import QueueSettings
-    from annulet.core.deliveries.compact_messages import Slot
     from annulet.core.message.message import Message
+    from annulet.core.model.compact_messages import Slot
     from annulet.core.model.consumer import Consumer
+    from annulet.core.model.queue_state import QueueState
     from annulet.core.queue.pull_waits import PullWaiter
 
 
-class Queue(Holdings):
+class Queue(QueueEntries):
     """One queue. Public calls leave it with its limits enforced and nothing deliverable left undelivered, but for what
     a thread is reading: see :meth:`QueueArea.coming`."""
 
@@ -64,7 +64,7 @@ class Queue(Holdings):
         self.counters.bytes_added += size
         batch = self.batches.current
         if batch is not None:
-            batch.take_in(entry)
+            batch.take_in(self, entry)
         if self.events is not None:
             self.events.accepted(entry, now)
         if self.simple and not message.deliver_at:
@@ -81,10 +81,10 @@ class Queue(Holdings):
         message = entry.message
         order = self.order
         if self.expiry is not None:  # expired messages neither count nor precede the arrival
-            expiry.expire_for(self, size, now)
+            self.expire_for(size, now)
         pending_before = order.count
-        if self.keys is not None:
-            superseded = self.keys.accept(entry)
+        if self.retention is not None:
+            superseded = self.retention.accept(entry)
             if superseded is not None:
                 self.remove_waiting(superseded, RemovalReason.REPLACED_KEY, now, entry.sequence)
         timed = message.expires_at != 0 or self.ages
@@ -103,7 +103,7 @@ class Queue(Holdings):
         order.append(entry)
         self.pending_bytes += size
         if self.hidden:
-            count_hidden(self, entry, 1)
+            self.count_hidden(entry, 1)
         if timed and (at := self.expires_at(entry)):
             if at <= now:
                 self.remove_pending(entry, RemovalReason.EXPIRED, now, 0)
@@ -159,7 +159,7 @@ class Queue(Holdings):
         self.had_consumer = True
         self.last_used_at = now
         self.expire_due(now)
-        attachment.attach(self, consumer, now)
+        Attachment(self).attach(consumer, now)
         self.finish(now)
 
     def remove_consumer(self, consumer: Consumer, now: int, *, serve: bool = True) -> None:
@@ -169,7 +169,7 @@ class Queue(Holdings):
         """
         consumer.cancelled = True
         self.last_used_at = now
-        attachment.detach(self, consumer, now, serve=serve)
+        Attachment(self).detach(consumer, now, serve=serve)
         self.finish(now)
 
     def end_consumer(self, consumer: Consumer, now: int, *, serve: bool = True) -> None:
@@ -248,7 +248,7 @@ class Queue(Holdings):
         """
         self.last_used_at = now
         self.finish_slices(now)
-        taken = delivery.pull(self, messages_max, bytes_max, last_sequence, consumer, now)
+        taken = Pull(self, consumer, now).take(messages_max, bytes_max, last_sequence)
         self.wake(now)  # the taken message may have been too large for a consumer, the next one not
         return taken
 
@@ -314,31 +314,6 @@ class Queue(Holdings):
         returning.return_entries(self, entries, now, counted=counted, exclude=exclude)
         self.finish(now)
 
-    def make_room(self, size: int, now: int, count: int = 1) -> None:
-        """Before ``count`` messages of ``size`` body bytes come: complete as much of the work in slices as needed.
-
-        So nothing is dropped, and no publisher held back, because of expired messages, or of those that consumers would
-        have taken.
-        """
-        while self.sliced and self.lacks_room(count, size):
-            work = self.expiring or self.returns[0]
-            work.step(now)
-
-    def lacks_room(self, count: int, size: int) -> bool:
-        """Return whether ring or limits would drop messages for this size, or hold publishers back for expired ones.
-
-        Messages being returned in slices have their room already.
-        """
-        if self.returns:
-            count += sum(work.left for work in self.returns)
-            size += self.delivering_bytes
-        if 0 <= self.settings.ring_size < self.order.count + count:
-            return True
-        limits = self.limits
-        if limits is None or not (limits.evicts or (limits.blocks and self.expiring is not None)):
-            return False
-        return limits.would_exceed(self, count, size)
-
     def finish_slices(self, now: int) -> None:
         """Put back at once all messages being returned in slices, and remove the expired ones."""
         if self.returns:
@@ -359,13 +334,9 @@ class Queue(Holdings):
             self.copies.emptied()
         return count
 
-    def expire_due(self, now: int) -> int:
-        """Remove expired messages, wherever they wait, a large number in slices. Returns how many went at once."""
-        return expiry.expire_due(self, now)
-
     def tick(self, now: int) -> int:
         """Do all due work: expiry anywhere in the queue, scheduled messages, gates. Returns how many expired."""
-        attachment.retire(self, now)
+        Attachment(self).retire(now)
         count = self.expire_due(now)
         fired = arrival.fire_due(self, now)
         if count or fired or self.gated:
@@ -380,7 +351,7 @@ class Queue(Holdings):
 
     def next_due_at(self) -> int:
         """When :meth:`tick` has something to do next (milliseconds since 1970); 0 for never."""
-        times = [self.schedule.next_at(), self.gate.opens_at(self), expiry.next_at(self)]
+        times = [self.schedule.next_at(), self.gate.opens_at(self), self.next_expiry_at()]
         return min((at for at in times if at), default=0)
 
     def pause(self, now: int) -> None:
@@ -415,7 +386,7 @@ class Queue(Holdings):
         for session in holders:  # settled before, it is not lost
             session.settle_all_of(self, now)
         self.deleted = True
-        forget_hidden(self)
+        self.forget_hidden()
         if self.forwarder.waiting:  # or the log forgets a message not sent yet
             self.forwarder.complete(now)
         pending = self.remove_all(RemovalReason.DELETED, now)
@@ -507,7 +478,7 @@ class Queue(Holdings):
         if self.evictions is not None:
             for entry in self.order.entries():
                 self.evictions.add(entry, self.order.count)
-        if expiry.times_of(settings) != expiry.times_of(current):
+        if times_of(settings) != times_of(current):
             self.reindex()
         self.expire_due(now)
         if self.sliced:
@@ -528,23 +499,11 @@ class Queue(Holdings):
         Raises :class:`PreconditionFailed` when the queue is deeper than memory, or the disk does not give it now.
         """
         live_changes.read_in(self, "a snapshot")
-        return sorted([*shown(self, self.order.entries()), *self.delivering], key=sequence_of)
-
-    @property
-    def key_count(self) -> int:
-        """Distinct keys of a keep-per-key queue with a message in it; 0 without a key."""
-        return 0 if self.keys is None else len(self.keys)
+        return sorted([*self.shown(self.order.entries()), *self.delivering], key=sequence_of)
 
     def statistics(self) -> QueueStatistics:
         """Return the counters and sizes of this moment."""
         return statistics_of(self)
-
-    def use_copies(self) -> Copies:
-        """Keep lists for those that read without taking, from now on."""
-        if self.copies is None:
-            self.copies = Copies(self)
-            self.simplify()
-        return self.copies
 
     def finish(self, now: int) -> None:
         """End a public call: tell publishers whether they may go on, send the messages to forward."""
@@ -562,3 +521,9 @@ class Queue(Holdings):
             self.forwarder.flush(now)
         if self.draining:
             draining.settle(self)
+
+
+def as_queue(state: QueueState) -> Queue:
+    """Return a queue with its commands, of which entries, consumers and effects know the state only."""
+    assert isinstance(state, Queue)
+    return state

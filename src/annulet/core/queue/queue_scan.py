@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.model.entry import PENDING, REMOVED
 from annulet.core.model.entry_holds import Pin
-from annulet.core.policies.staged_batches import pending_count, shown, shown_appointments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,17 +38,17 @@ class Scan:
         self.gone = 0  # passed over without being met, as they had left the queue
         self._entries: list[QueueEntry] = []
         if pending:
-            self._entries = shown(queue, queue.order.snapshot() if leading < 0 else queue.order.leading(leading))
+            self._entries = queue.shown(queue.order.snapshot() if leading < 0 else queue.order.leading(leading))
         # messages scheduled by their sender are never rows, even after falling due
         upto = queue.next_sequence - 1 if scheduled and queue.schedule.came_back else 0
         if pending:
             first = [entry.sequence for entry in self._entries] if leading >= 0 else [queue.next_sequence - 1]
             upto = max([upto, *first])
         self._pin = Pin(queue, upto) if upto else None
-        self._appointments = shown_appointments(queue) if scheduled else []
+        self._appointments = queue.shown_appointments() if scheduled else []
         self.whole = not pending or leading < 0
         if not self.whole:  # removed ones may be among those found
-            self.whole = sum([entry.state == PENDING for entry in self._entries]) == pending_count(queue)
+            self.whole = sum([entry.state == PENDING for entry in self._entries]) == queue.shown_count()
         self._listed = len(self._entries) + len(self._appointments)
         self.size = self._listed  # entries in the snapshot
         self._position = 0  # sorted up to here, counted through both

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.model.entry import DELIVERING, SCHEDULED, QueueEntry
-from annulet.core.paging.paged_fifo import TargetList
+from annulet.core.paging.paged_fifo import PagedFifo
 from annulet.core.policies.expiry import ExpiryIndex
 
 if TYPE_CHECKING:
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
     from annulet.core.message.message import Message, Origin
     from annulet.core.paging.front_limits import FrontBounds
-    from annulet.core.queue.queue import Queue
+    from annulet.core.queue.entries import QueueEntries
 
 
 def restore(
-    queue: Queue, message: Message, sequence: int, redelivered: bool, delivery_count: int, deliver_at: int
+    queue: QueueEntries, message: Message, sequence: int, redelivered: bool, delivery_count: int, deliver_at: int
 ) -> QueueEntry:
     """Put back one message; see :meth:`annulet.core.queue.queue.Queue.restore`."""
     entry = QueueEntry(queue, message, sequence)
@@ -31,8 +31,8 @@ def restore(
         # not current for its key before it falls due
         _schedule(queue, entry, message.deliver_at if deliver_at < 0 else deliver_at, fresh=True)
         return entry
-    if queue.keys is not None:
-        superseded = queue.keys.accept(entry, recovering=True)
+    if queue.retention is not None:
+        superseded = queue.retention.accept(entry, recovering=True)
         if superseded is not None:
             queue.remove_waiting(superseded, RemovalReason.REPLACED_KEY, message.accepted_at, sequence)
     queue.ranker.assign(entry, message.accepted_at)
@@ -43,7 +43,7 @@ def restore(
         queue.index_expiry(entry)
         if queue.lanes is not None:  # its group waits for it, its fair key has one more in delivery
             queue.lanes.recovered(entry)
-    elif queue.keys is not None and queue.keys.superseded(entry):
+    elif queue.retention is not None and queue.retention.superseded(entry):
         queue.finish_removal(entry, RemovalReason.REPLACED_KEY, message.accepted_at, 0)
     elif deliver_at > 0:
         _schedule(queue, entry, deliver_at, fresh=False)
@@ -54,8 +54,8 @@ def restore(
 
 
 def restore_rows(
-    queue: Queue,
-    order: TargetList,
+    queue: QueueEntries,
+    order: PagedFifo,
     columns: tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[Origin]],
     *,
     redelivered: bool,
@@ -74,7 +74,7 @@ def restore_rows(
     queue.next_sequence = max(queue.next_sequence, sequences[-1] + 1)
 
 
-def _schedule(queue: Queue, entry: QueueEntry, at: int, *, fresh: bool) -> None:
+def _schedule(queue: QueueEntries, entry: QueueEntry, at: int, *, fresh: bool) -> None:
     entry.state = SCHEDULED
     message = entry.message
     name = message.origin.view.schedule_id(message) if fresh else ""
@@ -82,7 +82,7 @@ def _schedule(queue: Queue, entry: QueueEntry, at: int, *, fresh: bool) -> None:
     queue.index_expiry(entry)
 
 
-def finish_restore(queue: Queue, next_sequence: int, torn: int, now: int) -> None:
+def finish_restore(queue: QueueEntries, next_sequence: int, torn: int, now: int) -> None:
     """End recovery; see :meth:`annulet.core.queue.queue.Queue.finish_restore`.
 
     ``torn`` messages came in windows that a crash tore: they are there, and so is what a ring had replaced with them.
@@ -105,10 +105,10 @@ def finish_restore(queue: Queue, next_sequence: int, torn: int, now: int) -> Non
     queue.finish(0)
 
 
-def front_room(queue: Queue, sizes: Sequence[int], bounds: FrontBounds) -> int:
+def front_room(queue: QueueEntries, sizes: Sequence[int], bounds: FrontBounds) -> int:
     """Return how many of the next messages, of these sizes in bytes, a restored queue's front has room for."""
     order = queue.order
-    if (isinstance(order, TargetList) and order.split) or order.paged_count():
+    if (isinstance(order, PagedFifo) and order.split) or order.paged_count():
         return 0
     room = bounds.size - queue.pending_bytes
     count = 0

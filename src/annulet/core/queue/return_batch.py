@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.deliveries.compact_messages import HeldMessage, consumer_of, entry_in
-from annulet.core.deliveries.delivery_table import BLOCK_BITS, HeldDeliveries
+from annulet.core.deliveries.delivery_table import BLOCK_BITS, DeliveryTable
+from annulet.core.model.compact_messages import CompactDelivery, consumer_of, entry_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from annulet.core.deliveries.compact_messages import Slot
+    from annulet.core.model.compact_messages import Slot
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.queue.queue import Queue
+    from annulet.core.queue.entries import QueueEntries
 
 LOOKED_AT: Final = 4
 """Deliveries of other queues that are put aside in a slice, for each that it may put back: they take a quarter of the
@@ -27,20 +27,20 @@ class ReturnBatch:
     queue.
     """
 
-    def __init__(self, queues: Iterable[Queue], table: HeldDeliveries) -> None:
+    def __init__(self, queues: Iterable[QueueEntries], table: DeliveryTable) -> None:
         self._held = len(table)  # how many are in blocks
         self._blocks = table.take_blocks()
-        self._found: dict[Queue, deque[Slot]] = {queue: deque() for queue in queues}
+        self._found: dict[QueueEntries, deque[Slot]] = {queue: deque() for queue in queues}
 
-    def add(self, queue: Queue, slots: list[Slot]) -> None:
+    def add(self, queue: QueueEntries, slots: list[Slot]) -> None:
         """Add some of a queue that are in no table: they go back from the first on, before all others."""
         self._found[queue].extend(slots)
 
-    def left(self, queue: Queue) -> int:
+    def left(self, queue: QueueEntries) -> int:
         """Return how many of a queue are there at most."""
         return self._held + len(self._found.get(queue, ()))
 
-    def take(self, queue: Queue, most: int, folded: list[HeldMessage] | None = None) -> list[QueueEntry]:  # noqa: ARG002 - where they are by sequence
+    def take(self, queue: QueueEntries, most: int, folded: list[CompactDelivery] | None = None) -> list[QueueEntry]:  # noqa: ARG002 - where they are by sequence
         """Return up to ``most`` of a queue, by ascending tag; none, perhaps, where there are very many of others."""
         stock, blocks = self._found[queue], self._blocks
         entries = [entry_in(stock.popleft()) for _ in range(min(most, len(stock)))]
@@ -56,17 +56,17 @@ class ReturnBatch:
         stock.extend(entries[most:])  # there are some of a block only when nothing was left in stock
         return entries[:most]
 
-    def _put_aside(self, block: list[QueueEntry], queue: Queue) -> None:
+    def _put_aside(self, block: list[QueueEntry], queue: QueueEntries) -> None:
         """Keep the deliveries of other queues. One of none of them is of a queue that was deleted before."""
         for entry in block:
             if entry.queue is not queue and entry.queue in self._found:
                 self._found[entry.queue].append(entry)
 
-    def forget(self, queue: Queue) -> None:
+    def forget(self, queue: QueueEntries) -> None:
         """Nothing more goes back to a queue."""
         self._found.pop(queue, None)
 
-    def give_up(self, queue: Queue) -> deque[list[Slot | None]]:
+    def give_up(self, queue: QueueEntries) -> deque[list[Slot | None]]:
         """Nothing more goes back to a queue from here; return the blocks without other users."""
         self.forget(queue)
         blocks: deque[list[Slot | None]] = deque()
@@ -84,25 +84,25 @@ class EndedDeliveries(ReturnBatch):
     behind each other when they are back.
     """
 
-    def __init__(self, queue: Queue, batches: list[ReturnBatch]) -> None:
-        super().__init__([queue], HeldDeliveries())
+    def __init__(self, queue: QueueEntries, batches: list[ReturnBatch]) -> None:
+        super().__init__([queue], DeliveryTable())
         self._numbers = deque(queue.delivering.block_numbers())
         self._promised = sum([batch.left(queue) for batch in batches])
         self._tables = deque([blocks for batch in batches if (blocks := batch.give_up(queue))])
         self._to_free = sum([len(table) for table in self._tables])
 
-    def left(self, queue: Queue) -> int:  # noqa: ARG002 - there is only one
+    def left(self, queue: QueueEntries) -> int:  # noqa: ARG002 - there is only one
         """Return how many there are at most, and not 0 as long as some have not been looked at."""
         return max(1, self._promised) if self._numbers else 0
 
-    def take(self, queue: Queue, most: int, folded: list[HeldMessage] | None = None) -> list[QueueEntry]:
+    def take(self, queue: QueueEntries, most: int, folded: list[CompactDelivery] | None = None) -> list[QueueEntry]:
         """Return about ``most``, whole blocks of neighbours; fewer where others hold very many.
 
         Those that are folded come into ``folded`` as they are, if there is such a list.
         """
         numbers, delivering = self._numbers, queue.delivering
         entries: list[QueueEntry] = []
-        aside: list[HeldMessage] = []
+        aside: list[CompactDelivery] = []
         blocks_left = LOOKED_AT * most >> BLOCK_BITS
         while numbers and len(entries) + len(aside) < most and blocks_left >= 0:
             blocks_left -= 1
@@ -110,7 +110,7 @@ class EndedDeliveries(ReturnBatch):
             for slot in delivering.block(numbers.popleft()):
                 if slot is None or not _on_its_way(slot):
                     continue
-                if folded is not None and isinstance(slot, HeldMessage):
+                if folded is not None and isinstance(slot, CompactDelivery):
                     aside.append(slot)
                 else:
                     entries.append(entry_in(slot))

@@ -11,12 +11,11 @@ from annulet.core.base.errors import PreconditionFailed
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.settings import MOVE_TO_TAIL
 from annulet.core.base.sliced_work import AT_ONCE_MAX, SLICE_MESSAGES, SlicedWork
-from annulet.core.deliveries.compact_messages import HeldKind, HeldMessage, entry_in, leave_delivery
-from annulet.core.deliveries.delivery_table import HeldDeliveries
+from annulet.core.deliveries.delivery_table import DeliveryTable
+from annulet.core.model.compact_messages import CompactDelivery, SharedFields, entry_in
 from annulet.core.model.entry import BEHIND_ALL, DELIVERING, PENDING, SCHEDULED, DeliveryCopy
 from annulet.core.ordering.order import FifoOrder
 from annulet.core.policies.eviction import eviction_rank
-from annulet.core.policies.expiry import expire_for
 from annulet.core.policies.redelivery_delay import redelivery_delay, redelivery_spread
 from annulet.core.queue.live_changes import read_in
 from annulet.core.queue.return_batch import EndedDeliveries, ReturnBatch
@@ -24,15 +23,16 @@ from annulet.core.queue.return_batch import EndedDeliveries, ReturnBatch
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from annulet.core.deliveries.compact_messages import Slot
-    from annulet.core.model.consumer import Consumer
+    from annulet.core.model.compact_messages import Slot
+    from annulet.core.model.consumer import Consumer, DeliveryOwner
     from annulet.core.model.entry import QueueEntry
     from annulet.core.policies.queue_limits import Limits
-    from annulet.core.queue.queue import Queue
-    from annulet.core.sessions.session import Session
+    from annulet.core.queue.entries import QueueEntries
 
 
-def return_entries(queue: Queue, slots: Iterable[Slot], now: int, *, counted: bool, exclude: Consumer | None) -> None:
+def return_entries(
+    queue: QueueEntries, slots: Iterable[Slot], now: int, *, counted: bool, exclude: Consumer | None
+) -> None:
     """Put deliveries back; see :meth:`annulet.core.queue.queue.Queue.return_entries`."""
     back: list[QueueEntry] = []
     delayed: list[QueueEntry] = []
@@ -54,7 +54,7 @@ def return_entries(queue: Queue, slots: Iterable[Slot], now: int, *, counted: bo
             queue.index_expiry(entry)
         if entry.message.record and counted:
             queue.effects.entry_changed(queue, entry)
-    expire_for(queue, sum([entry.message.size for entry in delayed]), now, len(delayed))  # the others are in it already
+    queue.expire_for(sum([entry.message.size for entry in delayed]), now, len(delayed))  # the others are in it already
     queue.update_gate(now)
     queue.consumers.elect()  # a consumer that was cancelled may have held the last; also where nothing is pending
     queue.dispatch(now)
@@ -64,7 +64,7 @@ def return_entries(queue: Queue, slots: Iterable[Slot], now: int, *, counted: bo
     _drop_excess(queue, back, now)
 
 
-def _refuse_for(queue: Queue, consumer: Consumer, entry: QueueEntry, now: int) -> None:
+def _refuse_for(queue: QueueEntries, consumer: Consumer, entry: QueueEntry, now: int) -> None:
     """Let a consumer not get an entry again. It ends where that needs all of a deep queue in memory and cannot have it.
 
     So its refused messages are for others, which wait for no message of the rest, and nothing is lost.
@@ -87,7 +87,7 @@ class Returning(SlicedWork):
 
     def __init__(
         self,
-        queue: Queue,
+        queue: QueueEntries,
         batch: ReturnBatch,
         slice_messages: int,
         *,
@@ -103,7 +103,7 @@ class Returning(SlicedWork):
         self._delays = counted and queue.settings.redelivery_delay > 0
         self._bounded = queue.settings.ring_size >= 0 or (queue.limits is not None and queue.limits.evicts)
         self._back: list[QueueEntry] = []  # of a bounded queue, where arrivals may take the room there was
-        self._holders: dict[Session, None] = {}  # whose shared window the returned messages have filled
+        self._holders: dict[DeliveryOwner, None] = {}  # whose shared window the returned messages have filled
         self.gathers = False  # all of it is of sessions that ended, and may go back together with that of others
 
     @property
@@ -119,7 +119,7 @@ class Returning(SlicedWork):
         if self.gathers:
             self._gather()
         plain, order = self._exclude is None and _plain(queue, counted=self._counted), queue.order
-        folded: list[HeldMessage] = []
+        folded: list[CompactDelivery] = []
         to_stay = folded if plain and isinstance(order, FifoOrder) else None
         following = self._batch.take(queue, self._slice_messages, to_stay)
         if plain:
@@ -132,7 +132,7 @@ class Returning(SlicedWork):
             return True
         self.abandon(now)
         if not queue.deleted:
-            expire_for(queue, 0, now, 0)
+            queue.expire_for(0, now, 0)
             queue.consumers.elect()
             queue.dispatch(now)
             _drop_excess(queue, self._back, now)
@@ -158,7 +158,7 @@ class Returning(SlicedWork):
             batches.append(work.hand_on(self._holders))
         self._batch = EndedDeliveries(queue, batches)
 
-    def hand_on(self, holders: dict[Session, None]) -> ReturnBatch:
+    def hand_on(self, holders: dict[DeliveryOwner, None]) -> ReturnBatch:
         """Have another return put back the rest of this one; its sessions are added to the ``holders`` of that."""
         holders.update(self._holders)
         return self._batch
@@ -197,7 +197,7 @@ class Returning(SlicedWork):
 
 
 def return_many(
-    queue: Queue,
+    queue: QueueEntries,
     slots: list[Slot],
     now: int,
     slice_messages: int = SLICE_MESSAGES,
@@ -206,7 +206,7 @@ def return_many(
     exclude: Consumer | None = None,
 ) -> None:
     """Put many deliveries back in slices, the first one now: a queue that is not empty shall not look so."""
-    batch = ReturnBatch([queue], HeldDeliveries())
+    batch = ReturnBatch([queue], DeliveryTable())
     batch.add(queue, slots)
     work = Returning(queue, batch, slice_messages, counted=counted, exclude=exclude)
     queue.returns.append(work)
@@ -216,7 +216,12 @@ def return_many(
 
 
 def return_table(
-    queues: list[Queue], table: HeldDeliveries, now: int, slice_messages: int = SLICE_MESSAGES, *, gathers: bool = True
+    queues: list[QueueEntries],
+    table: DeliveryTable,
+    now: int,
+    slice_messages: int = SLICE_MESSAGES,
+    *,
+    gathers: bool = True,
 ) -> None:
     """Put what a session held back to these queues in slices; ``table`` is used up for that. O(1) for each queue.
 
@@ -234,7 +239,7 @@ def return_table(
             queue.effects.later(work, now)
 
 
-def finish_returns(queue: Queue, now: int) -> None:
+def finish_returns(queue: QueueEntries, now: int) -> None:
     """Put back now the messages still being returned."""
     while queue.returns:
         work = queue.returns[0]
@@ -242,7 +247,7 @@ def finish_returns(queue: Queue, now: int) -> None:
             pass
 
 
-def in_slices(queue: Queue, count: int, *, counted: bool, refused: bool = False) -> bool:
+def in_slices(queue: QueueEntries, count: int, *, counted: bool, refused: bool = False) -> bool:
     """Return whether a return of ``count`` is more than one turn's work and may take several.
 
     ``refused``: a consumer does not get them again.
@@ -251,7 +256,7 @@ def in_slices(queue: Queue, count: int, *, counted: bool, refused: bool = False)
     return count > most and each_alone(queue, count, counted=counted)
 
 
-def each_alone(queue: Queue, count: int, *, counted: bool) -> bool:
+def each_alone(queue: QueueEntries, count: int, *, counted: bool) -> bool:
     """Return whether each of ``count`` that come back is judged without looking at the others.
 
     Not where ring or limits have no room for all, where a gate counts consumers, where the queue is deleted without
@@ -271,10 +276,10 @@ def each_alone(queue: Queue, count: int, *, counted: bool) -> bool:
     return limits is None or not evicts or limits.takes_back(queue, count)
 
 
-def _plain(queue: Queue, *, counted: bool) -> bool:
+def _plain(queue: QueueEntries, *, counted: bool) -> bool:
     """Return whether the message's own time to live is a queue's only condition for returned messages."""
     settings = queue.settings
-    if not queue.simple or queue.keys is not None or queue.ages or queue.events is not None:
+    if not queue.simple or queue.retention is not None or queue.ages or queue.events is not None:
         return False
     if settings.ring_size >= 0 or settings.max_delivery_attempts > 0:
         return False
@@ -282,7 +287,7 @@ def _plain(queue: Queue, *, counted: bool) -> bool:
 
 
 def _back_plainly(
-    queue: Queue, entries: list[QueueEntry], holders: dict[Session, None], *, counted: bool
+    queue: QueueEntries, entries: list[QueueEntry], holders: dict[DeliveryOwner, None], *, counted: bool
 ) -> list[QueueEntry]:
     """Do the work for each, for all together where that costs less. Returns those with a time to live, which need more.
     The consumers of the others are added to ``holders``.
@@ -334,12 +339,14 @@ def _back_plainly(
     return timed
 
 
-def _back_folded(queue: Queue, folded: list[HeldMessage], holders: dict[Session, None], *, counted: bool) -> None:
+def _back_folded(
+    queue: QueueEntries, folded: list[CompactDelivery], holders: dict[DeliveryOwner, None], *, counted: bool
+) -> None:
     """Do for folded messages what :func:`_back_plainly` does for entries; the caller puts them into the order."""
-    kinds, size = leave_delivery(queue, folded)
+    kinds, size = queue.take_folded(folded)
     for held in folded:
         kind = held.link
-        assert isinstance(kind, HeldKind)
+        assert isinstance(kind, SharedFields)
         held.link = kind.when_returned(counted=counted)
     for kind in kinds:
         assert kind.consumer is not None
@@ -350,7 +357,7 @@ def _back_folded(queue: Queue, folded: list[HeldMessage], holders: dict[Session,
         queue.effects.folded_changed(queue, folded)
 
 
-def _take_back(queue: Queue, entry: QueueEntry, now: int, *, counted: bool) -> bool:
+def _take_back(queue: QueueEntries, entry: QueueEntry, now: int, *, counted: bool) -> bool:
     """Take an entry out of delivery. Returns whether it comes back; else it is finished."""
     pulled = entry.consumer is None and not entry.away
     queue.unmark_delivering(entry)
@@ -370,13 +377,13 @@ def _take_back(queue: Queue, entry: QueueEntry, now: int, *, counted: bool) -> b
     return reason is None
 
 
-def _reason_to_go(queue: Queue, entry: QueueEntry, now: int) -> RemovalReason | None:
+def _reason_to_go(queue: QueueEntries, entry: QueueEntry, now: int) -> RemovalReason | None:
     """Say why an entry does not come back; attempts are tested before ring and limits (Artemis §2.4)."""
     settings = queue.settings
     expires_at = queue.expires_at(entry)
     if 0 < expires_at <= now:
         return RemovalReason.EXPIRED
-    if queue.keys is not None and queue.keys.superseded(entry):
+    if queue.retention is not None and queue.retention.superseded(entry):
         return RemovalReason.REPLACED_KEY
     if 0 < settings.max_delivery_attempts <= entry.delivery_count:
         return queue.rejection_reason
@@ -385,7 +392,7 @@ def _reason_to_go(queue: Queue, entry: QueueEntry, now: int) -> RemovalReason | 
     return None
 
 
-def _delay(queue: Queue, entries: list[QueueEntry], now: int) -> None:
+def _delay(queue: QueueEntries, entries: list[QueueEntry], now: int) -> None:
     """Schedule delayed returns. A ring or limit that is full now drops it now (spec R20).
 
     Where limits count scheduled messages, the most important and newest find room first.
@@ -412,7 +419,7 @@ def _delay(queue: Queue, entries: list[QueueEntry], now: int) -> None:
         queue.finish_removal(entry, reason, now, 0)
 
 
-def _full(queue: Queue, limits: Limits) -> bool:
+def _full(queue: QueueEntries, limits: Limits) -> bool:
     """Return whether a limit has no room for one more, deliveries that are being settled in slices not counted."""
     while limits.full(queue):
         if not limits.counts_all or not queue.hurry_settlements():
@@ -420,7 +427,7 @@ def _full(queue: Queue, limits: Limits) -> bool:
     return False
 
 
-def _drop_excess(queue: Queue, back: list[QueueEntry], now: int) -> None:
+def _drop_excess(queue: QueueEntries, back: list[QueueEntry], now: int) -> None:
     """Drop returned messages that do not fit, least important and oldest first; those pending before stay."""
     ring_size = queue.settings.ring_size
     limits = queue.limits

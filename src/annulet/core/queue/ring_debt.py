@@ -16,7 +16,7 @@ from annulet.core.model.entry import PENDING
 
 if TYPE_CHECKING:
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.queue.queue import Queue
+    from annulet.core.queue.entries import QueueEntries
 
 SLICE_BYTES: Final = 1 << 20
 """Body bytes after which a slice ends: the most that one read of rows returns, for which the loop waits."""
@@ -30,7 +30,7 @@ half an hour instead of ten seconds."""
 class RingDebt(SlicedWork):
     """Drops the excess in slices, others being served in between. ``allowed``: messages the ring may have."""
 
-    def __init__(self, queue: Queue, allowed: int) -> None:
+    def __init__(self, queue: QueueEntries, allowed: int) -> None:
         super().__init__()
         self._queue = queue
         self._running = False
@@ -90,7 +90,7 @@ class RingDebt(SlicedWork):
         self._running = False
 
 
-def make_way(queue: Queue, arrival: QueueEntry, before: int, now: int) -> None:
+def make_way(queue: QueueEntries, arrival: QueueEntry, before: int, now: int) -> None:
     """Drop the message that has to go for one that made a ring too long; ``before`` the arrival there were so many."""
     debt = queue.ring_debt
     taken_in = arrival if arrival.state == PENDING and queue.order.count > before else None
@@ -106,7 +106,7 @@ def make_way(queue: Queue, arrival: QueueEntry, before: int, now: int) -> None:
         debt.pay(now)
 
 
-def drop_next(queue: Queue, allowed: int, arrival: QueueEntry | None, now: int) -> QueueEntry | None:
+def drop_next(queue: QueueEntries, allowed: int, arrival: QueueEntry | None, now: int) -> QueueEntry | None:
     """Drop the next victim if there are more than ``allowed`` messages.
 
     Returns it; ``None`` also when the disk does not give it now.
@@ -120,7 +120,7 @@ def drop_next(queue: Queue, allowed: int, arrival: QueueEntry | None, now: int) 
     return victim
 
 
-def trim_ring(queue: Queue, now: int) -> None:
+def trim_ring(queue: QueueEntries, now: int) -> None:
     """Drop the excess over a lowered ring."""
     ring_size = queue.settings.ring_size
     while drop_next(queue, ring_size, None, now) is not None:

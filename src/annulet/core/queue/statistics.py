@@ -1,89 +1,15 @@
-"""Counters of a queue, with Artemis's names and rules (spec artemis §1.1) without its double counting."""
+"""Statistics of a queue, with Artemis's names and rules (spec artemis §1.1) without its double counting."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from annulet.core.base.removal_reasons import RemovalReason
-from annulet.core.policies.staged_batches import pending_bytes, pending_count, scheduled_bytes, scheduled_count
 from annulet.core.searching.selector_walk import remaining
 
 if TYPE_CHECKING:
-    from annulet.core.queue.queue import Queue
-
-
-_REMOVED: Final = [(reason, f"removed.{reason.value}") for reason in RemovalReason]
-"""Their names in the flat form, which a window may need of very many queues."""
-
-
-class QueueCounters:
-    """Monotonic counters. ``removed`` has one cell per reason; the Artemis names are views of it."""
-
-    __slots__ = (
-        "bytes_added",
-        "bytes_removed",
-        "bytes_unsettled",
-        "messages_added",
-        "messages_browsed",
-        "messages_delivered",
-        "messages_returned",
-        "removed",
-        "unsettled",
-    )
-
-    def __init__(self) -> None:
-        self.messages_added = 0  # accepted by the queue, once each, later-dropped ones too
-        self.bytes_added = 0  # body bytes of these
-        self.messages_delivered = 0  # hand-overs to consumers, leases and basic.get; a redelivery counts again
-        self.messages_returned = 0  # returned deliveries
-        self.messages_browsed = 0  # copies handed to browsers
-        self.bytes_removed = 0  # body bytes of removed messages, for any reason
-        self.removed: dict[RemovalReason, int] = dict.fromkeys(RemovalReason, 0)
-        self.unsettled: dict[RemovalReason, int] = {}  # of these, kept in the log until their copies are stored
-        self.bytes_unsettled = 0  # body bytes of these
-
-    def wait(self, reason: RemovalReason, size: int) -> None:
-        """Count a stored message that left, and is settled when a copy of it is."""
-        self.unsettled[reason] = self.unsettled.get(reason, 0) + 1
-        self.bytes_unsettled += size
-
-    def settled(self, reason: RemovalReason, size: int) -> None:
-        """Undo :meth:`wait`: the message has left for good."""
-        self.unsettled[reason] -= 1
-        self.bytes_unsettled -= size
-
-    def restore(self, values: dict[str, int]) -> None:
-        """Continue from :meth:`as_dict` of an earlier run. Unknown names are ignored so that versions can change."""
-        self.messages_added = values.get("messages_added", 0)
-        self.bytes_added = values.get("bytes_added", 0)
-        self.messages_delivered = values.get("messages_delivered", 0)
-        self.messages_returned = values.get("messages_returned", 0)
-        self.messages_browsed = values.get("messages_browsed", 0)
-        self.bytes_removed = values.get("bytes_removed", 0)
-        for reason, name in _REMOVED:
-            self.removed[reason] = values.get(name, 0)
-
-    def as_dict(self) -> dict[str, int]:
-        """Flat form for catalogue and history, the base of a restart.
-
-        Unsettled messages return then, and are counted when they leave again.
-        """
-        values = {
-            "messages_added": self.messages_added,
-            "bytes_added": self.bytes_added,
-            "messages_delivered": self.messages_delivered,
-            "messages_returned": self.messages_returned,
-            "messages_browsed": self.messages_browsed,
-            "bytes_removed": self.bytes_removed - self.bytes_unsettled,
-        }
-        for reason, name in _REMOVED:
-            count = self.removed[reason]
-            if count and self.unsettled:
-                count -= self.unsettled.get(reason, 0)
-            if count:
-                values[name] = count
-        return values
+    from annulet.core.queue.entries import QueueEntries
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +49,7 @@ class QueueStatistics:
     next_sequence: int  # of the next message that can be seen
 
 
-def statistics_of(queue: Queue) -> QueueStatistics:
+def statistics_of(queue: QueueEntries) -> QueueStatistics:
     """Return the counters and sizes of a queue at this moment."""
     removed = queue.counters.removed
     counters = queue.counters
@@ -131,10 +57,10 @@ def statistics_of(queue: Queue) -> QueueStatistics:
     killed = removed[RemovalReason.PURGED] + removed[RemovalReason.DELETED] + removed[RemovalReason.DEAD_LETTERED]
     copies = queue.copies
     copied = copies is not None and queue.settings.non_destructive
-    pending, scheduled = pending_count(queue), scheduled_count(queue)
+    pending, scheduled = queue.shown_count(), queue.shown_scheduled()
     hidden = queue.order.count - pending + queue.schedule.count - scheduled
-    first, pending_size = queue.order.first_sequence(), pending_bytes(queue)
-    hidden_size = queue.pending_bytes - pending_size + queue.schedule.bytes - scheduled_bytes(queue)
+    first, pending_size = queue.order.first_sequence(), queue.shown_bytes()
+    hidden_size = queue.pending_bytes - pending_size + queue.schedule.bytes - queue.shown_scheduled_bytes()
     return QueueStatistics(
         name=queue.name,
         message_count=pending + len(queue.delivering) + scheduled,
@@ -170,13 +96,13 @@ def statistics_of(queue: Queue) -> QueueStatistics:
     )
 
 
-def lag_of(queue: Queue, now: int) -> int | None:
+def lag_of(queue: QueueEntries, now: int) -> int | None:
     """Return for how many milliseconds the oldest pending message has waited; 0 when there is none, or all are hidden.
 
-    Defined by :meth:`annulet.core.ordering.order.Order.oldest_accepted_at`. Not among the statistics, because the log
+    Defined by :meth:`annulet.core.model.order.Order.oldest_accepted_at`. Not among the statistics, because the log
     is read, once, if the next message is on disk only. ``None`` if messages wait and the disk refuses to read.
     """
-    if not pending_count(queue):
+    if not queue.shown_count():
         return 0
     at = queue.order.oldest_accepted_at()
     if at:

@@ -14,17 +14,16 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.base.sequence_ranges import RANGES_MAX, SequenceRanges
-from annulet.core.deliveries.compact_messages import entry_in
+from annulet.core.model.compact_messages import entry_in
 from annulet.core.model.entry import BEHIND_ALL, REMOVED, SCHEDULED, QueueEntry, position_of, sequence_of
-from annulet.core.ordering.order import Order
+from annulet.core.model.order import Order
 from annulet.core.ordering.returned_entries import first_of_heap
 from annulet.core.paging.row_views import view_of
-from annulet.core.policies.staged_batches import shown
 
 if TYPE_CHECKING:
-    from annulet.core.deliveries.compact_messages import Slot
-    from annulet.core.paging.queue_area import QueueArea, RowView, RowWalk
-    from annulet.core.queue.queue import Queue
+    from annulet.core.model.compact_messages import Slot
+    from annulet.core.model.queue_area import QueueArea, RowView, RowWalk
+    from annulet.core.policies.queue_policies import QueuePolicies
 
 ARRIVALS_MAX: Final = 256
 """Arrivals a browser that follows remembers one by one; if more wait for it, it looks for them again in the queue."""
@@ -44,7 +43,7 @@ class BrowseOrder(Order):
     It shows nothing until that is done, as the oldest of all may be the last one it reaches.
     """
 
-    def __init__(self, queue: Queue, pages: QueueArea, *, follow: bool, first: int = 0) -> None:
+    def __init__(self, queue: QueuePolicies, pages: QueueArea, *, follow: bool, first: int = 0) -> None:
         super().__init__()
         self._queue = queue
         self._pages = pages
@@ -78,16 +77,18 @@ class BrowseOrder(Order):
         if entry in self._kept:
             return
         heappush(self._entries, entry)
-        if self._queue.copies is not None:
+        readers = self._queue.reader_lists()
+        if readers is not None:
             self._kept.add(entry)
-            self._queue.copies.pin(entry)
+            readers.pin(entry)
 
     def _let_go(self, entry: QueueEntry) -> None:
         """Note that an entry is not referred to any more."""
         if entry in self._kept:
             self._kept.remove(entry)
-            if self._queue.copies is not None:
-                self._queue.copies.unpin(entry)
+            readers = self._queue.reader_lists()
+            if readers is not None:
+                readers.unpin(entry)
 
     def end(self) -> None:
         """Release everything: there is no reader any more."""
@@ -332,8 +333,8 @@ class BrowseOrder(Order):
 
     def _leaves(self, entry: QueueEntry) -> bool:
         """Return whether a message that was read has left the queue and only waits to be sent on."""
-        copies = self._queue.copies
-        return copies is not None and entry.message.record in copies.leaving
+        readers = self._queue.reader_lists()
+        return readers is not None and readers.is_leaving(entry.message.record)
 
     def _look_again(self) -> None:
         """Note the unnoted arrivals, after all earlier messages were seen."""
@@ -352,7 +353,7 @@ class BrowseOrder(Order):
         Of very many in memory only the references are copied here; :meth:`read_on` examines them.
         """
         queue = self._queue
-        there: list[Slot] = [*shown(queue, queue.order.in_memory()), *queue.delivering.slots()]
+        there: list[Slot] = [*queue.shown(queue.order.in_memory()), *queue.delivering.slots()]
         if sequence:  # messages due in the meantime were noted then
             waiting = [entry for entry in queue.schedule.entries() if entry.delivery_count]
             there = [slot for slot in [*there, *waiting] if slot.sequence >= sequence and not _slot_fell_due(slot)]

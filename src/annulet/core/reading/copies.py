@@ -14,29 +14,28 @@ from annulet.core.base.sequence_ranges import SequenceRanges
 from annulet.core.base.settings import BROWSE_SNAPSHOT
 from annulet.core.deliveries.bodies import DAMAGED, REFUSED, let_go
 from annulet.core.model.entry import DELIVERING, PENDING, REMOVED, SCHEDULED, DeliveryCopy
-from annulet.core.paging.paged_fifo import TargetList
+from annulet.core.model.queue_listeners import ReaderLists
+from annulet.core.paging.paged_fifo import PagedFifo
 from annulet.core.policies.evaluation_turns import used_up
-from annulet.core.policies.staged_batches import shown
 from annulet.core.reading.browse_order import BrowseOrder, fell_due
 from annulet.core.reading.reader_position import UnseenRows
 
 if TYPE_CHECKING:
-    from annulet.core.model.consumer import Consumer
+    from annulet.core.model.consumer import Consumer, DeliveryOwner
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.ordering.order import Order
-    from annulet.core.queue.queue import Queue
-    from annulet.core.sessions.session import Session
+    from annulet.core.model.order import Order
+    from annulet.core.policies.queue_policies import QueuePolicies
 
 PRUNE_MINIMUM: Final = 64
 """Entries that left the queue before a slow reader's list is swept."""
 
 
-class Copies:
+class Copies(ReaderLists):
     """The copies of one queue that are out, and the lists of those that read."""
 
     __slots__ = ("_passed", "_queue", "_turn", "_waiting", "bytes", "leaving", "out", "pinned")
 
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: QueuePolicies) -> None:
         self._queue = queue
         self.out: dict[DeliveryCopy, None] = {}
         self.bytes = 0  # body bytes of the copies that are out
@@ -53,7 +52,7 @@ class Copies:
         queue = self._queue
         self._waiting = False
         order = queue.order
-        if isinstance(order, TargetList) and self._reads_on(consumer):
+        if isinstance(order, PagedFifo) and self._reads_on(consumer):
             first = queue.next_sequence if consumer.settings.replay_period == 0 else 1
             self._have_rows(consumer, order, first, order.aside(), SequenceRanges())
             return
@@ -70,7 +69,7 @@ class Copies:
         else:
             there = order.entries()
         if consumer.settings.browse == BROWSE_SNAPSHOT:
-            there = shown(queue, there)
+            there = queue.shown(there)
         for entry in sorted([*there, *queue.delivering]):
             unseen.append(entry)
         consumer.unseen = unseen
@@ -78,7 +77,7 @@ class Copies:
     def use_rows(self) -> None:
         """Note that the queue may have rows from now on: following readers keep no entries any more."""
         order = self._queue.order
-        if not isinstance(order, TargetList):
+        if not isinstance(order, PagedFifo):
             return
         for consumer in self._queue.consumers.readers():
             unseen = consumer.unseen
@@ -98,7 +97,7 @@ class Copies:
         return self._queue.settings.non_destructive and consumer.settings.browse != BROWSE_SNAPSHOT
 
     def _have_rows(
-        self, consumer: Consumer, order: TargetList, first: int, others: list[QueueEntry], seen: SequenceRanges
+        self, consumer: Consumer, order: PagedFifo, first: int, others: list[QueueEntry], seen: SequenceRanges
     ) -> None:
         """Let a reader see the messages from ``first`` on except those ``seen``, and those of ``others`` that fell
         due."""
@@ -177,6 +176,18 @@ class Copies:
         if count:
             self.pinned[entry] = count
 
+    def is_pinned(self, entry: QueueEntry) -> bool:
+        """Return whether an entry has to stay an object."""
+        return entry in self.pinned
+
+    def pinned_count(self) -> int:
+        """Return how many entries have to."""
+        return len(self.pinned)
+
+    def is_leaving(self, record: int) -> bool:
+        """Return whether a message that left the queue still has its record, because it is to be sent on."""
+        return record in self.leaving
+
     def came_back(self, entry: QueueEntry) -> None:
         """Show an entry whose redelivery delay is over to the readers that reached it during the delay."""
         for consumer in self._passed.pop(entry, []):
@@ -214,7 +225,7 @@ class Copies:
             copy.consumer.give_back(size)
             copy.consumer = None
 
-    def release_all(self) -> dict[Session, None]:
+    def release_all(self) -> dict[DeliveryOwner, None]:
         """Take all copies back: the queue is deleted. Returns the sessions that had some."""
         holders = {copy.consumer.session: None for copy in self.out if copy.consumer is not None}
         for copy in list(self.out):
@@ -229,7 +240,7 @@ class Copies:
         queue = self._queue
         unseen = consumer.unseen
         assert unseen is not None
-        while consumer.ready and not used_up(queue):
+        while consumer.ready and not used_up(queue.matchers):
             entry = unseen.first()
             if entry is None or entry.sequence >= queue.hidden_from:
                 return

@@ -15,14 +15,14 @@ from annulet.core.searching.deep_lanes import DeepLanes
 
 if TYPE_CHECKING:
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.ordering.order import FifoOrder
-    from annulet.core.queue.queue import Queue
+    from annulet.core.model.order import SequenceList
+    from annulet.core.policies.queue_policies import QueuePolicies
 
 
-class Reach:
+class EntryLookup:
     """Finds entries of one queue."""
 
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: QueuePolicies) -> None:
         self._queue = queue
         self._aside: dict[int, QueueEntry] = {}  # entries that neither a page nor a search finds, by sequence
         self._noted_at: tuple[int, ...] = ()
@@ -66,7 +66,7 @@ class Reach:
         else:
             order.reinsert(entry)
 
-    def _list_with_row(self, sequence: int) -> FifoOrder | None:
+    def _list_with_row(self, sequence: int) -> SequenceList | None:
         return next((standing for standing in self._queue.order.lists() if standing.has_row(sequence)), None)
 
     def _forget_stored(self) -> None:
@@ -83,7 +83,7 @@ class Reach:
         counters, order = queue.counters, queue.order
         at: tuple[int, ...] = (counters.messages_delivered, counters.messages_returned, order.paged_count())
         for standing in order.lists():  # into lanes and out of them they go without a delivery
-            at += (standing.count, standing.watermark, standing.came_back())
+            at += (standing.count, standing.front_length, standing.came_back())
         if at == self._noted_at:
             return False
         self._noted_at = at

@@ -12,18 +12,18 @@ from heapq import heapify, heappush
 from typing import TYPE_CHECKING
 
 from annulet.core.model.entry import PENDING
-from annulet.core.paging.paged_fifo import TargetList
+from annulet.core.paging.paged_fifo import PagedFifo
 from annulet.core.reading.browse_order import ARRIVALS_MAX, BrowseOrder, fell_due
 
 if TYPE_CHECKING:
     from annulet.core.base.sequence_ranges import SequenceRanges
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.paging.queue_area import QueueArea
-    from annulet.core.queue.queue import Queue
+    from annulet.core.model.queue_area import QueueArea
+    from annulet.core.policies.queue_policies import QueuePolicies
 
 
 class UnseenRows(BrowseOrder):
-    """The messages from the sequence ``first`` on, and those that fell due: ``fallen``. The order is a ``TargetList``.
+    """The messages from the sequence ``first`` on, and those that fell due: ``fallen``. The order is a ``PagedFifo``.
 
     Except those with the sequences ``seen``: an operator moved it behind others when it had been shown.
 
@@ -33,7 +33,14 @@ class UnseenRows(BrowseOrder):
     """
 
     def __init__(
-        self, queue: Queue, pages: QueueArea, first: int, fallen: list[QueueEntry], seen: SequenceRanges, *, eager: bool
+        self,
+        queue: QueuePolicies,
+        pages: QueueArea,
+        first: int,
+        fallen: list[QueueEntry],
+        seen: SequenceRanges,
+        *,
+        eager: bool,
     ) -> None:
         self._eager = eager
         self._found = 0  # messages of the last read
@@ -106,7 +113,7 @@ class UnseenRows(BrowseOrder):
         """Note some from a sequence on: rows of this moment and the objects among them, or entries in memory."""
         queue = self._queue
         order = queue.order
-        assert isinstance(order, TargetList)
+        assert isinstance(order, PagedFifo)
         self._seen.drop_below(sequence)
         if order.comes_to_rows(sequence):
             pages = order.pages

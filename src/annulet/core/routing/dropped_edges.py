@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 from annulet.core.base.sliced_work import SlicedWork
 
 if TYPE_CHECKING:
+    from collections import deque
+
     from annulet.core.host.declared_queues import DeclaredQueues
     from annulet.core.queue.queue import Queue
     from annulet.core.routing.bindings import Binding
@@ -32,19 +34,16 @@ SLICE_QUEUES: Final = 25
 class DroppedEdges(SlicedWork):
     """Bindings whose source or destination was deleted."""
 
-    def __init__(self, graph: RoutingGraph, edges: list[Binding]) -> None:
+    def __init__(self, graph: RoutingGraph, edges: deque[Binding]) -> None:
         super().__init__()
         self._graph = graph
         self._edges = edges
-        self._edges.reverse()
 
     def step(self, now: int) -> bool:
         """Take some away."""
         del now
-        edges = self._edges
-        for _ in range(min(SLICE_EDGES, len(edges))):
-            self._graph.drop_edge(edges.pop())
-        return bool(edges)
+        self._graph.drop_some(self._edges, SLICE_EDGES)
+        return bool(self._edges)
 
 
 class OwnedQueues(SlicedWork):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.base.errors import AccessRefused, InvalidArgument, NotFound, PreconditionFailed, RoutingTooLong
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from annulet.core.message.message import Message
-    from annulet.core.model.effects import Effects
     from annulet.core.queue.queue import Queue
+    from annulet.core.routing.node_effects import NodeEffects
     from annulet.selector.selector import Selector
 
 REMEMBERED_KEY_CHARACTERS_MAX: Final = 255
@@ -53,7 +54,7 @@ class RoutingGraph:
     ``filters``: the compiled selector of every queue that has one.
     """
 
-    def __init__(self, name: str, effects: Effects) -> None:
+    def __init__(self, name: str, effects: NodeEffects) -> None:
         self.name = name
         self.effects = effects
         self.exchanges: dict[str, Exchange] = {"": DirectExchange("", durable=True)}
@@ -64,6 +65,7 @@ class RoutingGraph:
         self.generation = 0
         self.steps_taken = 0  # of all ways that were looked up, see :mod:`annulet.core.base.steps`
         self.latest = 0  # the latest time a caller gave, for what happens without one, milliseconds since 1970
+        self._leaving: deque[Binding] | None = None  # bindings of nodes that are gone, while they are taken away
         self._wildcards = AddressPatterns()
         self._bindings_to_queue: dict[Queue, dict[tuple[str, BindingKey], Binding]] = {}
         self._routes: dict[tuple[str, str], Route] = {}
@@ -369,12 +371,29 @@ class RoutingGraph:
         return binding
 
     def drop_edges(self, edges: list[Binding]) -> None:
-        """Take away bindings of which one end is gone: at once, or very many in slices of work."""
-        if len(edges) > EDGES_AT_ONCE:
-            self.effects.later(DroppedEdges(self, edges), self.latest)
+        """Take away bindings of which one end is gone: at once, or very many in slices of work.
+
+        With the last binding its source may go, whose bindings go next: a chain of exchanges is a list, no recursion.
+        """
+        if self._leaving is not None:
+            self._leaving.extend(edges)
             return
-        for binding in edges:
-            self.drop_edge(binding)
+        leaving = deque(edges)
+        if len(leaving) <= EDGES_AT_ONCE:
+            self.drop_some(leaving, EDGES_AT_ONCE)
+        if leaving:
+            self.effects.later(DroppedEdges(self, leaving), self.latest)
+
+    def drop_some(self, leaving: deque[Binding], most: int) -> None:
+        """Take away so many bindings; those which go with them are appended."""
+        before, self._leaving = self._leaving, leaving
+        try:
+            for _ in range(most):
+                if not leaving:
+                    return
+                self.drop_edge(leaving.popleft())
+        finally:
+            self._leaving = before
 
     def drop_edge(self, binding: Binding) -> None:
         """Take a binding away, unless it is already. A source that goes with its last binding goes too."""

@@ -13,31 +13,30 @@ from typing import TYPE_CHECKING
 
 from annulet.core.base.expiry_times import NEVER
 from annulet.core.model.entry import BEHIND_ALL, PENDING, level_of, position_of
-from annulet.core.model.entry_holds import pinned_upto
-from annulet.core.paging.paged_fifo import LOOK_ENTRIES, TargetList
+from annulet.core.paging.paged_fifo import LOOK_ENTRIES, PagedFifo
 from annulet.core.paging.paged_priorities import PagedLevels, deep_order
 from annulet.core.policies.lanes import Lanes
-from annulet.core.searching.unpaged_stock import Looks, NoArea
+from annulet.core.searching.unpaged_stock import EmptyArea, StockWalk
 
 if TYPE_CHECKING:
     from annulet.core.model.entry import QueueEntry
+    from annulet.core.model.order import Order, SequenceList
+    from annulet.core.model.queue_area import Ended, QueueArea
     from annulet.core.ordering.lane import Lane
-    from annulet.core.ordering.order import FifoOrder, Order
-    from annulet.core.paging.queue_area import Ended, QueueArea
     from annulet.core.policies.matchers import MatchClass
-    from annulet.core.queue.queue import Queue
+    from annulet.core.policies.queue_policies import QueuePolicies
 
 
 class DeepLanes(Lanes):
     """Lanes of a queue where only selectors and refusals restrict consumers, with a stock behind them."""
 
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: QueuePolicies) -> None:
         super().__init__(queue.ranker, None, None)
         self._queue = queue
         self._matchers = queue.matchers
         self.unasked = False  # dispatch left unevaluated ones to the next turn
         self.looking = False  # sliced work that examines messages in memory is running
-        self.stock: TargetList | PagedLevels | None = None
+        self.stock: PagedFifo | PagedLevels | None = None
         self._in_stock = 0  # as far as counted in ``count``
         self.stored = 0  # times that entries went from lanes into the stock, where they may become rows
         self._kept = 0  # entries that the last attempt to put them into the stock had to leave
@@ -123,7 +122,7 @@ class DeepLanes(Lanes):
             collected.extend(lane.order.in_memory())
         return collected
 
-    def lists(self) -> list[FifoOrder]:
+    def lists(self) -> list[SequenceList]:
         """Delegate to the stock."""
         return [] if self.stock is None else self.stock.lists()
 
@@ -149,9 +148,9 @@ class DeepLanes(Lanes):
         Only its front when it is one whose middle may be on disk: the rest becomes the stock. Of very many in memory
         only returned ones: they would all be evaluated in one turn.
         """
-        if not isinstance(order, (TargetList, PagedLevels)) and order.count > self._matchers.lanes_max:
-            order = deep_order(self._queue, NoArea(), order) or order
-        if not isinstance(order, (TargetList, PagedLevels)):
+        if not isinstance(order, (PagedFifo, PagedLevels)) and order.count > self._matchers.lanes_max:
+            order = deep_order(self._queue, EmptyArea(), order) or order
+        if not isinstance(order, (PagedFifo, PagedLevels)):
             super().adopt(order)
             return
         for entry in sorted(order.detach_front(self._matchers.lanes_max)):
@@ -189,7 +188,7 @@ class DeepLanes(Lanes):
         self.count += stocked - self._in_stock
         self._in_stock = stocked
 
-    def area_changed(self, area: TargetList, former: int) -> None:
+    def area_changed(self, area: PagedFifo, former: int) -> None:
         """Recount a part of the stock that had ``former`` entries before a scan or removal."""
         assert self.stock is not None
         self.stock.area_changed(area, former)
@@ -201,10 +200,10 @@ class DeepLanes(Lanes):
         area = self.stock.first_area()
         return area.pages.base + area.first_place()
 
-    def next_area(self, match_class: MatchClass) -> TargetList | None:
+    def next_area(self, match_class: MatchClass) -> PagedFifo | None:
         """Return the part of the stock with the first message that a class has not evaluated."""
         stock = self.stock
-        if isinstance(stock, TargetList):
+        if isinstance(stock, PagedFifo):
             unasked = stock.count > 0 and match_class.frontier_on(stock.pages.level) <= stock.last_sequence()
             return stock if unasked else None
         if stock is None:
@@ -280,21 +279,21 @@ class DeepLanes(Lanes):
         entry.blocked = blocked
         self._put(entry, arrival=False)
 
-    def paged_part(self, queue: Queue, pages: QueueArea) -> TargetList | PagedLevels:
+    def paged_part(self, queue: QueuePolicies, pages: QueueArea) -> PagedFifo | PagedLevels:
         """Return the stock; if it is empty most entries of the lanes move there."""
         if self.stock is None:
             self.stock = deep_order(queue, pages, self._ranker.new_order())
-        elif isinstance(self.stock.pages, NoArea):
+        elif isinstance(self.stock.pages, EmptyArea):
             self.stock.use_pages(pages)
         assert self.stock is not None
         if not self.stock.count:
             self.store(queue.next_sequence, self.stock.keep_messages)
         return self.stock
 
-    def _begin_stock(self) -> TargetList | PagedLevels:
+    def _begin_stock(self) -> PagedFifo | PagedLevels:
         """Return the empty stock for later arrivals, which are unevaluated."""
         if self.stock is None:
-            self.stock = deep_order(self._queue, NoArea(), self._ranker.new_order())
+            self.stock = deep_order(self._queue, EmptyArea(), self._ranker.new_order())
         assert self.stock is not None
         self.stock.clear()
         for match_class in self._matchers.classes():
@@ -315,18 +314,18 @@ class DeepLanes(Lanes):
     def ask_turn(self, now: int) -> None:
         """Have :meth:`annulet.core.queue.queue.Queue.scan` called soon, when others had their turn."""
         stock, queue = self.stock, self._queue
-        if stock is not None and not isinstance(stock.pages, NoArea):
+        if stock is not None and not isinstance(stock.pages, EmptyArea):
             stock.pages.ask_turn()
         elif not self.looking and not queue.effects.turns_for(queue):
             self.looking = True
-            queue.effects.later(Looks(queue, self), now)
+            queue.effects.later(StockWalk(queue, self), now)
 
     def store(self, next_sequence: int, keep: int) -> None:
         """Put all but the first ``keep`` entries into the stock, which is empty, where its rules allow that.
 
         An entry there was evaluated by no class above its frontier, and refused by every class below it.
         """
-        pinned = pinned_upto(self._queue)
+        pinned = self._queue.pinned_upto
         if self.count <= self._kept + keep and pinned >= self._pinned:
             return
         assert self.stock is not None
@@ -357,7 +356,7 @@ class DeepLanes(Lanes):
                 self._put(entry, arrival=False)
         self.recount()
 
-    def release_all(self) -> TargetList | PagedLevels | None:
+    def release_all(self) -> PagedFifo | PagedLevels | None:
         """Return the stock with all entries of the lanes merged; ``None`` without one. Then no entry has a lane."""
         stock = self.stock
         if stock is not None:

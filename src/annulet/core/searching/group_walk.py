@@ -15,11 +15,11 @@ from annulet.core.searching.grouped_lanes import LANE_MESSAGES, REFUSED
 
 if TYPE_CHECKING:
     from annulet.core.model.consumer import Consumer
-    from annulet.core.queue.queue import Queue
+    from annulet.core.policies.queue_policies import QueuePolicies
     from annulet.core.searching.grouped_lanes import GroupedLanes
 
 
-def serve(queue: Queue, lanes: GroupedLanes, now: int) -> bool:
+def serve(queue: QueuePolicies, lanes: GroupedLanes, now: int) -> bool:
     """Load the messages consumers wait for, unless that finds very little. Returns whether any was loaded."""
     waiting = _waiting(queue, lanes)
     if not waiting:
@@ -37,7 +37,7 @@ def serve(queue: Queue, lanes: GroupedLanes, now: int) -> bool:
     return brought > 0
 
 
-def scan(queue: Queue, lanes: GroupedLanes, messages: int) -> tuple[bool, bool]:
+def scan(queue: QueuePolicies, lanes: GroupedLanes, messages: int) -> tuple[bool, bool]:
     """As :meth:`annulet.core.queue.queue.Queue.scan`, for the next few ``messages`` at most.
 
     Returns whether a consumer may get a message now, and whether there is more to scan now.
@@ -55,7 +55,7 @@ def scan(queue: Queue, lanes: GroupedLanes, messages: int) -> tuple[bool, bool]:
     return brought > 0, brought != REFUSED and lanes.unpassed()
 
 
-def may_find(queue: Queue, lanes: GroupedLanes, consumer: Consumer, upto: int) -> bool:
+def may_find(queue: QueuePolicies, lanes: GroupedLanes, consumer: Consumer, upto: int) -> bool:
     """Return whether the walk, or a disk that refused, may give a consumer a message with a sequence below ``upto``.
 
     Call it after :func:`serve`, which has requested a turn if it could not load everything at once.
@@ -71,7 +71,7 @@ def may_find(queue: Queue, lanes: GroupedLanes, consumer: Consumer, upto: int) -
     return lanes.unpassed() and lanes.passed < upto
 
 
-def _waiting(queue: Queue, lanes: GroupedLanes) -> dict[Consumer, int]:
+def _waiting(queue: QueuePolicies, lanes: GroupedLanes) -> dict[Consumer, int]:
     """Return ready consumers, each with the place of its first message in the lanes."""
     stock = lanes.stock
     if stock is None or not stock.count or queue.halted or (not lanes.parked and not lanes.unpassed()):
@@ -120,7 +120,7 @@ def _waits_for_frontier(lanes: GroupedLanes, waiting: dict[Consumer, int]) -> bo
     return False
 
 
-def _near_the_end(queue: Queue, lanes: GroupedLanes) -> bool:
+def _near_the_end(queue: QueuePolicies, lanes: GroupedLanes) -> bool:
     """Return whether the rest fits into one scan, and is in memory."""
     stock = lanes.stock
     if stock is None or lanes.passed < queue.next_sequence - LANE_MESSAGES:

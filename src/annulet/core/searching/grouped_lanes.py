@@ -20,24 +20,23 @@ from bisect import bisect_left, insort
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.paging.paged_fifo import TargetList
-from annulet.core.paging.queue_area import pageable
+from annulet.core.paging.paged_fifo import PagedFifo
 from annulet.core.paging.taking_by_sequence import gather
 from annulet.core.policies.lanes import Lanes
-from annulet.core.policies.parked_groups import Holding, ParkedSequences
+from annulet.core.policies.parked_groups import OwnerBacklog, ParkedSequences
 from annulet.core.searching.deep_lanes import DeepLanes
 from annulet.core.searching.parked_sweep import ParkedSweep
-from annulet.core.searching.unpaged_stock import NoArea
+from annulet.core.searching.unpaged_stock import EmptyArea
 
 if TYPE_CHECKING:
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
+    from annulet.core.model.queue_area import QueueArea
     from annulet.core.ordering.lane import Lane
     from annulet.core.paging.paged_priorities import PagedLevels
-    from annulet.core.paging.queue_area import QueueArea
     from annulet.core.policies.fair_keys import FairKey
     from annulet.core.policies.message_groups import Group, GroupTable
-    from annulet.core.queue.queue import Queue
+    from annulet.core.policies.queue_policies import QueuePolicies
 
 LANE_MESSAGES: Final = 256
 """Messages of one consumer's groups, and of all unowned ones, beyond which others are parked: one read of rows.
@@ -61,7 +60,7 @@ class GroupedLanes(DeepLanes):
 
     __deletable__ = ("sweep",)
 
-    def __init__(self, queue: Queue, groups: GroupTable) -> None:
+    def __init__(self, queue: QueuePolicies, groups: GroupTable) -> None:
         super().__init__(queue)
         self.groups = groups
         self.table = groups
@@ -75,9 +74,9 @@ class GroupedLanes(DeepLanes):
         self.pulled = False  # a pull got nothing before all was scanned
         self.sweep = ParkedSweep(self)
         self._aside_upto = 0  # no higher sequence is aside
-        self._free = Holding(None)
-        self._waiting = Holding(None)  # groups whose former owner has deliveries: no more may be delivered
-        self._holdings: dict[Consumer, Holding] = {}
+        self._free = OwnerBacklog(None)
+        self._waiting = OwnerBacklog(None)  # groups whose former owner has deliveries: no more may be delivered
+        self._holdings: dict[Consumer, OwnerBacklog] = {}
 
     def may_page(self) -> bool:
         """Return whether messages behind the lanes may be on disk only: not if all consumers select, so that the first
@@ -94,7 +93,7 @@ class GroupedLanes(DeepLanes):
         """Add an arrival to its lane where all before it was passed and there is room, else to the stock."""
         stock = self.stock
         if stock is None or not stock.count:
-            if self.count < self._matchers.lanes_max or not pageable(self._queue):
+            if self.count < self._matchers.lanes_max or not self._queue.pageable():
                 self._put(entry, arrival=True)
                 return
             stock = self._begin_stock()
@@ -165,7 +164,7 @@ class GroupedLanes(DeepLanes):
         del now
         return True
 
-    def paged_part(self, queue: Queue, pages: QueueArea) -> TargetList | PagedLevels:
+    def paged_part(self, queue: QueuePolicies, pages: QueueArea) -> PagedFifo | PagedLevels:
         """Return the stock, created for later arrivals if there is none. Entries in lanes stay there."""
         if self.stock is None or not self.stock.count:
             self.passed = queue.next_sequence
@@ -202,7 +201,7 @@ class GroupedLanes(DeepLanes):
             if not moved:
                 if looks < 0 and self.stock is not None:
                     self.pulled = True
-                    if isinstance(self.stock.pages, NoArea):
+                    if isinstance(self.stock.pages, EmptyArea):
                         self._queue.effects.turns_for(self._queue)
                     else:
                         self.stock.pages.ask_turn()
@@ -250,7 +249,7 @@ class GroupedLanes(DeepLanes):
         """Return whether no more messages of a group may move to its lane."""
         return not self.has_room(self.table.groups.get(name))  # a new one counts as unowned
 
-    def _park_passed(self, stock: TargetList, upto: int, aside: set[QueueEntry]) -> int:
+    def _park_passed(self, stock: PagedFifo, upto: int, aside: set[QueueEntry]) -> int:
         """Park the messages that a scan skipped below its end ``upto``, and those of the same groups ``aside`` there,
         which are removed from that. Returns how many."""
         passed_over, stock.pages.passed_over = stock.pages.passed_over, {}
@@ -274,7 +273,7 @@ class GroupedLanes(DeepLanes):
         if self._queue.bodies is not None:
             self._queue.bodies.left_rows(entry)
 
-    def _take_aside(self, stock: TargetList, upto: int) -> set[QueueEntry]:
+    def _take_aside(self, stock: PagedFifo, upto: int) -> set[QueueEntry]:
         """Take out the entries aside between the frontier and ``upto``."""
         aside = stock.take_returned(upto)
         for entry in aside:
@@ -282,7 +281,7 @@ class GroupedLanes(DeepLanes):
                 stock.reinsert(entry)
         return {entry for entry in aside if entry.sequence >= self.passed}
 
-    def refill(self, holding: Holding) -> bool:
+    def refill(self, holding: OwnerBacklog) -> bool:
         """Load the oldest parked messages of an owner's groups into their lanes, as many as one read.
 
         Returns whether there may be something to be had now; not so when the disk refuses.
@@ -302,10 +301,10 @@ class GroupedLanes(DeepLanes):
         self.recount()
         return handled > 0 or holding.low > former
 
-    def standing_stock(self) -> TargetList:
+    def standing_stock(self) -> PagedFifo:
         """Return the stock, which there is."""
         stock = self.stock
-        assert isinstance(stock, TargetList)
+        assert isinstance(stock, PagedFifo)
         return stock
 
     # ------------------------------------------------------------------ eligibility
@@ -359,28 +358,28 @@ class GroupedLanes(DeepLanes):
     def _last_sequence(self) -> int:
         return max(self.standing_stock().last_sequence(), self._aside_upto)
 
-    def free(self) -> Holding:
+    def free(self) -> OwnerBacklog:
         """Return the unowned groups."""
         return self._free
 
-    def holding(self, consumer: Consumer) -> Holding | None:
+    def holding(self, consumer: Consumer) -> OwnerBacklog | None:
         """Return a consumer's groups; ``None`` where nothing of them waits."""
         return self._holdings.get(consumer)
 
-    def _holding_of(self, group: Group) -> Holding:
+    def _holding_of(self, group: Group) -> OwnerBacklog:
         """Return with whose groups a group counts."""
         holding = group.holding
         if holding is None or holding.empty:
             holding = group.holding = self._holding_for(group)
         return holding
 
-    def _holding_for(self, group: Group) -> Holding:
+    def _holding_for(self, group: Group) -> OwnerBacklog:
         owner = group.owner
         if owner is None:
             return self._waiting if group.parked else self._free
         holding = self._holdings.get(owner)
         if holding is None:
-            holding = self._holdings[owner] = Holding(owner)
+            holding = self._holdings[owner] = OwnerBacklog(owner)
         return holding
 
     def regroup(self, groups: list[Group]) -> None:
@@ -411,7 +410,7 @@ class GroupedLanes(DeepLanes):
         holding.count -= 1
         self._drop_if_empty(holding)
 
-    def _drop_if_empty(self, holding: Holding) -> None:
+    def _drop_if_empty(self, holding: OwnerBacklog) -> None:
         """Forget a consumer's groups when nothing of them waits; a group that still names it looks the next one up."""
         owner = holding.owner
         if owner is not None and holding.empty and self._holdings.get(owner) is holding:
@@ -434,7 +433,7 @@ class GroupedLanes(DeepLanes):
                 self.table.forget_if_idle(group)
         self._drop_empty()
 
-    def holdings(self) -> list[Holding]:
+    def holdings(self) -> list[OwnerBacklog]:
         """Return all there are."""
         return [self._free, self._waiting, *self._holdings.values()]
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from annulet.core.message.hot_properties import Term
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.paging.paged_fifo import TargetList
+    from annulet.core.paging.paged_fifo import PagedFifo
     from annulet.core.policies.matchers import MatchClass
-    from annulet.core.queue.queue import Queue
+    from annulet.core.policies.queue_policies import QueuePolicies
 
 LOOK_MESSAGES: Final = 256
 """Messages of one scan at most: one read of rows."""
@@ -40,7 +40,7 @@ class Walk:
 
     __slots__ = ("area", "bytes", "match_class", "messages", "position")
 
-    def __init__(self, match_class: MatchClass, area: TargetList, position: int, messages: int, size: int) -> None:
+    def __init__(self, match_class: MatchClass, area: PagedFifo, position: int, messages: int, size: int) -> None:
         self.match_class = match_class
         self.area = area
         self.position = position
@@ -54,7 +54,7 @@ class Walk:
         return self.messages > 0 and self.bytes > 0
 
 
-def may_walk(queue: Queue, lanes: DeepLanes) -> bool:
+def may_walk(queue: QueuePolicies, lanes: DeepLanes) -> bool:
     """Return whether a consumer waits for a walk, or may during this dispatch, which gives no consumer room.
 
     Called at each dispatch: cheap if no consumer with a selector waits.
@@ -67,7 +67,7 @@ def may_walk(queue: Queue, lanes: DeepLanes) -> bool:
     return len(_classes_waiting(queue, lanes)) > 0
 
 
-def serve_arrivals(queue: Queue, lanes: DeepLanes, now: int) -> bool:
+def serve_arrivals(queue: QueuePolicies, lanes: DeepLanes, now: int) -> bool:
     """Continue classes that are near the end, as far as that needs no disk, and request a turn for the rest.
 
     Returns whether a consumer may get a message now.
@@ -90,7 +90,7 @@ def serve_arrivals(queue: Queue, lanes: DeepLanes, now: int) -> bool:
     return found
 
 
-def scan(queue: Queue, lanes: DeepLanes, messages: int) -> tuple[bool, bool]:
+def scan(queue: QueuePolicies, lanes: DeepLanes, messages: int) -> tuple[bool, bool]:
     """Scan at most the next few ``messages`` for one class and all at the same position.
 
     Returns whether a consumer may get a message now, and whether there is more to scan now.
@@ -108,7 +108,7 @@ def scan(queue: Queue, lanes: DeepLanes, messages: int) -> tuple[bool, bool]:
     return found, moved
 
 
-def remaining(queue: Queue) -> int:
+def remaining(queue: QueuePolicies) -> int:
     """Return about how many messages the slowest class with a consumer has before it.
 
     0 if nothing is behind the lanes: then a message is evaluated as soon as a consumer could take it.
@@ -122,7 +122,7 @@ def remaining(queue: Queue) -> int:
     return max([_remaining_of(held, areas) for held in map(queue.matchers.class_of, taking) if held is not None])
 
 
-def _remaining_of(match_class: MatchClass, areas: list[TargetList]) -> int:
+def _remaining_of(match_class: MatchClass, areas: list[PagedFifo]) -> int:
     """Return how many messages a class has before it: no more than there are, and no more than the sequences say."""
     left = 0
     for area in areas:
@@ -131,7 +131,7 @@ def _remaining_of(match_class: MatchClass, areas: list[TargetList]) -> int:
     return left
 
 
-def is_looking(queue: Queue, consumer: Consumer, last_sequence: int) -> bool:
+def is_looking(queue: QueuePolicies, consumer: Consumer, last_sequence: int) -> bool:
     """Return whether a consumer's class has something before it with a sequence up to the last one (0: any).
 
     And may scan it: its consumers may leave as many matches with higher sequences as stop a walk.
@@ -151,7 +151,7 @@ def is_looking(queue: Queue, consumer: Consumer, last_sequence: int) -> bool:
     return False
 
 
-def may_find(queue: Queue, lanes: DeepLanes, consumer: Consumer, upto: int) -> bool:
+def may_find(queue: QueuePolicies, lanes: DeepLanes, consumer: Consumer, upto: int) -> bool:
     """Return whether the walk of a consumer's class is on, with a message before it whose sequence is below
     ``upto``."""
     match_class = queue.matchers.class_of(consumer)
@@ -164,7 +164,7 @@ def may_find(queue: Queue, lanes: DeepLanes, consumer: Consumer, upto: int) -> b
     return False
 
 
-def _in_turn(queue: Queue, walks: list[Walk]) -> list[Walk]:
+def _in_turn(queue: QueuePolicies, walks: list[Walk]) -> list[Walk]:
     """Leave out the walks behind the one whose turn it is.
 
     Every other scan is for the slowest class, which so catches up, and from then on one scan serves both; the others
@@ -179,7 +179,7 @@ def _in_turn(queue: Queue, walks: list[Walk]) -> list[Walk]:
     return [walk for walk in walks if walk.position >= start]
 
 
-def _classes_waiting(queue: Queue, lanes: DeepLanes) -> dict[int, list[int]]:
+def _classes_waiting(queue: QueuePolicies, lanes: DeepLanes) -> dict[int, list[int]]:
     """Return the bits of the classes whose consumers would take a message now, and that have unexamined messages.
 
     With the bits of refusals of each of these consumers.
@@ -192,7 +192,7 @@ def _classes_waiting(queue: Queue, lanes: DeepLanes) -> dict[int, list[int]]:
     return waiting
 
 
-def _walks(queue: Queue, lanes: DeepLanes) -> list[Walk]:
+def _walks(queue: QueuePolicies, lanes: DeepLanes) -> list[Walk]:
     """Return the next scan."""
     stock = lanes.stock
     if stock is None or not stock.count or queue.halted:
@@ -211,7 +211,7 @@ def _walks(queue: Queue, lanes: DeepLanes) -> list[Walk]:
     return walks
 
 
-def _demanding(queue: Queue, walks: list[Walk]) -> tuple[list[Walk], list[list[Term]]]:
+def _demanding(queue: QueuePolicies, walks: list[Walk]) -> tuple[list[Walk], list[list[Term]]]:
     """Return those of some walks at one place that continue alone because they need not read everything, with their
     required values. Or all of them, without: messages in memory are evaluated for all of them at once.
     """
@@ -225,7 +225,7 @@ def _demanding(queue: Queue, walks: list[Walk]) -> tuple[list[Walk], list[list[T
     return [walk for walk, demanded in zip(walks, terms, strict=True) if demanded], [some for some in terms if some]
 
 
-def _look(queue: Queue, lanes: DeepLanes, walks: list[Walk], messages: int) -> bool:
+def _look(queue: QueuePolicies, lanes: DeepLanes, walks: list[Walk], messages: int) -> bool:
     """Look once, for those of these classes that are furthest behind, as far as the next one.
 
     Returns whether a consumer may get a message now: a match, or one in the lanes above a frontier.
@@ -259,7 +259,7 @@ def _look(queue: Queue, lanes: DeepLanes, walks: list[Walk], messages: int) -> b
     return bool(admitted) or any(lanes.waits(low, walk.match_class) for walk in asking)
 
 
-def _admitted(queue: Queue, entries: list[QueueEntry], asking: list[Walk], level: int) -> dict[QueueEntry, int]:
+def _admitted(queue: QueuePolicies, entries: list[QueueEntry], asking: list[Walk], level: int) -> dict[QueueEntry, int]:
     """Return which of the entries match, with the bits of their classes.
 
     Those that have found enough, or could not ask about all because of the bound of one call, leave ``asking`` with

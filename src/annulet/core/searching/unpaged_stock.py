@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING
 
 from annulet.core.base.expiry_times import NEVER
 from annulet.core.base.sliced_work import SlicedWork
-from annulet.core.paging.queue_area import QueueArea
+from annulet.core.model.queue_area import QueueArea
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from annulet.core.message.message import Origin
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.queue.queue import Queue
+    from annulet.core.policies.queue_policies import QueuePolicies
     from annulet.core.searching.deep_lanes import DeepLanes
 
 
-class NoArea(QueueArea):
+class EmptyArea(QueueArea):
     """The rows of a queue that has none, because it need not or may not page."""
 
     def renewed(self) -> QueueArea:
         """Return another one."""
-        return NoArea()
+        return EmptyArea()
 
     def has_row(self, sequence: int) -> bool:
         """Return false."""
@@ -74,10 +74,10 @@ class NoArea(QueueArea):
         return []
 
 
-class Looks(SlicedWork):
+class StockWalk(SlicedWork):
     """The looks of a queue's walks, one a slice, until they have come to the end or wait for credit."""
 
-    def __init__(self, queue: Queue, lanes: DeepLanes) -> None:
+    def __init__(self, queue: QueuePolicies, lanes: DeepLanes) -> None:
         super().__init__()
         self._queue = queue
         self._lanes = lanes

@@ -10,11 +10,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.deliveries.compact_messages import consumer_of, queue_of
+from annulet.core.model.compact_messages import consumer_of, queue_of
 
 if TYPE_CHECKING:
     from annulet.core.model.consumer import Consumer
-    from annulet.core.queue.queue import Queue
+    from annulet.core.model.queue_state import QueueState
     from annulet.core.sessions.session import Session
 
 MARKS_MAX: Final = 64
@@ -33,7 +33,7 @@ class Overdue:
 
     __slots__ = ("consumer", "queue", "tag", "timeout")
 
-    def __init__(self, tag: int, consumer: Consumer | None, queue: Queue, timeout: int) -> None:
+    def __init__(self, tag: int, consumer: Consumer | None, queue: QueueState, timeout: int) -> None:
         self.tag = tag
         self.consumer = consumer
         self.queue = queue
@@ -48,7 +48,7 @@ class Overdue:
         )
 
 
-def timeout_of(consumer: Consumer | None, queue: Queue, default: int) -> int:
+def timeout_of(consumer: Consumer | None, queue: QueueState, default: int) -> int:
     """Return the milliseconds a delivery may stay unsettled; 0 without limit.
 
     The consumer's word counts, then the queue's (argument, policy, address setting), then ``default``, the server's.

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import mypyc_attr
 
 from annulet.core.base.sliced_work import AT_ONCE_MAX
-from annulet.core.deliveries.compact_messages import entry_in, queue_of
-from annulet.core.deliveries.delivery_table import HeldDeliveries
-from annulet.core.model.consumer import Consumer, CreditWindow
+from annulet.core.deliveries.delivery_table import DeliveryTable
+from annulet.core.model.compact_messages import entry_in, queue_of
+from annulet.core.model.consumer import Consumer, DeliveryOwner
+from annulet.core.queue.queue import as_queue
 from annulet.core.queue.returning import each_alone, in_slices, return_table
 from annulet.core.sessions.sliced_settlement import Command, Settling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from annulet.core.deliveries.compact_messages import Slot
+    from annulet.core.model.compact_messages import Slot
     from annulet.core.model.entry import QueueEntry
+    from annulet.core.model.queue_state import QueueState
     from annulet.core.queue.queue import Queue
 
 
@@ -35,7 +37,7 @@ class UnknownDeliveryTag(Exception):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Session:
+class Session(DeliveryOwner):
     """Keeps the unsettled deliveries, by delivery tag in ascending order.
 
     Subclasses implement :meth:`deliver`. Deliveries that belong to an open transaction leave ``unacknowledged`` when
@@ -43,18 +45,14 @@ class Session:
     """
 
     def __init__(self, name: str) -> None:
-        self.name = name
-        self.window = CreditWindow()  # shared by all consumers of the session
-        self.writable = True  # the connection has room for more output
+        super().__init__(name)
         self.consumers: dict[str, Consumer] = {}
-        self.unacknowledged = HeldDeliveries()
+        self.unacknowledged = DeliveryTable()
         self.last_tag = 0
         self._lowest_tag = 1  # no delivery below it is held
         self.closed = False
-        self.connection_identity: object | None = None  # whose publishes a no-local consumer does not get
         self.ending = False  # with all others of its connection, see end_together
         self.gives_back_many = False  # together with them
-        self.returning = False  # it has ended, and all it held is on its way back in slices
         self.settling: list[Settling] = []  # deliveries that some commands have still to settle, in no table any more
         self._former: list[Consumer] = []  # consumers that ended while deliveries to them were held
         self._pulled = False  # there may be deliveries that no consumer got
@@ -63,7 +61,7 @@ class Session:
     @property
     def outranks(self) -> bool:
         """Return whether one of its consumers comes before others of its queue by priority."""
-        return any(consumer.queue.consumers.outranks(consumer) for consumer in self.consumers.values())
+        return any(consumer.queue.outranks(consumer) for consumer in self.consumers.values())
 
     @property
     def pulls(self) -> bool:
@@ -109,9 +107,6 @@ class Session:
         self.last_tag += 1
         self.deliver(consumer, entry, self.last_tag)
         return True
-
-    def nothing_more(self, consumer: Consumer) -> None:
-        """Nothing is there for a consumer that asked for it with ``Queue.drain``. Must not call back into the core."""
 
     # ------------------------------------------------------------------ consumers
 
@@ -305,7 +300,7 @@ class Session:
         """Return deliveries that are in no table: the session ended while they were being settled."""
         self._return(entries, now)
 
-    def settle_all_of(self, queue: Queue, now: int) -> None:
+    def settle_all_of(self, queue: QueueState, now: int) -> None:
         """Settle at once the deliveries of a queue that were being settled in slices."""
         for work in self.settling:
             work.settle_all_of(queue, now)
@@ -349,11 +344,12 @@ class Session:
         counts: dict[Queue, int] = {}
         for consumer in self._former:
             if consumer.held and not consumer.queue.deleted:
-                counts[consumer.queue] = counts.get(consumer.queue, 0) + consumer.held
+                queue = as_queue(consumer.queue)
+                counts[queue] = counts.get(queue, 0) + consumer.held
         many = self.gives_back_many or any(in_slices(queue, count, counted=True) for queue, count in counts.items())
         if not many or not all(each_alone(queue, count, counted=True) for queue, count in counts.items()):
             return False
-        self.unacknowledged = HeldDeliveries()
+        self.unacknowledged = DeliveryTable()
         self.returning = not self.settling  # else deliveries still to be settled would be returned, too
         return_table(list(counts), table, now, gathers=self.returning)
         return True
@@ -367,7 +363,7 @@ class Session:
         if len({queue_of(slot) for slot in slots}) == 1:
             queue_of(slots[0]).return_entries(slots, now)
             return
-        by_queue: dict[Queue, list[Slot]] = {}
+        by_queue: dict[QueueState, list[Slot]] = {}
         for slot in slots:
             by_queue.setdefault(queue_of(slot), []).append(slot)
         for queue, returned in by_queue.items():

@@ -10,17 +10,19 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.base.sliced_work import SLICE_MESSAGES, SlicedWork
-from annulet.core.deliveries.compact_messages import entry_in, queue_of
+from annulet.core.base.sliced_work import SLICE_MESSAGES
+from annulet.core.model.compact_messages import entry_in, queue_of
 from annulet.core.model.entry import DELIVERING, DeliveryCopy
+from annulet.core.model.queue_listeners import SettlementWork
 from annulet.core.queue.entries import ACKNOWLEDGED
+from annulet.core.queue.queue import as_queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from annulet.core.deliveries.compact_messages import Slot
+    from annulet.core.model.compact_messages import Slot
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.queue.queue import Queue
+    from annulet.core.model.queue_state import QueueState
     from annulet.core.sessions.session import Session
 
 SLICE_REJECTED: Final = 100
@@ -44,14 +46,14 @@ class Command:
         self.done = done
 
 
-class Settling(SlicedWork):
+class Settling(SettlementWork):
     """Deliveries of a session that are acknowledged, or ``rejected`` without requeue. They are in no table any more.
 
     ``queues``: whose deliveries they are.
     """
 
     def __init__(
-        self, session: Session, command: Command, queues: Iterable[Queue], now: int, *, rejected: bool
+        self, session: Session, command: Command, queues: Iterable[QueueState], now: int, *, rejected: bool
     ) -> None:
         super().__init__()
         self.rejected = rejected
@@ -60,22 +62,22 @@ class Settling(SlicedWork):
         self._hurried: list[QueueEntry] = []  # settled for a sender; their consumers are not served yet
         self._session = session
         self._begun_at = now
-        self._entered: dict[int, list[Settling]] = {}  # lists of queues and accounts that have this, by identity
+        self._entered: dict[int, list[SettlementWork]] = {}  # lists of queues and accounts that have this, by identity
         session.settling.append(self)
         self._register(queues)
 
-    def add(self, command: Command, queues: Iterable[Queue]) -> None:
+    def add(self, command: Command, queues: Iterable[QueueState]) -> None:
         """Settle these behind the others."""
         self._commands.append(command)
         self._register(queues)
 
-    def _register(self, queues: Iterable[Queue]) -> None:
+    def _register(self, queues: Iterable[QueueState]) -> None:
         for queue in queues:
             self._enter(queue.settling)
             if queue.accounts is not None:
                 self._enter(queue.accounts.settling)
 
-    def _enter(self, works: list[Settling]) -> None:
+    def _enter(self, works: list[SettlementWork]) -> None:
         if id(works) not in self._entered:
             self._entered[id(works)] = works
             works.append(self)
@@ -125,7 +127,7 @@ class Settling(SlicedWork):
                 return True
         return False
 
-    def settle_all_of(self, queue: Queue, now: int) -> None:
+    def settle_all_of(self, queue: QueueState, now: int) -> None:
         """Settle now the deliveries of a queue, and serve no consumer.
 
         The slices come to it, too, and find it settled.
@@ -150,7 +152,7 @@ class Settling(SlicedWork):
 
 def _settle(entry: QueueEntry, now: int, *, rejected: bool) -> None:
     """Settle a delivery in the middle of its queue's work: what it brings about comes at the end of that."""
-    queue = entry.queue
+    queue = as_queue(entry.queue)
     if isinstance(entry, DeliveryCopy):
         queue.release_copy(entry)
     elif entry.state == DELIVERING:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.paging.queue_area import ENTRY_BYTES, may_be_row
+from annulet.core.paging.row_conditions import ENTRY_BYTES, may_be_row
+from annulet.core.queue.queue import as_queue
 
 if TYPE_CHECKING:
     from annulet.core.model.entry import QueueEntry
@@ -46,7 +47,7 @@ class ArrivalNotes:
 
     def stored(self, entry: QueueEntry) -> None:
         """A message was put into a queue and its record into the log."""
-        queue = entry.queue
+        queue = as_queue(entry.queue)
         size = entry.message.size
         if queue.pending_bytes < self.floor + size:
             self.arrived += size + ENTRY_BYTES

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from annulet.core.deliveries.bodies import DAMAGED, FOUND, REFUSED, bring_back, send_away
 from annulet.core.model.entry import DELIVERING, PENDING, REMOVED
 from annulet.core.paging.paged_fifo import KEEP_BYTES, KEEP_MESSAGES
-from annulet.core.paging.queue_area import ENTRY_BYTES, pageable
+from annulet.core.paging.row_conditions import ENTRY_BYTES
 from annulet.residency.bodies.candidates import BodyCandidates, may_leave, position_of
 from annulet.residency.bodies.spilling import BODY_BYTES_LEAST
 from annulet.residency.loading.load_ahead import PREFETCH_LOADS
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from annulet.core.message.message import Message
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.ordering.order import Order
+    from annulet.core.model.order import Order
     from annulet.core.paging.front_limits import FrontBounds
     from annulet.core.queue.queue import Queue
     from annulet.residency.bodies.body_store import BodyStore
@@ -100,7 +100,7 @@ class StoredBodies(BodyCandidates):
     def adopt(self, *, whole: bool = False) -> None:
         """Examine all entries of the queue, whose kind may have changed; ``whole``: including possible rows."""
         queue = self.queue
-        self.rows = pageable(queue) and not whole
+        self.rows = queue.pageable() and not whole
         scheduled = [appointment.entry for appointment in queue.schedule.snapshot()]
         self.adopt_from([*queue.order.in_memory(), *scheduled, *queue.delivering.unfolded()])
         self._adopted = self.in_memory
@@ -115,7 +115,7 @@ class StoredBodies(BodyCandidates):
         # Messages that become rows are in no list, and pages report those that cannot: another full scan would find
         # nothing.
         grown = not self.rows and self.in_memory > 2 * max(self._adopted, self.most_waiting)
-        if grown or self.rows is not pageable(self.queue):
+        if grown or self.rows is not self.queue.pageable():
             self.adopt()
         self.front = self._leading()
         self._spills_deliveries = self.queue.delivering_bytes > deliveries

@@ -6,7 +6,8 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.base.errors import ContentUnavailable
-from annulet.core.deliveries.bodies import CLAIMED_BYTES, BodySource
+from annulet.core.deliveries.bodies import CLAIMED_BYTES
+from annulet.core.message.message import BodySource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,7 +44,7 @@ class BodyStore(BodySource):
         self._thread = get_ident()
         self.ahead_bytes = 0
         self._ahead: dict[int, bytes] = {}  # by record, or place below 0; oldest first
-        self._orphans: list[Message] = []
+        self.orphans: list[Message] = []  # whose bodies the next pass drops
         self._loaded = 0  # bytes of rows loaded since accounts were last checked for this
         self._loading: dict[Queue, None] = {}  # whose rows these were
 
@@ -139,22 +140,22 @@ class BodyStore(BodySource):
 
     def orphaned(self, message: Message) -> None:
         """Let the body leave with the next pass."""
-        self._orphans.append(message)
+        self.orphans.append(message)
 
     def close(self) -> None:
         """Drop the references to the ending broker: messages refer to this, and a cycle over compiled objects would
         stay."""
-        self._orphans.clear()
+        self.orphans.clear()
         self._loading.clear()
         self.changed = None
         self.room = int
 
     def drop_orphans(self) -> None:
         """Drop bodies that were no longer needed, unless they are needed again."""
-        for message in self._orphans:
+        for message in self.orphans:
             if message.near <= 0 and message.away:
                 message.leave()
-        self._orphans.clear()
+        self.orphans.clear()
 
 
 def key_of(message: Message) -> int:

@@ -11,18 +11,18 @@ from heapq import nlargest
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.deliveries.compact_messages import HeldMessage
+from annulet.core.model.compact_messages import CompactDelivery
 from annulet.core.model.entry import DELIVERING, REMOVED
 from annulet.core.paging.front_limits import FrontBounds
 from annulet.core.paging.paged_fifo import KEEP_BYTES, KEEP_MESSAGES
-from annulet.core.paging.queue_area import ENTRY_BYTES, pageable
+from annulet.core.paging.row_conditions import ENTRY_BYTES
 from annulet.residency.bodies.arrival_notes import FLOOR_BYTES, messages_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from collections.abc import Set as AbstractSet
 
-    from annulet.core.deliveries.compact_messages import Slot
+    from annulet.core.model.compact_messages import Slot
     from annulet.core.queue.queue import Queue
 
 MIB: Final = 1 << 20
@@ -202,7 +202,7 @@ def waiting_in(queue: Queue) -> int:
 
 def _bytes_beside(queue: Queue) -> int:
     """Return the bytes that leave memory with a body of a queue."""
-    return ENTRY_BYTES if pageable(queue) else BODY_BYTES
+    return ENTRY_BYTES if queue.pageable() else BODY_BYTES
 
 
 class Recount:
@@ -256,7 +256,7 @@ class Recount:
 
     def _count(self, slots: Iterable[Slot]) -> None:
         for slot in slots:
-            if isinstance(slot, HeldMessage):
+            if isinstance(slot, CompactDelivery):
                 self._count_away(slot.size, out=True)
             elif slot.state == REMOVED:
                 continue

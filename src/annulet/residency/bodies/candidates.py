@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mypy_extensions import mypyc_attr
 
-from annulet.core.deliveries.bodies import CLAIMED_BYTES, QueueBodies, send_away
+from annulet.core.deliveries.bodies import CLAIMED_BYTES, send_away
 from annulet.core.deliveries.delivery_table import BLOCK_BITS, BLOCK_TAGS
 from annulet.core.model.entry import DELIVERING, PENDING, REMOVED, QueueEntry, Rank
-from annulet.core.paging.queue_area import may_be_row
+from annulet.core.model.queue_bodies import QueueBodies
+from annulet.core.paging.row_conditions import may_be_row
 from annulet.residency.bodies.budget import body_bytes
 from annulet.residency.bodies.spilling import CHUNK_BODIES, CHUNK_BYTES
 
 if TYPE_CHECKING:
-    from annulet.core.deliveries.bodies import BodySource
-    from annulet.core.message.message import Message
+    from annulet.core.message.message import BodySource, Message
     from annulet.core.queue.queue import Queue
 
 Position: TypeAlias = "tuple[Rank, int]"

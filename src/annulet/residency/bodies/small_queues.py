@@ -144,6 +144,11 @@ class SmallQueues:
             self._round, self._at_once = None, True
         self.look()
 
+    @property
+    def due(self) -> bool:
+        """Return whether an immediate round goes on or is to begin."""
+        return self._at_once or self._notes.arrived > self._expected
+
     def go_on(self) -> bool:
         """Examine the next few queues if an immediate round is due. Returns whether there are more."""
         if self._notes.arrived > self._expected and not self._at_once:

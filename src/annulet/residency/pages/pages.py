@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.base.expiry_times import NEVER
 from annulet.core.model.entry import sequence_of
-from annulet.core.paging.queue_area import Ended, QueueArea
+from annulet.core.model.queue_area import Ended, QueueArea
 from annulet.residency.loading.load_ahead import PREFETCH_LOADS, LoadAhead
 from annulet.residency.loading.loader import fitting, unread_entries_of
 from annulet.residency.loading.row_reading import RowReading, note_came, note_load
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from annulet.core.message.hot_properties import Term
     from annulet.core.message.message import Origin
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.paging.queue_area import RowView
+    from annulet.core.model.queue_area import RowView
     from annulet.core.queue.queue import Queue
     from annulet.residency.loading.figures import PagingFigures
     from annulet.residency.loading.loader import MessageReader

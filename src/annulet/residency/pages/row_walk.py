@@ -7,7 +7,7 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from annulet.core.model.entry import BEHIND_ALL
-from annulet.core.paging.queue_area import RowWalk
+from annulet.core.model.queue_area import RowWalk
 from annulet.residency.loading.loader import entries_of, plain_entries_of
 from annulet.residency.rows.page import Page
 from annulet.residency.rows.rows import Rows

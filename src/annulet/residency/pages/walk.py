@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.paging.queue_area import RowView, RowWalk
+from annulet.core.model.queue_area import RowView, RowWalk
 from annulet.residency.pages.row_walk import PageWalk, rows_of, rows_with
 from annulet.residency.rows.page import PAGE_ITEMS_MAX, Page
 

@@ -16,7 +16,7 @@ from mypy_extensions import i64
 from annulet.core.base.expiry_times import NEVER
 from annulet.core.message.message import Origin
 from annulet.core.model.entry import REMOVED, QueueEntry
-from annulet.core.paging.queue_area import ROW_COUNT_MOST
+from annulet.core.paging.row_conditions import ROW_COUNT_MOST
 from annulet.residency.rows.row_facts import RowFacts
 from annulet.residency.rows.rows import Rows
 from annulet.residency.rows.runs import (

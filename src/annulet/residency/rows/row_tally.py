@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from annulet.core.paging.queue_area import QueueArea
+from annulet.core.model.queue_area import QueueArea
 from annulet.residency.rows.page import ORIGINS_MAX
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def tally(pages: Iterable[Page], name_of: Callable[[Origin], str], below: int) -> dict[str, tuple[int, int]]:
     """Return how many rows with a sequence below this one are left, and how many body bytes, by name of their origin.
 
-    See :meth:`annulet.core.paging.queue_area.QueueArea.tally`.
+    See :meth:`annulet.core.model.queue_area.QueueArea.tally`.
     """
     found: dict[str, tuple[int, int]] = {}
     names: dict[Origin, str] = {}

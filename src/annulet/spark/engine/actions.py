@@ -23,8 +23,8 @@ from annulet.core.management.operation import STOPPED
 from annulet.core.message.filters import compile_filter
 from annulet.core.message.selector_names import lookup_for
 from annulet.core.model.consumer import Consumer, CreditWindow, LinkCredit
-from annulet.core.model.effects import Effects
 from annulet.core.queue.queue import Queue
+from annulet.core.routing.node_effects import NodeEffects
 from annulet.spark.engine.commands import LINK, Command, CommandRefused
 from annulet.spark.engine.content import message_of
 from annulet.spark.engine.effects import (
@@ -287,7 +287,7 @@ def expire(replica: Replica, command: Command, body: bytes) -> Values:
         except msgspec.ValidationError as error:
             allowed = ", ".join(Selected.__struct_fields__)
             raise CommandRefused(f"field 'arguments': {error}; a selection has {allowed}") from error
-        host = VirtualHost("engine", Effects())  # only names the observer of the operation: there is none
+        host = VirtualHost("engine", NodeEffects())  # only names the observer of the operation: there is none
         operation = expire_messages(host, queue, select(**msgspec.structs.asdict(chosen)), user="", now=replica.now)
         while not operation.step(replica.now):
             pass

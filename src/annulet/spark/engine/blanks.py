@@ -12,15 +12,16 @@ from typing import Any, Final
 
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.settings import QueueSettings
-from annulet.core.deliveries.compact_messages import HeldKind, HeldMessage
-from annulet.core.deliveries.delivery_table import DeliveryBlock, HeldDeliveries
+from annulet.core.deliveries.delivery_table import DeliveryBlock, DeliveryTable
 from annulet.core.deliveries.entry_set import EntrySet
 from annulet.core.host.duplicate_ids import DuplicateCache
 from annulet.core.message.message import ContentView, Message, Origin
+from annulet.core.model.compact_messages import CompactDelivery, SharedFields
 from annulet.core.model.consumer import Consumer, CreditWindow, LinkCredit
 from annulet.core.model.effects import Effects
-from annulet.core.model.entry import DeliveryCopy, QueueEntry
+from annulet.core.model.entry import DeliveryCopy, KeyRecord, QueueEntry
 from annulet.core.model.loss_ledger import LossLedger, LossRecord
+from annulet.core.model.queue_counters import QueueCounters
 from annulet.core.ordering.lane import Lane, Shelf
 from annulet.core.ordering.order import FifoOrder, RankedOrder
 from annulet.core.ordering.priority_order import LevelledOrder
@@ -33,28 +34,28 @@ from annulet.core.ordering.ranks import (
     WeightedRanker,
 )
 from annulet.core.ordering.returned_entries import Returned
-from annulet.core.paging.paged_fifo import TargetList
+from annulet.core.paging.paged_fifo import PagedFifo
 from annulet.core.paging.paged_priorities import PagedLevels
-from annulet.core.policies.consumer_turns import CompetingDispatch
+from annulet.core.policies.consumer_turns import ConsumerTurns
 from annulet.core.policies.demanded_values import Demand, Demands
 from annulet.core.policies.dispatch_gate import Gate
 from annulet.core.policies.eviction import EvictionIndex, KeyEvictionIndex
 from annulet.core.policies.expiry import ExpiryBlock, ExpiryIndex
 from annulet.core.policies.fair_keys import FairKey, Fairness
 from annulet.core.policies.lanes import Lanes
-from annulet.core.policies.last_per_key import KeyRecord, KeyTable
 from annulet.core.policies.matchers import MatchClass, Matchers
 from annulet.core.policies.message_groups import Group, GroupTable
-from annulet.core.policies.parked_groups import Holding, ParkedSequences
+from annulet.core.policies.parked_groups import OwnerBacklog, ParkedSequences
 from annulet.core.policies.queue_limits import Limits
+from annulet.core.policies.retention_rules import RETENTION_RULES
 from annulet.core.policies.schedule import Appointment, ScheduleIndex
-from annulet.core.policies.staged_batches import Batches, HiddenBatch, Stretch
+from annulet.core.policies.staged_batches import Batches, HiddenBatch, StagedRange
 from annulet.core.queue.queue import Queue
 from annulet.core.reading.copies import Copies
 from annulet.core.searching.deep_lanes import DeepLanes
 from annulet.core.searching.grouped_lanes import GroupedLanes
 from annulet.core.searching.parked_sweep import ParkedSweep
-from annulet.core.searching.unpaged_stock import NoArea
+from annulet.core.searching.unpaged_stock import EmptyArea
 from annulet.core.sessions.session import Session
 
 _SETTINGS: Final = QueueSettings()
@@ -62,7 +63,7 @@ _ORIGIN: Final = Origin("", "", "", ContentView(""))
 _MESSAGE: Final = Message(b"", b"", _ORIGIN)
 _QUEUE: Final = Queue("", _SETTINGS, Effects())
 _ENTRY: Final = QueueEntry(_QUEUE, _MESSAGE, 0)
-_KIND: Final = HeldKind(_QUEUE, _ORIGIN, None)
+_KIND: Final = SharedFields(_QUEUE, _ORIGIN, None)
 _LEVELS: Final = PriorityLevels(_SETTINGS)
 
 
@@ -73,7 +74,7 @@ def _makers(*makers: Callable[[], Any]) -> dict[str, Callable[[], Any]]:
 
 BLANKS: Final = _makers(
     Batches,
-    CompetingDispatch,
+    ConsumerTurns,
     CreditWindow,
     DeliveryBlock,
     Demand,
@@ -85,13 +86,14 @@ BLANKS: Final = _makers(
     FifoOrder,
     FifoRanker,
     Gate,
-    HeldDeliveries,
+    DeliveryTable,
     HiddenBatch,
     KeyEvictionIndex,
     LinkCredit,
     Matchers,
-    NoArea,
+    EmptyArea,
     ParkedSequences,
+    QueueCounters,
     RankedOrder,
     Returned,
     ScheduleIndex,
@@ -107,11 +109,10 @@ BLANKS: Final = _makers(
     partial(Group, ""),
     partial(GroupTable, _SETTINGS),
     partial(GroupedLanes, _QUEUE, GroupTable(_SETTINGS)),
-    partial(HeldKind, _QUEUE, _ORIGIN, None),
-    partial(HeldMessage, _KIND, _ENTRY),
-    partial(Holding, None),
+    partial(SharedFields, _QUEUE, _ORIGIN, None),
+    partial(CompactDelivery, _KIND, _ENTRY),
+    partial(OwnerBacklog, None),
     partial(KeyRecord, ("str", "")),
-    partial(KeyTable, "", 1),
     partial(Lane, FifoOrder(), None, None, 0, 0),
     partial(Lanes, FifoRanker(), None, None),
     partial(LevelledOrder, 1),
@@ -124,16 +125,17 @@ BLANKS: Final = _makers(
     partial(MatchClass, 1, None, None),
     partial(Message, b"", b"", _ORIGIN),
     partial(Origin, "", "", "", ContentView("")),
-    partial(PagedLevels, _QUEUE, NoArea(), LevelledOrder(1)),
+    partial(PagedLevels, _QUEUE, EmptyArea(), LevelledOrder(1)),
     partial(ParkedSweep, GroupedLanes(_QUEUE, GroupTable(_SETTINGS))),
     partial(PriorityLevels, _SETTINGS),
     partial(Queue, "", _SETTINGS, Effects()),
+    *(partial(rule.make, _SETTINGS) for rule in RETENTION_RULES),
     partial(QueueEntry, _QUEUE, _MESSAGE, 0),
     partial(Shelf, None, 0, 0, parked=False),
     partial(SortedRanker, ""),
-    partial(Stretch, HiddenBatch(), 0),
+    partial(StagedRange, HiddenBatch(), 0),
     partial(StrictRanker, _LEVELS),
-    partial(TargetList, _QUEUE, NoArea(), FifoOrder()),
+    partial(PagedFifo, _QUEUE, EmptyArea(), FifoOrder()),
     partial(WeightedRanker, _LEVELS, ()),
 )  # fmt: skip
 """By class, as images name it. Interpreted classes, and those with interpreted subclasses, need none."""

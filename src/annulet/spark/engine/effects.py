@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from annulet.core.base.removal_reasons import RemovalReason
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.queue.queue import Queue
+    from annulet.core.model.queue_state import QueueState
 
 DELIVERY: Final = "delivery"
 OUTCOME: Final = "outcome"
@@ -82,7 +82,7 @@ class Output:
         message = entry.message
         header = header_of(message.header)
         properties = header.properties
-        if entry.queue.settings.group_first_key and entry in entry.queue.group_firsts:
+        if entry.queue.settings.group_first_key and entry.queue.is_group_first(entry):
             properties = {**properties, entry.queue.settings.group_first_key: True}
         self.add(
             effect,
@@ -119,7 +119,7 @@ class EngineEffects(Effects):
         self.output.add(CANCELLED, session=consumer.session.name, consumer=consumer.tag)
         consumer.session.consumer_cancelled(consumer)
 
-    def publishers_blocked(self, queue: Queue) -> None:
+    def publishers_blocked(self, queue: QueueState) -> None:
         """Note that publishers should wait, or go on."""
         self.output.add(BLOCKED if queue.blocked else UNBLOCKED)
 
@@ -131,11 +131,13 @@ class EngineForwarder(Forwarder):
         super().__init__()
         self.output = output
 
-    def takes(self, queue: Queue, reason: RemovalReason) -> bool:
+    def takes(self, queue: QueueState, reason: RemovalReason) -> bool:
         """Return whether the queue's settings name a target."""
         return bool(targets_for(queue.settings, reason))
 
-    def add(self, queue: Queue, entry: QueueEntry, reason: RemovalReason, now: int, loss: LossRecord | None) -> None:
+    def add(
+        self, queue: QueueState, entry: QueueEntry, reason: RemovalReason, now: int, loss: LossRecord | None
+    ) -> None:
         """Note a message with all its targets."""
         del now, loss
         for target in targets_for(queue.settings, reason):

@@ -20,7 +20,7 @@ from annulet.core.base.errors import LimitExceeded
 from annulet.core.base.removal_reasons import LOSSES, RemovalReason
 from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.model.consumer import Consumer, CreditWindow
-from annulet.core.model.effects import Effects
+from annulet.core.routing.node_effects import NodeEffects
 from annulet.core.sessions.session import Session
 from annulet.spark.due_times import due_times
 from annulet.spark.what_if.settings import Setting
@@ -28,7 +28,7 @@ from annulet.spark.what_if.traffic import Arrival, message_of
 
 if TYPE_CHECKING:
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.queue.queue import Queue
+    from annulet.core.model.queue_state import QueueState
 
 DEPTH_POINTS: Final = 200
 """Points of the depth over time; each is the deepest moment of its part of the recording."""
@@ -86,13 +86,13 @@ def simulate(setting: Setting, arrivals: Iterable[Arrival]) -> Result:
     return _Run(setting, recorded).run()
 
 
-class _Recorder(Effects):
+class _Recorder(NodeEffects):
     """Notes losses."""
 
     def __init__(self, run: _Run) -> None:
         self._run = run
 
-    def removed(self, queue: Queue, entry: QueueEntry, reason: RemovalReason) -> None:
+    def removed(self, queue: QueueState, entry: QueueEntry, reason: RemovalReason) -> None:
         del queue
         if reason in LOSSES:
             self._run.lost(entry.message.accepted_at, entry.message.priority, reason.value)

@@ -13,7 +13,7 @@ from mypy_extensions import i64
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from annulet.core.deliveries.compact_messages import HeldMessage
+    from annulet.core.model.compact_messages import CompactDelivery
     from annulet.core.model.entry import QueueEntry
 
 BLOCK_BITS: Final = 9
@@ -74,7 +74,7 @@ class CountNotes:
             block[sequence & BLOCK_MASK] = entry.delivery_count + 1
         return apart
 
-    def note_folded(self, queue_id: int, messages: list[HeldMessage]) -> None:
+    def note_folded(self, queue_id: int, messages: list[CompactDelivery]) -> None:
         """Note how often these were returned, up to the largest count of a byte."""
         number: i64 = -1
         block = bytearray()

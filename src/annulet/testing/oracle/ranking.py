@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from annulet.core.base.settings import (
@@ -12,6 +13,7 @@ from annulet.core.base.settings import (
     LEAST_RECENT_KEY,
     NEWEST,
     OLDEST,
+    RETENTION_SETTINGS,
     SOONEST_TO_EXPIRE,
     WEIGHTED,
     QueueSettings,
@@ -105,6 +107,25 @@ def key_of(settings: QueueSettings, message: OracleMessage) -> tuple[str, Proper
     if value is None and settings.last_value_fallback:
         value = message.properties.get(settings.last_value_fallback)
     return None if value is None else (type(value).__name__, value)
+
+
+def superseded_by_key(settings: QueueSettings, message: OracleMessage, newer: list[OracleMessage]) -> bool:
+    """Return whether ``keep_per_key`` of the newer messages have its key."""
+    key = key_of(settings, message)
+    return key is not None and sum(key_of(settings, each) == key for each in newer) >= settings.keep_per_key
+
+
+SUPERSEDING: dict[str, Callable[[QueueSettings, OracleMessage, list[OracleMessage]], bool]] = {
+    "last_value_key": superseded_by_key,
+}
+"""The retention rules by the settings that ask for them: whether newer arrivals supersede a message.
+
+Each is false where its setting does not ask.
+"""
+
+for setting in RETENTION_SETTINGS:
+    if setting not in SUPERSEDING:
+        raise TypeError(f"retention rule '{setting}': SUPERSEDING in testing/oracle/ranking.py lacks it; add it")
 
 
 def victim(

@@ -7,7 +7,7 @@ from math import ceil, inf
 
 from annulet.core.base.settings import COUNT_ALL, DEFAULT_RESUME_PERCENT, OVERFLOW_REJECT, QueueSettings
 from annulet.testing.oracle.dispatching import OracleDispatching
-from annulet.testing.oracle.ranking import expiry_of, key_of
+from annulet.testing.oracle.ranking import SUPERSEDING, expiry_of
 from annulet.testing.oracle.records import DELIVERING, PENDING, SCHEDULED, OracleMessage
 
 
@@ -72,12 +72,9 @@ class OracleState:
         return self.settings.overflow == OVERFLOW_REJECT and self.exceeds(count + 1, size + message.size)
 
     def superseded(self, message: OracleMessage) -> bool:
-        """Return whether ``keep_per_key`` newer messages of its key arrived since, wherever they are now."""
-        key = key_of(self.settings, message)
-        if key is None or not message.arrived:
-            return False
-        newer = [m for m in self.messages if m.arrived > message.arrived and key_of(self.settings, m) == key]
-        return len(newer) >= self.settings.keep_per_key
+        """Return whether messages that arrived since supersede it by the queue's retention, wherever they are now."""
+        newer = [m for m in self.messages if m.arrived > message.arrived]
+        return message.arrived > 0 and any(rule(self.settings, message, newer) for rule in SUPERSEDING.values())
 
     def target_of(self, reason: str) -> str:
         """Return the target of messages that leave for this reason: dead-letter, expiry, dropped, or none."""

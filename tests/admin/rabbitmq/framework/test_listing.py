@@ -139,3 +139,50 @@ async def test_columns_are_bounded_and_named_in_errors() -> None:
         await site.ask(sort="..")
     with pytest.raises(ResourceError, match="field 'columns'"):
         await site.ask(columns=names(*map(str, range(101))))
+
+
+async def test_a_long_list_gives_turns_while_it_is_filtered_sorted_and_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+
+    def clock() -> float:  # each look at it takes 100 µs of this time: twenty items a turn
+        nonlocal now
+        now += listing.TURN_SECONDS / 20
+        return now
+
+    monkeypatch.setattr(listing, "Turns", lambda: Turns(clock))
+    site = Counted(2000)
+    most = last = 0
+
+    async def watch() -> None:
+        nonlocal most, last
+        while True:
+            most, last = max(most, sum(site.built.values()) - last), sum(site.built.values())
+            await asyncio.sleep(0)
+
+    watching = asyncio.get_running_loop().create_task(watch())
+    await asyncio.sleep(0)
+    await site.ask(sort="size")
+    watching.cancel()
+    assert site.built == {"name": 2000, "figures": 4000}
+    assert most <= 2 * 21, "items built without a turn for others"
+
+
+async def test_names_are_sorted_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "SORTED_AT_ONCE", 3)
+    names = [f"n{(number * 7) % 20}" for number in range(20)]
+    assert await listing.in_order(names) == sorted(names)
+
+
+async def test_one_item_with_many_details() -> None:
+    site = Counted(2)
+
+    async def ask(**parameters: str) -> Any:
+        call = cast("Call", FakeCall(**parameters))
+        response = await site.listing.one_with(call, "row00001", "details", ({"n": n} for n in range(3)))
+        return json.loads(bytes(response.body))
+
+    details = [{"n": 0}, {"n": 1}, {"n": 2}]
+    assert await ask(columns="details") == {"details": details}
+    assert await ask(columns="name,details") == {"name": "row00001", "details": details}
+    assert await ask(columns="name") == {"name": "row00001"}
+    assert await ask() == {"name": "row00001", "size": 1, "rates": {"rate": 1}, "details": details}

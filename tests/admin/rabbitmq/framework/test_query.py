@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.admin.rabbitmq.framework.query import PAGE_SIZE_MAX, Query
+from annulet.admin.rabbitmq.framework.query import Query
+from annulet.admin.requests.parameters import PAGE_SIZE_MAX
 from annulet.admin.requests.responses import ResourceError
 
 

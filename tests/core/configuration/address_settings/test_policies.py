@@ -35,6 +35,8 @@ def test_a_definition_has_arguments_with_and_without_prefix():
     ("pattern", "definition", "priority", "words"),
     [
         ("(", {}, 0, "policy 'p': 'pattern' '\\(' is no regular expression"),
+        ("a{99999999999}", {}, 0, "is no regular expression: the repetition number is too large"),
+        ("(" * 512 + ")" * 512, {}, 0, "is no regular expression: maximum recursion depth exceeded"),
         ("x" * 1025, {}, 0, "at most 1024 characters"),
         (".*", {"max-lenght": 5}, 0, "policy 'p': unknown queue argument 'max-lenght'; did you mean 'x-max-length'"),
         (".*", {"sort-key": "s", "priorities": 3}, 0, "policy 'p': 'x-sort-key' .*one order"),

@@ -1,1 +1,1 @@
-"""What the resources share: calls, routes, errors, bodies, query parameters, listings."""
+"""The common part of all resources: calls, routes, errors, bodies, query parameters, listings."""

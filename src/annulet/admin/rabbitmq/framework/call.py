@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from annulet.admin.rabbitmq.framework.errors import not_authorised, not_found
-from annulet.admin.requests.access import ADMINISTRATOR, access_of, visible_hosts
+from annulet.admin.requests.access import ADMINISTRATOR, ALL_HOSTS_TAGS, access_of, visible_hosts
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -58,9 +58,10 @@ class Call:
 
     def host_named(self, name: str) -> VirtualHost:
         """As :meth:`host`, of a virtual host that a body or query names."""
-        for host in visible_hosts(self.request, self.user):
-            if host.name == name:
-                return host
+        host = self.broker.hosts.get(name)
+        visible = self.user.tags & ALL_HOSTS_TAGS or self.broker.authenticator.may_enter(self.user.name, name)
+        if host is not None and visible:
+            return host
         if self.administrator:
             raise not_found("virtual host", name)
         raise not_authorised("User not authorised to access virtual host")

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 Row = TypeVar("Row")
 
-TURN_SECONDS: Final = 0.002
+TURN_SECONDS: Final = 0.001
 """How long a list computes before other tasks get a turn. The clock is read after each item, so that the loop is held
-for this time and one item more: under 5 ms with what else has to be done in a turn."""
+for this time and one item more: under 5 ms with the other work of a turn."""
 
 SORTED_AT_ONCE: Final = 1000
 """Items that are sorted in one go, about 1 ms; the sorted parts are merged item by item."""
@@ -53,6 +53,17 @@ class Turns:
             self.given += 1
             await asyncio.sleep(0)
             self._until = self._clock() + TURN_SECONDS
+
+
+async def in_order(names: Iterable[str]) -> list[str]:
+    """Return names sorted. Other tasks get turns: 100,000 names take 50 ms to sort."""
+    given = list(names)
+    ordered: list[str] = []
+    for first in range(0, len(given), SORTED_AT_ONCE):
+        ordered += sorted(given[first : first + SORTED_AT_ONCE])
+        await asyncio.sleep(0)
+    ordered.sort()  # which only merges sorted parts
+    return ordered
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +98,20 @@ class Listing(Generic[Row]):
         columns = Columns.of(call.query.text("columns"))
         return columns.of_item(self.item(row, columns.roots, statistics=not call.query.switch("disable_stats")))
 
+    async def one_with(self, call: Call, row: Row, name: str, details: Iterable[dict[str, Any]]) -> Response:
+        """Answer as :meth:`one`, with a further column ``name`` of objects, of which there may be very many."""
+        columns = Columns.of(call.query.text("columns"))
+        head = ENCODER.encode(self.one(call, row))[:-1]
+        if columns.roots is not None and name not in columns.roots:
+            return respond(head, [], b"}")
+        turns = Turns()
+        pieces: list[bytes] = []
+        for detail in details:
+            pieces.append(ENCODER.encode(detail))
+            await turns.look()
+        comma = b"" if head == b"{" else b","
+        return respond(head + comma + ENCODER.encode(name) + b":[", pieces, b"]}")
+
     async def answer(self, call: Call, rows: Iterable[Row]) -> Response:
         """Answer with the list that the query asks for: all of it, or one page in RabbitMQ's envelope."""
         query, turns = call.query, Turns()
@@ -113,7 +138,7 @@ class Listing(Generic[Row]):
             pieces.append(ENCODER.encode(columns.of_item(self.item(row, columns.roots, statistics=statistics))))
             await turns.look()
         if not page:
-            return _respond(b"[", pieces, b"]")
+            return respond(b"[", pieces, b"]")
         envelope = {
             "filtered_count": len(chosen),
             "item_count": len(pieces),
@@ -122,7 +147,7 @@ class Listing(Generic[Row]):
             "page_size": size,
             "total_count": total,
         }
-        return _respond(ENCODER.encode(envelope)[:-1] + b',"items":[', pieces, b"]}")
+        return respond(ENCODER.encode(envelope)[:-1] + b',"items":[', pieces, b"]}")
 
     async def _sorted(
         self, rows: list[Row], path: list[str], *, descending: bool, after: int, turns: Turns
@@ -160,8 +185,8 @@ def _bounds(page: int, size: int, count: int) -> tuple[int, int]:
     return first, min(first + size, count)
 
 
-def _respond(head: bytes, pieces: list[bytes], tail: bytes) -> Response:
-    """Return the answer; a long one goes to the server in parts, which is content with them one by one."""
+def respond(head: bytes, pieces: list[bytes], tail: bytes) -> Response:
+    """Return an answer of encoded items between ``head`` and ``tail``; a long one goes to the server in parts."""
     length = len(head) + sum(map(len, pieces)) + max(0, len(pieces) - 1) + len(tail)
     if length <= ANSWER_BYTES_AT_ONCE:
         return Response(b"".join([head, b",".join(pieces), tail]), media_type=JSON)

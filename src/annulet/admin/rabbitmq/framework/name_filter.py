@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from annulet.admin.rabbitmq.framework.errors import bad_request
-from annulet.admin.rabbitmq.framework.linear_expressions import ExpressionError, LinearExpression
+from annulet.admin.requests.linear_expressions import ExpressionError, LinearExpression
 
 Matcher = Callable[[str], bool]
 

@@ -6,15 +6,10 @@ import difflib
 from typing import TYPE_CHECKING, Final
 
 from annulet.admin.rabbitmq.framework.errors import bad_request
+from annulet.admin.requests.parameters import PAGE_SIZE, PAGE_SIZE_MAX
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-
-PAGE_SIZE: Final = 100
-"""Items of a page when the request does not say (RabbitMQ)."""
-
-PAGE_SIZE_MAX: Final = 500
-"""Items of a page at most (RabbitMQ)."""
 
 PAGE_MAX: Final = 1_000_000_000
 
@@ -51,7 +46,7 @@ FALSE: Final = ("false", "0", "no", "")
 class Query:
     """The query parameters of a request.
 
-    RabbitMQ ignores what it does not know, and its clients send such parameters, so these are ignored here too. A name
+    RabbitMQ ignores unknown parameters, and its clients send such, so these are ignored here too. A name
     that is nearly a known one is a mistake and refused (400); so is a known one given twice.
     """
 

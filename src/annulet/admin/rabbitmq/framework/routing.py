@@ -1,4 +1,4 @@
-"""Routes: which path and method is answered by which function, and who may call it.
+"""Routes: paths and methods with the functions that answer them, and the tags that these take.
 
 Paths are taken apart before they are decoded, so that ``%2F`` is part of a name: the virtual host ``/`` is ``%2F``.
 """
@@ -87,7 +87,7 @@ class RouteTable:
         return nearest_name(segments[0] if segments else "", first)
 
     async def answer(self, request: Request) -> Response:
-        """Answer a request: the right to make it is asked for first, what it names is looked at after that."""
+        """Answer a request: the tag is asked for first, the named objects are looked up after that."""
         try:
             return await self._answer(request)
         except (ResourceError, CoreError, CatalogueError) as error:

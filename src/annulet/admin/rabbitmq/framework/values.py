@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DEPTH_MAX: Final = 32
-"""How deeply values are nested that are shown; what is deeper is shown as text. Headers and properties come from
+"""How deeply values are nested that are shown; deeper ones are shown as text. Headers and properties come from
 clients."""
 
 

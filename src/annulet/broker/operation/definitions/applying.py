@@ -99,7 +99,7 @@ class DefinitionImports:
         effects = Effects(self._broker, user)
         try:
             for step in plan.steps:
-                undone.append(await durably(self._broker, lambda step=step: effects.do(step)))  # type: ignore[misc]
+                undone.append(await durably(self._broker.definitions, lambda step=step: effects.do(step)))  # type: ignore[misc]
                 await turns.look()
         except (CoreError, CatalogueError):
             await self._undo(undone)
@@ -109,7 +109,7 @@ class DefinitionImports:
         turns = Turns()
         for undo in reversed(undone):
             try:
-                await durably(self._broker, undo)
+                await durably(self._broker.definitions, undo)
             except (CoreError, CatalogueError) as error:  # what is left shows in the next plan
                 logger.error("a step of refused definitions could not be undone", error=str(error))  # noqa: TRY400 - the text says it all
             await turns.look()

@@ -19,6 +19,9 @@ from annulet.core.configuration.arguments.values import NAME_BYTES_MAX, Argument
 PATTERN_LENGTH_MAX: Final = 1024
 """Characters of a policy's regular expression; names have 255 bytes, so a longer one is a mistake."""
 
+UNUSABLE_PATTERN: Final = (re.error, OverflowError, RecursionError)
+"""Errors by which ``re.compile`` refuses a text: also for counts beyond 32 bits, and hundreds of nested groups."""
+
 PRIORITY_BITS: Final = 64
 """Bits of a policy's priority, with its sign: the widest integer that databases, logs and readers of JSON agree on."""
 
@@ -118,7 +121,7 @@ def _compile(name: str, pattern: str) -> re.Pattern[str]:
         )
     try:
         return re.compile(pattern)
-    except re.error as error:
+    except UNUSABLE_PATTERN as error:
         raise InvalidArgument(
             f"policy '{name}': 'pattern' {shown(pattern)} is no regular expression: {error}"
         ) from error

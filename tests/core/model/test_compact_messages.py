@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.deliveries.compact_messages import (
+from annulet.core.model.compact_messages import (
     NUMBER_MOST,
-    HeldMessage,
+    CompactDelivery,
     entry_in,
     entry_of,
     kind_of,
@@ -36,7 +36,7 @@ def delivered() -> QueueEntry:
 
 def test_it_is_made_an_entry_once():
     entry = delivered()
-    held = HeldMessage(kind_of(entry), entry)
+    held = CompactDelivery(kind_of(entry), entry)
     delivering = entry.queue.delivering
     delivering.exchange(entry, held)
     assert (len(delivering), delivering.folded) == (1, 1)
@@ -77,7 +77,7 @@ def test_what_came_back_is_of_another_kind(counted: bool):
     entry = delivered()
     entry.message.accepted_at = 1 << 41
     kind = kind_of(entry)
-    held = HeldMessage(kind, entry)
+    held = CompactDelivery(kind, entry)
     back = kind.when_returned(counted=counted)
     assert kind.when_returned(counted=counted) is back
     held.link = back

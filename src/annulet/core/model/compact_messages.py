@@ -2,14 +2,14 @@
 
 A consumer may have a million messages. As a queue entry and a message each takes 272 bytes, without its body. One of a
 plain queue that is stored, and whose body left memory, is compacted to 64: its individual fields, and a reference to
-the :class:`HeldKind` of all similar messages of the same consumer. It replaces its entry in the tables of queue and
+the :class:`SharedFields` of all similar messages of the same consumer. It replaces its entry in the tables of queue and
 session; the entry is created again, without the disk, when it is needed (:func:`entry_of`). Messages that return in
 compact form stay so until they are next, or become rows (:mod:`annulet.core.ordering.returned_entries`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mypy_extensions import i32, mypyc_attr
 
@@ -17,10 +17,9 @@ from annulet.core.message.message import DEFAULT_PRIORITY, Message
 from annulet.core.model.entry import DELIVERING, REMOVED, QueueEntry
 
 if TYPE_CHECKING:
-    from annulet.core.deliveries.bodies import BodySource
-    from annulet.core.message.message import Origin
+    from annulet.core.message.message import BodySource, Origin
     from annulet.core.model.consumer import Consumer
-    from annulet.core.queue.queue import Queue
+    from annulet.core.model.queue_state import QueueState
 
 NUMBER_MOST: Final = (1 << 31) - 1
 """Bytes of the largest compact message, and milliseconds between the arrivals of two of one kind: 32 bits."""
@@ -29,7 +28,7 @@ ATTEMPTS_MOST: Final = 100
 """Largest number of returned deliveries of a compact message; the history has no byte for more."""
 
 
-class HeldKind:
+class SharedFields:
     """The shared fields of compact messages.
 
     Without ``consumer`` they were returned and are pending, or ``removed``.
@@ -50,7 +49,7 @@ class HeldKind:
         "source",
     )
 
-    def __init__(self, queue: Queue, origin: Origin, source: BodySource | None) -> None:
+    def __init__(self, queue: QueueState, origin: Origin, source: BodySource | None) -> None:
         self.queue = queue
         self.origin = origin
         self.source = source
@@ -60,7 +59,7 @@ class HeldKind:
         self.delivery_count = 0
         self.priority = DEFAULT_PRIORITY
         self.accepted_at = 0  # of the first; the others have the difference
-        self.returned: HeldKind | None = None  # the kind after a return
+        self.returned: SharedFields | None = None  # the kind after a return
         self.leaving = 0  # how many leave delivery in this turn and are not counted out yet
         self.leaving_bytes = 0  # their body bytes
 
@@ -78,12 +77,12 @@ class HeldKind:
             and 0 <= message.accepted_at - self.accepted_at <= NUMBER_MOST
         )
 
-    def when_returned(self, *, counted: bool) -> HeldKind:
+    def when_returned(self, *, counted: bool) -> SharedFields:
         """Return the kind after a return, ``counted`` as one delivery more."""
         count = self.delivery_count + int(counted)
         kind = self.returned
         if kind is None or kind.delivery_count != count:
-            kind = self.returned = HeldKind(self.queue, self.origin, self.source)
+            kind = self.returned = SharedFields(self.queue, self.origin, self.source)
             kind.redelivered = True
             kind.delivery_count = count
             kind.priority = self.priority
@@ -91,10 +90,10 @@ class HeldKind:
         return kind
 
 
-def kind_of(entry: QueueEntry) -> HeldKind:
+def kind_of(entry: QueueEntry) -> SharedFields:
     """Return a new kind, of an entry that may be folded and those like it."""
     message = entry.message
-    kind = HeldKind(entry.queue, message.origin, message.source)
+    kind = SharedFields(entry.queue, message.origin, message.source)
     kind.consumer = entry.consumer
     kind.redelivered = entry.redelivered
     kind.delivery_count = entry.delivery_count
@@ -104,7 +103,7 @@ def kind_of(entry: QueueEntry) -> HeldKind:
 
 
 @mypyc_attr(acyclic=True)
-class HeldMessage:
+class CompactDelivery:
     """A folded message. ``link``: its kind, or its entry if that has been made since.
 
     The garbage collector does not track it, which saves 16 bytes: it leaves the tables of queue and session before
@@ -113,9 +112,9 @@ class HeldMessage:
 
     __slots__ = ("age", "header", "link", "record", "sequence", "size")
 
-    def __init__(self, kind: HeldKind, entry: QueueEntry) -> None:
+    def __init__(self, kind: SharedFields, entry: QueueEntry) -> None:
         message = entry.message
-        self.link: HeldKind | QueueEntry = kind
+        self.link: SharedFields | QueueEntry = kind
         self.sequence = entry.sequence
         self.record = message.record
         self.header = message.header
@@ -123,7 +122,7 @@ class HeldMessage:
         self.age: i32 = message.accepted_at - kind.accepted_at  # milliseconds
 
 
-Slot: TypeAlias = "QueueEntry | HeldMessage"
+Slot: TypeAlias = "QueueEntry | CompactDelivery"
 """An element of the tables of deliveries."""
 
 
@@ -134,12 +133,7 @@ def may_be_folded(entry: QueueEntry) -> bool:
         entry.away
         and entry.state == DELIVERING
         and entry.consumer is not None
-        and queue.lanes is None
-        and queue.keys is None
-        and queue.accounts is None
-        and queue.copies is None
-        and not queue.ages
-        and not queue.deleted
+        and queue.may_compact()
         and entry.rank is None
         and entry.key is None
         and entry.lane is None
@@ -157,7 +151,7 @@ def may_be_folded(entry: QueueEntry) -> bool:
     )
 
 
-def entry_of(held: HeldMessage) -> QueueEntry:
+def entry_of(held: CompactDelivery) -> QueueEntry:
     """Return the entry of a compact message: a new one, which replaces it in its queue's table."""
     kind = held.link
     if isinstance(kind, QueueEntry):
@@ -182,52 +176,18 @@ def entry_of(held: HeldMessage) -> QueueEntry:
     elif consumer is not None:
         entry.state = DELIVERING
         entry.consumer = consumer
-        queue.delivering.exchange(held, entry)
+        queue.expand_delivery(entry)
     return entry
 
 
-def leave_delivery(queue: Queue, folded: list[HeldMessage], *, everything: bool = False) -> tuple[list[HeldKind], int]:
-    """Take folded messages out of delivery. Returns their kinds, and how many body bytes they are.
-
-    ``everything``: nothing else is in delivery.
-    """
-    kinds: list[HeldKind] = []
-    total = 0
-    for held in folded:
-        kind = held.link
-        assert isinstance(kind, HeldKind)
-        if not kind.leaving:
-            kinds.append(kind)
-        size: int = held.size  # or the sum would have 32 bits, too
-        kind.leaving += 1
-        kind.leaving_bytes += size
-    for kind in kinds:
-        total += kind.leaving_bytes
-        holder = kind.consumer
-        assert holder is not None
-        holder.back += kind.leaving
-        holder.back_bytes += kind.leaving_bytes
-        kind.leaving = kind.leaving_bytes = 0
-        holder.give_back_slice()
-    if everything:
-        queue.delivering.clear()
-    else:
-        queue.delivering.discard_all(cast("list[Slot]", folded))
-    queue.delivering_bytes -= total
-    assert queue.bodies is not None
-    queue.bodies.in_delivery -= len(folded)
-    queue.bodies.in_delivery_bytes -= total
-    return kinds, total
-
-
-def queue_of(slot: Slot) -> Queue:
+def queue_of(slot: Slot) -> QueueState:
     """Return the queue of an element of a table, without creating an entry."""
-    return slot.link.queue if isinstance(slot, HeldMessage) else slot.queue
+    return slot.link.queue if isinstance(slot, CompactDelivery) else slot.queue
 
 
 def consumer_of(slot: Slot) -> Consumer | None:
     """Return the owner of an element of a table, without creating an entry."""
-    return slot.link.consumer if isinstance(slot, HeldMessage) else slot.consumer
+    return slot.link.consumer if isinstance(slot, CompactDelivery) else slot.consumer
 
 
 def origin_of(slot: Slot) -> Origin:
@@ -240,4 +200,4 @@ def origin_of(slot: Slot) -> Origin:
 
 def entry_in(slot: Slot) -> QueueEntry:
     """Return the entry of an element of a table, created if necessary."""
-    return entry_of(slot) if isinstance(slot, HeldMessage) else slot
+    return entry_of(slot) if isinstance(slot, CompactDelivery) else slot

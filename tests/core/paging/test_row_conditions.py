@@ -1,4 +1,4 @@
-"""Which queues may page, and which of their messages."""
+"""Which messages of a queue with rows may be one."""
 
 from __future__ import annotations
 
@@ -7,85 +7,21 @@ import pytest
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.configuration.address_limits import AddressLimits
 from annulet.core.host.address_accounts import AddressAccounts
-from annulet.core.model.effects import Effects
 from annulet.core.model.entry import DELIVERING
+from annulet.core.model.queue_area import QueueArea
 from annulet.core.paging.paged_priorities import paged_order_of
-from annulet.core.paging.queue_area import ROW_COUNT_MOST, QueueArea, may_be_row, pageable
+from annulet.core.paging.row_conditions import ROW_COUNT_MOST, may_be_row
 from annulet.core.queue.invariants import check_invariants
+from annulet.core.routing.node_effects import NodeEffects
 from tests.core.deep_doubles import ALL, Deep, numbers
-from tests.core.helpers import NOW, RecordingSession, queue_of
+from tests.core.helpers import NOW, RecordingSession
 from tests.residency.doubles import Disk, durable_queue, pages_of, stored_entries
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"ring_size": 1000},
-        {"max_length": 1000, "overflow": "reject"},
-        {"max_bytes": 1000, "overflow": "block"},
-        {"in_flight_max": 5},
-        {"consumers_before_dispatch": 2},
-        {"redelivery_delay": 100},
-        {"exclusive_consumer": True},
-        {"message_ttl": 1000},
-        {"max_length": 10, "overflow": "page"},
-        {"priorities": 3},
-        {"max_priority": 9, "max_length": 1000, "overflow": "reject"},
-        {"group_mode": "sticky"},
-        {"group_mode": "shared", "group_buckets": 5, "ring_size": 10},
-        {"sort_key": "k", "max_length": 1000, "overflow": "reject"},
-        {"non_destructive": True, "ring_size": 1000},
-    ],
-)
-def test_plain_fifo_queues_those_with_strict_priorities_or_groups_and_sorted_ones_may(settings):
-    assert pageable(durable_queue(**settings))
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"priorities": 3, "priority_discipline": "ageing"},
-        {"priorities": 3, "ring_size": 10},
-        {"priorities": 3, "group_mode": "sticky"},
-        {"sort_key": "k", "ring_size": 10},
-        {"last_value_key": "k"},
-        {"fair_key": "k"},
-        {"non_destructive": True, "priorities": 3},
-        {"non_destructive": True, "sort_key": "k"},
-        {"non_destructive": True, "last_value_key": "k"},
-        {"max_length": 10, "max_bytes": 10, "overflow": "page"},
-        {"max_length": 10, "overflow": "ring", "evict": "newest"},
-    ],
-)
-def test_queues_that_know_more_of_their_messages_than_the_order_may_not(settings):
-    assert not pageable(durable_queue(**settings))
-
-
-def test_nor_may_a_transient_queue_or_one_that_is_gone():
-    assert not pageable(queue_of())
-    queue = durable_queue()
-    queue.delete(NOW)
-    assert not pageable(queue)
-
-
-def test_nor_while_somebody_looks_into_it():
-    queue, session = durable_queue(), RecordingSession()
-    session.consume(queue, messages=0, browse="snapshot")
-    assert not pageable(queue)
-
-
-@pytest.mark.parametrize("arguments", [{}, {"priorities": 3}])
-def test_selectors_do_not_keep_a_queue_from_paging(arguments):
-    queue, session = durable_queue(**arguments), RecordingSession()
-    session.consume(queue, messages=0, selector="a = 1")
-    assert pageable(queue)
 
 
 def test_a_message_that_an_address_with_limits_counts_stays_an_object():
     queue, disk = durable_queue(), Disk()
-    queue.accounts = accounts = AddressAccounts(Effects())
-    assert pageable(queue)
+    queue.accounts = accounts = AddressAccounts(NodeEffects())
+    assert queue.pageable()
     counted, other = stored_entries(queue, disk, 2)
     account = accounts.account_for("orders", AddressLimits(max_messages=10))
     assert account is not None
@@ -97,7 +33,7 @@ def test_a_message_that_an_address_with_limits_counts_stays_an_object():
 
 def test_the_account_of_an_address_stays_exact_around_rows():
     queue, disk = durable_queue(), Disk()
-    queue.accounts = accounts = AddressAccounts(Effects())
+    queue.accounts = accounts = AddressAccounts(NodeEffects())
     account = accounts.account_for("orders", AddressLimits(max_messages=10))
     assert account is not None
     for number, one in enumerate(stored_entries(queue, disk, 10)):

@@ -5,7 +5,7 @@ one follows all ways at once (Thompson 1968) and remembers the sets of states it
 look-up for each character.
 
 Syntax: literals, ``.``, classes ``[a-z]``, ``[^a]``, ``\\d \\w \\s`` and their opposites, ``^``, ``$``, groups ``(a)``
-and ``(?:a)``, ``|``, and the repetitions ``* + ? {n} {n,} {n,m}``, also the lazy ones: what is found is the same.
+and ``(?:a)``, ``|``, and the repetitions ``* + ? {n} {n,} {n,m}``, also the lazy ones, which find the same.
 Letters are compared without case. There are no back references and no looking ahead.
 """
 
@@ -19,7 +19,7 @@ CHARACTERS_MAX: Final = 256
 """Characters of an expression; names have at most 255 bytes."""
 
 STATES_MAX: Final = 300
-"""States of an expression: each character and class is one, and a repetition of n has n times what it repeats. A step
+"""States of an expression: each character and class is one, and a repetition of n has the n-fold states. A step
 looks at each state once at most: the worst search of 255 characters takes 20 ms, a usual one 20 µs."""
 
 COMPILED_MAX: Final = 10 * STATES_MAX
@@ -331,7 +331,7 @@ class LinearExpression:
     def _compile(self, node: Node, following: int) -> int:
         """Add the states of a node that leads to ``following``; return the first."""
         self._compiled += 1
-        if self._compiled > COMPILED_MAX:  # what is repeated may be empty and have no state
+        if self._compiled > COMPILED_MAX:  # a repeated part may be empty and have no state
             raise ExpressionError(f"it needs more than {STATES_MAX} states; repeat less")
         if isinstance(node, Item):
             return self._add(_State(test=node.test, following=[following]))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from annulet.admin.rabbitmq.framework.linear_expressions import STATES_MAX, ExpressionError, LinearExpression
+from annulet.admin.requests.linear_expressions import STATES_MAX, ExpressionError, LinearExpression
 
 EXPRESSIONS = [
     "", "a", "abc", "^a", "a$", "^$", "^a$", ".", "a.c", "a*", "a+b", "a?b", "(ab)+", "a|b", "^(foo|bar)-.*$", "[a-c]x",

@@ -1,0 +1,292 @@
+"""The policies of one queue, made from its settings: what rooms above policies read beside the queue's state.
+
+:class:`annulet.core.queue.entries.QueueEntries` moves entries by them. A policy of a queue is a field here, ``None``
+where its settings ask for none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.base.sliced_work import SLICE_MESSAGES
+from annulet.core.deliveries.entry_set import EntrySet
+from annulet.core.model.queue_state import HIDES_NOTHING, QueueState
+from annulet.core.ordering.ranks import PriorityLevels, ranker_for
+from annulet.core.policies.consumer_turns import ConsumerTurns, live_max_of
+from annulet.core.policies.dispatch_gate import Gate
+from annulet.core.policies.eviction import eviction_index_for
+from annulet.core.policies.expiry import Expiring, ExpiryIndex, expires_at, gives_time, leave_index
+from annulet.core.policies.matchers import Matchers
+from annulet.core.policies.queue_limits import limits_for
+from annulet.core.policies.retention_rules import retention_for
+from annulet.core.policies.row_expiry import expire, next_expiry
+from annulet.core.policies.schedule import ScheduleIndex
+from annulet.core.policies.staged_batches import Batches, StagedRange
+
+if TYPE_CHECKING:
+    from annulet.core.base.settings import QueueSettings
+    from annulet.core.message.message import Message
+    from annulet.core.model.consumer import Consumer
+    from annulet.core.model.effects import Effects
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.model.forwarder import Forwarder
+    from annulet.core.model.loss_ledger import LossLedger
+    from annulet.core.policies.lanes import Lanes
+    from annulet.core.policies.schedule import Appointment
+
+
+class QueuePolicies(QueueState):
+    """The state of one queue with its policies."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: QueueSettings,
+        effects: Effects,
+        ledger: LossLedger | None,
+        *,
+        durable: bool,
+        auto_delete: bool,
+        queue_id: int,
+        forwarder: Forwarder | None,
+    ) -> None:
+        levels = PriorityLevels(settings)
+        ranker = ranker_for(settings, levels)
+        super().__init__(
+            name,
+            settings,
+            effects,
+            ranker.new_order(),
+            ledger=ledger,
+            durable=durable,
+            auto_delete=auto_delete,
+            queue_id=queue_id,
+            forwarder=forwarder,
+        )
+        self.levels = levels
+        self.ranker = ranker
+        self.lanes: Lanes | None = None  # the order, if consumers are restricted
+        self.consumers = ConsumerTurns(live_max_of(settings))
+        self.matchers = Matchers()
+        self.gate = Gate()
+        self.gate.open = settings.consumers_before_dispatch <= 1
+        self.schedule, self.delivering = ScheduleIndex(), EntrySet()
+        self.group_firsts: set[QueueEntry] = set()  # in delivery, and the first of their group since its assignment
+        self.batches = Batches()  # of its virtual host: arrivals of the current batch are hidden
+        self.hidden: list[StagedRange] = []  # the invisible part of the pending messages
+        self.arriving: QueueEntry | None = None  # tried once before its time to live of 0 ends it
+        self.retention = retention_for(settings)
+        self.expiry: ExpiryIndex | None = None
+        self.expiring: Expiring | None = None  # very many are being removed whose time has passed
+        self.set_limits()
+
+    def set_limits(self) -> None:
+        """Apply the settings that may change at run time."""
+        settings = self.settings
+        self.limits = limits_for(settings)
+        self.evictions = eviction_index_for(settings)
+        self.ages = gives_time(settings)
+
+    # ------------------------------------------------------------------ facts
+
+    def level_of(self, message: Message) -> int:
+        """Return a message's priority level; 0 where all messages are equally important."""
+        return self.levels.level_of(message)
+
+    def expires_at(self, entry: QueueEntry) -> int:
+        """When an entry expires: the message's time and the queue's bounds put together; 0 for never."""
+        at = entry.message.expires_at
+        if not self.ages and (at == 0 or self.settings.min_ttl < 0):
+            return at
+        return expires_at(self.settings, entry)
+
+    def outranks(self, consumer: Consumer) -> bool:
+        """Return whether a consumer comes before others of its queue by priority."""
+        return self.consumers.outranks(consumer)
+
+    def is_group_first(self, entry: QueueEntry) -> bool:
+        """Return whether a delivered message is the first of its group since the group was assigned."""
+        return entry in self.group_firsts
+
+    def victim(self) -> QueueEntry | None:
+        """Return the pending entry that has to go next when the queue is full."""
+        return self.order.first() if self.evictions is None else self.evictions.first()
+
+    def pageable(self) -> bool:
+        """Return whether pending messages may be on disk only: nothing but the order knows of them.
+
+        That is first in, first out, or so on each level of strict priorities, or sorted by a key.
+
+        So may one with selectors, unless it is sorted: its rows are behind its lanes, see
+        :mod:`annulet.core.searching.deep_lanes`.
+        """
+        limits, ranker, lanes = self.limits, self.ranker, self.lanes
+        if (
+            self.queue_id == 0
+            or self.deleted
+            or not (ranker.in_turn or ranker.sorts)
+            or (lanes is not None and not (lanes.may_page() and ranker.in_turn))
+            or self.retention is not None
+            or self.evictions is not None
+            or (self.settings.non_destructive and ranker.ranks)
+            or (limits is not None and limits.pages and limits.max_bytes >= 0)
+        ):
+            return False
+        readers = self.reader_lists()
+        return readers is None or readers.may_page()
+
+    def due_at(self, entry: QueueEntry) -> int:
+        """When a scheduled entry falls due; 0 when it is not scheduled."""
+        return self.schedule.at(entry)
+
+    def needs_object(self, entry: QueueEntry) -> bool:
+        """Return whether an account, a reader or a lane refers to a pending entry, which is no row therefore.
+
+        An address with limits finds its count by the message, which a row does not have. The results of selectors
+        matter only in lanes: elsewhere they were asked for readers, and may be again. Of groups only the messages
+        behind the lanes may be rows.
+        """
+        lanes = self.lanes
+        if lanes is not None and (entry.evaluated or entry.blocked or (entry.lane is not None and not lanes.plain)):
+            return True
+        if self.accounts is not None and self.accounts.counted(entry.message):
+            return True
+        readers = self.reader_lists()
+        return readers is not None and readers.is_pinned(entry)
+
+    def may_compact(self) -> bool:
+        """Return whether only the tables of queue and session know of messages in delivery: these may be compacted."""
+        return (
+            self.lanes is None
+            and self.retention is None
+            and self.accounts is None
+            and not self.ages
+            and not self.deleted
+            and self.reader_lists() is None
+        )
+
+    # ------------------------------------------------------------------ the index of expiry
+
+    def index_expiry(self, entry: QueueEntry) -> None:
+        """Index an entry's expiry unless it is indexed already; one delivered on arrival never was."""
+        if entry.indexed:
+            return
+        at = self.expires_at(entry)
+        if at:
+            if self.expiry is None:
+                self.expiry = ExpiryIndex()
+            self.expiry.add(at, entry)
+
+    def leave_expiry(self, entry: QueueEntry) -> None:
+        """Remove an entry that left early, or became a row, from the index of expiry, if present."""
+        leave_index(self.expiry, entry)
+
+    # ------------------------------------------------------------------ expiry
+
+    def expire_due(self, now: int) -> int:
+        """Remove expired messages, wherever they wait. Returns how many went at once.
+
+        More than a slice are removed in slices; the queue dispatches nothing until the end, and removes more at once if
+        an arrival would lack room.
+        """
+        if self.expiry is None or self.expiring is not None:
+            return 0
+        removed = self.counters.removed
+        before = removed[RemovalReason.EXPIRED]
+        # a fair key without messages loses its turn: there the next message depends on the expired ones
+        keeps_turns = self.lanes is not None and self.lanes.fairness is not None
+        self.expire_some(now, -1 if keeps_turns else SLICE_MESSAGES)
+        if self.has_expired(now):
+            self.expire_later(now)
+        return removed[RemovalReason.EXPIRED] - before
+
+    def expire_for(self, size: int, now: int, count: int = 1) -> int:
+        """As :meth:`expire_due`, before ring and limits judge ``count`` messages of ``size`` body bytes in an arrival
+        or a return: enough expired messages are removed at once that they cause no drop and no block.
+        """
+        expired = self.expire_due(now)
+        while self.expiring is not None and self.has_expired(now) and self.lacks_room(count, size):
+            self.expire_some(now, SLICE_MESSAGES)
+        return expired
+
+    def expire_some(self, now: int, most: int) -> None:
+        """Remove up to ``most`` (-1: all) expired messages."""
+        if self.expiry is not None:
+            expire(self, self.expiry, now, most)
+
+    def expire_later(self, now: int) -> None:
+        """Remove expired messages in slices, before any dispatch."""
+        if self.expiring is None:
+            work = Expiring(self, now)
+            self.expiring = work
+            self.update_gate(now)
+            self.effects.later(work, now)
+
+    def has_expired(self, now: int) -> bool:
+        """Return whether present messages may have expired."""
+        return self.expiry is not None and 0 < next_expiry(self.order, self.expiry, now) <= now
+
+    def next_expiry_at(self) -> int:
+        """When the next message expires (milliseconds since 1970), or somewhat earlier; 0 for never."""
+        return next_expiry(self.order, self.expiry, -1)
+
+    # ------------------------------------------------------------------ the invisible part, see staged_batches
+
+    def count_hidden(self, entry: QueueEntry, change: int) -> None:
+        """Count a message that became pending (1), or is it no more (-1), if it is hidden."""
+        if entry.sequence < self.hidden_from:
+            return
+        for stretch in reversed(self.hidden):
+            if entry.sequence >= stretch.sequence:
+                stretch.count += change
+                stretch.bytes += change * entry.message.size
+                return
+
+    def shown(self, entries: list[QueueEntry]) -> list[QueueEntry]:
+        """Return those of these entries of the queue that it does not hide."""
+        if not self.hidden:
+            return entries
+        first = self.hidden_from
+        return [entry for entry in entries if entry.sequence < first]
+
+    def shown_appointments(self) -> list[Appointment]:
+        """Return the appointments that are not hidden, in no order."""
+        appointments = self.schedule.snapshot()
+        if not self.hidden:
+            return appointments
+        first = self.hidden_from
+        return [appointment for appointment in appointments if appointment.entry.sequence < first]
+
+    def shown_count(self) -> int:
+        """Return how many messages are pending that are not hidden."""
+        return self.order.count - sum([stretch.count for stretch in self.hidden])
+
+    def shown_bytes(self) -> int:
+        """Return the body bytes of these."""
+        return self.pending_bytes - sum([stretch.bytes for stretch in self.hidden])
+
+    def shown_scheduled(self) -> int:
+        """Return how many messages are scheduled that are not hidden."""
+        return len(self.shown_appointments()) if self.hidden else self.schedule.count
+
+    def shown_scheduled_bytes(self) -> int:
+        """Return the body bytes of these."""
+        if not self.hidden:
+            return self.schedule.bytes
+        return sum([appointment.entry.message.size for appointment in self.shown_appointments()])
+
+    def hidden_records(self) -> list[int]:
+        """Return the records of hidden messages, 0 if unstored. O(messages in memory)."""
+        if not self.hidden:
+            return []
+        first = self.hidden_from
+        there = [*self.order.in_memory(), *self.schedule.entries()]
+        return [entry.message.record for entry in there if entry.sequence >= first]
+
+    def forget_hidden(self) -> None:
+        """Stop hiding: the queue is being deleted with its hidden messages."""
+        for stretch in self.hidden:
+            stretch.batch.queues.pop(self, None)
+        self.hidden = []
+        self.hidden_from = HIDES_NOTHING
