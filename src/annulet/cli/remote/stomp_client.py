@@ -14,7 +14,7 @@ from annulet.cli.remote.options import Remote
 READ_BYTES: Final = 1 << 16
 CONNECT_SECONDS: Final = 30.0
 PROTOCOLS: Final = {"http": "stomp", "https": "stomp/ssl"}
-"""The listener to use, by the scheme of the HTTP address: what is encrypted stays encrypted."""
+"""The listener to use, by the scheme of the HTTP address: with https TLS is used here too."""
 
 ESCAPES: Final = {"\\": "\\\\", ":": "\\c", "\n": "\\n", "\r": "\\r"}
 UNESCAPES: Final = {"\\": "\\", "c": ":", "n": "\n", "r": "\r"}
@@ -86,7 +86,7 @@ class StompClient:
         self.close()
 
     def close(self) -> None:
-        """Cut the connection; what is not acknowledged goes back to its queue."""
+        """Cut the connection; unacknowledged messages go back to their queue."""
         self._socket.close()
 
     def set_wait(self, seconds: float | None) -> None:
@@ -160,7 +160,7 @@ def frame_of(command: str, headers: Mapping[str, str], body: bytes, *, escaped: 
 
 
 def take_frame(octets: bytearray) -> Frame | None:
-    """Take the first whole frame out of what was read; ``None`` as long as there is none."""
+    """Take the first complete frame out of the input; ``None`` as long as there is none."""
     while octets.startswith((b"\n", b"\r")):
         del octets[:1]
     end_of_head = octets.find(b"\n\n")
