@@ -88,7 +88,7 @@ async def fill(broker: Broker, queue: Queue, count: int) -> None:
         now = system_clock()
         for number in range(first, min(first + BATCH, count)):
             body = number.to_bytes(8, "big") * (BODY_BYTES // 8)
-            host.publish(Message(HEADER, body, origin, durable=True, accepted_at=now), route, now)
+            host.publisher.publish(Message(HEADER, body, origin, durable=True, accepted_at=now), route, now)
         await asyncio.sleep(0)
     await broker.commit.durable()
 

@@ -82,7 +82,7 @@ async def fill(broker: Broker, queue: str, count: int, exchange: str = "", heade
     origin = Origin(exchange, queue, "benchmark", VIEW)
     for number in range(count):
         now = broker.clock()
-        host.publish(Message(encoded, BODY, origin, durable=durable, accepted_at=now), route, now)
+        host.publisher.publish(Message(encoded, BODY, origin, durable=durable, accepted_at=now), route, now)
         if number % FILL == FILL - 1:
             await asyncio.sleep(0)
     await broker.commit.durable()

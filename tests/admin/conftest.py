@@ -86,7 +86,7 @@ class Site:
             accepted_at=now,
             deliver_at=now + delay if delay else 0,
         )
-        host.publish(message, host.route("", key), now)
+        host.publisher.publish(message, host.route("", key), now)
 
     def queue(self, name: str = "q", host: str = "/", **arguments: str | int) -> Queue:
         """Declare a transient queue."""

@@ -44,5 +44,5 @@ def send_with_id(broker: Broker, duplicate_id: str, body: bytes = b"", *, exchan
     properties.headers = {"_AMQ_DUPL_ID": duplicate_id}
     origin = Origin(exchange, key, "guest@test", VIEW)
     message = Message(encode_properties(properties), body, origin, durable=True, accepted_at=broker.clock())
-    host.publish(message, host.route(exchange, key), broker.clock(), duplicate_id=duplicate_id)
-    return host.duplicates_dropped
+    host.publisher.publish(message, host.route(exchange, key), broker.clock(), duplicate_id=duplicate_id)
+    return host.publisher.duplicates_dropped

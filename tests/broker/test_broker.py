@@ -180,7 +180,7 @@ async def test_defect_in_one_flush_silences_nobody_else(monkeypatch: pytest.Monk
             raise RuntimeError("defect")
 
         monkeypatch.setattr(broken.transport, "write", write)
-        broken.connection.engine.heartbeat()
+        broken.connection.engine.output.heartbeat()
         broken.connection.mark_dirty()
         await sound.ask(1, commands.Queue.Declare(queue="q"), commands.Queue.DeclareOk)
         assert broken.transport.closing
@@ -200,7 +200,7 @@ async def test_defect_in_what_ends_a_defective_connection_silences_nobody_else(
         monkeypatch.setattr(broken.transport, "write", defect)
         monkeypatch.setattr(broken.transport, "abort", defect)
         monkeypatch.setattr(running.broker.loop, "call_exception_handler", lambda context: None)
-        broken.connection.engine.heartbeat()
+        broken.connection.engine.output.heartbeat()
         broken.connection.mark_dirty()
         await beside.ask(1, commands.Queue.Declare(queue="q"), commands.Queue.DeclareOk)
         await later.ask(1, commands.Queue.Declare(queue="q"), commands.Queue.DeclareOk)

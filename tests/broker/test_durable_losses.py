@@ -45,7 +45,7 @@ class Sending(House):
         header = encode_properties(BasicProperties())
         for _ in range(count):
             message = Message(header, b"body", Origin("", "q", "guest@test", VIEW), durable=True, accepted_at=NOW - 1)
-            self.host.publish(message, self.host.route("", "q"), NOW - 1)
+            self.host.publisher.publish(message, self.host.route("", "q"), NOW - 1)
 
     def counted(self, reason: str) -> int:
         """Return how many left the queue for a reason, as the next window has it; 0 where it has no counters."""

@@ -36,7 +36,7 @@ def limit(broker: Broker, policy: str) -> None:
 
 def account(broker: Broker, name: str = "q") -> AddressAccount:
     """Return the account of an address, opened and counted as the first send would."""
-    found = broker.hosts["/"].account_of(name)
+    found = broker.hosts["/"].limited.account_of(name)
     assert found is not None
     return found
 

@@ -304,7 +304,7 @@ async def test_a_message_with_malformed_headers_is_delivered_at_once(tmp_path: P
         peer = await Peer(broker).open(1)
         await peer.send(1, QUEUE.Declare(queue="q", durable=True))
         malformed = Message(b"\x20\x00\x00\x00\x00\xff", b"a", Origin("", "q", "guest@test", VIEW), durable=True)
-        broker.hosts["/"].publish(malformed, broker.hosts["/"].route("", "q"), broker.clock())
+        broker.hosts["/"].publisher.publish(malformed, broker.hosts["/"].route("", "q"), broker.clock())
         await leave(peer)
     with structlog.testing.capture_logs() as lines:
         async with testing.broker(http=False, data_dir=tmp_path) as running:
@@ -355,8 +355,8 @@ async def test_a_message_is_no_duplicate_less_because_the_history_did_not_hear_o
         async with testing.broker(http=False, data_dir=tmp_path / "copy") as running:
             broker = running.broker
             ids = ["known", "settled", "gap0", "gap1", "gap2"]
-            assert broker.hosts["/"].duplicates.ids("q") == ids
-            assert broker.hosts["/"].duplicates.ids("amq.fanout") == ["fan"]
+            assert broker.hosts["/"].publisher.duplicates.ids("q") == ids
+            assert broker.hosts["/"].publisher.duplicates.ids("amq.fanout") == ["fan"]
             assert [send_with_id(broker, duplicate_id) for duplicate_id in ids] == [1, 2, 3, 4, 5]
             queue_of(broker).purge(0)
             await crash(broker, tmp_path / "copy", tmp_path / "again")
@@ -379,4 +379,4 @@ async def test_old_messages_do_not_push_newer_ids_out(tmp_path: Path) -> None:
         await crash(broker, data, tmp_path / "copy")
         await leave(peer)
     async with testing.broker(http=False, data_dir=tmp_path / "copy") as running:
-        assert running.broker.hosts["/"].duplicates.ids("q")[-3:] == ["7", "8", "9"]
+        assert running.broker.hosts["/"].publisher.duplicates.ids("q")[-3:] == ["7", "8", "9"]

@@ -58,7 +58,7 @@ class Bench:
             origin = Origin("", queue, "test", VIEW)
             message = Message(header, body, origin, durable=persistent, accepted_at=now)
             message.deliver_at = VIEW.deliver_at(message)
-            self.host.publish(message, self.host.route("", queue), now)
+            self.host.publisher.publish(message, self.host.route("", queue), now)
         await self.broker.commit.durable()
 
     def bodies(self, queue: str) -> list[bytes]:

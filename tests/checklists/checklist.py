@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -105,7 +106,9 @@ def apply_patch(checklist: Checklist, target: Path, *, leave_out: str = "") -> N
     command = ["git", "apply", "-C1", "--whitespace=nowarn", str(checklist.patch)]
     if leave_out:
         command.insert(2, f"--exclude={leave_out}")
-    done = subprocess.run(command, cwd=target, capture_output=True, text=True, check=False)
+    # in a folder of a repository git would apply the parts of that folder only
+    environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(target.parent)}
+    done = subprocess.run(command, cwd=target, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, (
         f"{checklist.patch.name} does not fit the sources any more: {done.stderr}\nFollow the checklist "
         f"{checklist.title!r} of CONTRIBUTING.md again, mend it where it is wrong, and save the outcome: "

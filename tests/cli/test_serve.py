@@ -20,11 +20,11 @@ from annulet.cli.main import main
 from annulet.cli.serve import (
     EXIT_FAILED,
     EXIT_NOT_STARTED,
-    EXIT_SIGNAL,
     command_line_document,
     describe_os_error,
     until_the_end,
 )
+from annulet.cli.signals import EXIT_SIGNAL
 from tests.broker_process import STOP_SECONDS, BrokerProcess
 from tests.clients.support import close_quietly
 

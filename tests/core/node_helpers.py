@@ -73,10 +73,10 @@ def declare(host: VirtualHost, *names: str, **options) -> list[Queue]:
 
 def address(host: VirtualHost, name: str, *queues: str, types: tuple[str, ...] = ("multicast",)) -> list[Queue]:
     """Declare an address with these queues, all of its default routing type."""
-    host.declare_address(name, types)
+    host.nodes.declare_address(name, types)
     made = declare(host, *queues)
     for queue in made:
-        host.attach_queue(queue, name)
+        host.nodes.attach_queue(queue, name)
     return made
 
 
@@ -93,7 +93,7 @@ def send(
 ) -> int:
     """Send to a node by name. Returns how many queues it was routed to."""
     message = note(body, to=name, **options)
-    return host.send_to_address(name, message, NOW, routing_type, duplicate_id=duplicate_id)
+    return host.publisher.send_to_address(name, message, NOW, routing_type, duplicate_id=duplicate_id)
 
 
 def refused(host: VirtualHost, name: str, body: str = "m", **options) -> str:

@@ -175,7 +175,7 @@ class Clients:
         message.deliver_at = VIEW.deliver_at(message)
         if durable and not here.broker.accepts_durable(message.size + len(message.header), now):  # as connections do
             raise DiskFullError("refused")
-        here.host.publish(message, here.host.route("", queue), now)
+        here.host.publisher.publish(message, here.host.route("", queue), now)
         return message
 
     async def step(self, name: str) -> None:

@@ -108,7 +108,7 @@ class PowerClients(Clients):
             message = Message(encode_properties(basic), body_of(number), origin, durable=True, accepted_at=now)
             if not here.broker.accepts_durable(message.size + len(message.header), now):  # as connections do
                 raise DiskFullError("refused")
-            here.host.publish(message, here.host.route("", name), now, duplicate_id=identifier)
+            here.host.publisher.publish(message, here.host.route("", name), now, duplicate_id=identifier)
         meanwhile()
         await here.broker.commit.durable()
         self.tell("done", "ids", [name, numbers])

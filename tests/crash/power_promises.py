@@ -100,7 +100,11 @@ class PowerPromises(Promises):
         A history that cannot be written makes no publish fail, and so ids may be forgotten where the disk refused.
         """
         for name, numbers in self.ids.items():
-            known = {number for number in self.ids_tried[name] if here.host.duplicates.has(name, duplicate_id(number))}
+            known = {
+                number
+                for number in self.ids_tried[name]
+                if here.host.publisher.duplicates.has(name, duplicate_id(number))
+            }
             found = [number_of(body) for body in here.bodies(name)] if name in here.host.queues else []
             assert found == sorted(set(found)), f"{name}: out of order or twice"
             assert refused or numbers <= known, f"{name}: ids are forgotten: {sorted(numbers - known)[:5]}"
@@ -120,6 +124,8 @@ class PowerPromises(Promises):
             if EXCHANGE in host.exchanges and host.queues[name] in host.route(EXCHANGE, f"of.{number}").queues
         }
         for name, numbers in self.ids.items():
-            numbers.intersection_update([each for each in numbers if host.duplicates.has(name, duplicate_id(each))])
+            numbers.intersection_update(
+                [each for each in numbers if host.publisher.duplicates.has(name, duplicate_id(each))]
+            )
         self.deleted, self.deleting = set(), False
         self.sizes = {host.queues[RESIZED].settings.ring_size} if RESIZED in host.queues else {1}

@@ -95,7 +95,7 @@ class Life:
                 durable=True, accepted_at=now,
             )  # fmt: skip
             message.deliver_at = VIEW.deliver_at(message)
-            host.publish(message, host.route(exchange, queue), now)
+            host.publisher.publish(message, host.route(exchange, queue), now)
 
     def acknowledge(self, name: str, count: int = 1) -> None:
         queue = self.here.host.queues[name]

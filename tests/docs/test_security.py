@@ -116,7 +116,7 @@ def test_limits_are_counted_under_the_names_of_the_table() -> None:
     counted = {
         SETTINGS_OF_LIMITS.get(name, name)
         for source in (ROOT / "src" / "annulet" / "wire").glob("amqp*/**/*.py")
-        for name in re.findall(r'_count_hit\("(\w+)"\)', source.read_text())
+        for name in re.findall(r'\bcount_hit\("(\w+)"\)', source.read_text())
     }
     named = set(re.findall(r'annulet_limit_hits_total\{limit="(\w+)"\}', PAGE))
     assert counted - {"link_credit"} <= named, "credit is the peer's own promise, no limit of ours"

@@ -29,7 +29,7 @@ async def test_channel_numbers_are_free_while_few_channels_are_open(broker: Brok
     for number in range(1, 65_535, 1000):
         await peer.ask(number, commands.Channel.Open(), commands.Channel.OpenOk)
         await peer.ask(number, commands.Channel.Close(200, "", 0, 0), commands.Channel.CloseOk)
-    assert len(peer.connection.channels) == len(peer.connection.engine.channels) == 2
+    assert len(peer.connection.channels) == len(peer.connection.engine.output.channels) == 2
     await peer.ask(5, commands.Channel.Open(), commands.Channel.OpenOk)
     close = await peer.ask(6, commands.Channel.Open(), commands.Connection.Close)
     text = "NOT_ALLOWED - number of channels opened (3) has reached the negotiated channel_max (3)"

@@ -66,7 +66,7 @@ async def test_a_session_gets_as_many_deliveries_as_the_page_says_until_it_settl
     queue = queue_of(broker, "q", durable=False)
     route = broker.hosts["/"].route("", "q")
     for _ in range(most + 2):
-        broker.hosts["/"].publish(Message(b"", b"x", Origin("", "q", "test", VIEW)), route, broker.clock())
+        broker.hosts["/"].publisher.publish(Message(b"", b"x", Origin("", "q", "test", VIEW)), route, broker.clock())
     peer = await Peer10(broker).open()
     receiver = await peer.receiver("q")
     seen: list[Delivery] = []

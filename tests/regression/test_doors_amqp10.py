@@ -53,7 +53,7 @@ async def open_as(broker: Broker, user: str, container: str = "client") -> Peer:
 async def subscribed(broker: Broker, *, name: str = "s", container: str = "client", **source: object) -> None:
     """Have guest make a durable subscription to a topic, send it a message, and leave it."""
     if "news" not in broker.hosts["/"].exchanges:
-        broker.hosts["/"].declare_address("news", ("multicast",), durable=False)
+        broker.hosts["/"].nodes.declare_address("news", ("multicast",), durable=False)
     peer = await Peer(broker, container).open()
     link = await peer.receiver(None, source=Source("news", durable=2, **source), name=name)  # type: ignore[arg-type]
     await peer.publish(await peer.sender("news"), message(b"kept"))
@@ -122,7 +122,7 @@ async def test_ending_asks_for_configure_and_is_audited(broker: Broker) -> None:
 async def test_a_subscription_never_replaces_an_ordinary_queue(broker: Broker) -> None:
     """A1, its kind: a durable subscription whose queue's name was taken deleted what had it."""
     ordinary = queue_of(broker, "client.s")
-    broker.hosts["/"].declare_address("news", ("multicast",), durable=False)
+    broker.hosts["/"].nodes.declare_address("news", ("multicast",), durable=False)
     peer = await Peer(broker).open()
     link = await peer.receiver(None, source=Source("news", durable=2), name="s")
     assert (await peer.refusal(link)).condition == conditions.PRECONDITION_FAILED
@@ -136,7 +136,7 @@ async def test_a_subscription_never_replaces_an_ordinary_queue(broker: Broker) -
 async def test_a_queue_that_an_operator_bound_is_consumed_from_and_stays(broker: Broker) -> None:
     """A1: what works elsewhere, a queue declared beforehand for a durable subscriber, is no reason to delete it."""
     host = broker.hosts["/"]
-    host.declare_address("news", ("multicast",), durable=False)
+    host.nodes.declare_address("news", ("multicast",), durable=False)
     ordinary = queue_of(broker, "client.s")
     host.bind_queue(ordinary, "news", "", {})
     peer = await Peer(broker).open()
@@ -151,10 +151,10 @@ async def test_a_queue_that_an_operator_bound_is_consumed_from_and_stays(broker:
 async def test_the_exclusive_queue_of_another_connection_is_locked(broker: Broker, source: Source) -> None:
     """A1: exclusive queues were consumed by other connections, also as the one queue of an anycast address."""
     host = broker.hosts["/"]
-    host.declare_address("work", ("anycast",), durable=False)
+    host.nodes.declare_address("work", ("anycast",), durable=False)
     owner = await Peer(broker).open()
     private = host.declare_queue("private", now=0, owner=owner.connection)
-    host.attach_queue(private, "work", "anycast")
+    host.nodes.attach_queue(private, "work", "anycast")
     peer = await Peer(broker, "other").open()
     link = await peer.receiver(None, source=source, credit=1)
     assert (await peer.refusal(link)).condition == conditions.RESOURCE_LOCKED
@@ -167,9 +167,9 @@ async def test_the_exclusive_queue_of_another_connection_is_locked(broker: Broke
 async def test_stomp_is_locked_out_of_it_too(broker: Broker, destination: str) -> None:
     """A1, the brother in STOMP."""
     host = broker.hosts["/"]
-    host.declare_address("work", ("anycast",), durable=False)
+    host.nodes.declare_address("work", ("anycast",), durable=False)
     private = host.declare_queue("private", now=0, owner=object())
-    host.attach_queue(private, "work", "anycast")
+    host.nodes.attach_queue(private, "work", "anycast")
     peer = await StompPeer(broker).open()
     await peer.send("SUBSCRIBE", {"id": "1", "destination": destination})
     assert "exclusive access to locked queue 'private'" in await peer.error()

@@ -22,7 +22,8 @@ from annulet.broker.broker import Broker
 from annulet.broker.durability.durable_declarations import DurableDeclarations
 from annulet.broker.settings.configuration import LOOPBACK, Endpoint
 from annulet.broker.turns.input_shares import INPUT_SECONDS_MAX
-from annulet.core.routing.dropped_edges import SLICE_EDGES, SLICE_QUEUES
+from annulet.core.host.owned_queues import SLICE_QUEUES
+from annulet.core.routing.dropped_edges import SLICE_EDGES
 from annulet.store.database.definition_groups import DefinitionGroup
 from annulet.testing.clock import VirtualClock
 from annulet.wire.amqp10.frames.frames import AMQP_HEADER, FRAME_AMQP, FRAME_SASL, SASL_HEADER, encode_frame
@@ -107,7 +108,7 @@ async def test_frames_of_amqp_1_0_are_served_in_turns(broker: Broker) -> None:
     """A8: the same with frames of AMQP 1.0."""
     peer = await Amqp10Peer(broker).open()
     slow_processor(broker, 1.1 * INPUT_SECONDS_MAX)
-    sessions = peer.connection.engine.sessions
+    sessions = peer.connection.engine.endpoints.sessions
     served = [len(sessions)]
     peer.receive(b"".join(encode_frame(FRAME_AMQP, number, encode_performative(BEGIN)) for number in range(5, 11)))
     while len(sessions) < served[0] + 6:

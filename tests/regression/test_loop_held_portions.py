@@ -14,9 +14,11 @@ from pamqp import body, commands, frame, header
 
 from annulet import testing
 from annulet.broker.broker import Broker
+from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.sliced_work import AT_ONCE_MAX, SLICE_MESSAGES
 from annulet.core.host.sliced_commit import COMMIT_AT_ONCE_MAX, SLICE_OPERATIONS
 from annulet.core.message.message import Message, Origin
+from annulet.core.queue.emptying import MARKED_PER_SLICE
 from annulet.core.queue.queue import Queue
 from annulet.core.sessions.sliced_settlement import SLICE_REJECTED
 from annulet.testing.clock import VirtualClock
@@ -44,6 +46,7 @@ from tests.broker.stomp.peer import Peer as StompPeer
 MANY = AT_ONCE_MAX + 1
 LARGE = COMMIT_AT_ONCE_MAX + 1
 STEP = 100
+PURGED = 2 * MARKED_PER_SLICE + 1
 
 
 @pytest.fixture(params=[False, True], ids=["in memory", "on disk"])
@@ -67,7 +70,7 @@ def fill(broker: Broker, queue: Queue, count: int) -> None:
     host = broker.hosts["/"]
     origin, route = Origin("", queue.name, "guest", VIEW), host.route("", queue.name)
     for number in range(count):
-        host.publish(Message(b"\x10\x00\x02", b"%d" % number, origin, durable=True), route, broker.clock())
+        host.publisher.publish(Message(b"\x10\x00\x02", b"%d" % number, origin, durable=True), route, broker.clock())
 
 
 async def largest_steps(broker: Broker, count: list[int], queue: Queue) -> int:
@@ -351,3 +354,27 @@ async def test_a_send_of_stomp_to_very_many_queues_is_done_in_slices(broker: Bro
     assert (await peer.next("RECEIPT")).headers["receipt-id"] == "r"
     assert sum(queue.shown_count() for queue in queues) == LARGE
     assert broker.worker.slices - slices >= LARGE // SLICE_OPERATIONS
+
+
+async def test_a_purge_of_very_many_is_examined_in_slices(broker: Broker) -> None:
+    """A8: a purge of 1,000,000 held the loop for 362 ms: all messages were examined in the turn of the command.
+
+    The queue is empty for all at once; the purger learns of it when none can come back.
+    """
+    queue = queue_of(broker, "q")
+    peer = await Amqp091Peer(broker).open(1)
+    fill(broker, queue, PURGED)
+    peer.receive(frame.marshal(commands.Queue.Purge(queue="q"), 1))
+    assert (queue.order.count, queue.counters.removed[RemovalReason.PURGED]) == (0, PURGED)
+    assert (queue.leaving, broker.worker.waiting) == (PURGED, 1)
+    fill(broker, queue, 1)
+    most, written = 0, len(peer.transport.written)
+    while queue.emptying:
+        assert len(peer.transport.written) == written
+        left, slices = queue.leaving, broker.worker.slices
+        await turns(1)
+        most = max(most, (left - queue.leaving) // max(1, broker.worker.slices - slices))
+    assert 0 < most <= MARKED_PER_SLICE
+    assert (queue.leaving, queue.order.count) == (0, 1)
+    await broker.commit.durable()
+    assert [method.message_count for method in await peer.take()] == [PURGED]

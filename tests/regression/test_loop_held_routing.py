@@ -80,13 +80,15 @@ def test_a_way_of_too_many_steps_is_refused_before_any_queue_has_the_message(hos
     taken = host.steps_taken
     for _ in range(5):
         with pytest.raises(RoutingTooLong, match=f"more than {ROUTING_STEPS_MAX} steps .{LIMIT_ROUTING}.*wildcards"):
-            host.publish(sent(KEY), host.route("amq.topic", KEY), NOW)
+            host.publisher.publish(sent(KEY), host.route("amq.topic", KEY), NOW)
         with pytest.raises(RoutingTooLong):
             host.targets(sent(KEY), route)
     assert host.steps_taken == taken, "it is remembered that the way is too long"
-    assert host.routing_refused == 5
+    assert host.publisher.routing_refused == 5
     assert [queue.order.count for queue in host.queues.values()] == [0, 0]
-    assert host.publish(sent("a.b.c"), host.route("amq.topic", "a.b.c"), NOW) == 1, "shorter keys are as before"
+    assert host.publisher.publish(sent("a.b.c"), host.route("amq.topic", "a.b.c"), NOW) == 1, (
+        "shorter keys are as before"
+    )
     assert host.steps_taken - taken <= 60, "patterns that ask for more words than a key has are not looked at"
 
 
@@ -104,11 +106,11 @@ def test_a_routing_key_of_thousands_of_words_is_bounded_too(host: VirtualHost) -
         host.bind_queue(queue, "amq.topic", f"#.a.#.b{number}.#")
     long = ".".join(["a"] * 30_000)
     with pytest.raises(RoutingTooLong):
-        host.publish(sent(long), host.route("amq.topic", long), NOW)
+        host.publisher.publish(sent(long), host.route("amq.topic", long), NOW)
     assert host.steps_taken <= 2 * ROUTING_STEPS_MAX + 100
     few = ".".join(["c"] * 30_000)
     host.unbind_queue(queue, "amq.topic", "#.a.#.b1.#")
-    assert host.publish(sent(few), host.route("amq.topic", few), NOW) == 0
+    assert host.publisher.publish(sent(few), host.route("amq.topic", few), NOW) == 0
 
 
 def test_a_chain_of_exchanges_counts_each(host: VirtualHost) -> None:
@@ -134,10 +136,10 @@ def test_headers_are_counted_each(host: VirtualHost) -> None:
         host.bind_queue(queue, "amq.headers", "", {**wanted, "more": number})
     message = make_message("m", **wanted)
     with pytest.raises(RoutingTooLong):
-        host.publish(message, host.route("amq.headers", ""), NOW)
+        host.publisher.publish(message, host.route("amq.headers", ""), NOW)
     assert queue.order.count == 0
     short = make_message("m", h0=1)
-    assert host.publish(short, host.route("amq.headers", ""), NOW) == 0, "a mismatch ends a comparison"
+    assert host.publisher.publish(short, host.route("amq.headers", ""), NOW) == 0, "a mismatch ends a comparison"
 
 
 @pytest.mark.parametrize("where", ["binding", "queue", "divert"])
@@ -163,8 +165,8 @@ def test_all_keys_of_one_message_count_together(host: VirtualHost) -> None:
     bind_patterns(host, "a*", 20)
     keys = tuple(f"{KEY}.{number}"[2:] for number in range(ROUTING_STEPS_MAX // WORDS))
     with pytest.raises(RoutingTooLong):
-        host.publish(sent("x"), host.route("amq.topic", "x"), NOW, further_keys=keys)
-    assert host.publish(sent("x"), host.route("amq.topic", "x"), NOW, further_keys=keys[:5]) == 1
+        host.publisher.publish(sent("x"), host.route("amq.topic", "x"), NOW, further_keys=keys)
+    assert host.publisher.publish(sent("x"), host.route("amq.topic", "x"), NOW, further_keys=keys[:5]) == 1
 
 
 def test_queues_that_are_reached_do_not_count(host: VirtualHost) -> None:
@@ -215,5 +217,5 @@ async def test_a_publisher_is_told(broker: Broker) -> None:
     await turns()
     answers = [type(method) for method in await peer.take()]
     assert answers == [commands.Confirm.SelectOk, commands.Basic.Nack, commands.Basic.Ack]
-    assert broker.hosts["/"].routing_refused == 1
+    assert broker.hosts["/"].publisher.routing_refused == 1
     assert broker.hosts["/"].queues["q"].order.count == 1

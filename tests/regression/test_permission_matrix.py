@@ -115,7 +115,7 @@ class Case:
         self.target = queue_of(broker, f"target{number}", durable=False)
         for name in ("exchange", "destination"):
             host.declare_exchange(f"{name}{number}", "direct")
-        host.declare_address(f"address{number}", ("multicast",), durable=False)
+        host.nodes.declare_address(f"address{number}", ("multicast",), durable=False)
         for key in ("k", "bound"):
             host.bind_queue(self.queue, f"exchange{number}", key, {})
         host.bind_exchange(f"destination{number}", f"exchange{number}", "bound", {})
@@ -123,7 +123,7 @@ class Case:
         for _ in range(2):  # the ring keeps one of them: a loss
             now = broker.clock()
             message = Message(header, b"x", Origin("", self.queue.name, "somebody@test", VIEW), accepted_at=now)
-            host.publish(message, host.route("", self.queue.name), now)
+            host.publisher.publish(message, host.route("", self.queue.name), now)
 
     def state(self) -> tuple[Any, ...]:
         """Return all definitions, and what is in the queues of the case."""

@@ -57,7 +57,7 @@ async def test_a_stomp_subscription_with_a_forbidden_target(
     broker: Broker, headers: dict[str, str], target: str
 ) -> None:
     """A3: STOMP durable subscriptions, and those that are not."""
-    broker.hosts["/"].declare_address("news", ("multicast",), durable=False)
+    broker.hosts["/"].nodes.declare_address("news", ("multicast",), durable=False)
     before = definitions(broker)
     client = await stomp.Peer(broker).open()
     await client.send("SUBSCRIBE", {"destination": "/topic/news", "id": "s", target: FORBIDDEN, **headers})

@@ -82,7 +82,7 @@ class BrokerThread:
                 message = Message(
                     encode_properties(basic), body, origin, durable=persistent, accepted_at=broker.clock()
                 )
-                host.publish(message, route, broker.clock())
+                host.publisher.publish(message, route, broker.clock())
 
         self.run(work)
 

@@ -23,7 +23,7 @@ def put(broker: Broker, queue: str, body: bytes, *, accepted_at: int = 0) -> Non
     header = encode_properties(properties)
     origin = Origin("", queue, "guest@test", VIEW)
     message = Message(header, body, origin, durable=True, accepted_at=accepted_at or now)
-    host.publish(message, host.route("", queue), now)
+    host.publisher.publish(message, host.route("", queue), now)
 
 
 def declare(broker: Broker, name: str) -> None:

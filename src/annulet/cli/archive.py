@@ -12,7 +12,6 @@ import click
 from annulet.cli.local_path import LocalPath
 from annulet.cli.pipeline import (
     EXIT_FAILED,
-    EXIT_SIGNAL,
     Display,
     fail,
     require_spark,
@@ -20,6 +19,7 @@ from annulet.cli.pipeline import (
     stop_signals,
     tell_cut_off,
 )
+from annulet.cli.signals import EXIT_SIGNAL
 from annulet.spark.pipeline.triggers import AVAILABLE_NOW, is_trigger
 
 if TYPE_CHECKING:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
+from annulet.cli.signals import EXIT_SIGNAL, end_at_once
+
 if TYPE_CHECKING:
     from types import FrameType
 
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
-EXIT_SIGNAL: Final = 128
 FILE: Final = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -98,7 +99,7 @@ class Stop:
     def receive(self, number: int, _frame: FrameType | None) -> None:
         """Take a signal; the second ends the process."""
         if self.stop.is_set():
-            os._exit(EXIT_SIGNAL + number)
+            end_at_once(number)
         self.number = number
         self.stop.set()
 

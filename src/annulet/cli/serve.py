@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
 from pathlib import Path
@@ -19,6 +18,7 @@ from annulet.broker.paging.memory import share_arenas
 from annulet.broker.settings.configuration import OPTIONS, ConfigurationError, StartError, load
 from annulet.broker.settings.descriptors import raise_limit
 from annulet.cli.collector import settle_collector
+from annulet.cli.signals import end_at_once
 from annulet.core.base.errors import CoreError
 from annulet.store.files.errors import CatalogueError, StoreError
 
@@ -36,9 +36,6 @@ EXIT_FAILED: Final = 1
 
 EXIT_NOT_STARTED: Final = 2
 """The broker did not start: configuration, address, data directory. click uses 2 for wrong options too."""
-
-EXIT_SIGNAL: Final = 128
-"""Plus the signal's number: ended at once by a second signal (the shell's convention)."""
 
 
 @click.command()
@@ -214,7 +211,7 @@ def handle_signals(stop: asyncio.Event, hang_up: Callable[[], None]) -> Callable
     def receive(number: int, _frame: FrameType | None) -> None:
         nonlocal signalled
         if signalled:
-            os._exit(EXIT_SIGNAL + number)
+            end_at_once(number)
         signalled = True
         loop.call_soon_threadsafe(stop.set)
 

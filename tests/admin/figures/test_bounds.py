@@ -28,6 +28,11 @@ from annulet.broker.turns.input_shares import (
     INPUT_SECONDS,
     INPUT_SECONDS_MAX,
 )
+from annulet.core.base.sliced_work import AT_ONCE_MAX, SLICE_MESSAGES
+from annulet.core.host.sliced_commit import COMMIT_AT_ONCE_MAX, SLICE_OPERATIONS, SLICE_PLANNED
+from annulet.core.policies.staged_batches import WOKEN_AT_ONCE_MAX
+from annulet.core.queue.emptying import MARKED_PER_SLICE, RELEASED_PER_SLICE
+from annulet.core.sessions.sliced_settlement import SLICE_REJECTED
 from annulet.residency.bodies.account_audit import RECOUNTED_DELIVERIES, RECOUNTED_RETURNED_MAX, RECOUNTED_WAITING_MAX
 from annulet.residency.loading.search_ahead import ROWS_LEAST
 from annulet.residency.rows.group_column import CODES_MAX, NAMES_CHARACTERS_MAX, TEXTS_MAX
@@ -100,3 +105,13 @@ async def test_what_pages_of_queues_with_groups_remember(site: Site) -> None:
     assert found["groups_per_page_max"] == CODES_MAX - 1, "one code says that the row has to be read"
     assert found["group_names_per_page_characters_max"] == NAMES_CHARACTERS_MAX
     assert found["group_names_per_queue_max"] == TEXTS_MAX
+
+
+async def test_what_one_slice_of_a_large_command_has_room_for(site: Site) -> None:
+    found = bounds(site.broker)
+    assert (found["messages_at_once_max"], found["slice_messages"]) == (AT_ONCE_MAX, SLICE_MESSAGES)
+    assert found["slice_messages_rejected"] == SLICE_REJECTED
+    assert (found["slice_messages_emptied"], found["slice_messages_released"]) == (MARKED_PER_SLICE, RELEASED_PER_SLICE)
+    assert found["commit_operations_at_once_max"] == COMMIT_AT_ONCE_MAX
+    assert (found["slice_operations_planned"], found["slice_operations_committed"]) == (SLICE_PLANNED, SLICE_OPERATIONS)
+    assert found["slice_queues_woken"] == WOKEN_AT_ONCE_MAX

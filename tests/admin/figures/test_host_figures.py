@@ -30,7 +30,7 @@ def test_every_figure_has_its_help_once(site: Site) -> None:
 def publish(site: Site, name: str, *, duplicate_id: str = "") -> None:
     host = site.broker.hosts["/"]
     message = Message(b"\0\0", b"x", Origin("", name, "guest@test", VIEW), accepted_at=site.clock())
-    host.publish(message, host.route("", name), site.clock(), duplicate_id=duplicate_id)
+    host.publisher.publish(message, host.route("", name), site.clock(), duplicate_id=duplicate_id)
 
 
 async def test_who_is_held_back(site: Site) -> None:

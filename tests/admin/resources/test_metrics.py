@@ -63,7 +63,7 @@ async def test_what_a_host_and_its_queues_have_beside_messages(site: Site) -> No
         properties = BasicProperties()
         properties.headers = {"k": name}
         queue.enqueue(Message(encode_properties(properties), b"x", Origin("", "q", "", VIEW)), site.clock())
-    site.broker.hosts["/"].duplicates.add("a", "1", 10)
+    site.broker.hosts["/"].publisher.duplicates.add("a", "1", 10)
     site.broker.limit_refusals = 7
     samples = await scrape(site)
     labels = {"vhost": "/", "queue": "q"}

@@ -11,8 +11,8 @@ import pytest
 from pamqp import commands, header
 
 from annulet import testing
+from annulet.broker.amqp091.channel import HELD_MILLISECONDS_MAX
 from annulet.broker.amqp091.login import FLOW_PRODUCTS
-from annulet.broker.amqp091.publishing import HELD_MILLISECONDS_MAX
 from annulet.broker.broker import Broker
 from annulet.testing.clock import VirtualClock
 from tests.broker.amqp091 import peer as peers
@@ -153,7 +153,7 @@ async def test_a_duplicate_is_confirmed_and_goes_nowhere(broker: Broker) -> None
         await peer.send(1, publish(1, "q", content, headers={"_AMQ_DUPL_ID": "id-1"}))
     assert settlements(await peer.take()) == [("ack", 1, False), ("ack", 2, False)]
     assert await contents(peer) == [b"first"]
-    assert broker.hosts["/"].duplicates_dropped == 1
+    assert broker.hosts["/"].publisher.duplicates_dropped == 1
 
 
 async def test_further_routing_keys_reach_their_queues_and_blind_ones_are_not_shown(broker: Broker) -> None:
@@ -294,7 +294,7 @@ async def test_a_channel_that_ends_is_held_back_no_more(broker: Broker, monkeypa
 async def test_an_address_that_blocks_holds_its_publishers(broker: Broker) -> None:
     host = broker.hosts["/"]
     host.address_settings.set("news", {"max-size-messages": 2, "address-full-policy": "BLOCK"})
-    host.declare_address("news")
+    host.nodes.declare_address("news")
     peer = await declared(broker)
     await peer.send(1, QUEUE.Bind(queue="q", exchange="news"))
     await peer.send(1, publish(1, "", exchange="news"), publish(1, "", exchange="news"))

@@ -360,10 +360,15 @@ async def test_a_purge_is_answered_when_it_is_durable(broker: Broker, monkeypatc
     assert await peer.take() == []
 
 
-async def test_a_purge_that_is_not_durable_is_said_to_be_none(broker: Broker) -> None:
+@pytest.mark.parametrize("defect", [False, True])
+async def test_a_purge_that_is_not_durable_is_said_to_be_none(broker: Broker, defect: bool) -> None:
+    """Neither when the disk refuses, nor when a defect ends the work in slices."""
     peer = await purging(broker)
-    waiter = PurgeWaiter(peer.connection.channels[1], 1)
-    waiter.window_failed(1)
+    waiter = PurgeWaiter(peer.connection.channels[1], 1, durable=True)
+    if defect:
+        waiter.told(False)
+    else:
+        waiter.window_failed(1)
     closed = await peer.one(CHANNEL.Close)
     assert (closed.reply_code, closed.class_id, closed.method_id) == (506, 50, 30)
     assert "purge could not be written" in closed.reply_text

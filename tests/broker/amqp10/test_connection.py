@@ -331,8 +331,8 @@ async def test_a_trace_is_logged_at_level_debug() -> None:
     async with testing.broker(http=False, log_level="debug", clock=VirtualClock()) as running:
         lines: list[str] = []
         peer = Peer(running.broker)
-        assert peer.connection.engine.trace is not None
-        peer.connection.engine.trace = lines.append
+        assert peer.connection.engine.output.trace is not None
+        peer.connection.engine.output.trace = lines.append
         await peer.open()
         assert lines[0] == f"<- protocol header {SASL_HEADER!r}"
         assert any(line.startswith("<- #0 open(container_id='client'") for line in lines)

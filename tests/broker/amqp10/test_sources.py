@@ -42,7 +42,7 @@ def selector(text: str) -> dict[str, Any]:
 
 
 def topic(broker: Broker, name: str = "news", *types: str) -> None:
-    broker.hosts["/"].declare_address(name, types or ("multicast",), durable=False)
+    broker.hosts["/"].nodes.declare_address(name, types or ("multicast",), durable=False)
 
 
 # ---------------------------------------------------------------------- attaching
@@ -458,7 +458,7 @@ async def test_released_messages_of_a_subscription_come_again(broker: Broker) ->
 async def test_an_address_of_both_types_goes_by_the_capability(broker: Broker) -> None:
     topic(broker, "mixed", "anycast", "multicast")
     host = broker.hosts["/"]
-    host.attach_queue(queue_of(broker, "work"), "mixed", "anycast")
+    host.nodes.attach_queue(queue_of(broker, "work"), "mixed", "anycast")
     peer = await Peer(broker).open()
     as_queue = await peer.receiver(None, source=Source("mixed", capabilities=["queue"]), credit=5)
     as_topic = await peer.receiver(None, source=Source("mixed", capabilities=["topic"]), credit=5)
@@ -470,7 +470,7 @@ async def test_an_address_of_both_types_goes_by_the_capability(broker: Broker) -
 async def test_an_address_with_two_anycast_queues_asks_which(broker: Broker) -> None:
     host = broker.hosts["/"]
     for name in ("one", "two"):
-        host.attach_queue(queue_of(broker, name), "prices", "anycast")
+        host.nodes.attach_queue(queue_of(broker, name), "prices", "anycast")
     peer = await Peer(broker).open()
     error = await peer.refusal(await peer.receiver("prices"))
     assert error.condition == conditions.INVALID_FIELD

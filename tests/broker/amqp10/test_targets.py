@@ -62,7 +62,7 @@ async def test_to_an_exchange_with_a_key_or_by_the_subject(broker: Broker) -> No
 async def test_to_one_queue_of_an_address(broker: Broker) -> None:
     host = broker.hosts["/"]
     for name in ("one", "two"):
-        host.attach_queue(queue_of(broker, name), "prices", "anycast")
+        host.nodes.attach_queue(queue_of(broker, name), "prices", "anycast")
     peer = await Peer(broker).open()
     receivers = {name: await peer.receiver(f"prices::{name}", credit=5) for name in ("one", "two")}
     assert await peer.publish(await peer.sender("prices::two"), message(b"a")) == ACCEPTED
@@ -93,8 +93,8 @@ async def test_an_anonymous_terminus_goes_by_what_each_message_names(broker: Bro
 
 async def test_what_may_not_be_written_or_made_is_refused(broker: Broker) -> None:
     host = broker.hosts["/"]
-    host.declare_address("secret", ("anycast",), durable=False)
-    host.declare_address("open", ("anycast",), durable=False)
+    host.nodes.declare_address("secret", ("anycast",), durable=False)
+    host.nodes.declare_address("open", ("anycast",), durable=False)
     permit(broker, configure="^$", write="^open$")
     peer = await Peer(broker).open()
     for name in ("secret", "fresh"):

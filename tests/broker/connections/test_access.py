@@ -369,7 +369,7 @@ async def test_without_records_nothing_is_remembered(broker: Broker) -> None:
 
 async def test_what_had_its_time_ends_once(broker: Broker) -> None:
     host = broker.hosts["/"]
-    queue, address = queue_of(broker, "q"), host.declare_address("a", durable=False)
+    queue, address = queue_of(broker, "q"), host.nodes.declare_address("a", durable=False)
     for _ in range(2):
         end_queue(host, queue, 1)
         end_address(host, address)

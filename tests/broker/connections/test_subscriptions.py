@@ -19,7 +19,7 @@ from tests.broker.connections.test_sending import Session, session_on
 
 
 def topic(broker: Broker, name: str = "news", *types: str) -> None:
-    broker.hosts["/"].declare_address(name, types or ("multicast",), durable=False)
+    broker.hosts["/"].nodes.declare_address(name, types or ("multicast",), durable=False)
 
 
 def subscribed(session: Session, name: str, subscription: Subscription, **options: object) -> Queue:
@@ -137,7 +137,7 @@ async def test_a_headers_exchange_is_bound_by_arguments(broker: Broker) -> None:
 
 async def test_an_address_of_both_types_is_subscribed_to_as_multicast(broker: Broker) -> None:
     topic(broker, "mixed", "anycast", "multicast")
-    broker.hosts["/"].attach_queue(queue_of(broker, "work"), "mixed", "anycast")
+    broker.hosts["/"].nodes.attach_queue(queue_of(broker, "work"), "mixed", "anycast")
     session = session_on(broker)
     queue = subscribed(session, "mixed", Subscription())
     session.put("mixed")

@@ -60,7 +60,7 @@ class House:
 
     def publish(self, *, durable: bool = True) -> Message:
         message = Message(b"", b"body", ORIGIN, durable=durable, accepted_at=NOW)
-        self.host.publish(message, self.host.route("e", "k"), NOW)
+        self.host.publisher.publish(message, self.host.route("e", "k"), NOW)
         return message
 
     @property
@@ -274,10 +274,10 @@ async def test_settling_what_an_aborted_transaction_left_settles_nobody_elses_me
     route = host.route("", "q")
     left, sent = (Message(b"", body, ORIGIN, durable=True) for body in (b"left", b"sent"))
     effects.begin_transaction()
-    host.publish(left, route, NOW)
+    host.publisher.publish(left, route, NOW)
     effects.abort_transaction()
     await effects.pipeline.durable()
-    host.publish(sent, route, NOW)
+    host.publisher.publish(sent, route, NOW)
     await effects.pipeline.durable()
     assert sent.record
     entry = next(entry for entry in queue.order.entries() if entry.message is left)
@@ -375,7 +375,7 @@ async def test_a_broker_in_memory_takes_no_notes() -> None:
     effects = HostEffects("/", log, pipeline, catalogue)
     host = VirtualHost("/", effects)
     queue = host.declare_queue("q", now=NOW, durable=True, queue_id=1)
-    host.publish(Message(b"", b"body", ORIGIN, durable=True), host.route("", "q"), NOW)
+    host.publisher.publish(Message(b"", b"body", ORIGIN, durable=True), host.route("", "q"), NOW)
     queue.purge(NOW)
     effects.duplicate_noted("q", "1")
     effects.duplicates_forgotten("q")
@@ -481,10 +481,10 @@ async def test_pauses_of_durable_queues_are_remembered(house: House) -> None:
 
 
 async def test_bindings_the_core_makes_are_written_down_where_both_ends_last(house: House) -> None:
-    house.host.declare_address("dead")
+    house.host.nodes.declare_address("dead")
     for name, durable in (("lasting", True), ("passing", False)):
         queue = house.host.declare_queue(name, now=NOW, durable=durable)
-        house.effects.binding_created(house.host.attach_queue(queue, "dead"))
+        house.effects.binding_created(house.host.nodes.attach_queue(queue, "dead"))
     written = [(binding.source, binding.destination) for binding in house.catalogue.bindings("/")]
     assert written == [("dead", "lasting")]
 

@@ -63,7 +63,7 @@ async def test_a_deleted_one_is_gone_with_all_in_it_and_nothing_else(tmp_path: P
         broker.access_directory.set_limit("vhost", "shop", "max-queues", 100)
         fill(broker, "shop", 5)
         fill(broker, "/", 2)
-        broker.hosts["shop"].declare_address("news")
+        broker.hosts["shop"].nodes.declare_address("news")
         client, stays = await aio_pika.connect(f"{running.amqp_url}/shop"), await aio_pika.connect(running.amqp_url)
         counts: list[int] = []
         closed = asyncio.create_task(reason_of(client))

@@ -194,7 +194,7 @@ async def test_a_turn_of_paging_that_did_not_come_is_made_up_for(
             patch.setattr(pager, "_go_on_soon", lambda: None)  # so the next slice never comes
             for number in range(4 * CHUNK):
                 message = Message(b"\0\0", body_of(number, SIZE), origin, durable=True, accepted_at=now)
-                host.publish(message, targets, now)
+                host.publisher.publish(message, targets, now)
             await deep.broker.commit.durable()
             await turns()
             assert pager.budget.exceeded()

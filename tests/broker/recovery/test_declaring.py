@@ -137,7 +137,7 @@ async def test_an_address_without_routing_types_takes_its_setting_and_later_what
     for routing_type in ("anycast", "multicast"):
         given = definitions(tmp_path, text.format(routing_type))
         async with testing.broker(http=False, data_dir=tmp_path / "data", definitions=given) as running:
-            assert running.broker.hosts["/"].address_for("work").routing_types == ("anycast",)
+            assert running.broker.hosts["/"].nodes.address_for("work").routing_types == ("anycast",)
 
 
 async def test_what_the_file_declares_is_never_taken_away_for_lack_of_use(tmp_path: Path) -> None:
@@ -154,8 +154,8 @@ async def test_what_the_file_declares_is_never_taken_away_for_lack_of_use(tmp_pa
             host = running.broker.hosts["/"]
             now = running.broker.clock()
             if first:  # somebody named them before the file did
-                host.resolve_node("kept", now)
-                host.resolve_node("topic://news", now)
+                host.nodes.resolve_node("kept", now)
+                host.nodes.resolve_node("topic://news", now)
             else:
                 host.declare_queue("unused", now=now)
                 host.tick(now + 1)

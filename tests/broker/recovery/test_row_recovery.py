@@ -158,7 +158,7 @@ async def states(directory: Path) -> tuple[dict[str, dict[str, Any]], int, int]:
             assert (queue_of(broker, name).order.paged_count() > 0) is (rows > 0)
         found = {name: state(queue_of(broker, name)) for name in QUEUES}
         host = broker.hosts["/"]
-        found["duplicates"] = {"known": host.duplicates.has("deep", "one")}
+        found["duplicates"] = {"known": host.publisher.duplicates.has("deep", "one")}
         return found, broker.log.report.indexed_segments, rows
 
 

@@ -50,8 +50,8 @@ def test_whether_a_destination_is_where_a_message_is(destination: str, exchange:
 
 async def test_foreign_messages_get_a_destination_that_leads_back(broker: Broker) -> None:
     host = broker.hosts["/"]
-    host.declare_address("news", ("multicast",))
-    host.declare_address("work", ("anycast",))
+    host.nodes.declare_address("news", ("multicast",))
+    host.nodes.declare_address("work", ("anycast",))
     for exchange, key, destination in (
         ("", "q", "/queue/q"),
         ("", "a::q", "a::q"),

@@ -29,7 +29,7 @@ async def test_a_message_of_another_protocol_is_converted(broker: Broker) -> Non
     peer = await Peer(broker).open()
     await peer.request("SUBSCRIBE", id="s", destination=QUEUE)
     host = broker.hosts["/"]
-    host.publish(
+    host.publisher.publish(
         amqp_message(broker, b"hi", number=7, flag=True, nested={"a": [1]}), host.route("", "q"), broker.clock()
     )
     (message,) = await peer.messages(1)
@@ -61,7 +61,7 @@ async def test_a_message_that_cannot_be_converted_dies_or_stays_for_others(
     await peer.request("SUBSCRIBE", id="s", destination=QUEUE, ack=mode)
     host = broker.hosts["/"]
     monkeypatch.setitem(views._WRITERS, VIEW, fail)
-    host.publish(amqp_message(broker, b"odd"), host.route("", "q"), broker.clock())
+    host.publisher.publish(amqp_message(broker, b"odd"), host.route("", "q"), broker.clock())
     await peer.send("SEND", {"destination": QUEUE}, b"even")
     (message,) = await peer.messages(1)
     assert message.body == b"even"
@@ -100,7 +100,7 @@ async def test_a_routing_key_with_a_nul_breaks_no_frame(broker: Broker) -> None:
     host = broker.hosts["/"]
     message = amqp_message(broker, b"hi")
     message.origin = Origin("amq.topic", "a\0b", "guest@x", AMQP091_VIEW)
-    host.publish(message, host.route("amq.topic", "a\0b"), broker.clock())
+    host.publisher.publish(message, host.route("amq.topic", "a\0b"), broker.clock())
     (received,) = await peer.messages(1)
     assert (received.headers["destination"], received.body) == ("/exchange/amq.topic/a\u2400b", b"hi")
 
@@ -166,7 +166,7 @@ async def test_the_turn_that_ends_a_connection_looks_at_nothing_of_what_it_held(
     host = broker.hosts["/"]
     queue = host.queues["q"]
     for number in range(count + 1):
-        host.publish(amqp_message(broker, b"%d" % number), host.route("", "q"), broker.clock())
+        host.publisher.publish(amqp_message(broker, b"%d" % number), host.route("", "q"), broker.clock())
     while len(queue.delivering) < count:
         await peer.settle()
     peer.connection.connection_lost(None)

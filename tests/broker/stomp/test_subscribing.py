@@ -205,9 +205,9 @@ async def test_a_1_0_client_without_id_is_known_by_its_destination(broker: Broke
 
 async def test_an_address_with_several_anycast_queues_wants_one_named(broker: Broker) -> None:
     host = broker.hosts["/"]
-    host.declare_address("a", ("anycast",))
+    host.nodes.declare_address("a", ("anycast",))
     for name in ("one", "two"):
-        host.attach_queue(host.declare_queue(name, now=broker.clock(), durable=False), "a")
+        host.nodes.attach_queue(host.declare_queue(name, now=broker.clock(), durable=False), "a")
     peer = await Peer(broker).open()
     await peer.request("SUBSCRIBE", id="1", destination="a::one")
     await peer.send("SUBSCRIBE", id="2", destination="a")

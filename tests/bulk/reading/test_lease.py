@@ -64,5 +64,21 @@ def test_a_status_has_what_waits_and_for_how_long_the_oldest_has() -> None:
     status = lease.status(5000)
     assert (status["pending"], status["lag_milliseconds"], status["age_milliseconds"]) == (2, 3000, 4000)
     (taken,) = lease.queue.acquire(1, -1, 5000)
-    lease.held[1] = hold(taken)
+    lease.take_in(1, [hold(taken)])
     assert (lease.status(5000)["held"], lease.status(5000)["lag_milliseconds"]) == (1, 2000)
+
+
+def test_a_status_looks_at_no_message_for_the_bytes_that_are_held() -> None:
+    """A8: with 200,000 held messages each listing of leases added their sizes up on the event loop."""
+    lease = Lease("/", "l", queue(), generated=False, now=0)
+    taken = [hold(entry(sequence)) for sequence in (1, 2, 3)]
+    sizes = [message.entry.message.size for message in taken]
+    lease.take_in(1, taken)
+    assert lease.held_bytes == lease.status(0)["held_bytes"] == sum(sizes)
+    lease.held[1].entry.message.size += 1000  # which no message does: a sum that is made anew would notice
+    assert lease.status(0)["held_bytes"] == sum(sizes)
+    lease.held[1].entry.message.size -= 1000
+    assert lease.let_go(2) is taken[1]
+    assert lease.status(0)["held_bytes"] == sizes[0] + sizes[2]
+    assert lease.let_all_go() == [taken[0], taken[2]]
+    assert (lease.held, lease.held_bytes) == ({}, 0)

@@ -12,7 +12,7 @@ from annulet.spark.operators import OperatorError, overflow
 from annulet.testing.oracle.queue import QueueOracle
 from annulet.testing.oracle.records import OracleMessage
 
-POLICY = "discard"
+POLICY = "absorb"
 LIMIT = 2
 SENT = 4
 

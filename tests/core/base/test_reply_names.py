@@ -78,7 +78,7 @@ def test_only_its_connection_consumes_from_it_and_a_name_alone_makes_none():
     gone = new_reply_name()
     for name in (gone, REPLY_QUEUE):
         with pytest.raises(NotFound, match="waited for answers"):
-            host.resolve_node(name, NOW)
+            host.nodes.resolve_node(name, NOW)
         with pytest.raises(AccessRefused):
             host.declare_queue(name, now=NOW)
     assert list(host.queues) == [queue.name]

@@ -32,8 +32,8 @@ class Backlog:
         self.origins = {}
         self.disk = Disk()
         (self.queue,) = declare(self.host, "q", arguments=arguments or {})
-        self.host.declare_address("news")
-        self.host.attach_queue(self.queue, "news")
+        self.host.nodes.declare_address("news")
+        self.host.nodes.attach_queue(self.queue, "news")
         self.queue.queue_id, self.queue.durable = 7, True
         for number in range(count):
             self.add(number, names[number % len(names)])
@@ -60,7 +60,7 @@ class Backlog:
         """Give the address limits; the disk refuses while what is there is counted."""
         self.host.address_settings.set(name, limits)
         self.disk.failing = True
-        self.host.account_of(name)
+        self.host.limited.account_of(name)
         self.disk.failing = False
 
     @property
@@ -256,7 +256,7 @@ def test_limits_that_change_count_rows_no_second_time(octets, messages):
     total = backlog.amounts()
     limits = {"max-size-messages": messages, "max-size-bytes": octets}
     backlog.host.address_settings.set("news", limits)
-    account = backlog.host.account_of("news")
+    account = backlog.host.limited.account_of("news")
     if messages < 0 and octets < 0:
         assert (account, bool(backlog.host.accounts._shares)) == (None, False)
         backlog.limit({"max-size-messages": 1})

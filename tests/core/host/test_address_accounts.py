@@ -9,12 +9,10 @@ from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.configuration.address_limits import DROP, AddressLimits
 from annulet.core.host.address_accounts import IDLE_MAX, TOLD_MAX, AddressAccount, AddressAccounts
 from annulet.core.host.transaction import Transaction
-from annulet.core.paging.paged_priorities import paged_order_of
 from annulet.core.queue.live_changes import revise_delivering
 from annulet.core.routing.diverts import Divert
 from tests.core.helpers import NOW, RecordingSession, make_message
 from tests.core.node_helpers import RecordingNodeEffects, address, declare, held, make_host, note, refused, send
-from tests.residency.doubles import Disk, pages_of
 
 
 def account_of(host, name="news"):
@@ -24,15 +22,6 @@ def account_of(host, name="news"):
 def amounts(host, name="news"):
     account = account_of(host, name)
     return account.messages, account.bytes
-
-
-def test_an_account_without_limits_is_not_opened():
-    accounts = AddressAccounts(RecordingNodeEffects())
-    assert accounts.account_for("a", AddressLimits()) is None
-    assert accounts.account_for("a", AddressLimits(reject_threshold=5)) is None  # of BLOCK only
-    assert accounts.account_for("a", AddressLimits(policy="block", reject_threshold=5)) is not None
-    accounts.limit({"a": AddressLimits()})
-    assert accounts.by_address == {}
 
 
 def test_one_body_counts_once_until_the_last_queue_is_done_with_it():
@@ -74,8 +63,8 @@ def test_a_message_taken_at_once_is_not_counted():
 def test_every_way_out_is_taken_off(leave):
     host = make_host({"news": {"max-size-messages": 10}})
     (queue,) = declare(host, "q", arguments={"x-ring-size": 1, "x-message-ttl": 50})
-    host.attach_queue(queue, "news")
-    host.attach_queue(queue, "other")
+    host.nodes.attach_queue(queue, "news")
+    host.nodes.attach_queue(queue, "other")
     send(host, "news")
     assert amounts(host) == (1, 1)
     leave(host, queue)
@@ -161,25 +150,6 @@ def test_a_limit_of_0_pages_everything():
     assert (account.messages, account.bytes, account.paged_bytes) == (0, 0, 0)
 
 
-def test_limits_that_come_later_count_what_is_there_and_those_that_go_let_go():
-    host = make_host()
-    first, second = address(host, "news", "first", "second")
-    send(host, "news", "abc")
-    first.acquire(1, -1, NOW)
-    host.address_settings.set("news", {"max-size-messages": 1, "address-full-policy": "block"})
-    host.route_to("news", "")
-    assert amounts(host) == (1, 3)
-    assert host.effects.blocked == [("news", True)]
-    host.address_settings.set("news", {"max-size-messages": 5, "address-full-policy": "block"})
-    assert host.effects.blocked[-1] == ("news", False)
-    host.address_settings.set("news", {"max-size-messages": 1, "address-full-policy": "block"})
-    host.address_settings.remove("news")
-    assert host.effects.blocked[-1] == ("news", False)
-    assert host.accounts.by_address == {}
-    assert not host.accounts.counted(second.order.first().message)
-    assert send(host, "news") == 2
-
-
 def test_a_transaction_counts_its_own_sends():
     host = make_host({"news": {"max-size-messages": 3, "address-full-policy": "fail"}})
     address(host, "news", "q")
@@ -196,7 +166,7 @@ def test_a_transaction_counts_its_own_sends():
 def test_an_address_is_counted_where_it_was_sent_to():
     host = make_host({"a": {"max-size-messages": 1, "address-full-policy": "fail"}})
     (queue,) = address(host, "a", "q")
-    host.attach_queue(queue, "b")
+    host.nodes.attach_queue(queue, "b")
     assert [send(host, "b") for _ in range(3)] == [1, 1, 1]
     assert send(host, "a") == 1
     assert refused(host, "a")
@@ -206,7 +176,7 @@ def test_an_address_is_counted_where_it_was_sent_to():
 def test_a_message_with_a_new_priority_stands_for_the_old_one():
     host = make_host({"news": {"max-size-messages": 5}})
     (queue,) = declare(host, "q", arguments={"x-max-priority": 5})
-    host.attach_queue(queue, "news")
+    host.nodes.attach_queue(queue, "news")
     send(host, "news", "abc")
     assert queue.reprioritise(queue.order.first(), 5, NOW) is not None
     assert amounts(host) == (1, 3)
@@ -219,9 +189,9 @@ def anycast(host):
 
 
 def filtered(host):
-    host.declare_address("news")
+    host.nodes.declare_address("news")
     (queue,) = declare(host, "q", arguments={"x-selector": "1 = 1"})
-    host.attach_queue(queue, "news")
+    host.nodes.attach_queue(queue, "news")
 
 
 def diverted(host):
@@ -251,7 +221,7 @@ def test_limits_hold_for_what_the_broker_sends_to_an_internal_exchange():
     (queue,) = declare(host, "q")
     host.bind_queue(queue, "dead", "")
     for _ in range(3):
-        host.apply(host.plan_forward(note(to="dead"), "dead", ("",)), NOW)
+        host.publisher.apply(host.publisher.plan_forward(note(to="dead"), "dead", ("",)), NOW)
     assert queue.order.count == 1
     assert account_of(host, "dead").dropped == 2
 
@@ -285,54 +255,6 @@ def test_a_message_that_is_changed_in_delivery_counts_once():
     assert amounts(host) == (1, 3)
     queue.acknowledge(entry)
     assert amounts(host) == (0, 0)
-
-
-def test_a_message_nobody_takes_opens_no_account():
-    host = make_host({"#": {"max-size-messages": 1}})
-    assert [send(host, f"nowhere.{number}") for number in range(3)] == [0, 0, 0]
-    assert host.accounts.by_address == {}
-
-
-def test_what_queues_held_is_counted_once_and_not_for_each_new_address():
-    host = make_host()
-    old, *_ = declare(host, "old", "new", "newer")
-    send(host, "old", "abc")
-    host.address_settings.set("#", {"max-size-messages": 5})
-    send(host, "new")
-    assert [amounts(host, name) for name in ("old", "new")] == [(1, 3), (1, 1)]
-    old.enqueue(note("behind the back", to="old"), NOW)
-    send(host, "newer")
-    assert amounts(host, "old") == (1, 3)  # nobody looked again
-    assert amounts(host, "newer") == (1, 1)
-    host.address_settings.set("other", {"max-size-messages": 5})
-    send(host, "new")
-    assert amounts(host, "old") == (1, 3)  # an account that is open counts what comes, and nothing twice
-
-
-@pytest.mark.parametrize(("addresses", "counted"), [(1, 2), (70, 1)], ids=["few", "more-than-a-page-keeps"])
-def test_to_count_what_is_held_no_row_is_read(addresses, counted):
-    """Where a page does not know of all its rows where they were sent, those count as the others do."""
-    host = make_host()
-    deep, mixed = declare(host, "deep", "mixed")
-    origins = [note(to=f"free.{number}").origin for number in range(addresses)]
-    for queue in (deep, mixed):
-        queue.queue_id, queue.durable = 7, True
-        disk = Disk()
-        for number in range(200):
-            message = note("abc", to="news")
-            if queue is deep or number != 150:
-                message.origin = origins[number % addresses]
-            disk.store(queue, message, queue.next_sequence)
-            queue.enqueue(message, NOW)
-        order = paged_order_of(queue, pages_of(queue, disk))
-        order.keep_messages = 10
-        order.page_out(1 << 60, 1000)
-    (queue,) = address(host, "news", "q")
-    host.address_settings.set("news", {"max-size-messages": 500})
-    send(host, "news")
-    assert amounts(host)[0] == counted
-    assert deep.order.paged_count() == mixed.order.paged_count() == 190
-    assert queue.order.count == 1
 
 
 def test_idle_accounts_are_closed_when_there_are_many():

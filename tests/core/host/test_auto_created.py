@@ -11,7 +11,7 @@ from tests.core.node_helpers import address, declare, make_host, send
 
 def automatic(settings=None):
     host = make_host({"q": settings or {}})
-    return host, host.resolve_node("q", NOW).queue
+    return host, host.nodes.resolve_node("q", NOW).queue
 
 
 def use(queue, *, now=NOW):
@@ -96,7 +96,7 @@ def test_a_lease_uses_it():
 
 def test_an_automatic_address_goes_after_its_last_queue():
     host = make_host({"news": {"auto-delete-addresses-delay": 100}})
-    host.resolve_node("topic://news", NOW)
+    host.nodes.resolve_node("topic://news", NOW)
     host.tick(NOW + 1000)
     assert "news" in host.addresses  # never had a queue
     (queue,) = address(host, "news", "q")
@@ -118,7 +118,7 @@ def test_an_automatic_address_goes_after_its_last_queue():
 def test_declared_addresses_and_those_to_be_kept_stay(settings):
     host = make_host({"#": settings})
     if settings:
-        host.resolve_node("topic://news", NOW)
+        host.nodes.resolve_node("topic://news", NOW)
     (queue,) = address(host, "news", "q")
     host.delete_queue(queue, NOW)
     host.tick(NOW)
@@ -128,7 +128,7 @@ def test_declared_addresses_and_those_to_be_kept_stay(settings):
 
 def test_an_address_nobody_used_goes_without_the_usage_check():
     host = make_host({"#": {"auto-delete-addresses-skip-usage-check": True}})
-    host.resolve_node("topic://news", NOW)
+    host.nodes.resolve_node("topic://news", NOW)
     host.tick(NOW)
     assert "news" not in host.addresses
 

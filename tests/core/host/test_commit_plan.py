@@ -52,7 +52,7 @@ def test_a_send_alone_is_refused_as_it_would_be_without_a_transaction(alone: boo
     send(host, collected, full.name)
     with pytest.raises(LimitExceeded if alone else TransactionRefused):
         CommitPlan(host, collected, 0, alone=alone).go_on(-1)
-    host.duplicates.add("q", "id", 10)
+    host.publisher.duplicates.add("q", "id", 10)
     again = Operations()
     send(host, again, duplicate_id="id")
     plan = CommitPlan(host, again, 0, alone=alone)
@@ -71,8 +71,8 @@ def test_a_leg_adapts_to_what_has_happened_since_it_was_planned():
     gone = host.declare_queue("gone", now=NOW, durable=True)
     leg = Leg(make_message("x"), "q", [gone, host.queues["q"]], "id")
     host.delete_queue(gone, NOW)
-    renew(host, leg)
+    renew(host.publisher, leg)
     assert (leg.queues, leg.fate) == ([host.queues["q"]], ROUTED)
-    host.duplicates.add("q", "id", 10)
-    renew(host, leg)
+    host.publisher.duplicates.add("q", "id", 10)
+    renew(host.publisher, leg)
     assert leg.fate == DUPLICATE

@@ -52,7 +52,7 @@ class Broker:
                 header, body.encode(), Origin(exchange, key, "guest@test", VIEW), durable=durable, accepted_at=now,
                 expires_at=now + ttl if ttl else 0,
             )  # fmt: skip
-            self.host.publish(message, self.host.route(exchange, key), now)
+            self.host.publisher.publish(message, self.host.route(exchange, key), now)
 
     def headers(self, queue: Queue) -> list[dict[str, Any]]:
         return [decode_properties(entry.message.header).headers or {} for entry in queue.order.entries()]

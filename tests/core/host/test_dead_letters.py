@@ -213,11 +213,11 @@ def test_what_a_divert_copied_is_kept_by_the_queue_made_for_it() -> None:
     host = bench.host
     host.address_settings.set("target", {"dead-letter-address": "dead", "auto-create-dead-letter-resources": True})
     for name in ("watched", "target"):
-        host.declare_address(name)
+        host.nodes.declare_address(name)
     queue = host.declare_queue("q", now=NOW, address="target")
-    host.attach_queue(queue, "target")
+    host.nodes.attach_queue(queue, "target")
     host.add_divert(Divert("d", "watched", ("target",)))
-    host.publish(letter(exchange="watched", key="watched"), host.route("watched", "watched"), NOW)
+    host.publisher.publish(letter(exchange="watched", key="watched"), host.route("watched", "watched"), NOW)
     queue.reject(queue.acquire(1, -1, NOW)[0], NOW)
     assert pending(host.queues["DLQ.target"]) == ["m"]
     assert bench.losses() == []
@@ -322,12 +322,12 @@ def test_a_topic_that_came_beside_a_queue_takes_no_letters_from_it(declared: boo
     """An address that was declared is meant; one that a subscriber had made must not rob the queue."""
     bench = Bench()
     dead = bench.target("dead")
-    address = bench.host.declare_address("dead", ("multicast",), auto_created=not declared)
+    address = bench.host.nodes.declare_address("dead", ("multicast",), auto_created=not declared)
     subscriber = bench.host.declare_queue("subscriber", now=NOW)
-    bench.host.attach_queue(subscriber, address.name)
+    bench.host.nodes.attach_queue(subscriber, address.name)
     bench.drop(bench.source(expiry_address="dead"), letter(), reason=EXPIRED)
     assert (pending(dead), pending(subscriber)) == (([], ["m"]) if declared else (["m"], []))
-    bench.host.attach_queue(dead, address.name)  # one of the address's own: then the address is meant
+    bench.host.nodes.attach_queue(dead, address.name)  # one of the address's own: then the address is meant
     bench.drop(bench.source("r", expiry_address="dead"), letter(), reason=EXPIRED)
     assert len(pending(dead)) + len(pending(subscriber)) == 3
 
@@ -374,11 +374,11 @@ def test_an_address_does_not_count_what_a_cycle_keeps_from_its_queues() -> None:
     """Only the ring of a retroactive address has it then, which counts nothing: the address would be full for ever."""
     bench = Bench()
     bench.host.address_settings.set("dead", {"max-size-messages": 1, "retroactive-message-count": 3})
-    bench.host.declare_address("dead")
-    bench.host.attach_queue(bench.target("q"), "dead")
+    bench.host.nodes.declare_address("dead")
+    bench.host.nodes.attach_queue(bench.target("q"), "dead")
     bench.drop(bench.source("q", expiry_address="dead"), letter(), reason=EXPIRED)
     assert (bench.letters.dead_letter_cycles, bench.letters.messages_forwarded) == (1, 1)
-    account = bench.host.account_of("dead")
+    account = bench.host.limited.account_of("dead")
     assert account is not None
     assert account.messages == 0
 

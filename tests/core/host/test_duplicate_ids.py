@@ -45,7 +45,7 @@ def test_u1_an_id_is_accepted_once():
     send(host, "q", "D", duplicate_id="2")
     send(host, "q", "E", duplicate_id="1")
     assert held(host, "q") == [["A", "D"]]
-    assert host.duplicates_dropped == 3
+    assert host.publisher.duplicates_dropped == 3
     assert host.effects.noted == [("q", "1", 20_000), ("q", "2", 20_000)]
 
 
@@ -89,7 +89,7 @@ def test_u4_one_duplicate_refuses_the_whole_transaction():
     assert held(host, "q") == [["old"]]
     assert list(session.unacknowledged) == [1]
     assert transaction.empty
-    assert host.duplicates.ids("q") == ["3"]
+    assert host.publisher.duplicates.ids("q") == ["3"]
     assert ("begin", None) not in host.effects.calls
 
 
@@ -98,7 +98,7 @@ def test_two_sends_of_one_transaction_with_one_id_refuse_it():
     declare(host, "q")
     with pytest.raises(TransactionRefused, match="send 2"):
         commit(host, RecordingSession(), ("A", "1"), ("B", "1")).commit(host, NOW)
-    assert host.duplicates.ids("q") == []
+    assert host.publisher.duplicates.ids("q") == []
 
 
 def send_twice(host):
@@ -118,7 +118,7 @@ def test_two_sends_with_one_id_are_fine_where_detection_is_off():
 
 def test_an_id_that_reached_no_queue_does_not_refuse_the_next_send_of_the_transaction():
     host = make_host()
-    host.declare_address("a")
+    host.nodes.declare_address("a")
     assert [message.body for message in send_twice(host)] == [b"first", b"second"]
 
 
@@ -143,12 +143,12 @@ def test_u5_a_smaller_cache_keeps_the_newest():
     declare(host, "q")
     for number in range(200):
         send(host, "q", duplicate_id=str(number))
-    remembered = host.duplicates.ids("q")
+    remembered = host.publisher.duplicates.ids("q")
     assert remembered == [str(number) for number in range(50, 200)]
     later = make_host({"q": {"id-cache-size": 100}})
     declare(later, "q")
-    later.restore_duplicates("q", remembered)
-    assert later.duplicates.ids("q") == remembered[50:]
+    later.publisher.restore_duplicates("q", remembered)
+    assert later.publisher.duplicates.ids("q") == remembered[50:]
     with pytest.raises(TransactionRefused):
         commit(later, RecordingSession(), *(("again", mark) for mark in remembered[100:])).commit(later, NOW)
     assert held(later, "q") == [[]]
@@ -160,12 +160,12 @@ def test_u6_the_caches_go_with_the_last_queue():
     (direct,) = declare(host, "direct")
     send(host, "news", duplicate_id="1")
     send(host, "direct", duplicate_id="1")
-    assert len(host.duplicates) == 2
+    assert len(host.publisher.duplicates) == 2
     host.delete_queue(first, NOW)
-    assert len(host.duplicates) == 2
+    assert len(host.publisher.duplicates) == 2
     host.delete_queue(second, NOW)
     host.delete_queue(direct, NOW)
-    assert len(host.duplicates) == 0
+    assert len(host.publisher.duplicates) == 0
     assert host.effects.forgotten == ["news", "direct"]
 
 
@@ -181,13 +181,13 @@ def test_the_cache_of_an_exchange_goes_with_it():
         assert send(host, name, duplicate_id="1") == 1
     host.delete_exchange("source")
     host.delete_exchange("q")
-    assert host.duplicates.addresses() == ["q"]  # the queue of that name is still there
+    assert host.publisher.duplicates.addresses() == ["q"]  # the queue of that name is still there
     assert host.effects.forgotten == ["source"]
 
 
 def test_an_id_that_reached_no_queue_is_not_remembered():
     host = make_host()
-    host.declare_address("news")
+    host.nodes.declare_address("news")
     assert send(host, "news", duplicate_id="1") == 0
     address(host, "news", "q")
     assert send(host, "news", "A", duplicate_id="1") == 1
@@ -200,6 +200,6 @@ def test_settings_that_change_resize_the_cache():
     for mark in "123":
         send(host, "q", duplicate_id=mark)
     host.address_settings.set("q", {"id-cache-size": 1, "persist-id-cache": False})
-    assert host.duplicates.ids("q") == ["3"]
+    assert host.publisher.duplicates.ids("q") == ["3"]
     send(host, "q", duplicate_id="4")
     assert len(host.effects.noted) == 3

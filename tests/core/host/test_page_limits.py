@@ -211,7 +211,7 @@ def test_the_worked_example_of_the_page():
     limits = {"max-size-messages": 2, "page-limit-messages": 2, "page-limit-bytes": 10, "page-full-policy": "FAIL"}
     host = make_host({"news": limits})
     (queue,) = address(host, "news", "q")
-    account = host.account_of("news")
+    account = host.limited.account_of("news")
 
     def state():
         return account.paged_count, account.paged_bytes
@@ -298,7 +298,7 @@ def test_what_the_broker_sends_on_is_dropped_but_not_refused(policy, there):
     (queue,) = declare(host, "q")
     host.bind_queue(queue, "dead", "")
     for _ in range(5):
-        host.apply(host.plan_forward(note(to="dead"), "dead", ("",)), NOW)
+        host.publisher.apply(host.publisher.plan_forward(note(to="dead"), "dead", ("",)), NOW)
     assert queue.order.count == there
     assert account_of(host, "dead").dropped == 5 - there
 
@@ -310,7 +310,7 @@ def test_the_id_of_what_was_dropped_or_refused_is_free():
         send(host, "news", duplicate_id=str(number))
     take(queue)
     assert send(host, "news", "again", duplicate_id="3") == 1
-    assert host.duplicates_dropped == 0
+    assert host.publisher.duplicates_dropped == 0
     assert held(host, "q")[0][-1] == "again"
 
 
@@ -333,9 +333,9 @@ def test_what_queues_held_before_is_counted_in_the_order_in_which_it_came():
     for record, (body, queues) in enumerate((("AAA", [second]), ("B", [first]), ("CCC", [second]), ("D", [first])), 1):
         message = note(body, to="news")
         message.record = record
-        host.enqueue_all(message, queues, NOW)
+        host.publisher.enqueue_all(message, queues, NOW)
     host.address_settings.set("news", {"max-size-bytes": 4})
-    assert host.account_of("news").messages == 4
+    assert host.limited.account_of("news").messages == 4
     assert [message.body for message in account_of(host).paged] == [b"CCC", b"D"]
 
 

@@ -24,7 +24,7 @@ def declare(host, *names, **options):
 
 
 def publish(host, exchange, key, body="m", **properties):
-    return host.publish(make_message(body, **properties), host.route(exchange, key), NOW)
+    return host.publisher.publish(make_message(body, **properties), host.route(exchange, key), NOW)
 
 
 def reached(host, exchange, key, **properties):
@@ -43,9 +43,9 @@ def test_an_old_route_is_looked_up_anew(host):
     (queue,) = declare(host, "q")
     route = host.route("", "q")
     host.delete_queue(queue, NOW)
-    assert host.publish(make_message(), route, NOW) == 0
+    assert host.publisher.publish(make_message(), route, NOW) == 0
     (again,) = declare(host, "q")
-    assert host.publish(make_message("A"), route, NOW) == 1
+    assert host.publisher.publish(make_message("A"), route, NOW) == 1
     assert pending(again) == ["A"]
 
 
@@ -53,13 +53,13 @@ def test_a_durable_message_is_stored_once_for_durable_queues_that_still_hold_it(
     durable = [*declare(host, "1", "2", durable=True), *declare(host, "3")]
     for queue in durable:
         host.bind_queue(queue, "amq.fanout", "")
-    host.publish(make_message("A", durable=True), host.route("amq.fanout", ""), NOW)
+    host.publisher.publish(make_message("A", durable=True), host.route("amq.fanout", ""), NOW)
     ((_, entries),) = host.effects.stored
     assert [entry.queue.name for entry in entries] == ["1", "2"]
     session = RecordingSession()
     (quick,) = declare(host, "quick", durable=True)
     session.consume(quick, auto_acknowledge=True)
-    host.publish(make_message("B", durable=True), host.route("", "quick"), NOW)
+    host.publisher.publish(make_message("B", durable=True), host.route("", "quick"), NOW)
     assert len(host.effects.stored) == 1
 
 
@@ -82,9 +82,9 @@ def test_one_refusal_keeps_the_message_out_of_all_queues(host):
 def test_what_the_broker_sends_on_is_never_refused(host):
     rejecting(host, "full")
     publish(host, "", "full", "A")
-    assert host.publish(make_message("B"), host.route("", "full"), NOW, forwarded=True) == 1
-    legs = host.plan_forward(make_message("C"), "", ("full",))
-    assert host.apply(legs, NOW) == 1
+    assert host.publisher.publish(make_message("B"), host.route("", "full"), NOW, forwarded=True) == 1
+    legs = host.publisher.plan_forward(make_message("C"), "", ("full",))
+    assert host.publisher.apply(legs, NOW) == 1
     assert pending(host.queues["full"]) == ["A", "B", "C"]
 
 
@@ -93,14 +93,14 @@ def test_what_the_broker_sends_on_may_go_to_an_internal_exchange_and_by_several_
     host.declare_exchange("inside", "direct", internal=True)
     host.bind_queue(one, "inside", "1")
     host.bind_queue(two, "inside", "2")
-    assert host.apply(host.plan_forward(make_message("A"), "inside", ("1", "2")), NOW) == 2
-    assert host.plan_forward(make_message(), "gone", ("1",)) == []
+    assert host.publisher.apply(host.publisher.plan_forward(make_message("A"), "inside", ("1", "2")), NOW) == 2
+    assert host.publisher.plan_forward(make_message(), "gone", ("1",)) == []
 
 
 def test_further_keys_add_queues_and_each_gets_one_copy(host):
     declare(host, "one", "two")
     route = host.route("", "one")
-    assert host.publish(make_message("A"), route, NOW, further_keys=("two", "one", "none")) == 2
+    assert host.publisher.publish(make_message("A"), route, NOW, further_keys=("two", "one", "none")) == 2
     assert [pending(host.queues[name]) for name in ("one", "two")] == [["A"], ["A"]]
 
 
@@ -109,9 +109,9 @@ def test_limits_that_change_reach_the_routes(host):
     route = host.route("", "q")
     assert route.static
     host.update_queue(queue, replace(queue.settings, max_length=1, overflow="reject"), NOW)
-    assert host.publish(make_message("A"), route, NOW) == 1
+    assert host.publisher.publish(make_message("A"), route, NOW) == 1
     with pytest.raises(LimitExceeded):
-        host.publish(make_message("B"), route, NOW)
+        host.publisher.publish(make_message("B"), route, NOW)
     host.update_queue(queue, replace(queue.settings, max_length=-1, overflow="none"), NOW)
     assert host.route("", "q").static
 
@@ -120,14 +120,14 @@ def test_unroutable_messages_go_to_the_dead_letter_address_once():
     host = node_helpers.make_host(
         {"orders": {"dead-letter-address": "dead", "send-to-dla-on-no-route": True}, "dead": {}}
     )
-    host.declare_address("orders")
+    host.nodes.declare_address("orders")
     assert node_helpers.send(host, "orders", "A") == 0  # it leads nowhere itself
     node_helpers.declare(host, "dead")
     assert node_helpers.send(host, "orders", "B") == 1
     (entry,) = host.queues["dead"].order.entries()
     assert entry.message.header == b"{'_AMQ_ORIG_ADDRESS': 'orders'}"
     node_helpers.declare(host, "q")
-    host.attach_queue(host.queues["q"], "orders")
+    host.nodes.attach_queue(host.queues["q"], "orders")
     assert node_helpers.send(host, "orders", "C") == 1
     assert node_helpers.held(host, "dead", "q") == [["B"], ["C"]]
 
@@ -145,7 +145,7 @@ def test_no_expiry_takes_the_life_the_sender_gave():
     host = node_helpers.make_host({"q": {"no-expiry": True}})
     (queue,) = node_helpers.declare(host, "q")
     message = make_message("A", expires_at=NOW + 1)
-    host.publish(message, host.route("", "q"), NOW)
+    host.publisher.publish(message, host.route("", "q"), NOW)
     host.tick(NOW + 10)
     assert pending(queue) == ["A"]
 
@@ -167,7 +167,7 @@ def test_the_static_way_asks_neither_the_message_nor_settings(host, monkeypatch)
     monkeypatch.setattr(host.address_settings, "resolve", None)  # asking fails
     message = make_message("A")
     message.origin.view = ContentView("none")  # the same
-    assert host.publish(message, route, NOW) == 2
+    assert host.publisher.publish(message, route, NOW) == 2
     assert [pending(queue) for queue in (first, second)] == [["A"], ["A"]]
 
 
@@ -175,7 +175,7 @@ def test_queues_that_may_refuse_are_asked_without_a_plan(host):
     full = rejecting(host, "full")
     route = host.route("", "full")
     assert (route.static, route.fixed) == (False, True)
-    assert host.publish(make_message("A"), route, NOW) == 1
+    assert host.publisher.publish(make_message("A"), route, NOW) == 1
     with pytest.raises(LimitExceeded):
-        host.publish(make_message("B"), route, NOW)
+        host.publisher.publish(make_message("B"), route, NOW)
     assert host.targets(make_message(), route) == [full]

@@ -14,7 +14,7 @@ def schedule(host: VirtualHost, exchange: str, key: str, name: str, body: str = 
     message = note(body, to=exchange, schedule_id=name, **properties)
     message.origin.routing_key = key
     message.deliver_at = NOW + 1000
-    host.publish(message, host.route(exchange, key), NOW)
+    host.publisher.publish(message, host.route(exchange, key), NOW)
 
 
 def cancel(host: VirtualHost, exchange: str, key: str, name: str, **properties: str) -> list[QueueEntry]:

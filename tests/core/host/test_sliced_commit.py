@@ -95,7 +95,7 @@ class Scene:
         return self.host.declare_queue(name, now=NOW, durable=True, **arguments)
 
     def publish(self, body: str, queue: str = "q") -> int:
-        return self.host.publish(make_message(body, durable=True), self.host.route("", queue), NOW)
+        return self.host.publisher.publish(make_message(body, durable=True), self.host.route("", queue), NOW)
 
     def send(self, count: int, queue: str = "q") -> list[str]:
         bodies = [str(number) for number in range(count)]
@@ -269,7 +269,7 @@ def test_one_message_to_very_many_queues_enters_them_in_slices_and_is_stored_onc
         scene.transaction.send(make_message("x"), scene.host.route("amq.fanout", ""), duplicate_id=duplicate_id)
         publish_in_turns(scene.transaction, scene.host, NOW, Waiter())
         scene.effects.turns()
-        assert scene.host.duplicates_dropped == 1
+        assert scene.host.publisher.duplicates_dropped == 1
 
 
 def test_one_message_to_few_is_published_at_once():
@@ -337,7 +337,7 @@ def test_a_commit_that_is_taken_back_is_neither_counted_nor_a_duplicate_when_it_
     send()
     assert isinstance(scene.waiter.error, OSError)
     assert [account.messages for account in scene.host.accounts.by_address.values()] == [0, 0]
-    assert scene.host.duplicates.count("q") == 0
+    assert scene.host.publisher.duplicates.count("q") == 0
     effects.left = -1
     send()
     assert scene.waiter.unroutable == []

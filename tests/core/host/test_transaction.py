@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from annulet.core.base.errors import TransactionRefused, TransactionTooLarge
+from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.host.transaction import Transaction
 from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.sessions.session import UnknownDeliveryTag
@@ -22,7 +23,7 @@ def host():
 def test_commit_stores_and_settles_inside_one_bracket_and_names_the_unroutable(host):
     session = RecordingSession()
     session.consume(host.queues["q"], messages=1)
-    host.publish(make_message("old", durable=True), host.route("", "q"), NOW)
+    host.publisher.publish(make_message("old", durable=True), host.route("", "q"), NOW)
     host.effects.calls.clear()
     transaction, lost = Transaction(session), make_message("lost")
     transaction.send(make_message("new", durable=True), host.route("", "q"))
@@ -39,7 +40,7 @@ def test_sends_and_settlements_are_operations(host):
     session = RecordingSession()
     session.consume(host.queues["q"])
     for body in "ABC":
-        host.publish(make_message(body), host.route("", "q"), NOW)
+        host.publisher.publish(make_message(body), host.route("", "q"), NOW)
     transaction = Transaction(session)
     transaction.send(make_message("lost"), host.route("", "nowhere"))
     transaction.acknowledge(1)
@@ -91,7 +92,7 @@ def test_a_dead_letter_counts_for_each_queue_it_goes_to(host, ending, exchange):
         host.bind_queue(host.declare_queue(name, now=NOW), exchange, "", {"x-match": "all"})
     session = RecordingSession()
     session.consume(dying)
-    host.publish(letter("A"), host.route("", "dying"), NOW)
+    host.publisher.publish(letter("A"), host.route("", "dying"), NOW)
 
     def collect(transaction):
         if ending == "give back":
@@ -108,7 +109,7 @@ def test_a_dead_letter_counts_for_each_queue_it_goes_to(host, ending, exchange):
 def test_a_delivery_that_dies_nowhere_counts_once(host):
     session = RecordingSession()
     session.consume(host.queues["q"])
-    host.publish(make_message("A"), host.route("", "q"), NOW)
+    host.publisher.publish(make_message("A"), host.route("", "q"), NOW)
     assert counted(host, session, lambda transaction: transaction.reject(1, requeue=False), 1)
 
 
@@ -116,7 +117,7 @@ def test_rollback_gives_deliveries_back_in_order_of_their_tags(host):
     session = RecordingSession()
     session.consume(host.queues["q"])
     for body in "ABC":
-        host.publish(make_message(body), host.route("", "q"), NOW)
+        host.publisher.publish(make_message(body), host.route("", "q"), NOW)
     transaction = Transaction(session)
     transaction.reject(3, requeue=False)
     transaction.acknowledge(1)
@@ -136,8 +137,8 @@ def test_a_full_queue_refuses_the_whole_transaction_counting_its_earlier_sends(h
     full_after(host, "small", 2)
     session = RecordingSession()
     session.consume(host.queues["q"])
-    host.publish(make_message("held"), host.route("", "q"), NOW)
-    host.publish(make_message("A"), host.route("", "small"), NOW)
+    host.publisher.publish(make_message("held"), host.route("", "q"), NOW)
+    host.publisher.publish(make_message("A"), host.route("", "small"), NOW)
     transaction = Transaction(session)
     transaction.send(make_message("other"), host.route("", "q"))
     for body in "BC":
@@ -165,9 +166,9 @@ def test_a_transaction_that_just_fits_is_done(host):
 
 
 def test_turns_taken_while_planning_are_those_that_count(host):
-    host.declare_address("work", ("anycast",))
+    host.nodes.declare_address("work", ("anycast",))
     for name in ("one", "two"):
-        host.attach_queue(host.declare_queue(name, now=NOW), "work")
+        host.nodes.attach_queue(host.declare_queue(name, now=NOW), "work")
     transaction = Transaction(RecordingSession())
     for body in "ABC":
         transaction.send(make_message(body), host.route_to("work", ""))
@@ -212,7 +213,7 @@ def test_deliveries_of_a_commit_that_could_not_be_stored_are_still_held():
     session = RecordingSession()
     session.consume(source)
     for body in ("acknowledged", "rejected"):
-        host.publish(make_message(body, durable=True), host.route("", "source"), NOW)
+        host.publisher.publish(make_message(body, durable=True), host.route("", "source"), NOW)
     transaction = Transaction(session)
     transaction.send(make_message("sent", durable=True), host.route("", "target"))
     transaction.reject(2, requeue=False)
@@ -233,7 +234,7 @@ def test_a_returned_delivery_goes_back_at_commit_and_not_before():
     queue = host.declare_queue("q", now=NOW)
     session = RecordingSession()
     consumer = session.consume(queue)
-    host.publish(make_message("A"), host.route("", "q"), NOW)
+    host.publisher.publish(make_message("A"), host.route("", "q"), NOW)
     transaction = Transaction(session)
     transaction.give_back(1, counted=False, exclude=consumer)
     assert (len(session.unacknowledged), pending(queue), transaction.empty) == (0, [], False)
@@ -248,8 +249,29 @@ def test_rollback_holds_a_returned_delivery_again():
     queue = host.declare_queue("q", now=NOW)
     session = RecordingSession()
     session.consume(queue)
-    host.publish(make_message("A"), host.route("", "q"), NOW)
+    host.publisher.publish(make_message("A"), host.route("", "q"), NOW)
     transaction = Transaction(session)
     transaction.give_back(1, counted=True)
     transaction.rollback()
     assert (list(session.unacknowledged), transaction.empty) == ([1], True)
+
+
+@pytest.mark.parametrize("acknowledged", [True, False])
+def test_many_deliveries_are_collected_at_once(host: VirtualHost, acknowledged: bool):
+    """A8: 50,000 tags of a STOMP ACK in a transaction, each taken in by its own call, held the loop for 248 ms."""
+    session = RecordingSession()
+    session.consume(host.queues["q"])
+    for number in range(5):
+        host.publish(make_message(str(number)), host.route("", "q"), NOW)
+    transaction = Transaction(session)
+    with pytest.raises(UnknownDeliveryTag):
+        transaction.settle_all([1, 3, 9, 4], acknowledged=acknowledged, requeue=False)
+    assert list(session.unacknowledged) == [2, 4, 5]
+    transaction.settle_all([4], acknowledged=acknowledged, requeue=False)
+    transaction.rollback()
+    assert list(session.unacknowledged) == [1, 2, 3, 4, 5]
+    transaction.settle_all([1, 3], acknowledged=acknowledged, requeue=False)
+    transaction.commit(host, NOW)
+    assert list(session.unacknowledged) == [2, 4, 5]
+    reason = RemovalReason.ACKNOWLEDGED if acknowledged else RemovalReason.REJECTED
+    assert host.queues["q"].counters.removed[reason] == 2

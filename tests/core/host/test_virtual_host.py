@@ -19,7 +19,7 @@ def declare(host, *names, **options):
 
 
 def publish(host, exchange, key, body="m", **properties):
-    return host.publish(make_message(body, **properties), host.route(exchange, key), NOW)
+    return host.publisher.publish(make_message(body, **properties), host.route(exchange, key), NOW)
 
 
 def reached(host, exchange, key, **properties):
@@ -147,7 +147,7 @@ def test_tick_does_what_queues_have_waiting(host):
     (queue,) = declare(host, "q")
     message = make_message("later")
     message.deliver_at = NOW + 50
-    host.publish(message, host.route("", "q"), NOW)
+    host.publisher.publish(message, host.route("", "q"), NOW)
     assert queue.order.count == 0
     assert host.tick(NOW) == NOW + 50
     host.tick(NOW + 50)

@@ -60,7 +60,7 @@ class Bench:
             properties = {"k": body[:1], **options}
             sequence = queue.next_sequence
             message = make_message(body, durable=durable, **properties)
-            self.host.publish(message, self.host.route("", queue.name), NOW)
+            self.host.publisher.publish(message, self.host.route("", queue.name), NOW)
             entries += [entry for entry in everything(queue) if entry.sequence == sequence]
         return entries
 

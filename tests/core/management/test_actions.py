@@ -83,7 +83,7 @@ def test_expired_by_hand_goes_to_the_expiry_address():
     late = bench.queue("late")
     queue = bench.queue(expiry_address="late")
     for body in "ab":
-        bench.host.publish(letter(body), bench.host.route("", "q"), NOW)
+        bench.host.publisher.publish(letter(body), bench.host.route("", "q"), NOW)
     run(expire_messages(bench.host, queue, select(ids=[1]), user="anna", now=NOW))
     assert (bodies(queue), bodies(late)) == ("b", "a")
     assert queue.statistics().messages_expired == 1
@@ -94,7 +94,7 @@ def test_sent_to_the_dead_letter_target_by_hand():
     dead = bench.queue("dead")
     queue = bench.queue(dead_letter_address="dead")
     for body in "abc":
-        bench.host.publish(letter(body, headers={"n": body}), bench.host.route("", "q"), NOW)
+        bench.host.publisher.publish(letter(body, headers={"n": body}), bench.host.route("", "q"), NOW)
     run(send_to_dead_letters(bench.host, queue, select(selector="n <> 'b'"), user="anna", now=NOW))
     assert (bodies(queue), bodies(dead)) == ("b", "ac")
     assert queue.statistics().messages_dead_lettered == 2

@@ -243,7 +243,7 @@ def publish(bench, *names, exchange="", **options):
     for name in names:
         message = letter(name, durable=True, **options)
         message.origin.exchange = exchange
-        bench.host.publish(message, bench.host.route(exchange, "q"), NOW)
+        bench.host.publisher.publish(message, bench.host.route(exchange, "q"), NOW)
 
 
 def retry(bench, selection=ALL, now=NOW):
@@ -332,7 +332,7 @@ def test_to_ask_a_full_address_is_not_a_refusal_of_it():
         dead.enqueue(letter(body, headers={"_AMQ_ORIG_QUEUE": "full"}), NOW)
     assert retry(bench).skipped == {"its original queue refuses it": 2}
     assert "max-size-messages is 0" in move(bench, destination="full").reason
-    account = bench.host.account_of("full")
+    account = bench.host.limited.account_of("full")
     assert (account.refused, bench.host.accounts.refused, bodies(full)) == (0, 0, "")
 
 

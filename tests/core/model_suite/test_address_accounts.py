@@ -53,12 +53,12 @@ class Scene:
     def __init__(self, limits) -> None:
         self.limits = limits
         self.host = make_host({"news": limits})
-        self.host.declare_address("news")
+        self.host.nodes.declare_address("news")
         self.out = []
         self.sent: list[Message] = []
         self.losses = 0
         for name, arguments in QUEUES.items():
-            self.host.attach_queue(declare(self.host, name, arguments=arguments)[0], "news")
+            self.host.nodes.attach_queue(declare(self.host, name, arguments=arguments)[0], "news")
 
     def entries(self):
         return [entry for queue in self.host.queues.values() for entry in queue.browse()]
@@ -98,7 +98,7 @@ class Scene:
         self.sent.append(message)
         refusal = ""
         try:
-            self.host.send_to_address("news", message, NOW)
+            self.host.publisher.send_to_address("news", message, NOW)
         except LimitExceeded as error:  # of the address, or of the queue that refuses
             refusal = str(error)
         assert (verdict == "fail") is refusal.startswith("address 'news' is full")
@@ -110,7 +110,7 @@ class Scene:
     def set_limits(self, limits):
         self.limits = limits
         self.host.address_settings.set("news", limits)
-        self.host.account_of("news")
+        self.host.limited.account_of("news")
 
     def forget(self):
         """Count anew what is there, as after a restart: the queues are asked in another order than it came."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.base.sliced_work import SLICE_MESSAGES
 from annulet.core.model.entry import REMOVED
 from annulet.core.queue.invariants import check_invariants
-from tests.core.helpers import NOW, RecordingSession, make_message, pending, queue_of, removed, send
+from tests.core.helpers import NOW, RecordingSession, SlicingEffects, make_message, pending, queue_of, removed, send
 
 
 def test_a_replacement_stands_at_the_tail_or_where_the_replaced_one_stood():
@@ -113,3 +114,37 @@ def test_what_stood_behind_an_arrival_that_expires_at_once_is_served():
     assert session.received == ["123456", "123"]
     assert removed(queue, RemovalReason.EXPIRED) == 1
     check_invariants(queue)
+
+
+def test_very_many_scheduled_messages_fall_due_in_slices():
+    """A8: 100,000 that were due at once held the loop for 86 ms."""
+    effects, session = SlicingEffects(), RecordingSession()
+    queue = queue_of(effects)
+    count = 2 * SLICE_MESSAGES + 1
+    for number in range(count):
+        queue.enqueue(make_message(str(number), deliver_at=NOW + 5), NOW)
+    queue.enqueue(make_message("last", deliver_at=NOW + 9), NOW)
+    queue.tick(NOW + 5)
+    assert queue.order.count == SLICE_MESSAGES
+    assert (len(effects.works), queue.next_due_at()) == (1, 0)
+    queue.enqueue(make_message("arrival"), NOW + 5)
+    queue.tick(NOW + 5)  # for another reason: the slices go on
+    assert (queue.order.count, len(effects.works)) == (SLICE_MESSAGES + 1, 1)
+    effects.wakes.clear()
+    assert effects.turns(NOW + 5) == 2
+    assert (effects.wakes, queue.next_due_at()) == ([NOW + 9], NOW + 9)
+    session.consume(queue)
+    assert session.received == [*map(str, range(count)), "arrival"]
+    check_invariants(queue)
+
+
+def test_a_deleted_queue_lets_no_more_fall_due():
+    effects = SlicingEffects()
+    queue = queue_of(effects)
+    for number in range(SLICE_MESSAGES + 1):
+        queue.enqueue(make_message(str(number), deliver_at=NOW + 5), NOW)
+    queue.tick(NOW + 5)
+    (firing,) = effects.works
+    queue.delete(NOW + 5)
+    assert not firing.step(NOW + 5)
+    assert (queue.order.count, queue.schedule.count) == (0, 0)

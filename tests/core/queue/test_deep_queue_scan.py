@@ -80,7 +80,7 @@ class Site:
             number = self.queue.next_sequence
             priority = (4, 7, 2)[number // 2 % 3]
             message = make_message(b"%03d" % number, durable=durable, priority=priority, n=number % 3, **options)
-            self.host.publish(message, self.host.route("", "q"), NOW)
+            self.host.publisher.publish(message, self.host.route("", "q"), NOW)
 
     def page_out(self) -> None:
         if self.pages is not None:

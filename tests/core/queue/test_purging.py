@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -10,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annulet.core.base.removal_reasons import RemovalReason
-from annulet.core.base.sliced_work import AT_ONCE_MAX, SLICE_MESSAGES
+from annulet.core.base.sliced_work import AT_ONCE_MAX
 from annulet.core.message.message import Message
-from annulet.core.model.entry import REMOVED, sequence_of
+from annulet.core.model.entry import QueueEntry
 from annulet.core.model.loss_ledger import LossLedger
 from annulet.core.paging.paged_fifo import PagedFifo
 from annulet.core.paging.paged_priorities import paged_order_of
-from annulet.core.queue import purging
+from annulet.core.queue import emptying, purging
 from annulet.core.queue.invariants import check_invariants
 from annulet.core.queue.queue import Queue
 from tests.core.deep_doubles import Deep, numbers
@@ -33,11 +32,8 @@ class LogEffects(SlicingEffects):
         super().__init__()
         self.knows = knows
 
-    def emptied(self, queue: Queue, gone: purging.Gone) -> bool:
-        records = [entry.message.record for entry in gone.entries if entry.message.record]
-        assert (gone.lowest, gone.highest) == (min(records, default=0), max(records, default=0))
-        assert (gone.unwritten, gone.durable) == ([], sum(entry.message.durable for entry in gone.entries))
-        assert gone.entries == sorted(gone.entries, key=sequence_of)
+    def emptied(self, queue: Queue, gone: emptying.Gone) -> bool:
+        assert (gone.found, gone.unwritten) == ([], [])
         return self.knows
 
 
@@ -56,20 +52,6 @@ def test_a_deep_queue_is_empty_when_the_call_returns():
     assert effects.turns() > AT_ONCE_MAX // 500
     assert len(effects.losses) == AT_ONCE_MAX + 2
     assert [record.sequence for record in queue.ledger.query()] == list(range(1, AT_ONCE_MAX + 3))
-
-
-@pytest.mark.parametrize("knows", [True, False])
-def test_the_memory_of_many_is_given_back_in_slices(knows: bool):
-    effects = LogEffects(knows=knows)
-    queue = queue_of(effects)
-    count = 2 * purging.RELEASED_PER_SLICE + 1
-    for number in range(count):
-        queue.enqueue(make_message(str(number)), NOW)
-    queue.ledger = LossLedger(10)
-    assert queue.purge(NOW) == count
-    assert effects.turns() == (1 if knows else count // SLICE_MESSAGES + 1) + 1 + 3
-    assert [record.sequence for record in queue.ledger.query()] == list(range(count - 9, count + 1))
-    assert queue.ledger.total == count
 
 
 def test_few_messages_go_one_by_one():
@@ -240,66 +222,20 @@ def test_arrivals_during_the_work_are_no_part_of_it():
     assert sizes == [10] * 20
 
 
-@pytest.mark.parametrize("delivered", [0, 1])
-def test_the_keys_of_very_many_are_forgotten_in_slices(delivered: int):
-    """50,000 of them held the event loop for 57 ms. Where some are in delivery, others' keys are forgotten at once."""
-    effects, session = SlicingEffects(), RecordingSession()
-    queue = queue_of(effects, last_value_key="k")
-    count = 2 * purging.RELEASED_PER_SLICE + 1
-    entries = [queue.enqueue(make_message(str(number), k=number), NOW) for number in range(count)]
-    if delivered:
-        session.consume(queue, messages=delivered)
-    assert queue.purge(NOW) == count - delivered
-    assert queue.key_count == delivered
-    check_invariants(queue)
-    again = queue.enqueue(make_message("new", k=count - 1), NOW)
-    known = [entry for entry in entries if entry.key is not None and entry.key.live]
-    assert len(known) == (delivered or count)
-    most = 0
-    while effects.works:
-        effects.turn()
-        left = [entry for entry in known if entry.key is not None and entry.key.live]
-        most = max(most, len(known) - len(left))
-        known = left
-    assert most == (0 if delivered else purging.RELEASED_PER_SLICE)
-    assert known == entries[:delivered]
-    assert (queue.key_count, queue.order.entries()) == (1 + delivered, [again])
-    check_invariants(queue)
-
-
-def test_the_times_of_very_many_are_let_go_of_in_slices():
-    effects = SlicingEffects()
-    queue = queue_of(effects, message_ttl=1000)
-    count = 2 * purging.TIMES_PER_SLICE * 1024 + 1
-    for number in range(count):
-        queue.enqueue(make_message(str(number)), NOW)
-    assert queue.expiry is not None
-    assert len(queue.expiry) == count
-    assert queue.purge(NOW) == count
-    assert (len(queue.expiry), queue.next_due_at()) == (0, 0)
-    (work,) = effects.works
-    assert isinstance(work, purging.Emptying)
-    blocks = [len(work._times)]
-    while effects.works:
-        effects.turn()
-        blocks.append(len(work._times))
-    assert max(before - after for before, after in pairwise(blocks)) == purging.TIMES_PER_SLICE
-    assert blocks[-1] == 0
-    entry = queue.enqueue(make_message("new"), NOW)
-    assert (queue.next_due_at(), queue.tick(NOW + 1000)) == (NOW + 1000, 1)
-    assert entry.state == REMOVED
-
-
 def test_what_the_log_has_not_written_is_told_one_by_one():
     class Writing(LogEffects):
         def written_below(self) -> int:
             return 4
 
-        def emptied(self, queue: Queue, gone: purging.Gone) -> bool:
-            told.append((gone.lowest, gone.highest, gone.unwritten, gone.durable))
+        def emptied(self, queue: Queue, gone: emptying.Gone) -> bool:
+            told.append((gone.lowest, gone.highest, list(gone.unwritten), gone.durable))
             return True
 
+        def emptied_apart(self, queue: Queue, unwritten: list[int], noted: list[QueueEntry]) -> None:
+            apart.extend(unwritten)
+
     told: list[tuple[int, int, list[int], int]] = []
+    apart: list[int] = []
     queue = durable_queue()
     queue.effects = Writing()
     for record in (5, 2, 0, 3, 4):
@@ -307,4 +243,4 @@ def test_what_the_log_has_not_written_is_told_one_by_one():
         message.record = record
         queue.enqueue(message, NOW)
     assert purging.empty(queue, PURGED, NOW) == 5
-    assert told == [(2, 3, [5, 4], 4)]
+    assert (told, apart) == ([(2, 3, [5, 4], 4)], [5, 4])

@@ -78,7 +78,7 @@ def test_a_divert_may_watch_an_exchange_and_keeps_the_routing_key():
     divert(host, "d", "amq.fanout", "words")
     message = note("A")
     message.origin.routing_key = "a.b"
-    assert host.publish(message, host.route("amq.fanout", "a.b"), NOW) == 1
+    assert host.publisher.publish(message, host.route("amq.fanout", "a.b"), NOW) == 1
     assert held(host, "q") == [["A"]]
 
 
@@ -94,11 +94,11 @@ def test_a_divert_may_watch_an_exchange_and_keeps_the_routing_key():
 )
 def test_the_routing_type_of_a_copy(routing_type, sent_with, reached):
     host = make_host()
-    host.declare_address("source", ("anycast", "multicast"))
-    host.declare_address("target", ("anycast", "multicast"))
+    host.nodes.declare_address("source", ("anycast", "multicast"))
+    host.nodes.declare_address("target", ("anycast", "multicast"))
     for name, kind in (("one", "anycast"), ("many", "multicast")):
         (queue,) = declare(host, name)
-        host.attach_queue(queue, "target", kind)
+        host.nodes.attach_queue(queue, "target", kind)
     divert(host, "d", "source", "target", routing_type=routing_type)
     send(host, "source", routing_type=sent_with)
     assert [name for name in ("one", "many") if host.queues[name].order.count] == reached
@@ -210,7 +210,7 @@ def test_an_exclusive_divert_takes_away_what_comes_by_further_keys():
     host.bind_queue(second, "e", "two")
     address(host, "b", "copies")
     host.add_divert(Divert("d", "e", ("b",), exclusive=True))
-    assert host.publish(note("m", to="e"), host.route("e", "one"), NOW, further_keys=("two",)) == 1
+    assert host.publisher.publish(note("m", to="e"), host.route("e", "one"), NOW, further_keys=("two",)) == 1
     assert held(host, "first", "second", "copies") == [[], [], ["m"]]
 
 

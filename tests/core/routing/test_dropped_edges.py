@@ -7,10 +7,9 @@ from collections import deque
 
 import pytest
 
-from annulet.core.base.errors import NotFound, ResourceLocked
+from annulet.core.base.errors import NotFound
 from annulet.core.host.virtual_host import VirtualHost
-from annulet.core.routing import dropped_edges
-from annulet.core.routing.dropped_edges import EDGES_AT_ONCE, QUEUES_AT_ONCE, SLICE_EDGES, SLICE_QUEUES, DroppedEdges
+from annulet.core.routing.dropped_edges import EDGES_AT_ONCE, SLICE_EDGES, DroppedEdges
 from tests.core.helpers import SlicingEffects
 
 COUNT = EDGES_AT_ONCE + 1
@@ -57,7 +56,7 @@ def test_a_destination_queue_with_very_many_bindings_is_reached_no_more(
 ) -> None:
     for name in ("direct", "topic", "fanout", "headers"):
         host.declare_exchange(name, name)
-    address = host.declare_address("address", ("anycast",))
+    address = host.nodes.declare_address("address", ("anycast",))
     queues = [host.declare_queue(name, now=1) for name in ("gone", "stays")]
     for queue in queues:
         for number in range(COUNT):
@@ -117,23 +116,6 @@ def test_few_bindings_go_in_the_call(host: VirtualHost, effects: SlicingEffects)
     assert "source" not in host.exchanges
     assert not effects.works
     assert DroppedEdges(host, deque()).step(0) is False
-
-
-def test_very_many_exclusive_queues_go_in_slices(host: VirtualHost, effects: SlicingEffects) -> None:
-    owner, other = object(), object()
-    count = QUEUES_AT_ONCE + SLICE_QUEUES * OTHERS
-    for number in range(count):
-        host.declare_queue(f"q{number}", now=1, owner=owner)
-    host.declare_queue("other", now=1, owner=other)
-    host.delete_queue(host.queue_for("q0", owner), 1)
-    assert len(host.connection_closed(owner, 2)) == count - 1
-    assert len(host.queues) == count - 1 - QUEUES_AT_ONCE + 1
-    with pytest.raises(ResourceLocked):
-        host.queue_for(f"q{count - 1}", other)
-    assert effects.turns() >= OTHERS - 1
-    assert list(host.queues) == ["other"]
-    assert host.connection_closed(owner, 3) == []
-    assert dropped_edges.QUEUES_AT_ONCE == QUEUES_AT_ONCE
 
 
 def test_a_chain_of_very_many_exchanges_goes_with_its_last_queue(host: VirtualHost, effects: SlicingEffects) -> None:

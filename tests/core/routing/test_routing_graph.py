@@ -20,7 +20,7 @@ def declare(host, *names, **options):
 
 
 def publish(host, exchange, key, body="m", **properties):
-    return host.publish(make_message(body, **properties), host.route(exchange, key), NOW)
+    return host.publisher.publish(make_message(body, **properties), host.route(exchange, key), NOW)
 
 
 def reached(host, exchange, key, **properties):
@@ -32,9 +32,9 @@ def test_names_that_no_amqp_0_9_1_client_could_say_are_refused(host, name):
     for refused in (
         lambda: declare(host, name),
         lambda: host.declare_exchange(name, "direct"),
-        lambda: host.declare_address(name),
-        lambda: host.resolve_node(name, NOW),
-        lambda: host.resolve_node(f"topic://{name}", NOW),
+        lambda: host.nodes.declare_address(name),
+        lambda: host.nodes.resolve_node(name, NOW),
+        lambda: host.nodes.resolve_node(f"topic://{name}", NOW),
     ):
         with pytest.raises(InvalidArgument, match="256 bytes; give one of at most 255"):
             refused()
@@ -162,10 +162,10 @@ def test_auto_delete_exchanges_go_with_their_last_binding_up_the_chain(host):
 
 
 def test_routes_that_name_a_routing_type_are_remembered_apart(host):
-    host.declare_address("both", ("anycast", "multicast"))
+    host.nodes.declare_address("both", ("anycast", "multicast"))
     one, many = (host.declare_queue(name, now=NOW) for name in ("one", "many"))
-    host.attach_queue(one, "both", "anycast")
-    host.attach_queue(many, "both", "multicast")
+    host.nodes.attach_queue(one, "both", "anycast")
+    host.nodes.attach_queue(many, "both", "multicast")
     route = host.route("both", "", "anycast")
     assert route.queues == [one]
     assert host.route("both", "", "anycast") is route

@@ -187,10 +187,10 @@ def test_where_deliveries_count_for_an_address_only_as_many_are_settled_as_make_
     route, session = host.route("", "q"), RecordingSession()
     session.consume(queue, messages=MANY)
     for number in range(MANY):
-        assert host.publish(make_message(str(number), accepted_at=NOW), route, NOW) == 1
+        assert host.publisher.publish(make_message(str(number), accepted_at=NOW), route, NOW) == 1
     session.acknowledge(0, NOW, multiple=True)
     assert len(queue.delivering) == MANY
-    host.publish(make_message("more", accepted_at=NOW), route, NOW)
+    host.publisher.publish(make_message("more", accepted_at=NOW), route, NOW)
     assert MANY + 1 - len(queue.delivering) - queue.order.count == SLICE_MESSAGES
     effects.turns()
     assert session.received[-1] == "more"

@@ -115,7 +115,7 @@ class Deep:
                 header, body_of(number, size), origin,
                 durable=durable, priority=priority, expires_at=expires_at, accepted_at=now,
             )  # fmt: skip
-            host.publish(message, targets, now)
+            host.publisher.publish(message, targets, now)
             if place % WINDOW == WINDOW - 1:
                 await self.written()
         await self.written()

@@ -42,12 +42,12 @@ class Scene:
             address=address,
         )
         if address:
-            self.host.attach_queue(queue, address)
+            self.host.nodes.attach_queue(queue, address)
         return queue
 
     def address(self, name: str, *queues: str) -> list[Queue]:
         """Declare a multicast address with these queues."""
-        self.host.declare_address(name, ("multicast",))
+        self.host.nodes.declare_address(name, ("multicast",))
         return [self.queue(queue, address=name) for queue in queues]
 
     def message(
@@ -85,7 +85,7 @@ class Scene:
         reached = 0
         for body in bodies:
             message = self.message(body, to, **options)
-            reached = self.host.send_to_address(to, message, self.now, duplicate_id=duplicate_id)
+            reached = self.host.publisher.send_to_address(to, message, self.now, duplicate_id=duplicate_id)
         return reached
 
     def collect(

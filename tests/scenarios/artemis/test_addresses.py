@@ -12,7 +12,7 @@ def test_r5_the_default_ring_size_of_one_address():
     scene = Scene({"ring.address": {"default-ring-size": 100}})
     sizes = {}
     for name in ("ring.address", "other.address"):
-        created = scene.host.resolve_node(name, scene.now, routing_type="anycast").queue
+        created = scene.host.nodes.resolve_node(name, scene.now, routing_type="anycast").queue
         assert created is not None
         sizes[name] = created.settings.ring_size
     assert sizes == {"ring.address": 100, "other.address": UNLIMITED}

@@ -218,7 +218,7 @@ def test_b19_the_tighter_of_two_patterns_wins_and_not_the_longer_text():
 
 def test_b20_declared_and_automatic_queues_take_the_same_settings_and_say_where_from():
     scene = Scene({"ring.#": {"default-ring-size": 7}})
-    automatic = scene.host.resolve_node("ring.automatic", scene.now, routing_type="anycast").queue
+    automatic = scene.host.nodes.resolve_node("ring.automatic", scene.now, routing_type="anycast").queue
     assert automatic is not None
     for queue in (scene.queue("ring.declared"), automatic):
         assert (queue.settings.ring_size, queue.origins["ring_size"]) == (7, "address setting 'ring.#'")

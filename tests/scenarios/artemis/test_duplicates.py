@@ -20,7 +20,7 @@ def test_u1_of_messages_with_one_id_the_first_is_delivered():
         scene.send("E", duplicate_id=mark)
     assert client.received == ["A", "D"]
     assert scene.figures("messages_added") == (2,)
-    assert scene.host.duplicates_dropped == 4
+    assert scene.host.publisher.duplicates_dropped == 4
 
 
 def test_u2_a_cache_of_0_lets_everything_through():
@@ -69,9 +69,9 @@ def test_u6_the_memory_of_an_address_goes_with_its_last_queue():
     queues = [*scene.address("news", "first", "second"), scene.queue("other")]
     scene.send("m", to="news", duplicate_id="1")
     scene.send("m", to="other", duplicate_id="1")
-    assert len(scene.host.duplicates) == 2
+    assert len(scene.host.publisher.duplicates) == 2
     scene.host.delete_queue(queues[0], scene.now)
-    assert len(scene.host.duplicates) == 2
+    assert len(scene.host.publisher.duplicates) == 2
     for queue in queues[1:]:
         scene.host.delete_queue(queue, scene.now)
-    assert len(scene.host.duplicates) == 0
+    assert len(scene.host.publisher.duplicates) == 0

@@ -103,11 +103,11 @@ async def test_u5_a_smaller_cache_keeps_the_newest_ids(site: Site) -> None:
         channel = await declare(site)
         for number in range(200):
             await publish(channel, "m", headers={"_AMQ_DUPL_ID": str(number)})
-        assert running.broker.hosts["/"].duplicates.ids("q") == [str(number) for number in range(50, 200)]
+        assert running.broker.hosts["/"].publisher.duplicates.ids("q") == [str(number) for number in range(50, 200)]
         queue_of(running).purge(site.clock())
     site.address_settings["q"] = {"id-cache-size": 100}
     async with site.broker() as running:
-        assert running.broker.hosts["/"].duplicates.ids("q") == [str(number) for number in range(100, 200)]
+        assert running.broker.hosts["/"].publisher.duplicates.ids("q") == [str(number) for number in range(100, 200)]
         channel = await begin(site)
         for number in range(150, 200):
             await publish(channel, "again", headers={"_AMQ_DUPL_ID": str(number)})

@@ -241,7 +241,9 @@ class Direct:
 
     def publish(self, command: Command, body: bytes) -> None:
         message = message_of(command, body, self.now)
-        self.host.publish(message, self.host.route("", self.name), self.now, duplicate_id=command.duplicate_id)
+        self.host.publisher.publish(
+            message, self.host.route("", self.name), self.now, duplicate_id=command.duplicate_id
+        )
 
     def consume(self, command: Command, body: bytes) -> None:
         session = self.sessions.setdefault(command.session, DirectSession(command.session, self.deliveries))

@@ -66,7 +66,9 @@ def opened(**options: Any) -> tuple[ConnectionEngine, Recorder]:
     handler = Recorder()
     channels = options.pop("channels", 1)
     engine = engine_with(handler, **options)
-    engine.receive(handshake(channels=channels, frame_max=engine.frame_max, channel_max=engine.channel_max))
+    engine.receive(
+        handshake(channels=channels, frame_max=engine.output.frame_max, channel_max=engine.channel_table.channel_max)
+    )
     engine.take_output()
     handler.calls.clear()
     return engine, handler
@@ -89,7 +91,10 @@ def publish(
 
 def frames(engine: ConnectionEngine) -> list[tuple[int, Any]]:
     """Take the output apart with pamqp, which has no part in making it."""
-    data = b"".join(engine.take_output())
+    return frames_of(b"".join(engine.take_output()))
+
+
+def frames_of(data: bytes) -> list[tuple[int, Any]]:
     found = []
     while data:
         size, channel, value = frame.unmarshal(data)

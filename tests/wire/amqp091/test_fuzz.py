@@ -37,7 +37,7 @@ def session_target(data: bytes) -> None:
     engine = engine_with(handler)
     for start in range(0, len(data), PIECE_OCTETS):
         engine.receive(data[start : start + PIECE_OCTETS])
-        assert engine._pending <= engine.frame_limit + FRAME_SIZE_TOLERANCE + PIECE_OCTETS
+        assert engine.unfinished_bytes <= engine.frame_limit + FRAME_SIZE_TOLERANCE + PIECE_OCTETS
     output = b"".join(engine.take_output())
     if not output.startswith(b"AMQP"):  # the answer to an unknown protocol header is no frame
         while output:

@@ -55,7 +55,7 @@ class Recorder(Amqp10Handler):
             elif name == "attach":
                 assert self.engine is not None
                 link = arguments[0]
-                self.engine.accept_attach(link, source=link.source, target=link.target)
+                self.engine.endpoints.accept_attach(link, source=link.source, target=link.target)
             return {"sasl_mechanisms": self.mechanisms, "anonymous_allowed": self.anonymous}.get(name)
 
         return record
@@ -158,7 +158,7 @@ def linked(**options: Any) -> tuple[Amqp10Engine, Recorder]:
     receiver_fields = options.pop("receiver_fields", {})
     engine, handler = opened(**options)
     engine.receive(begin(**begin_fields) + attach_sender(**sender_fields) + attach_receiver(**receiver_fields))
-    engine.grant_credit(handler.links["in"], 10)
+    engine.credit.grant_credit(handler.links["in"], 10)
     engine.take_output()
     handler.calls.clear()
     return engine, handler
@@ -170,7 +170,11 @@ def frames(engine: Amqp10Engine) -> list[tuple[int, Any]]:
 
 
 def frames_with_payload(engine: Amqp10Engine) -> list[tuple[int, Any, bytes]]:
-    data = b"".join(engine.take_output())
+    return frames_in(b"".join(engine.take_output()))
+
+
+def frames_in(data: bytes) -> list[tuple[int, Any, bytes]]:
+    """Return channel, performative and payload of each frame."""
     found: list[tuple[int, Any, bytes]] = []
     position = 0
     while position < len(data):
@@ -208,3 +212,10 @@ def feed_variants(data: bytes) -> dict[str, list[bytes]]:
         "octets": [data[position : position + 1] for position in range(len(data))],
         "pieces": [data[position : position + 7] for position in range(0, len(data), 7)],
     }
+
+
+def waiting_link(engine: Any, handler: Recorder, data: bytes) -> Link:
+    handler.actions["attach"] = lambda *_: None
+    engine.receive(data)
+    del handler.actions["attach"]
+    return handler.named("attach")[-1][0]  # type: ignore[no-any-return]

@@ -97,7 +97,7 @@ class History(RuleBasedStateMachine):
     @rule(number=st.integers(1, 10))
     def owner_grants(self, number: int) -> None:
         self.flush()
-        self.engine.grant_credit(self.handler.links["in"], number)
+        self.engine.credit.grant_credit(self.handler.links["in"], number)
         self.collect()
 
     def may_send(self) -> bool:
@@ -146,7 +146,7 @@ class History(RuleBasedStateMachine):
     @rule(number=st.integers(0, 30), state=st.sampled_from([Accepted(), Released()]))
     def owner_settles(self, number: int, state: Any) -> None:
         self.flush()
-        self.engine.settle_incoming(self.handler.links["in"].session, 0, number, state)
+        self.engine.transfers.settle_incoming(self.handler.links["in"].session, 0, number, state)
 
     @rule(number=st.integers(0, 4), window=st.integers(0, 4))
     def peer_grants(self, number: int, window: int) -> None:
@@ -163,7 +163,9 @@ class History(RuleBasedStateMachine):
     def owner_sends(self, size: int, settled: bool) -> None:
         payload = bytes((len(self.handed_in) % 251,)) * size
         self.handed_in.append(payload)
-        self.engine.send_transfer(self.handler.links["out"], b"t%d" % len(self.handed_in), payload, settled=settled)
+        self.engine.transfers.send_transfer(
+            self.handler.links["out"], b"t%d" % len(self.handed_in), payload, settled=settled
+        )
 
     @precondition(lambda self: bool(self.unsettled))
     @rule()
@@ -199,7 +201,7 @@ class History(RuleBasedStateMachine):
         assert order[-4:] == ["detached", "detached", "session_ended", "connection_closed"]
         if self.partial is None:
             assert [delivery.payload for delivery in self.handler.deliveries()] == self.messages
-        assert self.engine.assembling_bytes == 0
+        assert self.engine.transfers.assembling_bytes == 0
 
 
 TestHistory = History.TestCase

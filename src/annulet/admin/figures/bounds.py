@@ -66,14 +66,19 @@ from annulet.bulk.bounds.message_meter import (
     STREAMS_MAX,
     UNFINISHED_MESSAGES,
 )
+from annulet.core.base.sliced_work import AT_ONCE_MAX, SLICE_MESSAGES
 from annulet.core.base.steps import LIMIT_ROUTING, ROUTING_STEPS_MAX
 from annulet.core.host.duplicate_ids import ID_CACHE_SIZE
+from annulet.core.host.sliced_commit import COMMIT_AT_ONCE_MAX, SLICE_OPERATIONS, SLICE_PLANNED
 from annulet.core.message.conversion_bounds import CONVERTED_BYTES_MAX, CONVERTED_FIELDS_MAX, CONVERTED_VALUES_MAX
 from annulet.core.model.audit_trail import AUDIT_ENTRIES_MAX
 from annulet.core.model.loss_ledger import LEDGER_RECORDS_MAX
 from annulet.core.policies.evaluation_turns import EVALUATION_STEPS_MAX
 from annulet.core.policies.matchers import RETIRED_MAX
 from annulet.core.policies.message_groups import ASSIGNMENTS_MAX
+from annulet.core.policies.staged_batches import WOKEN_AT_ONCE_MAX
+from annulet.core.queue.emptying import MARKED_PER_SLICE, RELEASED_PER_SLICE
+from annulet.core.sessions.sliced_settlement import SLICE_REJECTED
 from annulet.residency.bodies.account_audit import RECOUNTED_DELIVERIES, RECOUNTED_RETURNED_MAX, RECOUNTED_WAITING_MAX
 from annulet.residency.loading.search_ahead import ROWS_LEAST
 from annulet.residency.rows.group_column import CODES_MAX, NAMES_CHARACTERS_MAX, TEXTS_MAX
@@ -113,6 +118,7 @@ def bounds(broker: Broker) -> dict[str, float]:
         "groups_per_queue_max": ASSIGNMENTS_MAX,
         "matchers_remembered_max": RETIRED_MAX,
         **_bounds_of_steps(),
+        **_bounds_of_slices(),
         "counters_interval_seconds": COUNTERS_MILLISECONDS / 1000,
         **_bounds_of_content(),
         "max_assembling_bytes": 2 * broker.admission.limits.max_message_bytes,
@@ -187,6 +193,21 @@ def _bounds_of_steps() -> dict[str, float]:
         LIMIT_ROUTING: ROUTING_STEPS_MAX,
         "selector_steps_per_turn": EVALUATION_STEPS_MAX,
         "selector_search_steps_max": SEARCH_STEPS_MAX,
+    }
+
+
+def _bounds_of_slices() -> dict[str, float]:
+    """Return how many messages, operations or queues of one command are processed in one slice of a turn."""
+    return {
+        "messages_at_once_max": AT_ONCE_MAX,
+        "slice_messages": SLICE_MESSAGES,
+        "slice_messages_rejected": SLICE_REJECTED,
+        "slice_messages_emptied": MARKED_PER_SLICE,
+        "slice_messages_released": RELEASED_PER_SLICE,
+        "commit_operations_at_once_max": COMMIT_AT_ONCE_MAX,
+        "slice_operations_planned": SLICE_PLANNED,
+        "slice_operations_committed": SLICE_OPERATIONS,
+        "slice_queues_woken": WOKEN_AT_ONCE_MAX,
     }
 
 

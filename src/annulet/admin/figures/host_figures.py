@@ -41,7 +41,7 @@ def host_figures(host: VirtualHost, blocked: BlockedTargets) -> dict[str, int]:
     letters = host.dead_letters
     accounts = host.accounts.by_address.values()
     targets = (*blocked.queues.values(), *blocked.addresses.values())
-    addresses = host.duplicates.addresses()
+    addresses = host.publisher.duplicates.addresses()
     return {
         "queues_blocked": len(blocked.queues),
         "addresses_blocked": len(blocked.addresses),
@@ -52,13 +52,13 @@ def host_figures(host: VirtualHost, blocked: BlockedTargets) -> dict[str, int]:
         "addresses_page_limited": sum(account.limits.limits_pages for account in accounts),
         "addresses_page_full": sum(account.page_full for account in accounts),
         "duplicate_addresses": len(addresses),
-        "duplicate_ids": sum(host.duplicates.count(address) for address in addresses),
+        "duplicate_ids": sum(host.publisher.duplicates.count(address) for address in addresses),
         "dead_letters_forwarded": letters.messages_forwarded,
         "dead_letters_cycles": letters.dead_letter_cycles,
         "dead_letters_unroutable": letters.messages_unroutable,
         "dead_letters_failed": letters.failures,
-        "duplicates_dropped": host.duplicates_dropped,
-        "routing_refused": host.routing_refused,
+        "duplicates_dropped": host.publisher.duplicates_dropped,
+        "routing_refused": host.publisher.routing_refused,
         "address_messages_dropped": host.accounts.dropped,
         "address_messages_refused": host.accounts.refused,
     }

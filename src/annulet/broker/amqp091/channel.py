@@ -1,7 +1,8 @@
-"""One AMQP 0-9-1 channel: deliveries, settlement, transactions; its publishing half is in ``publishing``.
+"""One AMQP 0-9-1 channel: deliveries, publishing, settlement, transactions.
 
 The hot half of the broker's protocol code; declarations are in ``topology``. Rules: AMQP 0-9-1 §1.8 (basic), §1.9 (tx),
-RabbitMQ's per-consumer prefetch, consumer priorities, negative acknowledgements and ``x-delivery-count``.
+RabbitMQ's per-consumer prefetch, consumer priorities, negative acknowledgements and ``x-delivery-count``. Publishers
+are held back as Broker-J does it.
 """
 
 from __future__ import annotations
@@ -11,31 +12,45 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from annulet.broker.amqp091.commits import ChannelCommit, TransactionWaiter, WidePublish, commit_refusal
+from annulet.broker.amqp091.confirms import PublisherConfirms
 from annulet.broker.amqp091.foreign import in_own_form
-from annulet.broker.amqp091.publishing import PublishingSession, destination_of
-from annulet.broker.connections.client_session import SessionCommit
+from annulet.broker.amqp091.publishing import ContentHeaders, Destinations, PublishFacts, destination_of
+from annulet.broker.connections.client_session import ClientSession
 from annulet.broker.connections.views import CONVERSIONS
-from annulet.core.base.errors import CoreError
+from annulet.core.base.errors import CoreError, LimitExceeded
 from annulet.core.base.settings import UNLIMITED, ConsumerSettings
+from annulet.core.host.schedule_cancelling import cancel_scheduled
 from annulet.core.host.transaction import Transaction
+from annulet.core.message.message import DEFAULT_PRIORITY, Message
 from annulet.core.model.consumer import Consumer, CreditWindow
 from annulet.core.model.entry import DELIVERING
 from annulet.core.sessions.session import UnknownDeliveryTag
 from annulet.store.files.errors import StoreError
+from annulet.wire.amqp091.connection.methods import encode_method
 from annulet.wire.amqp091.messages.properties import VIEW
 from annulet.wire.amqp091.types import constants
-from annulet.wire.amqp091.types.errors import ChannelError, RemoteProtocolError
+from annulet.wire.amqp091.types.errors import ChannelError, ConnectionFault, RemoteProtocolError
 from annulet.wire.amqp091.types.values import Long, encode_short_string
 
 if TYPE_CHECKING:
     from annulet.broker.amqp091.connection import AmqpConnection
     from annulet.broker.amqp091.getting import WaitingGet
-    from annulet.core.message.message import Message, PropertyValue
+    from annulet.broker.durability.blocked import BlockedTarget
+    from annulet.core.message.message import PropertyValue
     from annulet.core.model.entry import QueueEntry
+    from annulet.core.model.queue_state import QueueState
     from annulet.core.queue.queue import Queue
+    from annulet.core.routing.routes import Route
     from annulet.core.sessions.delivery_deadlines import Overdue
 
 logger = structlog.get_logger(__name__)
+
+HELD_MILLISECONDS_MAX: Final = 5000
+"""How long a channel that is told to stop may go on publishing (Broker-J ``channel.flowControlEnforcementTimeout``)."""
+
+FLOW_STOP: Final = encode_method("channel.flow", {"active": False})
+FLOW_GO: Final = encode_method("channel.flow", {"active": True})
 
 DELIVERY_COUNT: Final = "x-delivery-count"
 """Header of a message that was delivered before: how often (RabbitMQ's quorum queues)."""
@@ -86,13 +101,28 @@ def delivered_header(entry: QueueEntry, message: Message) -> bytes:
         return message.header
 
 
-class Channel(PublishingSession):
+class Channel(ClientSession):
     """A session of the core that speaks through its connection's engine."""
 
     def __init__(self, number: int, connection: AmqpConnection) -> None:
-        super().__init__(number, connection)
-        self.header_room = connection.engine.frame_max - constants.FRAME_OVERHEAD - constants.HEADER_OVERHEAD  # bytes
-        self.field_types = connection.engine.version.field_types  # of tables sent; b"" = all there are
+        super().__init__(f"{connection.name}#{number}", connection)
+        self.number = number
+        self.client = connection  # the same, by its own type: parts of AMQP 0-9-1 only
+        self.engine = connection.engine
+        self.output = connection.engine.output
+        self.confirms = PublisherConfirms(number, connection)
+        self.confirm_queued = False  # the connection will call flush_answers at the end of this turn
+        self.transaction: Transaction | None = None  # tx.select was given
+        self.mandatory: list[Message] = []  # sends of the open transaction that come back when no queue takes them
+        self.sent_to: dict[str, None] = {}  # addresses the open transaction sends to
+        self.held_since = 0  # when the first full queue or address told it to stop, milliseconds since 1970
+        self.reply_address = ""  # the reply queue its requests carry as their reply-to, while that queue is there
+        self._destinations = Destinations(self.host, self.access, connection.publisher, connection.identity)
+        self._known_destinations = self._destinations.known
+        self._headers = ContentHeaders(self.host, connection.user_name)
+        self._known_headers = self._headers.known
+        self.header_room = self.output.frame_max - constants.FRAME_OVERHEAD - constants.HEADER_OVERHEAD  # bytes
+        self.field_types = connection.engine.output.version.field_types  # of tables sent; b"" = all there are
         self.header_max = -1 if self.field_types else self.header_room  # up to this size headers go out as they are
         self._too_large: list[tuple[Consumer, QueueEntry]] = []  # to be returned after this loop turn
         self._too_large_told = False
@@ -128,7 +158,7 @@ class Channel(PublishingSession):
                 self._withhold(consumer, entry)
                 return
             header = fitting
-        self.engine.send_deliver(
+        self.output.send_deliver(
             self.number,
             consumer.encoded_tag,
             tag,
@@ -137,7 +167,7 @@ class Channel(PublishingSession):
             header,
             message.body,
         )
-        self.connection.output_added(self.engine.output_size)
+        self.connection.output_added(self.output.size)
 
     def deliver_settled(self, consumer: Consumer, entry: QueueEntry) -> bool:
         """Write a basic.deliver that needs no acknowledgement, unless its header is too large."""
@@ -195,7 +225,7 @@ class Channel(PublishingSession):
         return (
             f"message {entry.sequence} of queue '{entry.queue.name}' has headers that need a frame of "
             f"{len(self._in_field_types(message.header)) + overhead} bytes, but frame-max of this connection is "
-            f"{self.engine.frame_max}; connect with a larger frame-max"
+            f"{self.output.frame_max}; connect with a larger frame-max"
         )
 
     def _return_too_large(self) -> None:
@@ -221,8 +251,265 @@ class Channel(PublishingSession):
     def send_cancel(self, tag: str) -> None:
         """Tell the client, unless the channel has ended meanwhile."""
         if not self.closed:
-            self.engine.send_cancel(self.number, tag)
+            self.engine.notices.send_cancel(self.number, tag)
             self.connection.mark_dirty()
+
+    # ------------------------------------------------------------------ publishing
+
+    def publish(  # noqa: C901, PLR0912 - the hot path: rare requests are tested here and done elsewhere
+        self, exchange: str, routing_key: str, mandatory: bool, immediate: bool, header: bytes, body: bytes
+    ) -> None:
+        """Route one message. Confirms go out once per loop turn; see :meth:`flush_answers`."""
+        if immediate:  # the text is RabbitMQ's, which clients look for; a TTL of 0 on the queue does the same
+            raise ConnectionFault(constants.NOT_IMPLEMENTED, "immediate=true")
+        facts = self._known_headers.get(header)
+        if facts is None:
+            facts = self._headers.read(header, self.reply_address)
+        asks = facts.asks
+        if asks is not None and asks.extends:
+            self._extend(asks.extends)
+            return
+        destination = self._known_destinations.get((exchange, routing_key))
+        if destination is None or destination.generation != self.host.generation:
+            destination = self._destinations.resolve(exchange, routing_key)
+        connection = self.connection
+        now = connection.now
+        message = Message(
+            facts.header,
+            body,
+            destination.origin,
+            durable=facts.durable,
+            priority=DEFAULT_PRIORITY if facts.priority < 0 else facts.priority,
+            accepted_at=now,
+            expires_at=0 if facts.time_to_live < 0 else now + facts.time_to_live,
+            deliver_at=0 if asks is None else asks.due_at(now),
+        )
+        self.confirms.published += 1
+        if asks is not None and asks.cancels:
+            self._cancel_scheduled(message, facts, asks.schedule_id, destination.route)
+            return
+        if message.durable and not connection.accepts_durable(len(body) + len(header) + destination.room, now):
+            self.refuse_publish(len(body))
+            return
+        if self.transaction is not None:
+            self._collect(self.transaction, message, facts, destination.route, mandatory)
+            return
+        if destination.wide:
+            self._publish_wide(message, facts, destination.route, mandatory)
+            return
+        if asks is None and not self.blocked.any:
+            routed = self.publisher.publish(message, destination.route, now)
+            if self.blocked.queues or self.blocked.addresses:  # the rest is now
+                self.hold(self._blocked_on(destination.route, (), {}))
+        else:
+            routed = self._publish_watched(message, facts, destination.route, now)
+        if routed == 0:
+            self._unroutable(message, mandatory)
+        if self.confirms.enabled:
+            if message.record:
+                self.confirms.wait_for_disk()
+            elif not self.confirm_queued:
+                self.confirm_queued = True
+                connection.answer_later(self)
+
+    def _publish_wide(self, message: Message, facts: PublishFacts, route: Route, mandatory: bool) -> None:
+        """Publish where the way may lead to very many queues: a turn of the loop is for some of them."""
+        if self.held_by:
+            self._enforce_hold(self.blocked.on_way(route), message.accepted_at)
+        asks = facts.asks
+        publication = WidePublish(self, message, route, facts.further_keys, mandatory=mandatory)
+        routed = self.publish_wide(
+            message,
+            route,
+            publication,
+            duplicate_id="" if asks is None else asks.duplicate_id,
+            further_keys=facts.further_keys,
+        )
+        if routed >= 0:
+            publication.answer([] if routed else [message])
+
+    def published_wide(self, message: Message, targets: list[BlockedTarget], mandatory: bool, routed: bool) -> None:
+        """A message is in all of very many queues: confirm it as others. ``targets``: those that are blocked now."""
+        self.hold(targets)
+        if not routed:
+            self._unroutable(message, mandatory)
+        if self.confirms.enabled:
+            if message.record:
+                self.confirms.wait_for_disk()
+            elif not self.confirm_queued:
+                self.confirm_queued = True
+                self.connection.answer_later(self)
+
+    def refused_wide(self, error: Exception, message: Message, mandatory: bool) -> None:
+        """A message is in none of very many queues: refuse it as others."""
+        if isinstance(error, LimitExceeded):
+            origin = message.origin
+            self.refuse_for_limit(
+                str(error), origin.exchange, origin.routing_key, mandatory, message.header, message.body
+            )
+        elif isinstance(error, StoreError) and self.confirms.enabled:
+            self.refuse_publish(message.size)
+        else:
+            text = f"message of {message.size} bytes was not published: {error}"
+            self.client.fail_channel(self.number, constants.RESOURCE_ERROR, text, 60, 40)
+
+    def _extend(self, tag: int) -> None:
+        """Let the time of a delivery begin anew. The publish is accepted, goes nowhere and needs no permission."""
+        self.confirms.published += 1
+        if not self.extend_delivery(tag):
+            raise ChannelError(
+                constants.PRECONDITION_FAILED,
+                f"unknown delivery tag {tag} in header 'x-extend-delivery'; name one that this channel holds",
+            )
+        if self.confirms.enabled and not self.confirm_queued:
+            self.confirm_queued = True
+            self.connection.answer_later(self)
+
+    def _publish_watched(self, message: Message, facts: PublishFacts, route: Route, now: int) -> int:
+        """Publish what asks for more than its way, or while something is blocked."""
+        if self.held_by:
+            self._enforce_hold(self.blocked.on_way(route), now)
+        marks = self.blocked.marks()
+        asks = facts.asks
+        routed = self.publisher.publish(
+            message,
+            route,
+            now,
+            duplicate_id="" if asks is None else asks.duplicate_id,
+            further_keys=facts.further_keys,
+        )
+        if self.blocked.any:
+            targets = self._blocked_on(route, facts.further_keys, marks)
+            self._enforce_hold(targets, now)  # a way that is decided by the message is known only now
+            self.hold(targets)
+        return routed
+
+    def _cancel_scheduled(self, message: Message, facts: PublishFacts, schedule_id: str, route: Route) -> None:
+        """Take back the scheduled messages of a name; none is fine. The publish counts as accepted and goes nowhere.
+
+        It takes no room, so neither a full disk nor a full queue refuses it or holds it back.
+        """
+        if self.transaction is not None:
+            self.transaction.cancel_scheduled(message, route, schedule_id, further_keys=facts.further_keys)
+            return
+        removed = cancel_scheduled(
+            self.host, message, route, schedule_id, message.accepted_at, further_keys=facts.further_keys
+        )
+        if not self.confirms.enabled:
+            return
+        if any(entry.message.record for entry in removed):
+            self.confirms.wait_for_disk()
+        elif not self.confirm_queued:
+            self.confirm_queued = True
+            self.connection.answer_later(self)
+
+    def _collect(
+        self, transaction: Transaction, message: Message, facts: PublishFacts, route: Route, mandatory: bool
+    ) -> None:
+        if self.held_by:
+            self._enforce_hold(self.blocked.on_way(route), message.accepted_at)
+        self.sent_to[route.address] = None
+        asks = facts.asks
+        transaction.send(
+            message,
+            route,
+            duplicate_id="" if asks is None else asks.duplicate_id,
+            further_keys=facts.further_keys,
+        )
+        if mandatory:
+            self.mandatory.append(message)
+
+    def _unroutable(self, message: Message, mandatory: bool) -> None:
+        if mandatory:
+            self.return_unroutable(message)
+        self.connection.broker.unroutable += 1
+
+    def return_unroutable(self, message: Message) -> None:
+        """Send a mandatory message back that no queue takes."""
+        origin = message.origin
+        self._send_back(
+            constants.NO_ROUTE, "NO_ROUTE", origin.exchange, origin.routing_key, message.header, message.body
+        )
+
+    def _send_back(self, code: int, text: str, exchange: str, routing_key: str, header: bytes, body: bytes) -> None:
+        self.output.send_return(self.number, code, text, exchange, routing_key, header, body)
+        self.connection.mark_dirty()
+
+    # ------------------------------------------------------------------ refusals
+
+    def refuse_publish(self, size: int) -> None:
+        """The disk takes no more persistent messages: say so on the level the client listens on."""
+        self.connection.broker.refused_publishes += 1
+        if self.confirms.enabled:
+            self.confirms.refuse_latest()
+            return
+        raise ChannelError(
+            constants.RESOURCE_ERROR,
+            f"message of {size} bytes refused: the disk of the message log is full; free space and try again",
+        )
+
+    def refuse_for_limit(
+        self, text: str, exchange: str, routing_key: str, mandatory: bool, header: bytes, body: bytes
+    ) -> None:
+        """A full queue or address refuses the latest publish: nack it, or return it if it is mandatory.
+
+        Without either the client cannot be told and the message is gone: counted and logged by the broker.
+        """
+        self.connection.broker.note_limit_refusal(text, self.connection.now)
+        if self.confirms.enabled:
+            self.confirms.refuse_latest()
+        elif mandatory:
+            self._send_back(constants.RESOURCE_ERROR, text, exchange, routing_key, header, body)
+
+    # ------------------------------------------------------------------ being held back
+
+    def _blocked_on(
+        self, route: Route, further_keys: tuple[str, ...], marks: dict[QueueState, int]
+    ) -> list[BlockedTarget]:
+        """Return the blocked targets of the latest publish. ``marks``: those of before it."""
+        if route.static and not further_keys:
+            return self.blocked.on_way(route)
+        return self.blocked.entered(marks) + self.blocked.at([route.address])
+
+    def publishing_held(self) -> None:
+        """Tell a client that obeys channel.flow."""
+        self.held_since = self.connection.now
+        if self.connection.obeys_flow:
+            self.output.send_method(self.number, FLOW_STOP)
+
+    def publishing_resumed(self) -> None:
+        """Tell it to go on."""
+        if self.connection.obeys_flow:
+            self.output.send_method(self.number, FLOW_GO)
+
+    def _enforce_hold(self, targets: list[BlockedTarget], now: int) -> None:
+        """End a channel that was told to stop long ago and publishes into the same all the same."""
+        if not self.held_by or now - self.held_since < HELD_MILLISECONDS_MAX:
+            return
+        for target in targets:
+            if target in self.held_by:
+                raise ChannelError(
+                    constants.CONTENT_TOO_LARGE,
+                    f"{target.name} is full and blocks its publishers, but this channel went on for "
+                    f"{HELD_MILLISECONDS_MAX} ms; obey channel.flow and connection.blocked, or consume on another "
+                    "connection",
+                )
+
+    # ------------------------------------------------------------------ confirms
+
+    def flush_answers(self) -> None:
+        """Confirm the publishes of this turn that need no disk."""
+        self.confirm_queued = False
+        if not self.closed:
+            self.confirms.confirm_upto(self.confirms.published)
+
+    def confirm_select(self) -> None:
+        """Switch confirms on (RabbitMQ confirms)."""
+        if self.transaction is not None:
+            raise ChannelError(
+                constants.PRECONDITION_FAILED, "cannot switch from tx to confirm mode; open another channel"
+            )
+        self.confirms.enable()
 
     # ------------------------------------------------------------------ settlement
 
@@ -271,7 +558,7 @@ class Channel(PublishingSession):
 
     def tx_select(self) -> None:
         """Make the channel transactional."""
-        if self.confirming:
+        if self.confirms.enabled:
             raise ChannelError(
                 constants.PRECONDITION_FAILED, "cannot switch from confirm to tx mode; open another channel"
             )
@@ -294,7 +581,7 @@ class Channel(PublishingSession):
             self.begin_commit()
             broker.commit.wait(TransactionWaiter(self))
         else:
-            self.engine.send_tx_commit_ok(self.number)
+            self.engine.replies.send_tx_commit_ok(self.number)
 
     def _commit(self, transaction: Transaction) -> None:
         commit = ChannelCommit(self)
@@ -322,7 +609,7 @@ class Channel(PublishingSession):
         self._require_transaction("tx.rollback").rollback()
         self.mandatory = []
         self.sent_to = {}
-        self.engine.send_tx_rollback_ok(self.number)
+        self.engine.replies.send_tx_rollback_ok(self.number)
 
     def _require_transaction(self, method: str) -> Transaction:
         if self.transaction is None:
@@ -352,74 +639,5 @@ class Channel(PublishingSession):
             self.transaction = None  # it holds the channel
         while self.gets:
             self.gets.pop().withdraw()
+        self.confirms.ended = True
         super().close(now)
-
-
-def commit_refusal(error: Exception) -> tuple[int, str]:
-    """Return code and text of the channel's end for a commit of which nothing was done."""
-    if isinstance(error, StoreError):
-        return constants.RESOURCE_ERROR, f"the transaction is not durable: {error}"
-    if isinstance(error, CoreError):
-        return constants.PRECONDITION_FAILED, str(error)
-    return constants.INTERNAL_ERROR, "the broker failed to commit; see its log"
-
-
-class ChannelCommit(SessionCommit):
-    """The answer to tx.commit once everything took effect. Takes the channel's notes of the sends."""
-
-    def __init__(self, channel: Channel) -> None:
-        super().__init__(channel)
-        self._channel = channel
-        self._mandatory, channel.mandatory = channel.mandatory, []
-        self._sent_to, channel.sent_to = channel.sent_to, {}
-        self._marks = channel.blocked.marks()
-
-    def answer(self, unroutable: list[Message]) -> None:
-        """Send commit-ok when it is durable; send back the mandatory messages that no queue took."""
-        channel = self._channel
-        broker = channel.connection.broker
-        broker.unroutable += len(unroutable)
-        if not channel.closed:
-            if channel.blocked.any:
-                channel.hold(channel.blocked.entered(self._marks) + channel.blocked.at(self._sent_to))
-            lost = {id(message) for message in unroutable}
-            for message in self._mandatory:
-                if id(message) in lost:
-                    channel.return_unroutable(message)
-        broker.commit.wait(TransactionWaiter(channel))
-
-    def refuse(self, error: Exception) -> None:
-        """Close the channel, or the connection for a defect."""
-        channel = self._channel
-        if not channel.closed:
-            code, text = commit_refusal(error)
-            if code == constants.INTERNAL_ERROR:
-                channel.engine.close_connection(code, text)
-                channel.connection.mark_dirty()
-            else:
-                channel.client.fail_channel(channel.number, code, text, 90, 20)
-        channel.end_commit()
-
-
-class TransactionWaiter:
-    """Sends commit-ok when the transaction is durable."""
-
-    def __init__(self, channel: Channel) -> None:
-        self.channel = channel
-
-    def window_committed(self, window: int) -> None:  # noqa: ARG002 - of the interface; it waits for one only
-        """Answer the client."""
-        channel = self.channel
-        if not channel.closed:
-            channel.engine.send_tx_commit_ok(channel.number)
-            channel.connection.mark_dirty()
-        channel.end_commit()
-
-    def window_failed(self, window: int) -> None:  # noqa: ARG002 - as above
-        """The commit is not durable: the channel ends with an error."""
-        channel = self.channel
-        if not channel.closed:
-            channel.client.fail_channel(
-                channel.number, constants.RESOURCE_ERROR, "the transaction could not be written to disk", 90, 20
-            )
-        channel.end_commit()

@@ -50,8 +50,8 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
             max_assembling_bytes=2 * configuration.limits.max_message_bytes,
             max_unauthenticated_bytes=configuration.limits.max_unauthenticated_bytes,
         )
-        self.engine.trace = frame_trace(configuration, self)
-        self.engine.error_sent = self.note_error
+        self.engine.output.trace = frame_trace(configuration, self)
+        self.engine.output.error_sent = self.note_error
         self.login = ConnectionLogin(self)
         self.standard_qos = False  # a new prefetch without ``global`` limits the channel, as in the standard
 
@@ -105,11 +105,11 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
 
     def capable(self, name: str) -> bool:
         """Return whether the client announced a capability."""
-        return bool(self.engine.capabilities.get(name))
+        return bool(self.engine.notices.capabilities.get(name))
 
     def fail_channel(self, number: int, code: int, text: str, class_id: int, method_id: int) -> None:
         """Close a channel on the broker's own account."""
-        self.engine.close_channel_with_error(number, code, text, class_id, method_id)
+        self.engine.channel_table.close_channel_with_error(number, code, text, class_id, method_id)
         self.mark_dirty()
 
     # ------------------------------------------------------------------ what the transport asks
@@ -117,7 +117,7 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
     @property
     def protocol_name(self) -> str:
         """The version the client speaks: ``AMQP 0-9-1``, ``AMQP 0-9`` or ``AMQP 0-8``."""
-        return self.engine.version.name
+        return self.engine.output.version.name
 
     @property
     def client_name(self) -> str:
@@ -142,9 +142,9 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
     def tell_blocked(self, reason: str) -> None:
         """Send connection.blocked or connection.unblocked."""
         if reason:
-            self.engine.send_blocked(reason)
+            self.engine.notices.send_blocked(reason)
         else:
-            self.engine.send_unblocked()
+            self.engine.notices.send_unblocked()
         self.mark_dirty()
 
     @property
@@ -162,7 +162,7 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
 
     def send_sign_of_life(self) -> None:
         """Queue a heartbeat."""
-        self.engine.heartbeat()
+        self.engine.output.heartbeat()
 
     # ------------------------------------------------------------------ end
 
@@ -192,7 +192,7 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
 
     def ended(self) -> None:
         """The socket is gone."""
-        self.engine.error_sent = None
+        self.engine.output.error_sent = None
         self.login.cancel()
         self.handler.end(self.now)
         del self.login, self.handler  # both hold the connection

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from annulet.broker.amqp091.channel import delivered_header
-from annulet.broker.amqp091.declarations import translated
 from annulet.broker.amqp091.foreign import in_own_form
 from annulet.broker.amqp091.publishing import destination_of
+from annulet.broker.amqp091.reply_codes import translated
 from annulet.broker.connections.client_session import give_up
 from annulet.core.queue.pull_waits import PullWaiter
 from annulet.wire.amqp091.types import constants
@@ -80,7 +80,7 @@ class WaitingGet(PullWaiter):
         """Answer that there is no message; False while one that is still to be looked at may be there."""
         if self._queue.await_pull(self, self._upto, now):
             return False
-        self._channel.engine.send_get_empty(self._channel.number)
+        self._channel.engine.replies.send_get_empty(self._channel.number)
         return True
 
 
@@ -113,7 +113,7 @@ def send_next(channel: Channel, queue: Queue, now: int, *, no_ack: bool) -> bool
         raise ChannelError(constants.CONTENT_TOO_LARGE, channel.too_large(entry))
     if no_ack:
         channel.acknowledge(tag, now)
-    channel.engine.send_get_ok(
+    channel.engine.output.send_get_ok(
         channel.number,
         tag,
         entry.redelivered,

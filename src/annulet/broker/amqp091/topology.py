@@ -61,7 +61,7 @@ class Topology:
 
     def __init__(self, connection: AmqpConnection, host: VirtualHost) -> None:
         self.connection = connection
-        self.engine = connection.engine
+        self.replies = connection.engine.replies
         self.host = host
         self.access = connection.require_access()
 
@@ -92,13 +92,13 @@ class Topology:
                 exchange, type_, durable=durable, auto_delete=auto_delete, internal=internal, arguments=arguments
             )
         if not no_wait:
-            self.engine.send_exchange_declare_ok(channel.number)
+            self.replies.send_exchange_declare_ok(channel.number)
 
     def exchange_delete(self, channel: Channel, exchange: str, if_unused: bool, no_wait: bool) -> None:
         """Delete an exchange and its bindings; deleting a missing one is no error (RabbitMQ)."""
         self.access.delete_exchange(exchange, if_unused=if_unused)
         if not no_wait:
-            self.engine.send_exchange_delete_ok(channel.number)
+            self.replies.send_exchange_delete_ok(channel.number)
 
     def exchange_bind(
         self, channel: Channel, destination: str, source: str, routing_key: str, no_wait: bool, arguments: Arguments
@@ -106,7 +106,7 @@ class Topology:
         """Bind an exchange to an exchange."""
         self.access.bind_exchange(destination, source, routing_key, arguments)
         if not no_wait:
-            self.engine.send_exchange_bind_ok(channel.number)
+            self.replies.send_exchange_bind_ok(channel.number)
 
     def exchange_unbind(
         self, channel: Channel, destination: str, source: str, routing_key: str, no_wait: bool, arguments: Arguments
@@ -114,7 +114,7 @@ class Topology:
         """Undo :meth:`exchange_bind`; a binding that is not there is fine, so are missing ends (RabbitMQ)."""
         self.access.unbind_exchange(destination, source, routing_key, arguments)
         if not no_wait:
-            self.engine.send_exchange_unbind_ok(channel.number)
+            self.replies.send_exchange_unbind_ok(channel.number)
 
     # ------------------------------------------------------------------ queues
 
@@ -149,7 +149,7 @@ class Topology:
         found.last_used_at = now
         channel.last_queue = found.name
         if not no_wait:
-            self.engine.send_queue_declare_ok(channel.number, found.name, found.shown_count(), found.consumers.count)
+            self.replies.send_queue_declare_ok(channel.number, found.name, found.shown_count(), found.consumers.count)
 
     def _look_for_reply_queue(self, channel: Channel, name: str, no_wait: bool) -> None:
         """Say whether the channel that waits for answers is still there; to know its name is permission enough.
@@ -162,7 +162,7 @@ class Topology:
             )
         channel.last_queue = name
         if not no_wait:
-            self.engine.send_queue_declare_ok(channel.number, name, 0, 1)
+            self.replies.send_queue_declare_ok(channel.number, name, 0, 1)
 
     def queue_bind(
         self, channel: Channel, queue: str, exchange: str, routing_key: str, no_wait: bool, arguments: Arguments
@@ -171,13 +171,13 @@ class Topology:
         name, key = self._binding_names(channel, queue, routing_key)
         self.access.bind_queue(name, exchange, key, arguments)
         if not no_wait:
-            self.engine.send_queue_bind_ok(channel.number)
+            self.replies.send_queue_bind_ok(channel.number)
 
     def queue_unbind(self, channel: Channel, queue: str, exchange: str, routing_key: str, arguments: Arguments) -> None:
         """Undo :meth:`queue_bind`; a binding that is not there is fine, so are missing ends (RabbitMQ)."""
         name, key = self._binding_names(channel, queue, routing_key)
         self.access.unbind_queue(name, exchange, key, arguments)
-        self.engine.send_queue_unbind_ok(channel.number)
+        self.replies.send_queue_unbind_ok(channel.number)
 
     def queue_purge(self, channel: Channel, queue: str, no_wait: bool) -> None:
         """Drop the pending messages.
@@ -187,18 +187,22 @@ class Topology:
         found, count = self.access.purge_queue(self._name(channel, queue), self.connection.now)
         if no_wait:
             return
-        if found.queue_id and count:
+        if found.emptying or (found.queue_id and count):
             self.connection.notices.hold()
-            self.connection.broker.commit.wait_until_noted(PurgeWaiter(channel, count))
+            waiter = PurgeWaiter(channel, count, durable=found.queue_id != 0)
+            if found.emptying:
+                found.emptying[-1].when_told(waiter.told)
+            else:
+                waiter.told(True)
         else:
-            self.engine.send_queue_purge_ok(channel.number, count)
+            self.replies.send_queue_purge_ok(channel.number, count)
 
     def queue_delete(self, channel: Channel, queue: str, if_unused: bool, if_empty: bool, no_wait: bool) -> None:
         """Delete a queue; deleting a missing one is no error (RabbitMQ)."""
         name = self._name(channel, queue)
         count = self.access.delete_queue(name, self.connection.now, if_unused=if_unused, if_empty=if_empty)
         if not no_wait:
-            self.engine.send_queue_delete_ok(channel.number, count)
+            self.replies.send_queue_delete_ok(channel.number, count)
 
     # ------------------------------------------------------------------ consumers
 
@@ -230,7 +234,7 @@ class Topology:
         self.access.require_consumer(found, settings, exclusive=exclusive, granted=answers)
         consumer = amqp_consumer(channel, found, tag, auto_acknowledge=no_ack, exclusive=exclusive, settings=settings)
         if not no_wait:
-            self.engine.send_consume_ok(channel.number, tag)
+            self.replies.send_consume_ok(channel.number, tag)
         channel.attach(consumer, self.connection.now)
 
     def _reply_queue(self, channel: Channel, no_ack: bool) -> Queue:
@@ -251,7 +255,7 @@ class Topology:
         """Stop a consumer; its deliveries stay with the channel. An unknown tag is fine (RabbitMQ)."""
         consumer = channel.detach(consumer_tag, self.connection.now)
         if not no_wait:
-            self.engine.send_cancel_ok(channel.number, consumer_tag)
+            self.replies.send_cancel_ok(channel.number, consumer_tag)
         if consumer is not None:
             self.host.consumer_removed(consumer.queue, self.connection.now)
 
@@ -272,17 +276,27 @@ class Topology:
 
 
 class PurgeWaiter:
-    """Sends purge-ok when the purge is durable."""
+    """Sends purge-ok when all is examined that was purged and, of a durable queue, the purge is durable."""
 
-    def __init__(self, channel: Channel, count: int) -> None:
+    def __init__(self, channel: Channel, count: int, *, durable: bool) -> None:
         self._channel = channel
         self._count = count
+        self._durable = durable
+
+    def told(self, well: bool) -> None:
+        """Wait for the disk where the queue is durable."""
+        if not well:
+            self.window_failed(0)
+        elif self._durable:
+            self._channel.client.broker.commit.wait_until_noted(self)
+        else:
+            self.window_committed(0)
 
     def window_committed(self, window: int) -> None:  # noqa: ARG002 - of the interface; it waits for one only
         """Answer the client."""
         channel = self._channel
         if not channel.closed:
-            channel.engine.send_queue_purge_ok(channel.number, self._count)
+            channel.engine.replies.send_queue_purge_ok(channel.number, self._count)
             channel.connection.mark_dirty()
         channel.client.notices.release()
 

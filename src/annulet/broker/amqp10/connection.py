@@ -69,8 +69,8 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
             offered_capabilities=list(OFFERED_CAPABILITIES),
             properties={"product": "Annulet", "version": __version__, "platform": "Python"},
         )
-        self.engine.trace = frame_trace(configuration, self)
-        self.engine.error_sent = self.note_error
+        self.engine.output.trace = frame_trace(configuration, self)
+        self.engine.output.error_sent = self.note_error
         self.services = broker
         self.dynamic_nodes = DynamicNodes(broker)
         self._exchange: SaslExchange | None = None
@@ -210,7 +210,7 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
 
     def take_deliveries(self) -> list[bytes]:
         """Leave what the engine does when a turn ends: it wakes sessions, and gives credit to links."""
-        return self.engine.take_frames()
+        return self.engine.output.take_frames()
 
     def force_close(self, text: str) -> None:
         """End the connection politely: ``amqp:connection:forced``."""
@@ -254,7 +254,7 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
 
     def ended(self) -> None:
         """The socket is gone."""
-        self.engine.error_sent = None
+        self.engine.output.error_sent = None
         if self._login is not None:
             self._login.cancel()
             self._login = None  # it ends with an error whose traceback holds us

@@ -86,7 +86,7 @@ class Discharging(SendingCommit):
         if session.closed:
             return
         answer = self._coordinator.refused(self._identifier, self._transaction, error)
-        session.engine.settle_incoming(session.engine_session, self._number, self._number, answer)
+        session.transfers.settle_incoming(session.engine_session, self._number, self._number, answer)
         session.connection.mark_dirty()
 
 
@@ -109,12 +109,12 @@ class Coordinator:
         """Accept a coordinator link."""
         engine = self._session.engine
         link.owner = self
-        engine.settle_first(link)  # the answers to declare and discharge are settled at once (§4.1)
-        accepted = engine.accept_attach(
+        engine.endpoints.settle_first(link)  # the answers to declare and discharge are settled at once (§4.1)
+        accepted = engine.endpoints.accept_attach(
             link, source=link.source, target=standard.Coordinator(capabilities=list(CAPABILITIES))
         )
         if accepted:
-            engine.grant_credit(link, COORDINATOR_CREDIT)
+            engine.credit.grant_credit(link, COORDINATOR_CREDIT)
 
     def detached(self, link: Link) -> None:
         """Roll back transactions declared over a link and not discharged (§4.3)."""
@@ -141,7 +141,7 @@ class Coordinator:
                 f"message to the coordinator is {type(command).__name__}; send declare or discharge",
             )
         if link.credit <= COORDINATOR_CREDIT // 2:
-            session.engine.grant_credit(link, COORDINATOR_CREDIT)
+            session.credit.grant_credit(link, COORDINATOR_CREDIT)
 
     # ------------------------------------------------------------------ begin and end
 
@@ -197,7 +197,7 @@ class Coordinator:
         del self._open[identifier]
         for number, outcome in transaction.outcomes.items():
             session.outcomes.forget(number)
-            session.engine.settle_outgoing(session.engine_session, number, number, outcome)
+            session.transfers.settle_outgoing(session.engine_session, number, number, outcome)
 
     def refused(self, identifier: bytes, transaction: OpenTransaction, error: Exception) -> Outcome:
         """Nothing of a transaction was done: it is rolled back. Returns the answer."""
@@ -226,7 +226,7 @@ class Coordinator:
 
     def _answer(self, delivery: IncomingDelivery, state: Outcome) -> None:
         session = self._session
-        session.engine.settle_incoming(session.engine_session, delivery.delivery_id, delivery.delivery_id, state)
+        session.transfers.settle_incoming(session.engine_session, delivery.delivery_id, delivery.delivery_id, state)
 
     def _is_partial(self, identifier: bytes) -> bool:
         """Return whether a message in a transaction is still arriving."""
@@ -252,7 +252,7 @@ class Coordinator:
         for number in numbers:
             if number not in transaction.outcomes and self.holds(number):
                 text = f"delivery {number} has its outcome in another transaction that is not discharged"
-                session.engine.detach(  # §4.4.2
+                session.endpoints.detach(  # §4.4.2
                     transaction.link, closed=True, condition=conditions.TRANSACTION_ROLLBACK, description=text
                 )
                 return

@@ -193,7 +193,7 @@ class Outcomes:
     def _settle(self, numbers: list[int], state: object) -> None:
         engine, session = self._session.engine, self._session.engine_session
         for number in numbers:
-            engine.settle_outgoing(session, number, number, state)
+            engine.transfers.settle_outgoing(session, number, number, state)
 
     def _known(self, first: int, last: int) -> list[int]:
         """Return the unsettled deliveries of a range, however long the range is."""

@@ -99,7 +99,7 @@ class Amqp10Service(Amqp10Handler):
             session_of(link.session).attach_link(link, performative)
         except (CoreError, StoreError) as error:
             fault = detach_for(error)
-            engine.refuse_attach(link, fault.condition, fault.description)
+            engine.endpoints.refuse_attach(link, fault.condition, fault.description)
 
     def detached(self, link: Link, *, closed: bool, error: Error | None, by_peer: bool) -> None:
         """The link is gone."""

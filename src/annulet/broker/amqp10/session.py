@@ -44,6 +44,10 @@ class Amqp10Session(SendingSession):
         super().__init__(f"{connection.name}#{engine_session.channel}", connection, VIEW)
         self.client = connection
         self.engine = connection.engine
+        self.output = connection.engine.output
+        self.transfers = connection.engine.transfers
+        self.endpoints = connection.engine.endpoints
+        self.credit = connection.engine.credit
         self.engine_session = engine_session
         self.outcomes = Outcomes(self)
         self.transactions = Coordinator(self)
@@ -168,7 +172,7 @@ class Amqp10Session(SendingSession):
         """Stop when the peer's window or the connection's buffer is full."""
         if not self.engine_session.writable:
             self.writable = False
-        self.connection.output_added(self.engine.output_size)
+        self.connection.output_added(self.output.size)
 
     def withhold(self, consumer: Consumer, entry: QueueEntry) -> None:
         """Keep a message from a consumer that cannot take it; it goes back once the core has done its work."""
@@ -233,7 +237,7 @@ class Amqp10Session(SendingSession):
 
     def sends_accepted(self, answers: list[int]) -> None:
         """Accept deliveries by their ids; the engine joins neighbours into one disposition."""
-        settle = self.engine.settle_incoming
+        settle = self.transfers.settle_incoming
         session = self.engine_session
         for number in answers:
             settle(session, number, number, ACCEPTED)
@@ -242,7 +246,7 @@ class Amqp10Session(SendingSession):
         """Refuse deliveries whose message could not be written."""
         state = Rejected(Error(conditions.INTERNAL_ERROR, text))
         for number in answers:
-            self.engine.settle_incoming(self.engine_session, number, number, state)
+            self.transfers.settle_incoming(self.engine_session, number, number, state)
 
     def released(self, target: BlockedTarget) -> None:
         """A queue or address has room again: the links that lead there get credit, whatever else is full."""
@@ -258,9 +262,9 @@ class Amqp10Session(SendingSession):
         source = self.source_of(overdue.consumer)
         condition, text = conditions.LINK_DETACH_FORCED, str(overdue)
         if source is not None and source.link.attached:
-            self.engine.detach(source.link, closed=True, condition=condition, description=text)
+            self.endpoints.detach(source.link, closed=True, condition=condition, description=text)
         else:
-            self.engine.end_session(self.engine_session, conditions.PRECONDITION_FAILED, text)
+            self.endpoints.end_session(self.engine_session, conditions.PRECONDITION_FAILED, text)
         self.connection.mark_dirty()
 
     def _serve_no_more(self) -> None:

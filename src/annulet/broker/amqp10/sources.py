@@ -123,7 +123,7 @@ class SourceLink:
             known = name in link.peer_unsettled
             state = link.peer_unsettled.get(name)
             if isinstance(state, Outcome):
-                number = session.engine.send_transfer(link, name, b"", settled=True, state=state, resume=True)
+                number = session.transfers.send_transfer(link, name, b"", settled=True, state=state, resume=True)
                 session.outcomes.note(number, tag)
                 session.outcomes.carry_out([number], state)
                 continue
@@ -138,7 +138,7 @@ class SourceLink:
                 session.withhold(entry.consumer or self.consumer, entry)
                 continue
             start = Received(0, 0) if isinstance(state, Received) else None  # §3.4.1: from the beginning again
-            number = session.engine.send_transfer(link, name, payload, settled=False, state=start, resume=known)
+            number = session.transfers.send_transfer(link, name, payload, settled=False, state=start, resume=known)
             session.outcomes.note(number, tag)
             session.after_transfer()
 
@@ -187,7 +187,7 @@ class SourceLink:
 
     def send(self, tag: int, payload: bytes, *, settled: bool) -> int:
         """Hand a transfer to the engine; returns its delivery id."""
-        return self.session.engine.send_transfer(self.link, _delivery_tag(tag), payload, settled=settled)
+        return self.session.transfers.send_transfer(self.link, _delivery_tag(tag), payload, settled=settled)
 
     # ------------------------------------------------------------------ credit, §2.6.7
 
@@ -224,7 +224,7 @@ class SourceLink:
             window = self.consumer.window
             assert isinstance(window, LinkCredit)
             window.grant(0)
-            self.session.engine.drained(link)
+            self.session.credit.drained(link)
             self.session.connection.mark_dirty()
 
     # ------------------------------------------------------------------ end
@@ -237,7 +237,7 @@ class SourceLink:
                 condition, description = conditions.RESOURCE_DELETED, f"queue '{self.queue.name}' was deleted"
             elif description:
                 condition = conditions.PRECONDITION_FAILED
-            self.session.engine.detach(self.link, closed=True, condition=condition, description=description)
+            self.session.endpoints.detach(self.link, closed=True, condition=condition, description=description)
             self.session.connection.mark_dirty()
 
     def detached(self, *, closed: bool, by_peer: bool) -> None:
@@ -329,7 +329,7 @@ def _attach(
     dynamic = owner_of(session.client, session.host, queue.name)
     if dynamic is not None:
         dynamic.attached(queue.name, link)
-    if not session.engine.accept_attach(link, source=granted, target=link.target, unsettled=unsettled or None):
+    if not session.endpoints.accept_attach(link, source=granted, target=link.target, unsettled=unsettled or None):
         owner.detached(closed=False, by_peer=False)
 
 

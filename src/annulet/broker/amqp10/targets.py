@@ -76,7 +76,7 @@ class TargetLink:
         """Let the peer send, unless its target is full and blocks its publishers."""
         link = self.link
         if link.attached and link.credit <= LINK_CREDIT // 2 and not self._blocked():
-            self.session.engine.grant_credit(link, LINK_CREDIT)
+            self.session.credit.grant_credit(link, LINK_CREDIT)
 
     def _blocked(self) -> bool:
         session = self.session
@@ -221,7 +221,7 @@ class TargetLink:
         if transaction is not None and isinstance(delivery.state, TransactionalState):
             state = TransactionalState(delivery.state.txn_id, outcome)
         number = delivery.delivery_id
-        self.session.engine.settle_incoming(self.session.engine_session, number, number, state)
+        self.session.transfers.settle_incoming(self.session.engine_session, number, number, state)
 
     # ------------------------------------------------------------------ end
 
@@ -287,8 +287,8 @@ def attach_target(session: Amqp10Session, link: Link, performative: Attach) -> N
         dynamic.attached(name, link)
     offered = [REJECT_UNROUTABLE] if REJECT_UNROUTABLE in desired else []
     if not _keeps_unsettled(link):
-        session.engine.settle_first(link)
-    if session.engine.accept_attach(
+        session.endpoints.settle_first(link)
+    if session.endpoints.accept_attach(
         link,
         source=link.source,
         target=granted,

@@ -69,7 +69,7 @@ def end_queue(host: VirtualHost, queue: Queue, now: int) -> int:
 def end_address(host: VirtualHost, address: Address) -> None:
     """Delete an address that the broker made for a client and that has had its time; one that is gone is fine."""
     if host.exchanges.get(address.name) is address:
-        host.delete_address(address.name)
+        host.nodes.delete_address(address.name)
 
 
 class Access:
@@ -306,7 +306,7 @@ class Access:
     # ------------------------------------------------------------------ names of AMQP 1.0 and STOMP
 
     def source(self, name: str, now: int, routing_type: str = "", *, create: bool = True) -> NodeReference:
-        """Return what a name leads to for a consumer, see ``VirtualHost.resolve_node``.
+        """Return what a name leads to for a consumer, see ``NodeDirectory.resolve_node``.
 
         Creating a missing node takes permission to configure it. Permission to consume from the returned ``queue`` or
         to subscribe to ``node`` is checked where that is done.
@@ -342,10 +342,10 @@ class Access:
         return node
 
     def _existing(self, name: str, now: int, routing_type: str) -> NodeReference:
-        return self.host.resolve_node(name, now, owner=self.owner, routing_type=routing_type, create=False)
+        return self.host.nodes.resolve_node(name, now, owner=self.owner, routing_type=routing_type, create=False)
 
     def _create(self, name: str, now: int, routing_type: str) -> NodeReference:
-        node = self.host.resolve_node(name, now, owner=self.owner, routing_type=routing_type)
+        node = self.host.nodes.resolve_node(name, now, owner=self.owner, routing_type=routing_type)
         if node.created and node.queue is not None:
             self._note_queue(node.queue)
         elif node.created and isinstance(node.node, Address):
@@ -362,7 +362,7 @@ class Access:
         """Create a multicast address that the broker named, for as long as its maker wants it."""
         self.require(CONFIGURE, name)
         self.require(WRITE, name)
-        address = self.host.declare_address(name, (MULTICAST,), durable=False)
+        address = self.host.nodes.declare_address(name, (MULTICAST,), durable=False)
         self._note_address(address)
         return address
 

@@ -90,6 +90,7 @@ class ClientSession(Session):
         self.connection = connection
         self.connection_identity = connection.identity
         self.host = connection.require_host()
+        self.publisher = self.host.publisher
         self.access = connection.require_access()
         self.blocked = connection.broker.blocked[self.host.name]
         self.writable = connection.writable

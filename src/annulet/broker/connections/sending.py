@@ -175,7 +175,7 @@ class SendingSession(ClientSession):
                 if routed < 0:
                     return -1
             else:
-                routed = self.host.publish(
+                routed = self.publisher.publish(
                     message, destination.route, now, duplicate_id=duplicate_id, further_keys=further_keys
                 )
         except StoreError as error:  # the disk filled up, or failed, since it was asked

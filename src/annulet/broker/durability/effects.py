@@ -191,27 +191,33 @@ class HostEffects(NodeEffects):
         Ranges leave out the queue's deliveries and its hidden messages. Of a deleted queue :meth:`queue_deleted` says
         all there is.
         """
-        bound = self.log.written_below
-        if not queue.queue_id or not bound or self._transaction:
+        if not queue.queue_id or not self.log.written_below or self._transaction:
             return False
         if queue.deleted:
             return True
         pages = gone.pages
-        for record in gone.unwritten:
-            self.log.settle(record, queue.queue_id)
         if self.history is not None:
-            for entry in gone.noted:
-                self._forget(queue, entry)
             for first, last in pages.counted_ranges() if pages is not None else ():
                 self._noted().counts.note_none(queue.queue_id, first, last)
         bounds = [gone.lowest, gone.highest] if gone.highest else []
         if pages is not None:
             bounds += pages.record_bounds()
         if bounds:
-            self.log.discard(queue.queue_id, ranges_without(min(bounds), max(bounds), queue.kept_records()))
+            self.log.discard(queue.queue_id, ranges_without(min(bounds), max(bounds), gone.held))
         self.forwarded(queue)
         self.pipeline.request()
         return True
+
+    def emptied_apart(self, queue: QueueState, unwritten: list[int], noted: list[QueueEntry]) -> None:
+        """Tell the log and the history one by one."""
+        if queue.deleted:
+            return
+        for record in unwritten:
+            self.log.settle(record, queue.queue_id)
+        if self.history is not None:
+            for entry in noted:
+                self._forget(queue, entry)
+        self.pipeline.request()
 
     def later(self, work: SlicedWork, now: int) -> None:
         """Give it to the worker, if there is one."""

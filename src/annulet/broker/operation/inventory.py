@@ -166,7 +166,7 @@ def _negotiated(connection: AnyConnection) -> tuple[Mapping[str, Any], str, int,
     """Return the client's properties, the mechanism of the login, the largest frame and the number of sessions."""
     if isinstance(connection, AmqpConnection):
         engine = connection.engine
-        return engine.client_properties, engine.mechanism, engine.frame_max, engine.channel_max
+        return engine.client_properties, engine.mechanism, engine.output.frame_max, engine.channel_table.channel_max
     if isinstance(connection, Amqp10Connection):
         configuration = connection.broker.configuration
         sessions = configuration.limits.max_sessions_per_connection
@@ -192,7 +192,7 @@ def describe_session(number: int, session: ClientSession) -> SessionFacts:
         unacknowledged=len(session.unacknowledged),
         prefetch=0 if channel is None else _limit(channel.prefetch_count),
         shared_prefetch=_limit(session.window.messages_max),
-        confirms=channel is not None and channel.confirming,
+        confirms=channel is not None and channel.confirms.enabled,
         transactional=channel is not None and channel.transaction is not None,
         held_back=bool(session.held_by),
     )

@@ -112,7 +112,7 @@ async def _publish(host: VirtualHost, message: Message, route: Route, facts: Pub
     duplicate_id = "" if facts.asks is None else facts.asks.duplicate_id
     queues_max = len(route.queues) if route.static else len(host.queues)
     if queues_max <= COMMIT_AT_ONCE_MAX:
-        return host.publish(message, route, now, duplicate_id=duplicate_id, further_keys=facts.further_keys)
+        return host.publisher.publish(message, route, now, duplicate_id=duplicate_id, further_keys=facts.further_keys)
     one = Transaction(Session(f"publish of {message.origin.publisher}"))
     one.send(message, route, duplicate_id=duplicate_id, further_keys=facts.further_keys)
     waiter = _Committed(asyncio.get_running_loop())

@@ -164,7 +164,7 @@ class VirtualHosts:
         """Delete addresses, whose rings would be made anew, then queues, for as long as there is time."""
         now = self._broker.clock()
         for name in list(host.addresses):
-            host.delete_address(name)
+            host.nodes.delete_address(name)
             if time.thread_time() >= until:
                 return 0
         pending = 0

@@ -155,7 +155,7 @@ def restore_history(broker: Broker) -> None:
         host.ledger.restore(*history.losses(host.name))
     for host_name, address, ids in history.duplicates():
         if host_name in broker.hosts:
-            broker.hosts[host_name].restore_duplicates(address, ids)
+            broker.hosts[host_name].publisher.restore_duplicates(address, ids)
     broker.audit.restore(*history.audit())
 
 
@@ -368,8 +368,8 @@ class MessageRestorer:
         for host in {self._hosts[queue_id] for queue_id, _ in targets if queue_id in self._hosts}:
             settings = host.settings_of(address)
             size = settings.id_cache_size
-            if size > 0 and settings.persist_id_cache and not host.duplicates.has(address, duplicate_id):
-                host.restore_duplicates(address, [duplicate_id])
+            if size > 0 and settings.persist_id_cache and not host.publisher.duplicates.has(address, duplicate_id):
+                host.publisher.restore_duplicates(address, [duplicate_id])
                 host.effects.duplicate_noted(address, duplicate_id, size)
 
 

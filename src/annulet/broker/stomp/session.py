@@ -284,8 +284,4 @@ class StompSession(SendingSession):
 
     def enlist(self, transaction: Transaction, tags: list[int], *, acknowledged: bool, requeue: bool) -> None:
         """Let deliveries be settled when a transaction commits."""
-        for tag in tags:
-            if acknowledged:
-                transaction.acknowledge(tag)
-            else:
-                transaction.reject(tag, requeue=requeue)
+        transaction.settle_all(tags, acknowledged=acknowledged, requeue=requeue)

@@ -105,6 +105,7 @@ class Lease:
         "generated",
         "generation",
         "held",
+        "held_bytes",
         "host",
         "last",
         "lock",
@@ -134,6 +135,7 @@ class Lease:
         self.acknowledged = 0  # positions up to here are done
         self.last = 0  # highest position ever given out
         self.held: dict[int, CompactDelivery] = {}  # by position, ascending; positions above ``acknowledged`` only
+        self.held_bytes = 0  # body bytes of these
         self.gaps = Gaps()  # positions that were lost and passed over because failOnDataLoss was false
         self.released = False
         self.taker: SelectorTaker | None = None  # of a stream with a selector
@@ -144,6 +146,23 @@ class Lease:
     def key(self) -> tuple[str, str]:
         """Virtual host and name."""
         return self.host, self.name
+
+    def take_in(self, first: int, taken: Iterable[CompactDelivery]) -> None:
+        """Hold messages at the positions from ``first`` on."""
+        for position, message in enumerate(taken, first):
+            self.held[position] = message
+            self.held_bytes += message.entry.message.size
+
+    def let_go(self, position: int) -> CompactDelivery:
+        """Hold a message no more, and return it."""
+        message = self.held.pop(position)
+        self.held_bytes -= message.entry.message.size
+        return message
+
+    def let_all_go(self) -> list[CompactDelivery]:
+        """Hold none any more, and return them in the order of their positions."""
+        held, self.held, self.held_bytes = self.held, {}, 0
+        return list(held.values())
 
     def messages(self, after: int, upto: int) -> list[tuple[int, CompactDelivery]]:
         """Return the positions in ``(after, upto]`` with their messages, in order; some may not be leased any more.
@@ -190,7 +209,7 @@ class Lease:
             "acknowledged": self.acknowledged,
             "last": self.last,
             "held": len(self.held),
-            "held_bytes": sum(message.entry.message.size for message in self.held.values()),
+            "held_bytes": self.held_bytes,
             "gap": self.gaps.count,
             "pending": queue.shown_count(),
             "lag_milliseconds": lag_of(queue, now),

@@ -103,7 +103,7 @@ class LeaseManager:
             for position, packed in enumerate(unpack_positions(span.sequences), span.first):
                 entry = recovered.get(packed & SEQUENCE_MASK)
                 if entry is not None and position > lease.acknowledged:
-                    lease.held[position] = unpack(packed, entry)
+                    lease.take_in(position, [unpack(packed, entry)])
         logger.info("lease restored", lease=lease.name, queue=lease.queue_name, held=len(lease.held), last=lease.last)
 
     # ------------------------------------------------------------------ open
@@ -269,7 +269,7 @@ class LeaseManager:
             return False
         done = [position for position in lease.held if position <= upto]
         for number, position in enumerate(done, 1):
-            message = lease.held.pop(position)
+            message = lease.let_go(position)
             if message.rejected:
                 lease.queue.reject(message.entry, self._broker.clock())
             else:
@@ -324,7 +324,7 @@ class LeaseManager:
         except BaseException:
             lease.acknowledged, lease.last = before
             raise
-        lease.held.update(zip(range(first, lease.last + 1), taken, strict=True))
+        lease.take_in(first, taken)
 
     @staticmethod
     def _refuse_deleted(lease: Lease) -> None:
@@ -448,20 +448,19 @@ class LeaseManager:
         self._used_by.pop(lease.key, None)
         lease.queue.leases.discard(lease.key)
         lease.queue.last_used_at = self._broker.clock()
-        self._return(lease, list(lease.held.values()))
-        lease.held.clear()
+        self._return(lease, lease.let_all_go())
         await self._broker.commit.durable()
         logger.info("lease ended", lease=lease.name, queue=lease.queue_name, why=why, returned=held)
 
     async def _give_back(self, lease: Lease) -> None:
         """Return all leased messages and continue with unused positions."""
-        held, lease.held = lease.held, {}
+        held = lease.let_all_go()
         lease.acknowledged = lease.last
         catalogue = self._broker.catalogue
         with catalogue.transaction():
             catalogue.set_lease(lease.record())
             catalogue.delete_lease_ranges(lease.host, lease.name, lease.last)
-        self._return(lease, list(held.values()))
+        self._return(lease, held)
         await self._broker.commit.durable()
 
     def _return(self, lease: Lease, held: list[CompactDelivery]) -> None:

@@ -322,7 +322,7 @@ def _promise(host: VirtualHost, messages: list[tuple[PendingMessage, Route]], cl
         if current is None or current.static:
             continue
         try:
-            host.plan(item.message, current, claims)
+            host.publisher.plan(item.message, current, claims)
         except RoutingTooLong as error:
             raise RefusedError(f"nothing was published: {error}") from error
         except LimitExceeded as error:
@@ -354,10 +354,10 @@ def _put(
             if route is None:
                 lost += 1
             elif route.generation == host.generation or not route.fixed:
-                lost += host.publish(item.message, route, now, forwarded=True) == 0
+                lost += host.publisher.publish(item.message, route, now, forwarded=True) == 0
             else:
                 queues = [queue for queue in route.queues if not queue.deleted]
-                host.enqueue_all(item.message, queues, now)
+                host.publisher.enqueue_all(item.message, queues, now)
                 lost += not queues
     finally:
         host.batches.current = None

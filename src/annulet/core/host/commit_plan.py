@@ -9,7 +9,7 @@ from annulet.core.host.send_plan import DUPLICATE, ROUTED, Claims
 from annulet.core.model.entry import DELIVERING, DeliveryCopy
 
 if TYPE_CHECKING:
-    from annulet.core.host.publishing import Publishing
+    from annulet.core.host.publishing import Publisher
     from annulet.core.host.send_plan import Leg
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.message.message import Message
@@ -122,7 +122,7 @@ class CommitPlan:
             self._bound()
             return route, None
         try:
-            legs = host.plan(
+            legs = host.publisher.plan(
                 send.message, route, self._claims, duplicate_id=send.duplicate_id, further_keys=send.further_keys
             )
         except LimitExceeded as error:
@@ -171,7 +171,7 @@ def _last_attempt(entry: QueueEntry, counted: int) -> bool:
     return 0 < entry.queue.settings.max_delivery_attempts <= entry.delivery_count + counted
 
 
-def renew(host: Publishing, leg: Leg) -> None:
+def renew(publisher: Publisher, leg: Leg) -> None:
     """Adapt a leg that was planned some turns before: what was promised room has it.
 
     Queues that were deleted meanwhile get nothing, and an id that an address has accepted meanwhile is a duplicate.
@@ -179,6 +179,6 @@ def renew(host: Publishing, leg: Leg) -> None:
     if any(queue.deleted for queue in leg.queues):
         leg.queues = [queue for queue in leg.queues if not queue.deleted]
     if leg.account is not None:
-        leg.account = host.account_of(leg.address)
-    if leg.fate == ROUTED and leg.duplicate_id and host.duplicates.has(leg.address, leg.duplicate_id):
+        leg.account = publisher.limited.account_of(leg.address)
+    if leg.fate == ROUTED and leg.duplicate_id and publisher.duplicates.has(leg.address, leg.duplicate_id):
         leg.fate = DUPLICATE

@@ -148,7 +148,7 @@ class DeadLetters(Forwarder):
                 continue
             queues: dict[Queue, None] = {}
             for key in keys:
-                queues.update(dict.fromkeys(host.targets(message, host.forwarding_route(exchange, key))))
+                queues.update(dict.fromkeys(host.targets(message, host.publisher.forwarding_route(exchange, key))))
             reached += len(queues)
         return reached
 
@@ -323,7 +323,7 @@ class DeadLetters(Forwarder):
             priority=message.priority,
             accepted_at=now,
         )
-        legs = self.host.plan_forward(copy, exchange, keys)
+        legs = self.host.publisher.plan_forward(copy, exchange, keys)
         planned = sum(len(leg.queues) for leg in legs)
         if not planned:
             self.messages_unroutable += 1
@@ -335,7 +335,7 @@ class DeadLetters(Forwarder):
             self.dead_letter_cycles += 1
             if not reached:
                 return f"{target} leads back to a queue it died in: a cycle"
-        self.host.apply(legs, now)
+        self.host.publisher.apply(legs, now)
         self.messages_forwarded += 1
         return ""
 

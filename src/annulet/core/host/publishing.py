@@ -13,51 +13,53 @@ from typing import TYPE_CHECKING
 from annulet.core.base.errors import LimitExceeded, RoutingTooLong
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.steps import Steps
-from annulet.core.configuration.address_limits import AddressLimits
-from annulet.core.host.account_row_shares import address_of
-from annulet.core.host.address_accounts import AddressAccount, AddressAccounts
 from annulet.core.host.duplicate_ids import DuplicateCaches
-from annulet.core.host.retroactive import is_ring_name
+from annulet.core.host.limited_addresses import LimitedAddresses, counting
 from annulet.core.host.send_plan import DROPPED, DUPLICATE, ROUTED, Claims, Leg
-from annulet.core.model.compact_messages import CompactDelivery, entry_in, origin_of
 from annulet.core.model.entry import REMOVED
 from annulet.core.model.loss_ledger import LossLedger, LossRecord
-from annulet.core.paging.merged_areas import JoinedPages
 from annulet.core.routing.diverts import ORIGINAL_ADDRESS, copy_for
 from annulet.core.routing.routes import Route, Walk
-from annulet.core.routing.routing_graph import RoutingGraph
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from annulet.core.configuration.address_settings import AddressSettingsRepository, ResolvedSettings
+    from annulet.core.configuration.address_settings import AddressSettingsRepository
     from annulet.core.message.message import Message
-    from annulet.core.model.compact_messages import Slot
     from annulet.core.model.entry import QueueEntry
     from annulet.core.queue.queue import Queue
     from annulet.core.routing.bindings import Binding
     from annulet.core.routing.exchanges import Exchange
-    from annulet.core.routing.node_effects import NodeEffects
+    from annulet.core.routing.routing_graph import RoutingGraph
 
 
-class Publishing(RoutingGraph):
-    """A routing graph that messages are published to.
+class Publisher:
+    """Sends messages to the queues of a graph.
 
-    ``duplicates_dropped`` counts the messages that duplicate detection kept out, ``routing_refused`` those whose way
-    had too many steps.
+    Attributes:
+        graph: the nodes and routes of a virtual host.
+        limited: the addresses with limits.
+        duplicates: the ids that addresses have accepted.
+        duplicates_dropped: how many messages duplicate detection kept out.
+        routing_refused: how many messages had a way of too many steps.
     """
 
     def __init__(
-        self, name: str, effects: NodeEffects, ledger: LossLedger, address_settings: AddressSettingsRepository
+        self,
+        graph: RoutingGraph,
+        ledger: LossLedger,
+        address_settings: AddressSettingsRepository,
+        limited: LimitedAddresses,
     ) -> None:
-        super().__init__(name, effects)
+        self.graph = graph
+        self.effects = graph.effects
         self.ledger = ledger
-        self.address_settings = address_settings
-        self.accounts = AddressAccounts(effects)
-        self.uncounted = True  # queues may hold messages of addresses that were given limits after they came
+        self.limited = limited
+        self.accounts = limited.accounts
         self.duplicates = DuplicateCaches()
         self.duplicates_dropped = 0
         self.routing_refused = 0
+        self._settings = address_settings
 
     # ------------------------------------------------------------------ sending
 
@@ -78,8 +80,8 @@ class Publishing(RoutingGraph):
         how many queues it was routed to: 0 means unroutable; a duplicate and what a full address drops count as
         routed. A route of an older generation is looked up anew. Raises :class:`LimitExceeded`; then no queue has it.
         """
-        if duplicate_id or further_keys or not route.static or route.generation != self.generation:
-            current = self.renewed(route)
+        if duplicate_id or further_keys or not route.static or route.generation != self.graph.generation:
+            current = self.graph.renewed(route)
             if current is None:
                 return 0
             if duplicate_id or further_keys or not current.fixed:
@@ -122,7 +124,7 @@ class Publishing(RoutingGraph):
 
         An exchange goes by the message's routing key. Returns as :meth:`publish`; a name that is nowhere is 0.
         """
-        route = self.route_to(name, message.origin.routing_key, routing_type)
+        route = self.graph.route_to(name, message.origin.routing_key, routing_type)
         return self.publish(message, route, now, duplicate_id=duplicate_id, forwarded=forwarded)
 
     def _ask(self, message: Message, queues: list[Queue]) -> None:
@@ -172,7 +174,7 @@ class Publishing(RoutingGraph):
             self.routing_refused += 1
             raise
         finally:
-            self.steps_taken += before - steps.left
+            self.graph.steps_taken += before - steps.left
 
     def _plan(
         self,
@@ -191,7 +193,7 @@ class Publishing(RoutingGraph):
         waiting: deque[tuple[Message, Route, tuple[str, ...]]] = deque([(message, route, further_keys)])
         while waiting:
             sent, way, keys = waiting.popleft()
-            walk = Walk(self, routing_type=way.routing_type, applied=applied, steps=steps)
+            walk = Walk(self.graph, routing_type=way.routing_type, applied=applied, steps=steps)
             leg = Leg(sent, way.address, self._queues_of(walk, sent, way, keys), duplicate_id)
             legs.append(leg)
             self._judge(leg, claims, forwarded=forwarded)
@@ -200,7 +202,7 @@ class Publishing(RoutingGraph):
             for diversion in walk.diversions:
                 routing_type = diversion.divert.routing_type_for(way.routing_type)
                 for target in diversion.divert.forwarding_addresses:
-                    onward = self.route_to(target, sent.origin.routing_key, routing_type, forwarded=True)
+                    onward = self.graph.route_to(target, sent.origin.routing_key, routing_type, forwarded=True)
                     waiting.append((diversion.copy(sent, onward.exchange, onward.routing_key), onward, ()))
             if not leg.queues and not walk.diversions and not rescued and not forwarded:
                 rescued = True
@@ -215,16 +217,16 @@ class Publishing(RoutingGraph):
         Nothing refuses it, as no publisher could be told, and an exchange that is closed to publishers is open to it.
         Empty when the exchange is gone.
         """
-        if exchange_name not in self.exchanges:
+        if exchange_name not in self.graph.exchanges:
             return []
         route = self.forwarding_route(exchange_name, keys[0])
         return self.plan(message, route, Claims(), further_keys=keys[1:], forwarded=True)
 
     def forwarding_route(self, exchange_name: str, routing_key: str) -> Route:
         """Return the route of what the broker sends on through an exchange that exists; it may be an internal one."""
-        if self.exchanges[exchange_name].internal:
-            return Route(exchange_name, routing_key, [], self.generation, static=False)
-        return self.route(exchange_name, routing_key)
+        if self.graph.exchanges[exchange_name].internal:
+            return Route(exchange_name, routing_key, [], self.graph.generation, static=False)
+        return self.graph.route(exchange_name, routing_key)
 
     def apply(self, legs: list[Leg], now: int) -> int:
         """Carry out a plan. Returns how many queues the message was routed to, as :meth:`publish`."""
@@ -245,7 +247,7 @@ class Publishing(RoutingGraph):
         if route.fixed and not further_keys:
             return route.queues
         route.refuse()
-        start = self.exchanges[route.exchange]
+        start = self.graph.exchanges[route.exchange]
         queues = walk.follow(start, route.routing_key, message)
         for key in further_keys:
             queues = walk.follow(start, key, message)
@@ -253,7 +255,7 @@ class Publishing(RoutingGraph):
 
     def _judge(self, leg: Leg, claims: Claims, *, forwarded: bool) -> None:
         """Return the fate of a leg, and claim its share. Raises :class:`LimitExceeded`."""
-        if leg.duplicate_id and self.settings_of(leg.address).id_cache_size == 0:
+        if leg.duplicate_id and self._settings.resolve(leg.address).id_cache_size == 0:
             leg.duplicate_id = ""  # detection is off
         duplicate_id = leg.duplicate_id
         if duplicate_id and (
@@ -262,7 +264,7 @@ class Publishing(RoutingGraph):
             leg.fate = DUPLICATE
             return
         size = leg.message.size
-        account = self.account_of(leg.address) if _counting(leg.queues) else None
+        account = self.limited.account_of(leg.address) if counting(leg.queues) else None
         if account is not None:
             claimed = claims.of_account(account)
             while account.drops(size, claimed) and self.accounts.hurry_settlements():
@@ -295,16 +297,16 @@ class Publishing(RoutingGraph):
     def begin_entering(self, leg: Leg) -> None:
         """Before the message of a leg that is routed enters its queues: count it where its address counts."""
         message, queues = leg.message, leg.queues
-        if message.expires_at and self.settings_of(leg.address).no_expiry:
+        if message.expires_at and self._settings.resolve(leg.address).no_expiry:
             message.expires_at = 0
-        counting = 0 if leg.account is None else _counting(queues)
-        if leg.account is not None and counting:  # those of a dead letter may have been left out as a cycle
-            self.accounts.charge(leg.account, message, counting)
+        counted = 0 if leg.account is None else counting(queues)
+        if leg.account is not None and counted:  # those of a dead letter may have been left out as a cycle
+            self.accounts.charge(leg.account, message, counted)
 
     def end_entering(self, leg: Leg) -> None:
         """After it has entered them: have its address remember its id."""
         if leg.duplicate_id and leg.queues:
-            settings = self.settings_of(leg.address)
+            settings = self._settings.resolve(leg.address)
             size = settings.id_cache_size
             self.duplicates.add(leg.address, leg.duplicate_id, size)
             if settings.persist_id_cache:
@@ -333,25 +335,21 @@ class Publishing(RoutingGraph):
 
     def _rescue(self, message: Message, route: Route) -> tuple[Message, Route] | None:
         """Return the copy of an unroutable message for the dead-letter address, where its address wants that."""
-        settings = self.settings_of(route.address)
+        settings = self._settings.resolve(route.address)
         target = settings.dead_letter_address
         if not settings.send_to_dla_on_no_route or not target or target == route.address:
             return None
-        onward = self.route_to(target, message.origin.routing_key, forwarded=True)
+        onward = self.graph.route_to(target, message.origin.routing_key, forwarded=True)
         copy = copy_for(message, {ORIGINAL_ADDRESS: route.address}, onward.exchange, onward.routing_key)
         return copy, onward
 
     # ------------------------------------------------------------------ what addresses have settings for
 
-    def settings_of(self, address: str) -> ResolvedSettings:
-        """Return the settings of an address, merged from all that match it."""
-        return self.address_settings.resolve(address)
-
     def judge_route(self, route: Route) -> None:
         """Find out whether limits of addresses or queues, or address settings, have a say in each message."""
-        settings = self.settings_of(route.address)
+        settings = self._settings.resolve(route.address)
         if route.queues:
-            self.account_of(route.address)  # an address that is full already says so before the next send
+            self.limited.account_of(route.address)  # an address that is full already says so before the next send
         if (
             not settings.limits.unlimited
             or settings.no_expiry
@@ -360,95 +358,6 @@ class Publishing(RoutingGraph):
             route.static = route.fixed = False
         elif any(queue.may_refuse for queue in route.queues):
             route.static = False
-
-    def account_of(self, address: str) -> AddressAccount | None:
-        """Return the account of an address with limits, opened when the first message is about to enter; else ``None``.
-
-        Messages already queued when the limits were set count from then on.
-        """
-        account = self.accounts.by_address.get(address)
-        if account is not None:
-            return account
-        limits = self.settings_of(address).limits
-        if limits.unlimited:
-            return None
-        if not self.accounts.by_address:
-            for queue in self.queues.values():
-                self.tell_accounts(queue)
-        if self.uncounted:
-            self._count_held()
-        return self.accounts.account_for(address, limits)
-
-    def tell_accounts(self, queue: Queue) -> None:
-        """Have the accounts told of what leaves a queue.
-
-        Not of what leaves a ring: it has no consumer, so an address would stay full for ever.
-        """
-        if not is_ring_name(queue.name):
-            queue.accounts = self.accounts
-
-    def limit_addresses(self, addresses: list[str]) -> None:
-        """Change or close the accounts of addresses after their settings."""
-        self.accounts.limit({address: self.settings_of(address).limits for address in addresses})
-
-    def _count_held(self) -> None:
-        """Open the accounts of all addresses with limits whose messages queues hold. Once per change.
-
-        O(messages in memory, pages): messages on disk are counted there, nothing is read. Address by address it would
-        be that much for each name of a send. Deliveries that are folded stay so where their address has no limits.
-        """
-        self.uncounted = False
-        limits: dict[str, AddressLimits] = {}  # of all addresses of messages that are held
-        held: dict[str, dict[Message, int]] = {}
-        opened: list[tuple[Queue, str, tuple[int, int], int]] = []
-        for queue in self.queues.values():
-            if is_ring_name(queue.name):
-                continue
-            pending = queue.order.in_memory()
-            held_here: list[Slot] = [*pending, *queue.schedule.entries(), *queue.delivering.slots()]
-            here: dict[Message, str] = {}
-            left = queue.order.paged_count()
-            for slot in held_here:
-                address = address_of(origin_of(slot))
-                if not self._is_uncounted(address, limits):
-                    left += isinstance(slot, CompactDelivery) or self._is_left(slot)
-                    continue
-                entry = entry_in(slot)
-                if entry.state != REMOVED:
-                    here[entry.message] = address
-            for message, address in here.items():
-                counts = held.setdefault(address, {})
-                counts[message] = counts.get(message, 0) + 1
-            rows = JoinedPages(queue.order.page_parts()).tally(address_of, queue.next_sequence)
-            opened += [(queue, name, some, left) for name, some in rows.items() if self._is_uncounted(name, limits)]
-        self._open_accounts(limits, held, opened)
-
-    def _is_uncounted(self, address: str, limits: dict[str, AddressLimits]) -> bool:
-        """Return whether an address has limits and no account yet. ``limits``: those that are known."""
-        if address not in limits:
-            limits[address] = self.settings_of(address).limits
-        return not limits[address].unlimited and address not in self.accounts.by_address
-
-    def _is_left(self, entry: QueueEntry) -> bool:
-        """Return whether an entry is there and not charged."""
-        return entry.state != REMOVED and not self.accounts.counted(entry.message)
-
-    def _open_accounts(
-        self,
-        limits: dict[str, AddressLimits],
-        held: dict[str, dict[Message, int]],
-        opened: list[tuple[Queue, str, tuple[int, int], int]],
-    ) -> None:
-        """Open accounts, which count rows first, and then messages in the order in which they came."""
-        for queue, address, rows, left in opened:
-            account = self.accounts.account_for(address, limits[address])
-            assert account is not None
-            self.accounts.count_rows(queue, account, rows, left)
-        for address, counts in held.items():
-            account = self.accounts.account_for(address, limits[address])
-            assert account is not None
-            for message in _by_arrival(list(counts)):
-                self.accounts.charge(account, message, counts[message])
 
     # ------------------------------------------------------------------ duplicates
 
@@ -460,30 +369,14 @@ class Publishing(RoutingGraph):
 
     def exchange_dropped(self, exchange: Exchange) -> None:
         """Drop the ids of a node that led to its queues through others. A queue of its name keeps its messages."""
-        if exchange.name not in self.queues:
+        if exchange.name not in self.graph.queues:
             self.forget_duplicates(exchange.name)
 
     def restore_duplicates(self, address: str, duplicate_ids: Iterable[str]) -> None:
         """Put back the ids an address had accepted before the broker ended, oldest first."""
-        self.duplicates.restore(address, duplicate_ids, self.settings_of(address).id_cache_size)
+        self.duplicates.restore(address, duplicate_ids, self._settings.resolve(address).id_cache_size)
 
     def forget_duplicates(self, address: str) -> None:
         """Drop the ids of an address that lost its last queue."""
         if self.duplicates.forget(address):
             self.effects.duplicates_forgotten(address)
-
-
-def _counting(queues: list[Queue]) -> int:
-    """Return how many of these count what they hold for an address with limits: all but rings."""
-    return sum(not is_ring_name(queue.name) for queue in queues)
-
-
-def _by_arrival(messages: list[Message]) -> list[Message]:
-    """Return messages in the order in which they came, as an account counts them: queues may have another one.
-
-    The log has numbered those that are stored, so after a restart the order is the same. Of others the millisecond is
-    known.
-    """
-    if all(message.record for message in messages):
-        return sorted(messages, key=lambda message: message.record)
-    return sorted(messages, key=lambda message: message.accepted_at)

@@ -93,7 +93,11 @@ def publish_in_turns(one: Transaction, host: VirtualHost, now: int, waiter: Comm
         return -1
     if route is None:
         return 0
-    return host.publish(collected.sends[0].message, route, now) if legs is None else host.apply(legs, now)
+    return (
+        host.publisher.publish(collected.sends[0].message, route, now)
+        if legs is None
+        else host.publisher.apply(legs, now)
+    )
 
 
 class _Piece:
@@ -223,13 +227,13 @@ class Committing(SlicedWork):
         reached = 0
         if legs is not None:
             for leg in legs:
-                renew(host, leg)
+                renew(host.publisher, leg)
                 if leg.fate == ROUTED:
                     reached += len(leg.queues)
-                    host.begin_entering(leg)
+                    host.publisher.begin_entering(leg)
                     pieces.append(_Piece(leg.message, leg.queues, leg))
                 else:
-                    reached += host.apply([leg], now)
+                    reached += host.publisher.apply([leg], now)
         elif route is not None:
             queues = [queue for queue in route.queues if not queue.deleted]
             reached = len(queues)
@@ -249,12 +253,12 @@ class Committing(SlicedWork):
                 piece.entries.append(queue.enqueue(piece.message, now))
             piece.place += 1
         if piece.place == len(piece.queues):
-            self._host.store_entered(piece.message, piece.entries)
+            self._host.publisher.store_entered(piece.message, piece.entries)
             self._pieces.popleft()
             if piece.leg is not None:
                 if piece.leg.duplicate_id:
                     self._remembers = True
-                self._host.end_entering(piece.leg)
+                self._host.publisher.end_entering(piece.leg)
         return len(queues)
 
     # ------------------------------------------------------------------ the end
@@ -310,4 +314,4 @@ class Committing(SlicedWork):
         for _, legs in self._plan.plans[: self._sent + 1]:
             for leg in legs or ():
                 if leg.duplicate_id and leg.fate == ROUTED:
-                    host.duplicates.take_back(leg.address, leg.duplicate_id)
+                    host.publisher.duplicates.take_back(leg.address, leg.duplicate_id)

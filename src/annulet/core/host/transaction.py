@@ -8,6 +8,7 @@ from annulet.core.base.errors import CoreError
 from annulet.core.host.commit_plan import CommitPlan, Operations, Return, Send
 from annulet.core.host.schedule_cancelling import cancel_scheduled
 from annulet.core.model.entry import REMOVED
+from annulet.core.sessions.session import UnknownDeliveryTag
 
 if TYPE_CHECKING:
     from annulet.core.host.virtual_host import VirtualHost
@@ -95,6 +96,25 @@ class Transaction:
         taken = self._take(tag, multiple=multiple)
         self._collected.rejections.extend((held, entry, requeue) for held, entry in taken)
 
+    def settle_all(self, tags: list[int], *, acknowledged: bool, requeue: bool) -> None:
+        """Collect an acknowledgement, or else a rejection, of each of these. Raises ``UnknownDeliveryTag``.
+
+        The ones before an unknown tag are collected.
+        """
+        table = self.session.unacknowledged
+        taken: list[tuple[int, QueueEntry]] = []
+        try:
+            for tag in tags:
+                entry = table.pop(tag)
+                if entry is None:
+                    raise UnknownDeliveryTag(tag)
+                taken.append((tag, entry))
+        finally:
+            if acknowledged:
+                self._collected.settlements.extend(taken)
+            else:
+                self._collected.rejections.extend([(tag, entry, requeue) for tag, entry in taken])
+
     def give_back(self, tag: int, *, counted: bool, exclude: Consumer | None = None) -> None:
         """Collect a return to the queue, see ``Queue.return_entries`` (AMQP 1.0 released, modified)."""
         taken = self._take(tag, multiple=False)
@@ -142,11 +162,12 @@ class Transaction:
 
     def _publish(self, host: VirtualHost, now: int, sends: list[Send], plan: CommitPlan) -> list[Message]:
         unroutable: list[Message] = []
+        publisher = host.publisher
         for send, (_, legs) in zip(sends, plan.plans, strict=True):
             if send.cancels:
                 cancel_scheduled(host, send.message, send.route, send.cancels, now, further_keys=send.further_keys)
                 continue
-            reached = host.publish(send.message, send.route, now) if legs is None else host.apply(legs, now)
+            reached = publisher.publish(send.message, send.route, now) if legs is None else publisher.apply(legs, now)
             if reached == 0:
                 unroutable.append(send.message)
         return unroutable

@@ -73,7 +73,7 @@ class Destination:
             refusal = limits.refusal(destination, message.size)
             if refusal:
                 return refusal
-        account = host.account_of(name)
+        account = host.limited.account_of(name)
         if account is not None:
             if account.blocked:
                 return f"address '{name}' is full and holds publishers back (address-full-policy block)"
@@ -92,7 +92,7 @@ class Destination:
         host, destination = self._host, self._queue
         sequence = destination.next_sequence
         try:
-            host.apply(host.plan(message, self._route(), Claims()), now)
+            host.publisher.apply(host.publisher.plan(message, self._route(), Claims()), now)
         except BaseException:
             self.take_back(sequence, now)
             raise

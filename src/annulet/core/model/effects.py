@@ -36,7 +36,8 @@ class GoneRecords:
     """The records of the removed contents of a queue, and the rows of ``pages``.
 
     ``lowest`` and ``highest`` of the written records, 0 if there is none; those ``unwritten``. ``noted`` are entries
-    that may have been passed to :meth:`RecordEffects.entry_changed`.
+    that may have been passed to :meth:`RecordEffects.entry_changed`. ``held`` are the records that the queue kept when
+    it was emptied, which may stand among these.
     """
 
     def __init__(self, pages: QueueArea | None) -> None:
@@ -44,6 +45,7 @@ class GoneRecords:
         self.highest = 0
         self.unwritten: list[int] = []
         self.noted: list[QueueEntry] = []
+        self.held: list[int] = []
         self.pages = pages
 
 
@@ -89,12 +91,17 @@ class RecordEffects(TurnEffects):
         return ALL_WRITTEN
 
     def emptied(self, queue: QueueState, gone: GoneRecords) -> bool:
-        """Settle all that a queue was emptied of at once: it is in no collection of the queue any more.
+        """Settle all that a queue was emptied of: it was examined, and is in no collection of the queue any more.
 
-        Returns whether that was done; else the caller settles each, with :meth:`removed` and :meth:`settle`.
+        Returns whether that was done; else the caller settles each, with :meth:`removed` and :meth:`settle`. What the
+        log cannot be told by ranges follows with :meth:`emptied_apart`.
         """
         del queue, gone
         return False
+
+    def emptied_apart(self, queue: QueueState, unwritten: list[int], noted: list[QueueEntry]) -> None:
+        """Settle records that were not written yet, and forget what was noted of entries, of what a queue was
+        emptied of."""
 
     def entry_changed(self, queue: QueueState, entry: QueueEntry) -> None:
         """A stored entry's delivery count changed, or when it falls due. Called only when its record is set."""

@@ -66,6 +66,7 @@ class QueueState:
         self.bodies: QueueBodies | None = None  # which entries do without their bodies; None: none ever did
         self.accounts: AddressListener | None = None  # notified of removals, if addresses have limits
         self.pending_bytes = self.delivering_bytes = 0
+        self.leaving = self.leaving_bytes = 0  # messages it was emptied of that are still in memory, and their bodies
         self.next_sequence = 1
         self.hidden_from = HIDES_NOTHING  # the first sequence of the invisible part
         self.settling: list[SettlementWork] = []  # deliveries that commands have settled and whose turn has not come

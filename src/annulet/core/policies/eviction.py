@@ -66,6 +66,11 @@ class EvictionIndex:
             self._heap = list(live.values())
             heapify(self._heap)
 
+    def release(self, most: int) -> bool:
+        """Give back the memory of this many of an index that is not used any more. Returns whether there is more."""
+        del self._heap[-most:]
+        return bool(self._heap)
+
     def first(self) -> QueueEntry | None:
         """Return the next victim, ``None`` when nothing is pending."""
         heap = self._heap
@@ -107,6 +112,13 @@ class KeyEvictionIndex(EvictionIndex):
         self._held = 0
         for entry in live:
             self._note(entry)
+
+    def release(self, most: int) -> bool:
+        """Give back the memory of a part, whole keys."""
+        del self._keys[-most:]
+        while most > 0 and self._entries:
+            most -= len(self._entries.popitem()[1])
+        return bool(self._keys or self._entries)
 
     def first(self) -> QueueEntry | None:
         """Return the next victim, ``None`` when nothing is pending."""

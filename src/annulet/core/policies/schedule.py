@@ -115,6 +115,19 @@ class ScheduleIndex:
         self.bytes = self.came_back = 0
         return entries
 
+    def unordered(self) -> list[QueueEntry]:
+        """Return the scheduled entries, in no particular order."""
+        return list(self._appointments)
+
+    def release(self, most: int) -> bool:
+        """Give back the memory of this many of an index that is not used any more. Returns whether there is more."""
+        del self._heap[-most:]
+        for _ in range(min(most, len(self._appointments))):
+            self._appointments.popitem()
+        for _ in range(min(most, len(self._by_id))):
+            self._by_id.popitem()
+        return bool(self._heap or self._appointments)
+
     def entries(self) -> list[QueueEntry]:
         """Return the scheduled entries, the next to fall due first."""
         return [appointment.entry for appointment in sorted(self._appointments.values())]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.settings import KEEP_PLACE
+from annulet.core.base.sliced_work import SLICE_MESSAGES, SlicedWork
 from annulet.core.model.entry import PENDING, SCHEDULED
 from annulet.core.queue.ring_debt import make_way
 
@@ -139,12 +140,51 @@ def enforce_limits(queue: QueueEntries, now: int) -> None:
     _enforce_limits(queue, now, 0)
 
 
+class Firing(SlicedWork):
+    """Makes very many due scheduled messages pending. What arrives meanwhile stands behind them."""
+
+    def __init__(self, queue: QueueEntries) -> None:
+        super().__init__()
+        self._queue = queue
+        queue.firing = True
+
+    def step(self, now: int) -> bool:
+        """Let the next ones fall due, and serve consumers."""
+        queue = self._queue
+        if not queue.deleted:
+            _fire_some(queue, now)
+            queue.update_gate(now)
+            queue.dispatch(now)
+            queue.finish(now)
+            if 0 < queue.schedule.next_at() <= now:
+                return True
+        self.abandon(now)
+        return False
+
+    def abandon(self, now: int) -> None:
+        """Have the next tick at the time of the next scheduled message."""
+        del now
+        queue = self._queue
+        queue.firing = False
+        if at := queue.schedule.next_at():
+            queue.effects.wake_at(at)
+
+
 def fire_due(queue: QueueEntries, now: int) -> int:
-    """Make due scheduled messages pending, one by one in time order. Returns how many were due."""
+    """Make due scheduled messages pending, one by one in time order, very many in slices. Returns how many now."""
+    if queue.firing:
+        return 0
+    fired = _fire_some(queue, now)
+    if 0 < queue.schedule.next_at() <= now:
+        queue.effects.later(Firing(queue), now)
+    return fired
+
+
+def _fire_some(queue: QueueEntries, now: int) -> int:
     fired = 0
     if queue.sliced and 0 < queue.schedule.next_at() <= now:
         queue.make_room(queue.schedule.bytes, now, queue.schedule.count)
-    while (appointment := queue.schedule.due(now)) is not None:
+    while fired < SLICE_MESSAGES and (appointment := queue.schedule.due(now)) is not None:
         fired += 1
         if queue.gated and queue.halted:  # a gate that opened before is first, also if the tick is late
             queue.update_gate(appointment.at)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from annulet.core.model.loss_ledger import LossLedger
     from annulet.core.model.order import Order
     from annulet.core.model.queue_listeners import ReaderLists
+    from annulet.core.queue.emptying import Emptying
     from annulet.core.queue.pull_waits import PullWaiter
     from annulet.core.queue.returning import Returning
     from annulet.core.queue.ring_debt import RingDebt
@@ -86,6 +87,8 @@ class QueueEntries(QueuePolicies):
         self.had_consumer = False  # auto-delete waits for the first (§1.7.2.1.6)
         self.last_used_at = 0  # last declare, get or consumer; ``expires`` counts from here
         self.returns: list[Returning] = []  # deliveries on their way back: dispatch waits for the last of them
+        self.emptying: list[Emptying] = []  # what it was emptied of and the log has not been told of yet
+        self.firing = False  # very many scheduled messages are due and become pending in slices
         self.insists = False  # dispatch reads on although the disk refused
         self.leased: set[int] = set()  # during recovery: sequences that a lease held when the broker ended
         self.configure()

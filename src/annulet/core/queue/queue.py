@@ -351,7 +351,7 @@ class Queue(QueueEntries):
 
     def next_due_at(self) -> int:
         """When :meth:`tick` has something to do next (milliseconds since 1970); 0 for never."""
-        times = [self.schedule.next_at(), self.gate.opens_at(self), self.next_expiry_at()]
+        times = [0 if self.firing else self.schedule.next_at(), self.gate.opens_at(self), self.next_expiry_at()]
         return min((at for at in times if at), default=0)
 
     def pause(self, now: int) -> None:

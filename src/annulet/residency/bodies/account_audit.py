@@ -58,7 +58,7 @@ class AccountAudit:
     def _begin(self, queues: Mapping[Queue, BodyCandidates]) -> Recount | None:
         self._next = self._next or list(queues)
         queue = self._next.pop() if self._next else None
-        if queue is None or queue not in queues:
+        if queue is None or queue not in queues or queue.leaving:  # what leaves is in no collection
             return None
         order = queue.order
         waiting = order.count - order.paged_count() + queue.schedule.count

@@ -177,14 +177,15 @@ class BodyBudget:
 
 
 def in_memory(queue: Queue) -> int:
-    """Return how many messages of a queue have their bodies in memory: pending, scheduled, in delivery."""
-    count = queue.order.count - queue.order.paged_count() + len(queue.delivering) + queue.schedule.count
+    """Return how many messages of a queue have their bodies in memory: pending, scheduled, in delivery, leaving."""
+    count = queue.order.count - queue.order.paged_count() + len(queue.delivering) + queue.schedule.count + queue.leaving
     return count if queue.bodies is None else count - queue.bodies.count
 
 
 def body_bytes(queue: Queue) -> int:
     """Return the bytes of these bodies."""
     size = queue.pending_bytes - queue.order.paged_bytes() + queue.delivering_bytes + queue.schedule.bytes
+    size += queue.leaving_bytes
     return size if queue.bodies is None else size - queue.bodies.bytes
 
 

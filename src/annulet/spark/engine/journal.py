@@ -87,6 +87,10 @@ class Given(NamedTuple):
         return len(self.document) + len(self.body) + ROW_BYTES
 
 
+COMMAND_COLUMNS: Final = ("queue", "sequence", "floor", "document", "body")
+"""The fields of :class:`Given`, as columns of a blob."""
+
+
 class Step(msgspec.Struct, array_like=True):
     """A batch that changed a shard: the head's token and time after it, and the blobs of its commands."""
 
@@ -307,7 +311,7 @@ def decode_books(blob: bytes) -> Books:
 def decode_commands(blob: bytes) -> list[Given]:
     """Read a blob of commands."""
     table = decode_columns(blob)
-    columns = (table.column(name).to_pylist() for name in Given._fields)
+    columns = (table.column(name).to_pylist() for name in COMMAND_COLUMNS)
     return [Given(*values) for values in zip(*columns, strict=True)]
 
 

@@ -43,6 +43,10 @@ class Piece(NamedTuple):
     blob: bytes
 
 
+PIECE_COLUMNS: Final = ("queue", "kind", "blob")
+"""The fields of :class:`Piece`, as columns of a file."""
+
+
 class FrozenState:
     """The state of one shard as it was read from a checkpoint."""
 

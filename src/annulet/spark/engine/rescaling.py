@@ -8,7 +8,7 @@ import pandas as pd
 from pyspark.sql import functions as F  # noqa: N812 - the field's name for it
 
 from annulet.spark.engine.journal import KINDS
-from annulet.spark.engine.portable import HEAD, FrozenState, Piece, pieces_of
+from annulet.spark.engine.portable import HEAD, PIECE_COLUMNS, FrozenState, pieces_of
 from annulet.spark.engine.streaming import SHARD, shard_of
 from annulet.spark.parcels import sealed_function
 
@@ -46,7 +46,7 @@ def checkpoint_state(spark: SparkSession, checkpoint: str, *, portable: bool = F
         blobs = list(zip(frame["kind"], map(int, frame["number"]), map(bytes, frame["blob"]), strict=True))
         heads = [blob.decode() for kind, _, blob in blobs if kind == HEAD]
         frozen = FrozenState(heads[0], (one for one in blobs if one[0] != HEAD))
-        return pd.DataFrame(pieces_of(frozen, portable=portable), columns=Piece._fields)
+        return pd.DataFrame(pieces_of(frozen, portable=portable), columns=PIECE_COLUMNS)
 
     return rows.groupBy(SHARD).applyInPandas(sealed_function(split), PIECE_SCHEMA)
 

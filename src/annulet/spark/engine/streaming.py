@@ -14,7 +14,7 @@ from annulet.spark.engine.commands import Command
 from annulet.spark.engine.effects import Effect
 from annulet.spark.engine.errors import EngineError
 from annulet.spark.engine.journal import KINDS
-from annulet.spark.engine.portable import Piece, put_pieces
+from annulet.spark.engine.portable import PIECE_COLUMNS, Piece, put_pieces
 from annulet.spark.engine.shard import Shard, close_shard, open_shard
 from annulet.spark.operators.rules import SHARDS_MAX
 from annulet.spark.operators.streaming import SparkShardState, shards_schema
@@ -186,7 +186,7 @@ class EngineProcessor(Sealed, StatefulProcessor):
     ) -> None:
         """Take over state of other queries; in several calls if it is much."""
         del key, timerValues
-        columns = (initialState[name].tolist() for name in Piece._fields)
+        columns = (initialState[name].tolist() for name in PIECE_COLUMNS)
         pieces = [Piece(queue, kind, bytes(blob)) for queue, kind, blob in zip(*columns, strict=True)]
         put_pieces(pieces, self._shards, self._state)
 

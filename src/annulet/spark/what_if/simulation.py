@@ -189,7 +189,7 @@ class _Run:
     def _arrive(self, arrival: Arrival) -> None:
         self._row(arrival.priority).published += 1
         try:
-            self._host.publish(message_of(arrival), self._route, self.now)
+            self._host.publisher.publish(message_of(arrival), self._route, self.now)
         except LimitExceeded:
             self.lost(arrival.at, arrival.priority, REFUSED)
         self._note_depth()

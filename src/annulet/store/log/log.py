@@ -67,11 +67,20 @@ class MessageLog(Log):
     """A :class:`~annulet.store.segments.interface.Log` in a directory. Use :meth:`open`."""
 
     def __init__(
-        self, directory: Path, files: FileSystem, segment_bytes: int, recovery: Recovery, asks_for: HeaderCheck | None
+        self,
+        directory: Path,
+        files: FileSystem,
+        segment_bytes: int,
+        recovery: Recovery,
+        asks_for: HeaderCheck | None,
+        *,
+        clean: bool,
+        heads: bool,
     ) -> None:
         self.directory = directory
         self.report = recovery.report
-        self.clean = self._closed = False
+        self.clean = clean
+        self._closed = False
         self.next_sequences = sequences_as_next(recovery.sequences)
         self._files = files
         self.outcomes, self.sequences = recovery.outcomes, recovery.sequences
@@ -80,6 +89,7 @@ class MessageLog(Log):
         self._next_transaction = recovery.next_transaction
         self._appended = self._cancelled = self._settled = 0
         self._space = LogSpace(directory, files, segment_bytes)
+        self._space.heads.active = heads
         self._space.start(recovery.segments, recovery.base.segment, begun=recovery.base.begun)
         self._sealer = Sealer(self._space, self.sequences, self._origins, recovery.batch.number)
         self._reader = RecordReader(self._space.segments, files, self.report)
@@ -98,6 +108,7 @@ class MessageLog(Log):
         self._named = False  # the queues were given
         self._names_due: list[bytes] = []  # for the next batch
         self._written_mark = written_mark(directory, files)
+        self._start(recovery)
 
     @classmethod
     def open(
@@ -126,11 +137,9 @@ class MessageLog(Log):
             names = files.names(path)
             recovery = Recovery(path, files, progress)
             recovery.run()
-            log = cls(path, files, segment_bytes, recovery, asks_for)
             unused = not any(name not in NO_RECORDS for name in names)
-            log.clean = OPEN_MARKER not in names and not recovery.advanced and (recovery.base.closed or unused)
-            log._space.heads.active = heads
-            log._start(recovery)
+            clean = OPEN_MARKER not in names and not recovery.advanced and (recovery.base.closed or unused)
+            log = cls(path, files, segment_bytes, recovery, asks_for, clean=clean, heads=heads)
         except OSError as error:
             raise StoreError(f"cannot open the message log in {path}: {error}; check disk and permissions") from error
         return log

@@ -40,10 +40,10 @@ def test_channel_max_bounds_how_many_are_open_whatever_their_numbers(numbers: Se
 
 def test_a_channel_that_closes_counts_until_close_ok() -> None:
     engine, _ = opened(channel_max=1)
-    engine.close_channel_with_error(1, 406, "no", 0, 0)
+    engine.channel_table.close_channel_with_error(1, 406, "no", 0, 0)
     engine.receive(frame.marshal(commands.Channel.CloseOk(), 1) + frame.marshal(commands.Channel.Open(), 2))
     assert engine.running
-    engine.close_channel_with_error(2, 406, "no", 0, 0)
+    engine.channel_table.close_channel_with_error(2, 406, "no", 0, 0)
     engine.receive(frame.marshal(commands.Channel.Open(), 3))
     assert not engine.running
 
@@ -56,7 +56,7 @@ def test_a_failed_channel_discards_everything_until_close_ok() -> None:
     ((channel, close),) = frames(engine)
     assert (channel, close.reply_code, close.class_id, close.method_id) == (1, 406, 50, 10)
     assert [call[0] for call in handler.calls] == ["queue_declare", "close_channel"]
-    engine.send_confirm(1, 1, multiple=False)
+    engine.output.send_confirm(1, 1, multiple=False)
     assert engine.take_output() == []
     engine.receive(CLOSE)  # crossing closes: answered, and ours is still open
     assert [method.name for _, method in frames(engine)] == ["Channel.CloseOk"]
@@ -136,7 +136,7 @@ def test_empty_body_frames_add_nothing() -> None:
     engine, handler = opened()
     start = frame.marshal(commands.Basic.Publish(), 1) + frame.marshal(header.ContentHeader(0, 2), 1)
     engine.receive(start + frame_of(3, 1, b"") * 3000)
-    assert engine.channels[1].fragments == []
+    assert engine.output.channels[1].fragments == []
     engine.receive(frame_of(3, 1, b"ab"))
     assert handler.named("publish")[0][-1] == b"ab"
 
@@ -180,7 +180,7 @@ def test_unfinished_bodies_of_all_channels_are_bounded(limit: int, accepted: boo
         engine.receive(frame_of(3, channel, b"abcd"))
     assert engine.running is accepted
     if accepted:
-        engine.close_channel_with_error(1, 404, "gone", 60, 40)
+        engine.channel_table.close_channel_with_error(1, 404, "gone", 60, 40)
         engine.receive(CLOSE_OK + OPEN + publish(b"abcd", channel=1))
         assert len(handler.named("publish")) == 1
         assert engine.running  # what the closed channel had collected no longer counts
@@ -193,7 +193,7 @@ def test_the_route_cache_is_bounded_and_right() -> None:
     engine, handler = opened()
     for number in range(MAX_ROUTE_CACHE_ENTRIES + 5):
         engine.receive(publish(b"x", key=f"key{number}") * 2)
-    assert len(engine._routes) == 5
+    assert len(engine.channel_table.routes) == 5
     assert [call[2] for call in handler.named("publish")][-2:] == [f"key{MAX_ROUTE_CACHE_ENTRIES + 4}"] * 2
 
 
@@ -228,16 +228,16 @@ def test_a_method_is_announced_and_its_end_too_whatever_comes_of_it() -> None:
 
 def test_recover_ok_comes_before_the_return_of_deliveries() -> None:
     engine, handler = opened()
-    handler.actions["recover"] = lambda: engine.send_qos_ok(1)
+    handler.actions["recover"] = lambda: engine.replies.send_qos_ok(1)
     engine.receive(frame.marshal(commands.Basic.Recover(True), 1))
     assert [method.name for _, method in frames(engine)] == ["Basic.RecoverOk", "Basic.QosOk"]
 
 
 def test_closing_a_channel_from_our_side() -> None:
     engine, handler = opened()
-    engine.close_channel_with_error(1, 404, "gone", 60, 20)
-    engine.close_channel_with_error(1, 404, "gone", 60, 20)
-    engine.close_channel_with_error(7, 404, "gone", 60, 20)
+    engine.channel_table.close_channel_with_error(1, 404, "gone", 60, 20)
+    engine.channel_table.close_channel_with_error(1, 404, "gone", 60, 20)
+    engine.channel_table.close_channel_with_error(7, 404, "gone", 60, 20)
     ((_, close),) = frames(engine)
     assert (close.reply_code, close.reply_text, close.class_id, close.method_id) == (404, "NOT_FOUND - gone", 60, 20)
     assert handler.calls == [("close_channel", 1)]

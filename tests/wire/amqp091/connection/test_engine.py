@@ -103,7 +103,7 @@ def test_corrupted_sessions_never_raise_and_release_everything() -> None:
         engine = engine_with(handler)
         for start in range(0, len(data), 97):
             engine.receive(bytes(data[start : start + 97]))
-            assert engine._pending <= engine.frame_limit + FRAME_SIZE_TOLERANCE + 97
+            assert engine.unfinished_bytes <= engine.frame_limit + FRAME_SIZE_TOLERANCE + 97
         output = b"".join(engine.take_output())
         while output:
             size, _, _ = frame.unmarshal(output)  # whatever is answered is whole
@@ -284,7 +284,7 @@ def test_receiving_is_noted_for_heartbeats() -> None:
     engine.received_since_check = False
     engine.receive(b"\x08")
     assert engine.received_since_check
-    engine.heartbeat()
+    engine.output.heartbeat()
     assert engine.output_size == 8
     assert engine.take_output() == [b"\x08\x00\x00\x00\x00\x00\x00\xce"]
 
@@ -297,9 +297,11 @@ def test_input_waits_while_nobody_takes_what_it_asked_for(traced: bool) -> None:
     def held() -> bool:
         return engine.holding
 
-    handler.actions["get"] = lambda: engine.send_get_ok(1, 1, False, encode_destination("", "q"), 0, b"\0\0", body)
+    handler.actions["get"] = lambda: engine.output.send_get_ok(
+        1, 1, False, encode_destination("", "q"), 0, b"\0\0", body
+    )
     if traced:
-        engine.trace = [].append
+        engine.output.trace = [].append
     gets = [frame.marshal(commands.Basic.Get(0, f"q{number}", True), 1) for number in range(10)]
     engine.receive(b"".join(gets))
     assert len(handler.named("get")) == 4

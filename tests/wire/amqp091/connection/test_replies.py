@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from annulet.wire.amqp091.connection.replies import ReplyWriter
+from annulet.wire.amqp091.connection.replies import Replies
 from tests.wire.amqp091.recorder import frames, opened
 
 REPLIES: list[tuple[str, tuple[Any, ...], str, dict[str, Any]]] = [
@@ -32,11 +32,11 @@ REPLIES: list[tuple[str, tuple[Any, ...], str, dict[str, Any]]] = [
 @pytest.mark.parametrize(("name", "arguments", "expected", "values"), REPLIES)
 def test_every_reply(name: str, arguments: tuple[Any, ...], expected: str, values: dict[str, Any]) -> None:
     engine, _ = opened()
-    getattr(engine, f"send_{name}")(1, *arguments)
+    getattr(engine.replies, f"send_{name}")(1, *arguments)
     ((channel, method),) = frames(engine)
     assert (channel, method.name) == (1, expected)
     assert {key: getattr(method, key) for key in values} == values
 
 
 def test_no_reply_is_left_out() -> None:
-    assert {f"send_{row[0]}" for row in REPLIES} == {name for name in vars(ReplyWriter) if name.startswith("send_")}
+    assert {f"send_{row[0]}" for row in REPLIES} == {name for name in vars(Replies) if name.startswith("send_")}

@@ -27,7 +27,7 @@ def line_of(marshaled: bytes, sender: str = "C") -> str:
 
 def traced(engine: ConnectionEngine) -> list[str]:
     lines: list[str] = []
-    engine.trace = lines.append
+    engine.output.trace = lines.append
     return lines
 
 
@@ -112,11 +112,11 @@ def test_methods_are_those_of_the_version() -> None:
 
 def test_output_is_told_frame_by_frame_whatever_its_pieces() -> None:
     engine, _ = opened(frame_max=4096)
-    engine.send_deliver(
+    engine.output.send_deliver(
         1, encode_short_string("t"), 9, redelivered=True, destination=encode_destination("e", "k"),
         header=b"\x00\x00", body=b"x" * 5000,
     )  # fmt: skip
-    engine.heartbeat()
+    engine.output.heartbeat()
     output = engine.take_output()
     expected = [
         "#1 basic.deliver(consumer_tag='t', delivery_tag=9, redelivered=True, exchange='e', routing_key='k')",
@@ -172,7 +172,7 @@ def test_a_trace_changes_nothing_that_is_served() -> None:
     assert recorded.calls == plain.calls
     assert len(plain.named("publish")) == 4
     assert len([line for line in lines if line.startswith("<- #1 basic.publish(")]) == 4
-    traced_engine.trace = None
+    traced_engine.output.trace = None
     del lines[:]
     traced_engine.receive(stream)
     assert not lines

@@ -172,7 +172,7 @@ def test_a_consumer_of_0_8_has_no_arguments_and_reads_as_one_with_none() -> None
 def test_start_shows_the_version_and_stays_within_its_field_types(header: bytes, shown: tuple[int, int]) -> None:
     engine = engine_with(Recorder())
     engine.receive(header)
-    assert engine.version is VERSIONS_BY_HEADER[header]
+    assert engine.output.version is VERSIONS_BY_HEADER[header]
     (start,) = output(engine)
     assert start.method == (10, 10)
     assert (start.payload[0], start.payload[1]) == shown
@@ -194,20 +194,20 @@ def test_the_hand_shake_up_to_a_channel(header: bytes) -> None:
 def test_capabilities_mean_nothing_in_0_8(header: bytes) -> None:
     """A client that copies them without knowing must not get methods its version has not."""
     engine, _ = opened(header, capabilities=ALL_CAPABILITIES)
-    engine.send_blocked("memory")
-    engine.send_unblocked()
-    engine.send_cancel(1, "tag")
+    engine.notices.send_blocked("memory")
+    engine.notices.send_unblocked()
+    engine.notices.send_cancel(1, "tag")
     assert output(engine) == []
 
 
 @pytest.mark.parametrize("header", [HEADER_0_9, HEADER_0_9_REVISED], ids=["0-9", "0-9-0"])
 def test_a_client_of_0_9_that_announces_capabilities_has_rabbitmqs_extensions(header: bytes) -> None:
     engine, handler = opened(header, capabilities=ALL_CAPABILITIES)
-    assert (engine.version, engine.version.name) == (AMQP_0_9_EXTENDED, "AMQP 0-9")
-    engine.send_blocked("memory")
-    engine.send_unblocked()
-    engine.send_cancel(1, "tag")
-    engine.send_confirm(1, 1, False)
+    assert (engine.output.version, engine.output.version.name) == (AMQP_0_9_EXTENDED, "AMQP 0-9")
+    engine.notices.send_blocked("memory")
+    engine.notices.send_unblocked()
+    engine.notices.send_cancel(1, "tag")
+    engine.output.send_confirm(1, 1, False)
     assert [received.method for received in output(engine)] == [(10, 60), (10, 61), (60, 30), (60, 80)]
     bind = b"\0\0" + short_string("d") + short_string("s") + short_string("k") + b"\0" + long_string(b"")
     engine.receive(
@@ -217,12 +217,12 @@ def test_a_client_of_0_9_that_announces_capabilities_has_rabbitmqs_extensions(he
         + method(1, 60, 20, b"\0\0" + short_string("q") + short_string("c") + b"\0" + long_string(b""))
     )
     assert [call[0] for call in handler.calls] == ["confirm_select", "exchange_bind", "negative_acknowledge", "consume"]
-    assert engine.version.methods.by_identifier == METHODS
+    assert engine.output.version.methods.by_identifier == METHODS
 
 
 def test_a_client_of_0_9_without_capabilities_gets_what_its_standard_has() -> None:
     engine, _ = opened(HEADER_0_9)
-    assert engine.version is AMQP_0_9
+    assert engine.output.version is AMQP_0_9
 
 
 @pytest.mark.parametrize("capabilities", [b"", ALL_CAPABILITIES], ids=["none", "all"])
@@ -277,7 +277,7 @@ def test_redirect_from_a_client_is_not_taken_for_close() -> None:
 @old_headers
 def test_a_channel_closes_for_an_error_as_in_0_9_1(header: bytes) -> None:
     engine, _ = opened(header)
-    engine.close_channel_with_error(1, 404, "no queue", 50, 10)
+    engine.channel_table.close_channel_with_error(1, 404, "no queue", 50, 10)
     (received,) = output(engine)
     assert (received.channel, received.method) == (1, (20, 40))
     engine.receive(method(1, 20, 41) + method(1, 20, 10, short_string("")))
@@ -337,7 +337,9 @@ def test_methods_reach_the_handler(header: bytes) -> None:
 @old_headers
 def test_content_goes_out_as_in_0_9_1(header: bytes) -> None:
     engine, _ = opened(header)
-    engine.send_deliver(1, short_string("c"), 7, True, short_string("e") + short_string("k"), b"\x10\x00\x02", b"body")
+    engine.output.send_deliver(
+        1, short_string("c"), 7, True, short_string("e") + short_string("k"), b"\x10\x00\x02", b"body"
+    )
     deliver, content, body = output(engine)
     assert deliver.method == (60, 60)
     assert deliver.payload == short_string("c") + struct.pack("!QB", 7, 1) + short_string("e") + short_string("k")
@@ -472,7 +474,7 @@ def test_corrupted_sessions_never_raise_and_release_everything(header: bytes) ->
         for received in output(engine):  # whatever is answered is whole, and of this version
             if received.kind == 1:
                 identifier = received.method[0] << 16 | received.method[1]
-                assert "S" in engine.version.methods.by_identifier[identifier].senders, received
+                assert "S" in engine.output.version.methods.by_identifier[identifier].senders, received
         engine.connection_lost()
         assert len(handler.named("connection_closed")) == 1
         assert sorted(handler.named("open_channel")) == sorted(handler.named("close_channel"))

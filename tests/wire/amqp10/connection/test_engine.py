@@ -62,13 +62,13 @@ def run(parts: list[bytes]) -> tuple[list[Any], bytes]:
     engine = engine_with(handler, require_sasl=False)
 
     def accept(link: Any, _: Any) -> None:
-        engine.accept_attach(link, source=link.source, target=link.target)
+        engine.endpoints.accept_attach(link, source=link.source, target=link.target)
         if link.incoming:
-            engine.grant_credit(link, 10)
+            engine.credit.grant_credit(link, 10)
 
     handler.actions["attach"] = accept
-    handler.actions["credit_changed"] = lambda link: engine.send_transfer(link, b"t", b"m", settled=True)
-    handler.actions["delivery"] = lambda link, delivery: engine.settle_incoming(
+    handler.actions["credit_changed"] = lambda link: engine.transfers.send_transfer(link, b"t", b"m", settled=True)
+    handler.actions["delivery"] = lambda link, delivery: engine.transfers.settle_incoming(
         link.session, delivery.delivery_id, delivery.delivery_id, Accepted()
     )
     for part in parts:
@@ -208,12 +208,12 @@ def test_nothing_is_served_after_the_end() -> None:
     assert engine.take_output() == []
 
 
-def test_an_incomplete_frame_in_many_chunks_keeps_few_objects() -> None:
+def test_an_incomplete_frame_in_many_chunks_is_served_once_whole() -> None:
     engine, handler = linked()
     data = transfer(0, bytes(5000))
     for position in range(len(data) - 1):
         engine.receive(data[position : position + 1])
-        assert len(engine._chunks) <= 256
+        assert engine.unfinished_bytes == position + 1
     engine.receive(data[-1:])
     assert len(handler.deliveries()[0].payload) == 5000
 
@@ -239,7 +239,7 @@ def test_a_frame_cut_by_a_login_of_the_owner_is_served_when_the_answer_comes_fro
 def test_what_the_owner_raises_closes_as_much_as_it_says(method: str, error: Exception, kind: type[Any]) -> None:
     engine, handler = linked()
     engine.receive(credit(5))
-    engine.send_transfer(handler.links["out"], b"t", b"m", settled=False)
+    engine.transfers.send_transfer(handler.links["out"], b"t", b"m", settled=False)
     engine.take_output()
     handler.failures[method] = error
     data = {"delivery": transfer(), "credit_changed": credit(6), "disposition": frame(Disposition(True, 0))}[method]
@@ -252,7 +252,7 @@ def test_what_the_owner_raises_closes_as_much_as_it_says(method: str, error: Exc
 def test_a_link_fault_among_pipelined_transfers_leaves_the_others_alone() -> None:
     engine, handler = linked()
     engine.receive(attach_sender("other", 5))
-    engine.grant_credit(handler.links["other"], 5)
+    engine.credit.grant_credit(handler.links["other"], 5)
     failing = handler.links["in"]
 
     def fail(link: Any, _: Any) -> None:
@@ -273,11 +273,11 @@ def test_input_waits_while_nobody_takes_what_it_asked_for(traced: bool) -> None:
     engine.receive(begin())
     engine.take_output()
     if traced:
-        engine.trace = [].append  # type: ignore[assignment]
+        engine.output.trace = [].append  # type: ignore[assignment]
     large = {"large": "x" * (HELD_OUTPUT_BYTES // 4)}
 
     def accept(link: Any, _: Any) -> None:
-        engine.accept_attach(link, source=link.source, target=link.target, properties=large)
+        engine.endpoints.accept_attach(link, source=link.source, target=link.target, properties=large)
 
     def attached() -> list[int]:
         return [link.remote_handle for link, _ in handler.named("attach")]

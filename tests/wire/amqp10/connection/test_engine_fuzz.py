@@ -71,21 +71,21 @@ class Owner(Recorder):
 
     def accept(self, link: Any, _: Any) -> None:
         if link.name == "in" and link.properties:
-            self.busy.refuse_attach(link, "amqp:not-found", "no")
-        elif self.busy.accept_attach(link, source=link.source, target=link.target) and link.incoming:
-            self.busy.grant_credit(link, 5)
+            self.busy.endpoints.refuse_attach(link, "amqp:not-found", "no")
+        elif self.busy.endpoints.accept_attach(link, source=link.source, target=link.target) and link.incoming:
+            self.busy.credit.grant_credit(link, 5)
 
     def send(self, link: Any) -> None:
         while link.credit > 0 and link.session.writable and link.delivery_count < 20 + link.initial_delivery_count:
-            self.busy.send_transfer(link, b"t", bytes(link.credit % 2000), settled=link.snd_settle_mode == 1)
-        self.busy.drained(link)
+            self.busy.transfers.send_transfer(link, b"t", bytes(link.credit % 2000), settled=link.snd_settle_mode == 1)
+        self.busy.credit.drained(link)
 
     def settle(self, link: Any, delivery: Any) -> None:
-        self.busy.settle_incoming(link.session, delivery.delivery_id, delivery.delivery_id, Accepted())
+        self.busy.transfers.settle_incoming(link.session, delivery.delivery_id, delivery.delivery_id, Accepted())
 
     def settle_own(self, session: Any, first: int, last: int, state: Any, settled: bool) -> None:
         if not settled:
-            self.busy.settle_outgoing(session, first, last, state)
+            self.busy.transfers.settle_outgoing(session, first, last, state)
 
 
 def target(data: bytes) -> None:
@@ -107,7 +107,7 @@ def target(data: bytes) -> None:
         gone = [arguments[0] for arguments in owner.named("detached")]
         assert len({id(link) for link in gone}) == len(gone) <= len(accepted)
         assert not any(link.attached for link in accepted)
-        assert (engine.assembling_bytes, engine.link_bytes, engine.sessions) == (0, 0, {})
+        assert (engine.transfers.assembling_bytes, engine.endpoints.link_bytes, engine.endpoints.sessions) == (0, 0, {})
 
 
 def test_a_thousand_mutations() -> None:

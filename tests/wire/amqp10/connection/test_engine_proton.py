@@ -62,9 +62,9 @@ class Pair:
         self.session.open()
 
     def accept(self, link: Any, _: Any) -> None:
-        assert self.engine.accept_attach(link, source=link.source, target=link.target)
+        assert self.engine.endpoints.accept_attach(link, source=link.source, target=link.target)
         if link.incoming:
-            self.engine.grant_credit(link, 100)
+            self.engine.credit.grant_credit(link, 100)
 
     def run(self) -> None:
         """Carry octets until neither has any."""
@@ -145,7 +145,7 @@ def test_messages_of_proton_arrive_whole_and_are_settled_in_one_disposition(size
     came = pair.handler.deliveries()
     assert [delivery.payload for delivery in came] == [bytes((number,)) * size for number, size in enumerate(sizes)]
     assert [delivery.delivery_tag for delivery in came] == [f"tag{number}".encode() for number in range(len(sizes))]
-    pair.engine.settle_incoming(came[0].link.session, 0, len(sizes) - 1, Accepted())
+    pair.engine.transfers.settle_incoming(came[0].link.session, 0, len(sizes) - 1, Accepted())
     pair.run()
     assert all(delivery.settled and delivery.remote_state == pair.proton.Delivery.ACCEPTED for delivery in deliveries)
 
@@ -166,7 +166,7 @@ def test_proton_reads_our_outcomes(state: Any, name: str) -> None:
     sender.send(b"m")
     sender.advance()
     pair.run()
-    pair.engine.settle_incoming(pair.handler.links["in"].session, 0, 0, state)
+    pair.engine.transfers.settle_incoming(pair.handler.links["in"].session, 0, 0, state)
     pair.run()
     assert delivery.remote_state == getattr(pair.proton.Delivery, name)
     if name == "REJECTED":
@@ -187,7 +187,7 @@ def test_our_messages_reach_proton_whole_and_its_outcomes_reach_us(settled: bool
     assert link.credit == 10
     payloads = [bytes((number,)) * size for number, size in enumerate([1, 560, 590, 600, 20_000])]
     for number, payload in enumerate(payloads):
-        pair.engine.send_transfer(link, b"tag%d" % number, payload, settled=settled)
+        pair.engine.transfers.send_transfer(link, b"tag%d" % number, payload, settled=settled)
     pair.run()
     found = pair.received(receiver)
     assert [payload for payload, _ in found] == payloads
@@ -209,7 +209,7 @@ def test_our_messages_reach_proton_whole_and_its_outcomes_reach_us(settled: bool
         0: (Accepted(), True), 1: (Accepted(), True), 2: (Accepted(), True),
         3: (Modified(True), False), 4: (Released(), False),
     }  # fmt: skip
-    pair.engine.settle_outgoing(link.session, 3, 4, Released())
+    pair.engine.transfers.settle_outgoing(link.session, 3, 4, Released())
     pair.run()
     assert found[3][1].settled
     assert found[4][1].settled
@@ -223,7 +223,7 @@ def test_protons_window_holds_our_transfers_back_until_it_reads() -> None:
     link = pair.handler.links["out"]
     payloads = [bytes((number,)) * 1500 for number in range(10)]
     for number, payload in enumerate(payloads):
-        pair.engine.send_transfer(link, b"%d" % number, payload, settled=True)
+        pair.engine.transfers.send_transfer(link, b"%d" % number, payload, settled=True)
     pair.run()
     assert not link.session.writable
     came: list[bytes] = []
@@ -246,8 +246,8 @@ def test_a_drain_of_proton_ends() -> None:
     pair = Pair()
     receiver = pair.receiver(5)
     link = pair.handler.links["out"]
-    pair.handler.actions["credit_changed"] = pair.engine.drained
-    pair.engine.send_transfer(link, b"t", b"m", settled=True)
+    pair.handler.actions["credit_changed"] = pair.engine.credit.drained
+    pair.engine.transfers.send_transfer(link, b"t", b"m", settled=True)
     receiver.drain(0)
     pair.run()
     assert len(pair.received(receiver)) == 1
@@ -272,7 +272,7 @@ def test_a_delivery_that_proton_aborts_is_never_seen() -> None:
             sender.advance()
         pair.run()
     assert [delivery.delivery_tag for delivery in pair.handler.deliveries()] == [b"t0", b"t2"]
-    assert pair.engine.assembling_bytes == 0
+    assert pair.engine.transfers.assembling_bytes == 0
     assert pair.transport.condition is None
 
 
@@ -287,7 +287,7 @@ def test_proton_settles_second_where_that_was_agreed() -> None:
     link.advance()
     pair.run()
     session = pair.handler.links["in"].session
-    pair.engine.settle_incoming(session, 0, 0, Accepted())
+    pair.engine.transfers.settle_incoming(session, 0, 0, Accepted())
     pair.run()
     assert delivery.remote_state == pair.proton.Delivery.ACCEPTED
     assert not delivery.settled
@@ -306,12 +306,12 @@ def test_proton_reads_our_refusals_and_errors() -> None:
     refused.close()
     del pair.handler.failures["attach"]
     sender = pair.sender("accepted")
-    pair.engine.detach(
+    pair.engine.endpoints.detach(
         pair.handler.links["accepted"], closed=True, condition="amqp:resource-deleted", description="gone"
     )
     pair.run()
     assert sender.remote_condition.name == "amqp:resource-deleted"
-    pair.engine.end_session(pair.handler.sessions[0], "amqp:internal-error", "x")
+    pair.engine.endpoints.end_session(pair.handler.sessions[0], "amqp:internal-error", "x")
     pair.run()
     assert pair.session.remote_condition.name == "amqp:internal-error"
     pair.engine.close("amqp:connection:forced", "going down")

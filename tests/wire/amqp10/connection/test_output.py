@@ -40,7 +40,7 @@ def test_a_heartbeat_is_an_empty_frame_and_only_sent_while_open() -> None:
     assert engine.take_output() == []
     engine, _ = opened()
     lines: list[str] = []
-    engine.trace = lines.append
+    engine.output.trace = lines.append
     engine.heartbeat()
     assert engine.output_size == 8
     assert engine.take_output() == [HEARTBEAT_FRAME]
@@ -56,9 +56,11 @@ def test_long_payloads_are_not_copied(size: int) -> None:
     engine, handler = linked()
     engine.receive(credit(5))
     payload = bytes(size)
-    engine.send_transfer(handler.links["out"], b"t", payload, settled=True)
-    assert engine.output_size == sum(map(len, engine._output))
-    assert any(part is payload for part in engine.take_output()) is (size > COPY_PAYLOAD_OCTETS)
+    engine.transfers.send_transfer(handler.links["out"], b"t", payload, settled=True)
+    waiting = engine.output_size
+    parts = engine.take_output()
+    assert waiting == sum(map(len, parts))
+    assert any(part is payload for part in parts) is (size > COPY_PAYLOAD_OCTETS)
     assert engine.output_size == 0
 
 
@@ -68,10 +70,10 @@ def test_the_trace_shows_every_frame_of_both_directions_without_changing_them() 
     for traced in (False, True):
         engine, handler = linked()
         if traced:
-            engine.trace = lines.append
+            engine.output.trace = lines.append
         engine.receive(transfer(0, b"body") + credit(5))
-        engine.send_transfer(handler.links["out"], b"t", b"answer", settled=False)
-        engine.settle_incoming(handler.links["in"].session, 0, 0, Accepted())
+        engine.transfers.send_transfer(handler.links["out"], b"t", b"answer", settled=False)
+        engine.transfers.settle_incoming(handler.links["in"].session, 0, 0, Accepted())
         first = b"".join(engine.take_output())
         engine.heartbeat()
         engine.receive(HEARTBEAT_FRAME + frame(Close()))

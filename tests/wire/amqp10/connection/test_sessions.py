@@ -91,8 +91,8 @@ def test_the_end_of_a_session_ends_its_links_first_and_once() -> None:
 def test_after_our_end_all_is_discarded_until_the_peers(condition: str, state: SessionState) -> None:
     engine, handler = linked()
     session = handler.links["in"].session
-    engine.end_session(session, condition, "because")
-    engine.end_session(session, "amqp:internal-error", "twice")
+    engine.endpoints.end_session(session, condition, "because")
+    engine.endpoints.end_session(session, "amqp:internal-error", "twice")
     assert session.state is state
     assert len(sent(engine, End)) == 1
     told = handler.order()
@@ -107,7 +107,7 @@ def test_after_our_end_all_is_discarded_until_the_peers(condition: str, state: S
 def test_one_session_ends_and_the_other_goes_on() -> None:
     engine, handler = linked()
     engine.receive(begin(1) + attach_sender("two", 0, 1))
-    engine.grant_credit(handler.links["two"], 5)
+    engine.credit.grant_credit(handler.links["two"], 5)
     engine.receive(transfer(handle=77) + transfer(channel=1))
     assert condition_of(engine, End) == conditions.SESSION_UNATTACHED_HANDLE
     assert len(handler.deliveries()) == 1
@@ -141,14 +141,14 @@ def test_the_peers_window_follows_its_flow(fields: dict[str, Any], allowed: int)
     engine, handler = linked()
     engine.receive(credit(10))
     for number in range(2):
-        engine.send_transfer(handler.links["out"], b"%d" % number, b"m", settled=True)
+        engine.transfers.send_transfer(handler.links["out"], b"%d" % number, b"m", settled=True)
     engine.take_output()
     values = {"next_incoming_id": None, "incoming_window": 5, "next_outgoing_id": 0, "outgoing_window": 1, **fields}
     if fields.get("next_incoming_id") == 2:
         values["incoming_window"] = 1
     engine.receive(frame(Flow(**values)))
     for number in range(2, 6):
-        engine.send_transfer(handler.links["out"], b"%d" % number, b"m", settled=True)
+        engine.transfers.send_transfer(handler.links["out"], b"%d" % number, b"m", settled=True)
     assert len(sent(engine, Transfer)) == allowed
 
 
@@ -172,7 +172,7 @@ def test_the_session_is_writable_again_when_the_window_opens() -> None:
     engine.receive(credit(10, incoming_window=1))
     link = handler.links["out"]
     for number in range(3):
-        engine.send_transfer(link, b"%d" % number, b"m", settled=True)
+        engine.transfers.send_transfer(link, b"%d" % number, b"m", settled=True)
     assert not link.session.writable
     assert len(sent(engine, Transfer)) == 1
     handler.calls.clear()
@@ -189,11 +189,11 @@ def test_what_the_owner_sends_when_told_leaves_in_the_same_turn() -> None:
     engine, handler = linked(begin_fields={"incoming_window": 0})
     engine.receive(credit(10, incoming_window=0))
     link = handler.links["out"]
-    engine.send_transfer(link, b"a", b"m", settled=True)
+    engine.transfers.send_transfer(link, b"a", b"m", settled=True)
 
     def send_more(session: Any) -> None:
-        engine.send_transfer(link, b"b", b"m", settled=True)
-        engine.settle_outgoing(session, 0, 9, Accepted())
+        engine.transfers.send_transfer(link, b"b", b"m", settled=True)
+        engine.transfers.settle_outgoing(session, 0, 9, Accepted())
 
     handler.actions["session_writable"] = send_more
     engine.receive(frame(Flow(0, 5, 0, 1)))
@@ -203,7 +203,7 @@ def test_what_the_owner_sends_when_told_leaves_in_the_same_turn() -> None:
 def test_a_fault_of_the_owner_when_told_ends_the_session() -> None:
     engine, handler = linked(begin_fields={"incoming_window": 0})
     engine.receive(credit(10, incoming_window=0))
-    engine.send_transfer(handler.links["out"], b"a", b"m", settled=True)
+    engine.transfers.send_transfer(handler.links["out"], b"a", b"m", settled=True)
     handler.failures["session_writable"] = SessionFault("amqp:not-allowed", "no")
     engine.receive(frame(Flow(0, 5, 0, 1)))
     assert condition_of(engine, End) == "amqp:not-allowed"
@@ -220,6 +220,6 @@ def test_faults_raised_when_told_of_an_end_do_not_keep_the_rest_from_being_told(
 def test_dispositions_collected_leave_before_the_end() -> None:
     engine, handler = linked()
     engine.receive(transfer())
-    engine.settle_incoming(handler.links["in"].session, 0, 0, Accepted())
+    engine.transfers.settle_incoming(handler.links["in"].session, 0, 0, Accepted())
     engine.receive(frame(End()))
     assert [type(item) for _, item in frames(engine)] == [Disposition, End]

@@ -7,10 +7,9 @@ from typing import Final
 from annulet.core.message.message import PropertyValue
 from annulet.wire.amqp091.connection.dispatch import DISPATCHERS
 from annulet.wire.amqp091.connection.handler import ConnectionHandler
-from annulet.wire.amqp091.connection.lifecycle import ConnectionLifecycle
 from annulet.wire.amqp091.connection.methods import decode_method, encode_method
-from annulet.wire.amqp091.connection.output import Channel, Route
-from annulet.wire.amqp091.connection.states import CHANNEL_TRANSITIONS, ChannelState, ConnectionState, ContentState
+from annulet.wire.amqp091.connection.output import Channel, FrameWriter, Route
+from annulet.wire.amqp091.connection.states import CHANNEL_TRANSITIONS, ChannelState, ContentState
 from annulet.wire.amqp091.types.constants import (
     CHANNEL_ERROR,
     COMMAND_INVALID,
@@ -39,26 +38,33 @@ _RECOVER_OK: Final = encode_method("basic.recover-ok")
 _REQUEST_OK: Final = encode_method("access.request-ok", {"ticket": 1})
 
 
-class ChannelLifecycle(ConnectionLifecycle):
-    """The operations of channels; the engine supplies the frames."""
+class ChannelTable:
+    """The channels of a connection and the messages that arrive on them.
+
+    ``identifier``: the method being served, to be blamed for its error; ``routes``: decoded arguments of basic.publish
+    by their octets, at most ``MAX_ROUTE_CACHE_ENTRIES``.
+    """
 
     def __init__(
         self,
         handler: ConnectionHandler,
-        server_properties: dict[str, PropertyValue],
-        mechanisms: str,
-        locales: str,
-        limits: tuple[int, int, int],
+        output: FrameWriter,
+        channel_max: int,
+        max_message_size: int = MAX_MESSAGE_BYTES,
+        max_assembling_bytes: int = MAX_ASSEMBLING_BYTES,
     ) -> None:
-        super().__init__(handler, server_properties, mechanisms, locales, limits)
-        self.max_message_size = MAX_MESSAGE_BYTES
-        self.max_assembling_bytes = MAX_ASSEMBLING_BYTES
-        self._assembling_bytes = 0  # bodies arrived in part, all channels
-        self._routes: dict[bytes, Route] = {}
-        self._identifier = 0  # method being served, to be blamed for its error
+        self.handler = handler
+        self.output = output
+        self.channel_max = channel_max  # ours; the negotiated one after tune-ok
+        self.max_message_size = max_message_size
+        self.max_assembling_bytes = max_assembling_bytes
+        self.assembling_bytes = 0  # bodies arrived in part, all channels
+        self.routes: dict[bytes, Route] = {}
+        self.identifier = 0
 
-    def _receive_method(self, number: int, payload: bytes, identifier: int) -> None:
-        channel = self.channels.get(number)
+    def receive_method(self, number: int, payload: bytes, identifier: int) -> None:
+        """Serve a method frame of a channel. Raises the errors of the protocol, and those of the handler."""
+        channel = self.output.channels.get(number)
         if channel is not None and channel.content is not ContentState.METHOD:
             raise ConnectionFault(
                 UNEXPECTED_FRAME, f"method frame on channel {number} while {channel.content.value} is awaited"
@@ -70,7 +76,7 @@ class ChannelLifecycle(ConnectionLifecycle):
         if identifier == _PUBLISH and channel is not None:
             self._receive_publish(channel, payload)
             return
-        method = decode_method(payload, "C", self.version.methods)
+        method = decode_method(payload, "C", self.output.version.methods)
         if target is not None:
             self._move_channel(number, channel, identifier)
         elif channel is None or identifier == _CHANNEL_OPEN:
@@ -79,9 +85,9 @@ class ChannelLifecycle(ConnectionLifecycle):
         elif identifier == _CHANNEL_FLOW:
             active = method.flag("active")
             self.handler.channel_flow(number, active)
-            self.send_method(number, encode_method("channel.flow-ok", {"active": active}))
+            self.output.send_method(number, encode_method("channel.flow-ok", {"active": active}))
         elif identifier == _ACCESS_REQUEST:
-            self.send_method(number, _REQUEST_OK)  # 0-8 clients request one; it has no meaning since 0-9
+            self.output.send_method(number, _REQUEST_OK)  # 0-8 clients request one; it has no meaning since 0-9
         else:
             dispatcher = DISPATCHERS.get(identifier)
             if dispatcher is None:
@@ -89,7 +95,7 @@ class ChannelLifecycle(ConnectionLifecycle):
                     COMMAND_INVALID, f"{method.specification.name} is not expected on channel {number}"
                 )
             if identifier == _RECOVER and method.flag("requeue"):
-                self.send_method(number, _RECOVER_OK)  # before the redeliveries, as RabbitMQ
+                self.output.send_method(number, _RECOVER_OK)  # before the redeliveries, as RabbitMQ
             self.handler.answer_due(number)
             try:
                 dispatcher(self.handler, number, method)
@@ -98,15 +104,17 @@ class ChannelLifecycle(ConnectionLifecycle):
 
     def _move_channel(self, number: int, channel: Channel | None, identifier: int) -> None:
         if channel is None:
-            if len(self.channels) >= self.channel_max:  # not their numbers: clients take any, and RabbitMQ counts
-                self._count_hit("channel_max")
+            if (
+                len(self.output.channels) >= self.channel_max
+            ):  # not their numbers: clients take any, and RabbitMQ counts
+                self.output.count_hit("channel_max")
                 raise ConnectionFault(
                     NOT_ALLOWED,
-                    f"number of channels opened ({len(self.channels)}) has reached the negotiated channel_max "
+                    f"number of channels opened ({len(self.output.channels)}) has reached the negotiated channel_max "
                     f"({self.channel_max})",
                 )
             opened = Channel(number)
-            self.channels[number] = opened
+            self.output.channels[number] = opened
             try:
                 self.handler.open_channel(number)
             except RemoteProtocolError as error:
@@ -116,15 +124,15 @@ class ChannelLifecycle(ConnectionLifecycle):
                 if not isinstance(error, ChannelError):
                     raise
                 return
-            self.send_method(number, self.version.channel_open_ok)
+            self.output.send_method(number, self.output.version.channel_open_ok)
         elif identifier == _CHANNEL_CLOSE_OK:
-            del self.channels[number]
+            del self.output.channels[number]
         else:
             if channel.open:
                 self._release(channel)
-                self.channels.pop(number, None)
-            if self.running:
-                self._append(
+                self.output.channels.pop(number, None)
+            if self.output.running:
+                self.output.append(
                     b"".join((channel.method_prefix, len(_CLOSE_OK).to_bytes(4, "big"), _CLOSE_OK, FRAME_END_OCTET))
                 )
 
@@ -132,27 +140,28 @@ class ChannelLifecycle(ConnectionLifecycle):
 
     def _receive_publish(self, channel: Channel, payload: bytes) -> None:
         key = payload[4:]
-        route = self._routes.get(key)
+        route = self.routes.get(key)
         if route is None:
-            method = decode_method(payload, "C", self.version.methods)
+            method = decode_method(payload, "C", self.output.version.methods)
             route = Route(
                 method.text("exchange"), method.text("routing_key"), method.flag("mandatory"), method.flag("immediate")
             )
-            if len(self._routes) >= MAX_ROUTE_CACHE_ENTRIES:
-                self._routes.clear()
-            self._routes[key] = route
+            if len(self.routes) >= MAX_ROUTE_CACHE_ENTRIES:
+                self.routes.clear()
+            self.routes[key] = route
         channel.route = route
         channel.content = ContentState.HEADER
         channel.ready = False
 
     def _content_channel(self, number: int) -> Channel | None:
-        self._identifier = _PUBLISH
-        channel = self.channels.get(number)
+        self.identifier = _PUBLISH
+        channel = self.output.channels.get(number)
         if channel is None:
             raise ConnectionFault(UNEXPECTED_FRAME, f"content frame on channel {number}, which is not open")
         return channel if channel.open else None
 
-    def _receive_header(self, number: int, payload: bytes) -> None:
+    def receive_header(self, number: int, payload: bytes) -> None:
+        """Take a content header (§4.2.6.1)."""
         channel = self._content_channel(number)
         if channel is None:
             return
@@ -170,7 +179,7 @@ class ChannelLifecycle(ConnectionLifecycle):
             )
         size = int.from_bytes(payload[4:12], "big")
         if size > self.max_message_size:
-            self._count_hit("max_message_size")
+            self.output.count_hit("max_message_size")
             raise ChannelError(
                 PRECONDITION_FAILED,
                 f"message size {size} is larger than configured max size {self.max_message_size}",
@@ -182,7 +191,8 @@ class ChannelLifecycle(ConnectionLifecycle):
         else:
             channel.content = ContentState.BODY
 
-    def _receive_body(self, number: int, payload: bytes) -> None:
+    def receive_body(self, number: int, payload: bytes) -> None:
+        """Take a part of a body (§4.2.6.2); the last one publishes the message."""
         channel = self._content_channel(number)
         if channel is None:
             return
@@ -199,9 +209,9 @@ class ChannelLifecycle(ConnectionLifecycle):
         if not payload:
             return  # an empty body frame adds nothing, not even an object
         channel.add_fragment(payload)
-        self._assembling_bytes += len(payload)
-        if self._assembling_bytes > self.max_assembling_bytes:
-            self._count_hit("max_assembling_bytes")
+        self.assembling_bytes += len(payload)
+        if self.assembling_bytes > self.max_assembling_bytes:
+            self.output.count_hit("max_assembling_bytes")
             raise ConnectionFault(
                 RESOURCE_ERROR,
                 f"more than {self.max_assembling_bytes} octets of unfinished bodies; finish messages before new ones",
@@ -210,9 +220,9 @@ class ChannelLifecycle(ConnectionLifecycle):
             self._publish(channel)
 
     def _publish(self, channel: Channel) -> None:
-        self._identifier = _PUBLISH
+        self.identifier = _PUBLISH
         route = channel.route
-        self._assembling_bytes -= channel.arrived
+        self.assembling_bytes -= channel.arrived
         header = channel.header
         body = channel.take_body()
         if route is not None:
@@ -227,36 +237,34 @@ class ChannelLifecycle(ConnectionLifecycle):
 
         Does nothing when the channel is not open.
         """
-        failed = self.channels.get(channel)
+        failed = self.output.channels.get(channel)
         if failed is None or failed.state is not ChannelState.OPEN:
             return
         self._send_channel_close(channel, code, text, class_id << 16 | method_id)
         self._release(failed)
 
     def _send_channel_close(self, number: int, code: int, text: str, identifier: int) -> None:
-        if self.error_sent is not None:
-            self.error_sent(f"channel {number}", str(code), text)
+        if self.output.error_sent is not None:
+            self.output.error_sent(f"channel {number}", str(code), text)
         arguments: dict[str, PropertyValue] = {
             "reply_code": code,
             "reply_text": reply_text(code, text),
             "class_id": identifier >> 16,
             "method_id": identifier & 0xFFFF,
         }
-        self.send_method(number, encode_method("channel.close", arguments))
+        self.output.send_method(number, encode_method("channel.close", arguments))
 
     def _forget_body(self, channel: Channel) -> None:
-        self._assembling_bytes -= channel.arrived
+        self.assembling_bytes -= channel.arrived
         channel.shut()
+
+    def end_all(self) -> None:
+        """Release all channels: the connection is over."""
+        channels = [channel for channel in self.output.channels.values() if channel.open]
+        self.output.channels.clear()
+        for channel in channels:
+            self._release(channel)
 
     def _release(self, channel: Channel) -> None:
         self._forget_body(channel)
         self.handler.close_channel(channel.number)
-
-    def _blame(self, number: int, identifier: int, error: RemoteProtocolError) -> None:
-        """Close the channel or the connection for an error while ``identifier`` was served on channel ``number``."""
-        if isinstance(error, ChannelError) and number in self.channels:
-            self.close_channel_with_error(number, error.code, error.text, identifier >> 16, identifier & 0xFFFF)
-        elif self.state is ConnectionState.CLOSING:
-            self._enter(ConnectionState.CLOSED)  # a broken close or close-ok: there is nothing left to agree on
-        else:
-            self._fail(error, identifier)

@@ -1,4 +1,4 @@
-"""The sending half of a connection: frames into a list of buffers, deliveries as cheap as they get."""
+"""The output of a connection: frames into a list of buffers, deliveries as cheap as they get."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Final
 from librt.strings import BytesWriter, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
+from annulet.core.message.message import PropertyValue
+from annulet.wire.amqp091.connection.methods import encode_method
 from annulet.wire.amqp091.connection.states import ChannelState, ContentState
 from annulet.wire.amqp091.connection.trace import describe_output
 from annulet.wire.amqp091.connection.versions import AMQP_0_9_1
@@ -31,6 +33,7 @@ _DELIVER: Final = 60 << 16 | 60
 _GET_OK: Final = 60 << 16 | 71
 _RETURN: Final = 60 << 16 | 50
 _CLASS_BASIC_NO_WEIGHT: Final = 60 << 16
+_CHANNEL_ZERO: Final = b"\x01\x00\x00"
 _HEARTBEAT_FRAME: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 _ACK_HEAD: Final = b"\x00\x00\x00\x0d\x00\x3c\x00\x50"  # payload size and basic.ack
 _NACK_HEAD: Final = b"\x00\x00\x00\x0d\x00\x3c\x00\x78"  # payload size and basic.nack
@@ -127,14 +130,14 @@ class Channel:
 
 
 class FrameWriter:
-    """Collects the output.
+    """Collects the output of a connection for its channels.
 
     Once the connection closes, and on a channel that closes, sending does nothing: the peer would discard it, and
     undelivered messages are returned when the handler's ``close_channel`` is called.
     """
 
     def __init__(self) -> None:
-        self.output_size = 0  # bytes not yet taken by take_output
+        self.size = 0  # bytes not yet taken by take_output
         self.trace: Callable[[str], None] | None = None  # called with each frame as a line
         self.error_sent: Callable[[str, str, str], None] | None = None  # called with where, code and text of each
         self.version = AMQP_0_9_1  # the version requested by the protocol header
@@ -144,14 +147,15 @@ class FrameWriter:
         self.limit_hits: dict[str, int] = {}  # how often the peer met a limit that ended something, by its name
         self._output: list[bytes] = []
 
-    def _count_hit(self, limit: str) -> None:
+    def count_hit(self, limit: str) -> None:
+        """Count that the peer met a limit that ended something."""
         self.limit_hits[limit] = self.limit_hits.get(limit, 0) + 1
 
-    def take_output(self) -> list[bytes]:
+    def take(self) -> list[bytes]:
         """Return the buffers to be written, in order, and forget them."""
         output = self._output
         self._output = []
-        self.output_size = 0
+        self.size = 0
         if self.trace is not None:
             for line in describe_output(output, self.version.methods):
                 self.trace(f"-> {line}")
@@ -160,7 +164,7 @@ class FrameWriter:
     def heartbeat(self) -> None:
         """Queue a heartbeat frame (§4.2.7)."""
         if self.running:
-            self._append(_HEARTBEAT_FRAME)
+            self.append(_HEARTBEAT_FRAME)
 
     def send_method(self, channel: int, method: bytes) -> None:
         """Queue a method frame with an encoded method.
@@ -170,7 +174,12 @@ class FrameWriter:
         """
         sending = self._sending(channel)
         if sending is not None:
-            self._append(b"".join((sending.method_prefix, len(method).to_bytes(4, "big"), method, FRAME_END_OCTET)))
+            self.append(b"".join((sending.method_prefix, len(method).to_bytes(4, "big"), method, FRAME_END_OCTET)))
+
+    def send_on_zero(self, name: str, arguments: dict[str, PropertyValue]) -> None:
+        """Queue a method of the connection, by its name in the version of the peer."""
+        method = encode_method(name, arguments, self.version.methods)
+        self.append(b"".join((_CHANNEL_ZERO, len(method).to_bytes(4, "big"), method, FRAME_END_OCTET)))
 
     def send_deliver(
         self,
@@ -280,7 +289,7 @@ class FrameWriter:
         write_i64_be(writer, number)
         writer.append(1 if multiple else 0)
         writer.append(0xCE)
-        self._append(writer.getvalue())
+        self.append(writer.getvalue())
 
     def _append_content(self, writer: BytesWriter, sending: Channel, header: bytes, body: bytes) -> None:
         """Finish a method frame and add header and body frames (§4.2.6)."""
@@ -292,11 +301,11 @@ class FrameWriter:
         writer.write(header)
         if size == 0:
             writer.append(0xCE)
-            self._append(writer.getvalue())
+            self.append(writer.getvalue())
             return
         if size > self.frame_max - FRAME_OVERHEAD:
             writer.append(0xCE)
-            self._append(writer.getvalue())
+            self.append(writer.getvalue())
             self._append_split_body(sending, body)
             return
         writer.write(sending.body_prefix)
@@ -305,27 +314,28 @@ class FrameWriter:
         if size <= COPY_BODY_BYTES:
             writer.write(body)
             writer.append(0xCE)
-            self._append(writer.getvalue())
+            self.append(writer.getvalue())
             return
         head = writer.getvalue()
         output = self._output
         output.append(head)
         output.append(body)
         output.append(FRAME_END_OCTET)
-        self.output_size += len(head) + len(body) + 1
+        self.size += len(head) + len(body) + 1
 
     def _append_split_body(self, sending: Channel, body: bytes) -> None:
         prefix = sending.body_prefix[1:]
         room = self.frame_max - FRAME_OVERHEAD
         for start in range(0, len(body), room):
             fragment = body[start : start + room]
-            self._append(prefix + len(fragment).to_bytes(4, "big"))
-            self._append(fragment)
-            self._append(FRAME_END_OCTET)
+            self.append(prefix + len(fragment).to_bytes(4, "big"))
+            self.append(fragment)
+            self.append(FRAME_END_OCTET)
 
-    def _append(self, buffer: bytes) -> None:
+    def append(self, buffer: bytes) -> None:
+        """Queue octets of whole frames."""
         self._output.append(buffer)
-        self.output_size += len(buffer)
+        self.size += len(buffer)
 
     def _sending(self, channel: int) -> Channel | None:
         """Return an open channel; ``None`` if output for it has to be dropped."""

@@ -74,7 +74,7 @@ class Amqp10Handler:
     # ------------------------------------------------------------------ links, §2.6
 
     def attach(self, link: Link, performative: Attach) -> None:
-        """The peer attaches a link. Answer, now or later, with ``engine.accept_attach`` or ``engine.refuse_attach``.
+        """The peer attaches a link. Answer, now or later, with ``accept_attach`` or ``refuse_attach``.
 
         ``performative.unsettled`` is given when it resumes a link (§2.6.13).
         """
@@ -90,14 +90,15 @@ class Amqp10Handler:
     def credit_changed(self, link: Link) -> None:
         """The peer's flow changed ``link.credit`` or requested ``link.drain`` of an outgoing link (§2.6.7).
 
-        When ``link.drain`` is set and nothing is left to send, call ``engine.drained(link)``. ``echo`` is the engine's.
+        When ``link.drain`` is set and nothing is left to send, call ``engine.credit.drained(link)``. ``echo`` is
+        the engine's.
         """
         raise NotImplementedError
 
     # ------------------------------------------------------------------ transfers, §2.6.12 and §2.7.5
 
     def delivery(self, link: Link, delivery: IncomingDelivery) -> None:
-        """A whole message arrived on an incoming link. Settle it, now or later, with ``engine.settle_incoming``.
+        """A whole message arrived on an incoming link. Settle it, now or later, with ``settle_incoming``.
 
         Aborted deliveries and those over ``max-message-size`` never get here.
         """
@@ -106,9 +107,9 @@ class Amqp10Handler:
     def disposition(self, session: EngineSession, first: int, last: int, state: object | None, settled: bool) -> None:
         """The peer, as receiver, sent states of our deliveries ``first`` to ``last`` (§2.7.6).
 
-        Numbers are those ``engine.send_transfer`` returned; deliveries that are settled already are included and have
+        Numbers are those ``send_transfer`` returned; deliveries that are settled already are included and have
         to be ignored. ``state`` is ``None``, an outcome of §3.4, ``Received`` or ``TransactionalState``. When it is
-        terminal and not ``settled``, answer with ``engine.settle_outgoing`` once it has been carried out.
+        terminal and not ``settled``, answer with ``engine.transfers.settle_outgoing`` once it has been carried out.
         """
         raise NotImplementedError
 

@@ -1,11 +1,10 @@
-"""The sending half of a connection: frames into a list of buffers; dispositions and windows leave once per turn."""
+"""The output of a connection: frames into a list of buffers; dispositions and windows leave once per turn."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Final
 
-from annulet.wire.amqp10.connection.handler import Amqp10Handler
 from annulet.wire.amqp10.connection.link import Link
 from annulet.wire.amqp10.connection.session import DispositionBatch, EngineSession
 from annulet.wire.amqp10.frames.frames import (
@@ -21,7 +20,6 @@ from annulet.wire.amqp10.frames.performatives import Accepted, Disposition, Erro
 from annulet.wire.amqp10.frames.shortcuts import ACCEPTED_STATE, NULL_STATE, encode_disposition
 from annulet.wire.amqp10.frames.trace import describe_frame
 from annulet.wire.amqp10.types.composite import decode_composite
-from annulet.wire.amqp10.types.conditions import FRAME_SIZE_TOO_SMALL
 
 COPY_PAYLOAD_OCTETS: Final = 256
 """Payloads up to this many octets are copied behind their head; longer ones are queued as they are (measured)."""
@@ -47,112 +45,130 @@ def encode_state(state: object | None) -> bytes:
     return encode_performative(state)
 
 
-class FrameOutput:
-    """The output of a connection, and the output it will add when the turn ends."""
+def _ignore(description: str) -> None:
+    """Nothing is left that a frame could close."""
+    del description
 
-    def __init__(self, handler: Amqp10Handler) -> None:
-        self.handler = handler
+
+class FrameOutput:
+    """The output of a connection, and the output it will add when the turn ends.
+
+    Attributes:
+        trace: called with each frame as a line.
+        error_sent: called with where, condition and text of each error that is sent.
+        limit_hits: how often the peer reached a bound that ended something, by the bound's name.
+        remote_max_frame_size: octets of the largest frame sent; of the peer's open, within our bound.
+        muted: close was sent: nothing may follow.
+        touched: sessions to process when the turn ends.
+        credited: links whose credit arrived before they were accepted.
+        oversized: called with the reason for a frame that the peer does not take. Its owner closes the connection.
+    """
+
+    def __init__(self) -> None:
         self.trace: Callable[[str], None] | None = None
-        self.error_sent: Callable[[str, str, str], None] | None = None  # called with where, condition, text of each
+        self.error_sent: Callable[[str, str, str], None] | None = None
         self.limit_hits: dict[str, int] = {}
-        self.opened = False
-        self.remote_max_frame_size = MIN_MAX_FRAME_SIZE  # octets we send at most; of the peer's open, within our bound
-        self._output: list[bytes] = []
-        self._output_octets = 0
-        self._touched: list[EngineSession] = []  # sessions to process when the turn ends
-        self._muted = False  # close was sent: nothing may follow
-        self._credited: list[Link] = []  # links whose credit arrived before they were accepted
+        self.remote_max_frame_size = MIN_MAX_FRAME_SIZE
+        self.muted = False
+        self.touched: list[EngineSession] = []
+        self.credited: list[Link] = []
+        self.oversized: Callable[[str], None] = _ignore
+        self.frames_octets = 0  # octets that wait
+        self._frames: list[bytes] = []
 
     @property
-    def output_size(self) -> int:
-        """Octets ``take_output`` would return, about; 0 when there is no reason to call it."""
-        return self._output_octets + _TURN_END_OCTETS * (len(self._touched) + len(self._credited))
+    def turn_due(self) -> bool:
+        """Return whether the end of the turn adds output."""
+        return bool(self.touched or self.credited)
 
-    def take_output(self) -> list[bytes]:
-        """Return the output in order and clear it.
-
-        Ends the turn: collected dispositions and windows leave now, and ``session_writable`` is called where due.
-        """
-        if self._touched or self._credited:
-            self._end_turn()
-        return self.take_frames()
+    @property
+    def size(self) -> int:
+        """Octets that wait or that the end of the turn adds, about; 0 when there is no reason to take output."""
+        return self.frames_octets + _TURN_END_OCTETS * (len(self.touched) + len(self.credited))
 
     def take_frames(self) -> list[bytes]:
-        """Return the present frames in order and clear them. The turn continues, and the handler is not called."""
-        output = self._output
-        self._output = []
-        self._output_octets = 0
-        return output
+        """Return the present frames in order and clear them. The turn continues."""
+        frames = self._frames
+        self._frames = []
+        self.frames_octets = 0
+        return frames
+
+    def detach_owner(self) -> None:
+        """Let go of everything that leads to the owner: it is freed without a garbage collection."""
+        self.touched = []
+        self.credited = []
+        self.trace = None
+        self.oversized = _ignore
 
     def heartbeat(self) -> None:
         """Send an empty frame (§2.4.5)."""
-        if self.opened:
-            self._append(HEARTBEAT_FRAME)
-            if self.trace is not None:
-                self.trace("-> " + describe_frame(FRAME_AMQP, 0, None, 0))
+        self.append(HEARTBEAT_FRAME)
+        if self.trace is not None:
+            self.trace("-> " + describe_frame(FRAME_AMQP, 0, None, 0))
 
-    def _note_error(self, where: str, condition: str, description: str) -> None:
+    def note_error(self, where: str, condition: str, description: str) -> None:
         """Notify the owner of an error that is sent; without a condition there is none."""
         if condition and self.error_sent is not None:
             self.error_sent(where, condition, description)
 
-    def close(self, condition: str = "", description: str = "") -> None:
-        """Close the connection (§2.4.3)."""
-        raise NotImplementedError  # the life cycle of connections does it
-
-    def _end_turn(self) -> None:
-        raise NotImplementedError  # the life cycle of sessions does it
+    def count_hit(self, bound: str) -> None:
+        """Count that the peer reached a bound."""
+        self.limit_hits[bound] = self.limit_hits.get(bound, 0) + 1
 
     # ---- frames
 
-    def _append(self, octets: bytes) -> None:
-        if self._muted:
+    def append(self, octets: bytes) -> None:
+        """Queue the octets of a frame or a header, unless nothing may follow."""
+        if self.muted:
             return
-        self._output.append(octets)
-        self._output_octets += len(octets)
+        self._frames.append(octets)
+        self.frames_octets += len(octets)
 
-    def _send(self, channel: int, performative: object) -> None:
+    def send(self, channel: int, performative: object) -> None:
         """Send a frame without payload; closes the connection if the peer accepts no frame of that size."""
         body = encode_performative(performative)
         if len(body) + FRAME_HEADER_OCTETS > self.remote_max_frame_size:
             name = type(performative).__name__.lower()
-            self.close(
-                FRAME_SIZE_TOO_SMALL,
+            self.oversized(
                 f"{name} takes {len(body) + FRAME_HEADER_OCTETS} octets, max-frame-size of the peer is "
                 f"{self.remote_max_frame_size}; give a larger one in open",
             )
             return
-        self._send_body(channel, body)
+        self.send_body(channel, body)
         if self.trace is not None:
             self.trace("-> " + describe_frame(FRAME_AMQP, channel, performative, 0))
 
-    def _send_body(self, channel: int, body: bytes) -> None:
-        self._append(encode_frame(FRAME_AMQP, channel, body))
+    def send_body(self, channel: int, body: bytes) -> None:
+        """Send an encoded performative."""
+        self.append(encode_frame(FRAME_AMQP, channel, body))
 
-    def _send_sasl(self, performative: object) -> None:
-        self._append(encode_frame(FRAME_SASL, 0, encode_performative(performative)))
+    def send_sasl(self, performative: object) -> None:
+        """Send a SASL frame (§5.3.1)."""
+        self.append(encode_frame(FRAME_SASL, 0, encode_performative(performative)))
         if self.trace is not None:
             self.trace("-> " + describe_frame(FRAME_SASL, 0, performative, 0))
 
-    def _send_transfer_frame(self, session: EngineSession, head: bytes, payload: bytes) -> None:
-        if self._muted:
+    def send_transfer_frame(self, session: EngineSession, head: bytes, payload: bytes) -> None:
+        """Send an encoded transfer with its payload, and use up one of the peer's incoming window."""
+        if self.muted:
             return
         octets = len(head) + len(payload) + FRAME_HEADER_OCTETS
         frame_head = (octets << 32 | 0x02000000 | session.channel).to_bytes(FRAME_HEADER_OCTETS, "big")
         if len(payload) <= COPY_PAYLOAD_OCTETS:
-            self._output.append(frame_head + head + payload)
+            self._frames.append(frame_head + head + payload)
         else:
-            self._output.append(frame_head + head)
-            self._output.append(payload)
-        self._output_octets += octets
+            self._frames.append(frame_head + head)
+            self._frames.append(payload)
+        self.frames_octets += octets
         session.next_outgoing_id += 1
         session.remote_incoming_window -= 1
 
-    def _trace_transfer(self, channel: int, transfer: Transfer, payload: bytes) -> None:
+    def trace_transfer(self, channel: int, transfer: Transfer, payload: bytes) -> None:
+        """Trace a transfer that was sent."""
         if self.trace is not None:
             self.trace("-> " + describe_frame(FRAME_AMQP, channel, transfer, len(payload), payload[:32]))
 
-    def _send_flow(self, session: EngineSession, link: Link | None) -> None:
+    def send_flow(self, session: EngineSession, link: Link | None) -> None:
         """Send the state of the session, and of ``link`` (§2.7.4); renews the incoming window."""
         session.incoming_window = session.incoming_window_size
         flow = Flow(
@@ -169,16 +185,17 @@ class FrameOutput:
             flow.drain = link.drain
             if not link.incoming:
                 flow.available = unstarted
-        self._send(session.channel, flow)
+        self.send(session.channel, flow)
 
     # ---- end of a turn
 
-    def _touch(self, session: EngineSession) -> None:
+    def touch(self, session: EngineSession) -> None:
+        """Have a session processed when the turn ends."""
         if not session.touched:
             session.touched = True
-            self._touched.append(session)
+            self.touched.append(session)
 
-    def _collect(
+    def collect(
         self, session: EngineSession, batch: DispositionBatch, number: int, state: bytes, settled: bool
     ) -> None:
         """Add a delivery to a disposition, or begin the next one when it does not go on with the last."""
@@ -191,7 +208,7 @@ class FrameOutput:
         batch.settled = settled
         batch.first = number
         batch.last = number
-        self._touch(session)
+        self.touch(session)
 
     def _flush_batch(self, session: EngineSession, batch: DispositionBatch) -> None:
         state = batch.state
@@ -201,15 +218,13 @@ class FrameOutput:
         receiver = batch is session.incoming_batch
         first = batch.first & _SERIAL_MASK
         last = batch.last & _SERIAL_MASK
-        self._send_body(session.channel, encode_disposition(receiver, first, last, batch.settled, state))
+        self.send_body(session.channel, encode_disposition(receiver, first, last, batch.settled, state))
         if self.trace is not None:
             told = None if state == NULL_STATE else decode_composite(state, 0, len(state))[0]
             disposition = Disposition(receiver, first, last, batch.settled, told)
             self.trace("-> " + describe_frame(FRAME_AMQP, session.channel, disposition, 0))
 
-    def _flush_dispositions(self, session: EngineSession) -> None:
+    def flush_dispositions(self, session: EngineSession) -> None:
+        """Send the dispositions that were collected."""
         self._flush_batch(session, session.incoming_batch)
         self._flush_batch(session, session.outgoing_batch)
-
-    def _count_hit(self, bound: str) -> None:
-        self.limit_hits[bound] = self.limit_hits.get(bound, 0) + 1

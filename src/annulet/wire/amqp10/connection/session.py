@@ -7,6 +7,8 @@ from typing import Final
 
 from annulet.wire.amqp10.connection.link import Link, OutgoingDelivery, UnsettledDelivery
 from annulet.wire.amqp10.connection.states import SessionState
+from annulet.wire.amqp10.types.conditions import SESSION_ERRANT_LINK, SESSION_UNATTACHED_HANDLE
+from annulet.wire.amqp10.types.errors import SessionFault
 
 SERIAL_MODULUS: Final = 1 << 32
 _SERIAL_HALF: Final = 1 << 31
@@ -71,6 +73,7 @@ class EngineSession:
         "remote_channel",
         "remote_incoming_window",
         "remote_outgoing_window",
+        "serving",
         "state",
         "told",
         "touched",
@@ -92,6 +95,7 @@ class EngineSession:
         self.errant_handles: set[int] = set()  # the peer's, detached with an error of ours (§2.8.17)
         self.owner: object | None = None
         self.writable = True
+        self.serving: Link | None = None  # the link that the frame being served is about
         self.touched = False  # the engine has to process it before the output is taken
 
         self.incoming_window_size = incoming_window  # transfer frames we allow at a time
@@ -109,3 +113,15 @@ class EngineSession:
 
         self.incoming_batch = DispositionBatch()  # role receiver: deliveries of the peer
         self.outgoing_batch = DispositionBatch()  # role sender: deliveries of ours
+
+    def find_link(self, handle: int, what: str) -> Link:
+        """Return the link of a handle of the peer; ``what`` names the frame. Raises :class:`SessionFault`."""
+        link = self.links.get(handle)
+        if link is None:
+            if handle in self.errant_handles:
+                raise SessionFault(
+                    SESSION_ERRANT_LINK,
+                    f"{what}.handle {handle} was detached with an error; attach again before using it",
+                )
+            raise SessionFault(SESSION_UNATTACHED_HANDLE, f"{what}.handle {handle} is not attached; send attach first")
+        return link

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from annulet.wire.amqp10.connection.credit import LinkCredit
 from annulet.wire.amqp10.connection.handler import Amqp10Handler
 from annulet.wire.amqp10.connection.link import IncomingDelivery, Link, OutgoingDelivery, UnsettledDelivery
 from annulet.wire.amqp10.connection.output import FrameOutput, encode_state
@@ -37,21 +38,36 @@ from annulet.wire.amqp10.types.errors import LinkFault, LocalProtocolError, Sess
 _SERIAL_MASK: Final = 0xFFFFFFFF
 
 
-class TransferEngine(FrameOutput):
-    """Deliveries of a connection. The state of a delivery ends with its settlement or with its link."""
+class Transfers:
+    """Deliveries of a connection. The state of a delivery ends with its settlement or with its link.
 
-    def __init__(self, handler: Amqp10Handler, max_assembling_bytes: int, max_unsettled: int) -> None:
-        super().__init__(handler)
+    Attributes:
+        max_assembling_bytes: octets of deliveries that are still arriving, all links together.
+        max_unsettled: unsettled deliveries of a session in one direction.
+        assembling_bytes: octets of deliveries that are still arriving now.
+    """
+
+    def __init__(
+        self,
+        handler: Amqp10Handler,
+        output: FrameOutput,
+        credit: LinkCredit,
+        max_assembling_bytes: int,
+        max_unsettled: int,
+    ) -> None:
+        self.handler = handler
+        self.output = output
+        self.credit = credit
         self.max_assembling_bytes = max_assembling_bytes
         self.max_unsettled = max_unsettled
-        self.assembling_bytes = 0  # octets of deliveries that are still arriving, all links together
-        self._current_link: Link | None = None  # the link the frame being served is about
+        self.assembling_bytes = 0
 
     # ---- deliveries of the peer
 
-    def _receive_transfer(self, session: EngineSession, transfer: Transfer, payload: bytes) -> None:
+    def receive_transfer(self, session: EngineSession, transfer: Transfer, payload: bytes) -> None:
+        """Take a transfer frame (§2.7.5); the last one of a delivery goes to the handler."""
         if session.incoming_window <= 0:
-            self._count_hit("incoming_window")
+            self.output.count_hit("incoming_window")
             raise SessionFault(
                 SESSION_WINDOW_VIOLATION,
                 f"more than {session.incoming_window_size} transfer frames; wait for a flow with a new incoming-window",
@@ -59,12 +75,12 @@ class TransferEngine(FrameOutput):
         session.incoming_window -= 1
         session.next_incoming_id += 1
         if session.incoming_window * 2 <= session.incoming_window_size:
-            self._touch(session)
-        link = self._find_link(session, transfer.handle, "transfer")
+            self.output.touch(session)
+        link = session.find_link(transfer.handle, "transfer")
         if link.state is LinkState.DETACH_SENT:
             self._skip_delivery(session, transfer)  # §2.6.5: still in transit when we detached
             return
-        self._current_link = link
+        session.serving = link
         delivery = link.receiving
         if delivery is None:
             delivery = self._begin_delivery(session, link, transfer)
@@ -75,7 +91,7 @@ class TransferEngine(FrameOutput):
             return
         size = link.assembled + len(payload)
         if size > link.max_message_size > 0:
-            self._count_hit("max_message_size")
+            self.output.count_hit("max_message_size")
             raise LinkFault(
                 LINK_MESSAGE_SIZE_EXCEEDED,
                 f"message of {size} octets or more, max-message-size is {link.max_message_size}",
@@ -88,14 +104,11 @@ class TransferEngine(FrameOutput):
             self._add_fragment(link, payload)
             link.fragments.insert(0, b"".join(link.parts))
             payload = b"".join(link.fragments)
-            self._forget_assembly(link)
+            self.forget_assembly(link)
         delivery.payload = payload
         if not delivery.settled:
             self._remember_incoming(session, delivery)
         self.handler.delivery(link, delivery)
-
-    def _find_link(self, session: EngineSession, handle: int, what: str) -> Link:
-        raise NotImplementedError  # the life cycle of links does it
 
     def _begin_delivery(self, session: EngineSession, link: Link, transfer: Transfer) -> IncomingDelivery:
         if transfer.delivery_id is None:
@@ -111,7 +124,7 @@ class TransferEngine(FrameOutput):
                 INVALID_FIELD, f"transfer.delivery-tag is missing in the first transfer of a delivery on {link.name!r}"
             )
         if link.delivery_count >= link.limit:
-            self._count_hit("link_credit")
+            self.output.count_hit("link_credit")
             raise LinkFault(
                 LINK_TRANSFER_LIMIT_EXCEEDED, f"delivery on {link.name!r} without link-credit; wait for a flow"
             )
@@ -184,10 +197,10 @@ class TransferEngine(FrameOutput):
 
     def _abort_delivery(self, link: Link) -> None:
         """Discard a delivery (§2.7.5); the owner is not notified, so the used credit is restored."""
-        self._forget_assembly(link)
+        self.forget_assembly(link)
         link.credit += 1
         link.limit = max(link.limit, link.delivery_count + link.credit)
-        self._send_flow(link.session, link)
+        self.output.send_flow(link.session, link)
 
     def _add_fragment(self, link: Link, payload: bytes) -> None:
         size = len(payload)
@@ -196,7 +209,7 @@ class TransferEngine(FrameOutput):
         self.assembling_bytes += size
         link.assembled += size
         if self.assembling_bytes > self.max_assembling_bytes:
-            self._count_hit("max_assembling_bytes")
+            self.output.count_hit("max_assembling_bytes")
             raise LinkFault(
                 RESOURCE_LIMIT_EXCEEDED,
                 f"more than {self.max_assembling_bytes} octets in incomplete deliveries on this connection; "
@@ -207,7 +220,8 @@ class TransferEngine(FrameOutput):
             link.parts.append(b"".join(link.fragments))
             link.fragments = []
 
-    def _forget_assembly(self, link: Link) -> None:
+    def forget_assembly(self, link: Link) -> None:
+        """Discard the delivery that is arriving on a link."""
         self.assembling_bytes -= link.assembled
         link.assembled = 0
         link.parts = []
@@ -216,7 +230,7 @@ class TransferEngine(FrameOutput):
 
     def _remember_incoming(self, session: EngineSession, delivery: IncomingDelivery) -> None:
         if len(session.incoming_unsettled) >= self.max_unsettled:
-            self._count_hit("max_unsettled")
+            self.output.count_hit("max_unsettled")
             raise SessionFault(
                 RESOURCE_LIMIT_EXCEEDED, f"more than {self.max_unsettled} unsettled deliveries; settle some first"
             )
@@ -245,10 +259,10 @@ class TransferEngine(FrameOutput):
             if settled and not delivery.second:
                 del unsettled[number]
                 delivery.link.unsettled_count -= 1
-                self._collect(session, session.incoming_batch, number, encoded, True)
+                self.output.collect(session, session.incoming_batch, number, encoded, True)
             else:
                 delivery.state = state
-                self._collect(session, session.incoming_batch, number, encoded, False)
+                self.output.collect(session, session.incoming_batch, number, encoded, False)
 
     # ---- deliveries of ours
 
@@ -297,11 +311,11 @@ class TransferEngine(FrameOutput):
             head = encode_transfer_head(
                 link.handle, number & _SERIAL_MASK, delivery_tag, message_format, settled, False
             )
-            if len(head) + len(payload) + FRAME_HEADER_OCTETS <= self.remote_max_frame_size:
-                self._send_transfer_frame(session, head, payload)
-                if self.trace is not None:
+            if len(head) + len(payload) + FRAME_HEADER_OCTETS <= self.output.remote_max_frame_size:
+                self.output.send_transfer_frame(session, head, payload)
+                if self.output.trace is not None:
                     transfer = Transfer(link.handle, number & _SERIAL_MASK, delivery_tag, message_format, settled)
-                    self._trace_transfer(session.channel, transfer, payload)
+                    self.output.trace_transfer(session.channel, transfer, payload)
                 return number
         delivery = OutgoingDelivery(link, number, delivery_tag, payload, message_format, settled)
         delivery.state = state
@@ -309,10 +323,10 @@ class TransferEngine(FrameOutput):
         delivery.aborted = aborted
         session.pending.append(delivery)
         link.pending += 1
-        self._send_pending(session)
+        self.send_pending(session)
         return number
 
-    def _send_pending(self, session: EngineSession) -> None:
+    def send_pending(self, session: EngineSession) -> None:
         """Send the transfers that the peer's window allows."""
         pending = session.pending
         while pending and session.remote_incoming_window > 0:
@@ -321,11 +335,11 @@ class TransferEngine(FrameOutput):
                 pending.popleft()
             link = delivery.link
             if link.drained_due and link.pending == 0:
-                self._give_back_credit(link)
+                self.credit.give_back(link)
         if pending:
             session.writable = False
         elif not session.writable:
-            self._touch(session)
+            self.output.touch(session)
 
     def _send_part(self, session: EngineSession, delivery: OutgoingDelivery) -> bool:
         """Send the next transfer of a delivery; returns True when it was the last one."""
@@ -339,7 +353,7 @@ class TransferEngine(FrameOutput):
             transfer.state = delivery.state
             transfer.resume = delivery.resume
         head = encode_performative(transfer)
-        room = self.remote_max_frame_size - FRAME_HEADER_OCTETS - len(head)
+        room = self.output.remote_max_frame_size - FRAME_HEADER_OCTETS - len(head)
         complete = delivery.aborted or len(delivery.payload) - delivery.offset <= room
         payload = b"" if delivery.aborted else delivery.payload[delivery.offset : delivery.offset + room]
         if complete:
@@ -347,17 +361,9 @@ class TransferEngine(FrameOutput):
             transfer.aborted = delivery.aborted
             head = encode_performative(transfer)
         delivery.offset += len(payload)
-        self._send_transfer_frame(session, head, payload)
-        self._trace_transfer(session.channel, transfer, payload)
+        self.output.send_transfer_frame(session, head, payload)
+        self.output.trace_transfer(session.channel, transfer, payload)
         return complete
-
-    def _give_back_credit(self, link: Link) -> None:
-        """Use up the credit without sending (§2.6.7, drain)."""
-        link.drained_due = False
-        link.drain_due = False
-        link.delivery_count += link.credit
-        link.credit = 0
-        self._send_flow(link.session, link)
 
     def settle_outgoing(
         self, session: EngineSession, first: int, last: int, state: object | None, settled: bool = True
@@ -379,11 +385,12 @@ class TransferEngine(FrameOutput):
                 delivery.link.unsettled_count -= 1
             else:
                 delivery.state = state
-            self._collect(session, session.outgoing_batch, number, encoded, settled)  # which touches the session
+            self.output.collect(session, session.outgoing_batch, number, encoded, settled)  # which touches the session
 
     # ---- dispositions of the peer
 
-    def _receive_disposition(self, session: EngineSession, disposition: Disposition) -> None:
+    def receive_disposition(self, session: EngineSession, disposition: Disposition) -> None:
+        """Take a disposition frame (§2.7.6)."""
         receiver = disposition.role
         following = session.next_delivery_id if receiver else max(session.delivery_expected, 0)
         first = unwrap_serial(disposition.first, following)
@@ -423,7 +430,7 @@ class TransferEngine(FrameOutput):
                     delivery.state = state
         if disposition.role:
             if not session.writable:
-                self._touch(session)
+                self.output.touch(session)
             self.handler.disposition(session, first, last, state, settled)
         else:
             self.handler.incoming_disposition(session, first, last, state, settled)

@@ -7,7 +7,7 @@ from pamqp import commands, frame
 
 from annulet.wire.amqp091.connection.engine import ConnectionEngine
 from annulet.wire.amqp091.connection.handler import PENDING
-from annulet.wire.amqp091.connection.lifecycle import CAPABILITIES
+from annulet.wire.amqp091.connection.negotiation import CAPABILITIES
 from annulet.wire.amqp091.connection.states import ConnectionState
 from annulet.wire.amqp091.types.constants import REPLY_NAMES
 from annulet.wire.amqp091.types.errors import ConnectionFault
@@ -49,7 +49,7 @@ def test_the_handshake_step_by_step() -> None:
     assert (tune.channel_max, tune.frame_max, tune.heartbeat) == (100, 10_000, 30)
     engine.receive(TUNE_OK)
     assert engine.take_output() == []
-    assert (engine.channel_max, engine.frame_max, engine.heartbeat_interval) == (10, 8192, 5)
+    assert (engine.channel_table.channel_max, engine.output.frame_max, engine.heartbeat_interval) == (10, 8192, 5)
     engine.receive(OPEN)
     assert [method.name for _, method in frames(engine)] == ["Connection.OpenOk"]
     assert handler.calls == [
@@ -58,7 +58,7 @@ def test_the_handshake_step_by_step() -> None:
         ("connection_opened",),
     ]
     assert (engine.user, engine.virtual_host, engine.running) == ("guest", "/", True)
-    assert engine.capabilities == CAPABLE["capabilities"]
+    assert engine.notices.capabilities == CAPABLE["capabilities"]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_tune_ok_may_lower_but_not_raise(proposal: tuple[int, int, int], code: i
     engine, handler = reached(ConnectionState.TUNING)
     engine.receive(frame.marshal(commands.Connection.TuneOk(*proposal), 0))
     if not code:
-        assert (engine.channel_max, engine.frame_max, engine.heartbeat_interval) == proposal
+        assert (engine.channel_table.channel_max, engine.output.frame_max, engine.heartbeat_interval) == proposal
         assert engine.state is ConnectionState.OPENING
         return
     ((_, close),) = frames(engine)
@@ -169,8 +169,8 @@ def test_our_close_waits_for_the_answer_and_discards_the_rest(answer: bytes) -> 
     ((_, close),) = frames(engine)
     assert (close.reply_code, close.reply_text) == (320, "CONNECTION_FORCED - shutdown")
     engine.receive(frame.marshal(commands.Queue.Declare(queue="q"), 1) + frame.marshal(commands.Channel.Open(), 9))
-    engine.send_confirm(1, 1, multiple=False)
-    engine.heartbeat()
+    engine.output.send_confirm(1, 1, multiple=False)
+    engine.output.heartbeat()
     assert (engine.take_output(), engine.closed) == ([], False)
     engine.receive(answer)
     assert engine.closed
@@ -189,14 +189,14 @@ def test_every_reply_code_closes_with_its_name(code: int, name: str) -> None:
 
 def test_blocked_and_unblocked_go_only_to_those_who_understand() -> None:
     engine, _ = opened()
-    engine.send_blocked("low on memory" * 100)
-    engine.send_unblocked()
+    engine.notices.send_blocked("low on memory" * 100)
+    engine.notices.send_unblocked()
     first, second = (method for _, method in frames(engine))
     assert (first.name, second.name) == ("Connection.Blocked", "Connection.Unblocked")
     assert first.reason.startswith("low on memory")
-    engine.capabilities = {}
-    engine.send_blocked("low on memory")
-    engine.send_unblocked()
+    engine.notices.capabilities = {}
+    engine.notices.send_blocked("low on memory")
+    engine.notices.send_unblocked()
     assert engine.take_output() == []
 
 

@@ -148,7 +148,7 @@ def test_a_queue_whose_messages_are_scheduled_is_not_empty():
     (queue,) = declare(host, "q")
     message = note("later")
     message.deliver_at = NOW + 1000
-    host.publish(message, host.route("", "q"), NOW)
+    host.publisher.publish(message, host.route("", "q"), NOW)
     with pytest.raises(PreconditionFailed, match="not empty: it holds 1 messages"):
         host.delete_queue(queue, NOW, if_empty=True)
     queue.purge(NOW)
@@ -160,9 +160,9 @@ def test_the_name_of_a_management_node_is_refused_unless_it_was_accepted_once():
     with pytest.raises(AccessRefused, match=r"'\$cbs'.*is reserved for a management node"):
         host.declare_queue("$cbs", now=NOW)
     with pytest.raises(NotFound, match=r"no management node '\$cbs'"):
-        host.resolve_node("/queues/%24cbs", NOW)
+        host.nodes.resolve_node("/queues/%24cbs", NOW)
     old = host.declare_queue("$cbs", now=NOW, server_named=True)  # as recovery does
-    assert host.resolve_node("$cbs", NOW).queue is old
+    assert host.nodes.resolve_node("$cbs", NOW).queue is old
 
 
 def test_an_exclusive_queue_is_locked_for_all_but_its_owner():

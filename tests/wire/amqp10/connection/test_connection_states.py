@@ -337,7 +337,7 @@ def test_a_long_description_is_cut_to_the_smallest_frame() -> None:
 
 def test_nothing_follows_a_close_whatever_the_owner_does_when_told() -> None:
     engine, handler = linked()
-    handler.actions["detached"] = lambda link, **_: engine.grant_credit(handler.links["in"], 5)
-    handler.actions["session_ended"] = engine.end_session
+    handler.actions["detached"] = lambda link, **_: engine.credit.grant_credit(handler.links["in"], 5)
+    handler.actions["session_ended"] = engine.endpoints.end_session
     engine.receive(attach_sender("other", 5) + frame(Close()))
     assert [type(item) for _, item in frames(engine)][-1] is Close

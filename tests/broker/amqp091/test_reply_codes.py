@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pamqp import commands
 
-from annulet.broker.amqp091.declarations import translate, translated
+from annulet.broker.amqp091.reply_codes import translate, translated
 from annulet.broker.amqp091.topology import Topology
 from annulet.broker.broker import Broker
 from annulet.core.base import errors
@@ -79,7 +79,7 @@ async def test_no_wait_gets_no_answer_and_has_its_effect(broker: Broker) -> None
     )
     assert await peer.take() == []
     assert len(list(broker.hosts["/"].bindings())) == 2
-    assert peer.connection.channels[1].confirming
+    assert peer.connection.channels[1].confirms.enabled
     await peer.send(
         1, commands.Queue.Delete(queue="q", nowait=True), commands.Exchange.Delete(exchange="e", nowait=True)
     )

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from annulet.wire.amqp10.connection.link import Link
 from annulet.wire.amqp10.connection.states import LinkState
-from annulet.wire.amqp10.frames.limits import LINK_OVERHEAD_BYTES, MAX_CREDIT
+from annulet.wire.amqp10.frames.limits import LINK_OVERHEAD_BYTES
 from annulet.wire.amqp10.frames.performatives import (
     Accepted,
     Attach,
@@ -21,9 +20,8 @@ from annulet.wire.amqp10.frames.performatives import (
     Transfer,
 )
 from annulet.wire.amqp10.types import conditions
-from annulet.wire.amqp10.types.errors import ConnectionFault, LinkFault, LocalProtocolError, SessionFault
+from annulet.wire.amqp10.types.errors import ConnectionFault, LinkFault, SessionFault
 from tests.wire.amqp10.recorder import (
-    Recorder,
     attach_receiver,
     attach_sender,
     begin,
@@ -36,14 +34,8 @@ from tests.wire.amqp10.recorder import (
     opened,
     sent,
     transfer,
+    waiting_link,
 )
-
-
-def waiting_link(engine: Any, handler: Recorder, data: bytes) -> Link:
-    handler.actions["attach"] = lambda *_: None
-    engine.receive(data)
-    del handler.actions["attach"]
-    return handler.named("attach")[-1][0]  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("way", ["whole", "octets", "pieces"])
@@ -56,7 +48,7 @@ def test_attach_and_detach_are_answered(way: str) -> None:
     assert [type(item) for item in answers] == [Attach, Attach, Detach, Detach]
     incoming, outgoing, closing, suspending = answers
     assert (incoming.name, incoming.handle, incoming.role, incoming.initial_delivery_count) == ("in", 4, True, None)
-    assert incoming.max_message_size == engine.max_message_size
+    assert incoming.max_message_size == engine.endpoints.limits.max_message_size
     assert (outgoing.name, outgoing.handle, outgoing.role, outgoing.initial_delivery_count) == ("out", 9, False, 0)
     assert (closing.handle, closing.closed, suspending.handle, suspending.closed) == (4, True, 9, False)
     assert [options["closed"] for options in handler.options("detached")] == [True, False]
@@ -93,7 +85,7 @@ def test_the_owner_may_answer_later_and_grant_less() -> None:
     link = waiting_link(engine, handler, attach_sender())
     assert link.state is LinkState.ATTACH_RECEIVED
     assert not link.attached
-    accepted = engine.accept_attach(
+    accepted = engine.endpoints.accept_attach(
         link,
         source=link.source,
         target=Target("other"),
@@ -103,7 +95,7 @@ def test_the_owner_may_answer_later_and_grant_less() -> None:
         unsettled={b"x": Accepted()},
     )
     assert accepted
-    assert not engine.accept_attach(link, source=None, target=None)
+    assert not engine.endpoints.accept_attach(link, source=None, target=None)
     answer = sent(engine, Attach)[0]
     assert (answer.target, answer.properties, answer.offered_capabilities) == (Target("other"), {"k": 2}, ["queue"])
     assert (answer.max_message_size, answer.unsettled) == (50, {b"x": Accepted()})
@@ -116,8 +108,8 @@ def test_a_refused_link_is_attached_without_terminus_then_closed(data: bytes) ->
     engine.receive(begin())
     engine.take_output()
     link = waiting_link(engine, handler, data)
-    engine.refuse_attach(link, "amqp:not-found", "no such queue", {"i": 1})
-    engine.refuse_attach(link, "amqp:not-found", "twice")
+    engine.endpoints.refuse_attach(link, "amqp:not-found", "no such queue", {"i": 1})
+    engine.endpoints.refuse_attach(link, "amqp:not-found", "twice")
     attach, detach = [item for _, item in frames(engine)]
     assert (attach.target if link.incoming else attach.source) is None
     assert (detach.closed, detach.error) == (True, Error("amqp:not-found", "no such queue", {"i": 1}))
@@ -149,8 +141,8 @@ def test_a_peer_that_detaches_before_the_answer_gets_both_and_the_owner_learns_w
     engine.take_output()
     link = waiting_link(engine, handler, attach_receiver() + frame(Detach(1, closed=True)))
     assert [type(item) for _, item in frames(engine)] == [Attach, Detach]
-    assert not engine.accept_attach(link, source=None, target=None)
-    engine.refuse_attach(link, "amqp:not-found", "late")
+    assert not engine.endpoints.accept_attach(link, source=None, target=None)
+    engine.endpoints.refuse_attach(link, "amqp:not-found", "late")
     assert engine.take_output() == []
     assert handler.named("detached") == []
 
@@ -159,7 +151,7 @@ def test_accepting_after_the_session_ended_tells_so() -> None:
     engine, handler = opened()
     engine.receive(begin())
     link = waiting_link(engine, handler, attach_receiver() + frame(End()))
-    assert not engine.accept_attach(link, source=None, target=None)
+    assert not engine.endpoints.accept_attach(link, source=None, target=None)
     assert handler.order()[-1] == "session_ended"
 
 
@@ -186,15 +178,17 @@ def test_each_broken_rule_of_links_closes_what_it_is_about(data: bytes, kind: ty
 
 def test_a_handle_is_free_after_both_detaches_and_errant_when_we_failed_it() -> None:
     engine, handler = linked()
-    engine.detach(handler.links["in"], closed=True, condition="amqp:resource-deleted", description="queue deleted")
+    engine.endpoints.detach(
+        handler.links["in"], closed=True, condition="amqp:resource-deleted", description="queue deleted"
+    )
     engine.receive(transfer())  # was on its way
     assert condition_of(engine, Detach) == conditions.RESOURCE_DELETED
     assert handler.deliveries() == []
     engine.receive(frame(Detach(0, closed=True)) + attach_sender())
-    engine.grant_credit(handler.links["in"], 1)
+    engine.credit.grant_credit(handler.links["in"], 1)
     engine.receive(transfer(1))
     assert len(handler.deliveries()) == 1
-    engine.detach(handler.links["in"], closed=True, condition="amqp:resource-deleted")
+    engine.endpoints.detach(handler.links["in"], closed=True, condition="amqp:resource-deleted")
     engine.take_output()
     engine.receive(frame(Detach(0, closed=True)) + transfer(2))
     assert condition_of(engine, End) == conditions.SESSION_ERRANT_LINK
@@ -222,17 +216,17 @@ def test_what_links_keep_is_bounded_and_given_back() -> None:
     engine, _ = opened(max_link_bytes=2 * size)
     engine.receive(begin() + attach_sender("a", 1) + attach_sender("b", 2))
     assert engine.limit_hits == {}
-    assert engine.link_bytes == 2 * size
+    assert engine.endpoints.link_bytes == 2 * size
     engine.take_output()
     engine.receive(attach_sender("c", 3))
     assert condition_of(engine, Detach) == conditions.RESOURCE_LIMIT_EXCEEDED
     assert engine.limit_hits == {"max_link_bytes": 1}
-    assert engine.link_bytes == 3 * size  # until the peer has answered the detach
+    assert engine.endpoints.link_bytes == 3 * size  # until the peer has answered the detach
     engine.receive(frame(Detach(3)) + frame(Detach(2)) + attach_sender("c", 3))
     assert engine.limit_hits == {"max_link_bytes": 1}
-    assert engine.link_bytes == 2 * size
+    assert engine.endpoints.link_bytes == 2 * size
     engine.receive(frame(End()))
-    assert engine.link_bytes == 0
+    assert engine.endpoints.link_bytes == 0
 
 
 @pytest.mark.parametrize("channel", [0, 1])
@@ -259,7 +253,7 @@ def test_a_link_of_the_same_name_in_the_other_direction_is_another_one() -> None
 
 def test_an_owner_that_ends_the_session_when_a_link_is_stolen_is_not_asked_for_the_new_one() -> None:
     engine, handler = linked()
-    handler.actions["detached"] = lambda link, **_: engine.end_session(link.session)
+    handler.actions["detached"] = lambda link, **_: engine.endpoints.end_session(link.session)
     engine.receive(attach_sender("in", 5))
     assert handler.order() == ["detached", "detached", "session_ended"]
 
@@ -267,10 +261,10 @@ def test_an_owner_that_ends_the_session_when_a_link_is_stolen_is_not_asked_for_t
 def test_the_peers_detach_carries_its_error_and_what_is_unsettled() -> None:
     engine, handler = linked()
     engine.receive(credit(5))
-    engine.send_transfer(handler.links["out"], b"a", b"m", settled=False)
-    engine.send_transfer(handler.links["out"], b"b", b"m", settled=False)
+    engine.transfers.send_transfer(handler.links["out"], b"a", b"m", settled=False)
+    engine.transfers.send_transfer(handler.links["out"], b"b", b"m", settled=False)
     engine.receive(transfer() + transfer(1))
-    engine.settle_incoming(handler.links["in"].session, 0, 0, Accepted())
+    engine.transfers.settle_incoming(handler.links["in"].session, 0, 0, Accepted())
     engine.take_output()
     engine.receive(frame(Disposition(True, 1, None, False, Accepted())))
     engine.receive(frame(Detach(1, error=Error("amqp:internal-error"))) + frame(Detach(0)))
@@ -280,7 +274,7 @@ def test_the_peers_detach_carries_its_error_and_what_is_unsettled() -> None:
     assert handler.options("detached")[0]["error"].condition == "amqp:internal-error"
     session = handler.links["in"].session
     assert (session.incoming_unsettled, session.outgoing_unsettled) == ({}, {})
-    engine.settle_incoming(session, 1, 1, Accepted())  # too late for the link
+    engine.transfers.settle_incoming(session, 1, 1, Accepted())  # too late for the link
     assert engine.take_output() == []
 
 
@@ -288,11 +282,11 @@ def test_what_did_not_leave_is_named_when_the_link_goes() -> None:
     engine, handler = linked(open_fields={"max_frame_size": 512}, begin_fields={"incoming_window": 3})
     engine.receive(attach_receiver("second", 2) + credit(9, incoming_window=3) + credit(9, 2, incoming_window=3))
     link, other = handler.links["out"], handler.links["second"]
-    engine.send_transfer(link, b"a", b"m", settled=False)
-    engine.send_transfer(link, b"b", bytes(2000), settled=False)
-    engine.send_transfer(other, b"c", b"m", settled=False)
-    engine.send_transfer(link, b"d", b"m", settled=True)
-    engine.detach(link, closed=False)
+    engine.transfers.send_transfer(link, b"a", b"m", settled=False)
+    engine.transfers.send_transfer(link, b"b", bytes(2000), settled=False)
+    engine.transfers.send_transfer(other, b"c", b"m", settled=False)
+    engine.transfers.send_transfer(link, b"d", b"m", settled=True)
+    engine.endpoints.detach(link, closed=False)
     assert link.unsent == [1, 3]
     assert link.unsettled == {b"a": None}
     engine.take_output()
@@ -308,7 +302,7 @@ def test_an_unsettled_map_larger_than_a_frame_is_cut_and_marked() -> None:
     engine.take_output()
     for count, complete in ((3, True), (300, False)):
         link = waiting_link(engine, handler, attach_sender(f"l{count}", count))
-        engine.accept_attach(
+        engine.endpoints.accept_attach(
             link, source=None, target=Target("q"), unsettled={b"%d" % number: Accepted() for number in range(count)}
         )
         answer = sent(engine, Attach)[0]
@@ -321,141 +315,5 @@ def test_an_answer_larger_than_the_peers_frames_closes_the_connection() -> None:
     engine, handler = opened(open_fields={"max_frame_size": 512})
     engine.receive(begin())
     link = waiting_link(engine, handler, attach_receiver())
-    assert not engine.accept_attach(link, source=Source("q" * 600), target=None)
+    assert not engine.endpoints.accept_attach(link, source=Source("q" * 600), target=None)
     assert condition_of(engine, Close) == conditions.FRAME_SIZE_TOO_SMALL
-
-
-# ---- credit
-
-
-def test_credit_granted_reaches_the_peer() -> None:
-    engine, handler = linked()
-    engine.receive(transfer() + transfer(1))
-    engine.grant_credit(handler.links["in"], 7, drain=True)
-    flow = sent(engine, Flow)[0]
-    assert (flow.handle, flow.delivery_count, flow.link_credit, flow.drain) == (0, 2, 7, True)
-    assert (flow.next_incoming_id, flow.next_outgoing_id) == (2, 0)
-
-
-@pytest.mark.parametrize("over", [False, True])
-def test_deliveries_beyond_the_credit_detach_the_link(over: bool) -> None:
-    engine, handler = linked()
-    engine.receive(b"".join(transfer(number) for number in range(10 + over)))
-    assert len(handler.deliveries()) == 10
-    if over:
-        assert condition_of(engine, Detach) == conditions.LINK_TRANSFER_LIMIT_EXCEEDED
-    assert engine.limit_hits == ({"link_credit": 1} if over else {})
-
-
-def test_a_delivery_before_the_attach_was_answered_has_no_credit() -> None:
-    engine, handler = opened()
-    engine.receive(begin())
-    engine.take_output()
-    waiting_link(engine, handler, attach_sender() + transfer())
-    assert condition_of(engine, Detach) == conditions.LINK_TRANSFER_LIMIT_EXCEEDED
-
-
-def test_less_credit_does_not_punish_what_was_on_its_way() -> None:
-    engine, handler = linked()
-    link = handler.links["in"]
-    engine.grant_credit(link, 0)
-    engine.receive(b"".join(transfer(number) for number in range(10)))
-    assert len(handler.deliveries()) == 10
-    assert link.credit == 0
-    engine.receive(transfer(10))
-    assert condition_of(engine, Detach) == conditions.LINK_TRANSFER_LIMIT_EXCEEDED
-
-
-def test_a_sender_that_drains_gives_credit_back() -> None:
-    engine, handler = linked(sender_fields={"initial_delivery_count": 0xFFFFFFFE})
-    link = handler.links["in"]
-    engine.receive(transfer())
-    engine.receive(credit(0, handle=0, delivery_count=8, available=3, drain=True))
-    assert (link.credit, link.delivery_count, link.available) == (0, 0x100000008, 3)
-    engine.receive(transfer(1))
-    assert condition_of(engine, Detach) == conditions.LINK_TRANSFER_LIMIT_EXCEEDED
-
-
-@pytest.mark.parametrize("value", [-1, MAX_CREDIT + 1])
-def test_credit_out_of_range_is_our_mistake(value: int) -> None:
-    engine, handler = linked()
-    engine.grant_credit(handler.links["in"], MAX_CREDIT)
-    with pytest.raises(LocalProtocolError, match=str(value)):
-        engine.grant_credit(handler.links["in"], value)
-    with pytest.raises(LocalProtocolError, match="incoming=False"):
-        engine.grant_credit(handler.links["out"], 1)
-    with pytest.raises(LocalProtocolError, match="incoming"):
-        engine.drained(handler.links["in"])
-
-
-def test_credit_of_the_peer_counts_from_what_it_has_seen() -> None:
-    engine, handler = linked()
-    link = handler.links["out"]
-    engine.receive(credit(5))
-    for number in range(3):
-        engine.send_transfer(link, b"%d" % number, b"m", settled=True)
-    assert link.credit == 2
-    engine.receive(credit(5, delivery_count=1, next_incoming_id=1))
-    assert link.credit == 3
-    engine.receive(credit(1, delivery_count=1, next_incoming_id=1))
-    assert link.credit == 0
-    assert len(handler.named("credit_changed")) == 3
-
-
-def test_credit_before_our_attach_is_told_at_the_end_of_the_turn() -> None:
-    engine, handler = opened()
-    engine.receive(begin())
-    link = waiting_link(engine, handler, attach_receiver() + credit(5, delivery_count=None, next_incoming_id=None))
-    assert handler.named("credit_changed") == []
-    engine.accept_attach(link, source=link.source, target=link.target, initial_delivery_count=7)
-    assert (link.credit, link.delivery_count) == (5, 7)
-    assert engine.output_size > 0
-    engine.take_output()
-    assert handler.named("credit_changed") == [(link,)]
-    engine.receive(credit(6, delivery_count=None, next_incoming_id=None))
-    assert link.credit == 6
-
-
-def test_a_drain_is_answered_once_after_what_was_handed_in() -> None:
-    engine, handler = linked(begin_fields={"incoming_window": 1})
-    link = handler.links["out"]
-    engine.receive(credit(5, incoming_window=1, drain=True))
-    assert link.drain
-    engine.send_transfer(link, b"a", b"m", settled=True)
-    engine.send_transfer(link, b"b", b"m", settled=True)
-    engine.drained(link)
-    assert [type(item) for _, item in frames(engine)] == [Transfer]
-    engine.receive(frame(Flow(1, 5, 0, 5)))
-    rest = [item for _, item in frames(engine)]
-    assert [type(item) for item in rest] == [Transfer, Flow]
-    assert (rest[1].delivery_count, rest[1].link_credit, rest[1].drain) == (5, 0, True)
-    engine.receive(credit(0, delivery_count=5, next_incoming_id=2, drain=True))
-    engine.drained(link)
-    assert engine.take_output() == []
-
-
-def test_echo_is_answered_with_what_has_left_not_with_what_waits() -> None:
-    engine, handler = linked(begin_fields={"incoming_window": 1})
-    link = handler.links["out"]
-    engine.receive(credit(5, incoming_window=1))
-    engine.send_transfer(link, b"a", b"m", settled=True)
-    engine.send_transfer(link, b"b", b"m", settled=True)
-    engine.take_output()
-    engine.receive(credit(5, incoming_window=1, echo=True))
-    flow = sent(engine, Flow)[0]
-    assert (flow.delivery_count, flow.link_credit, flow.available) == (1, 4, 1)
-    engine.receive(credit(0, handle=0, echo=True))
-    assert sent(engine, Flow)[0].handle == 0
-
-
-def test_calls_for_a_link_that_is_gone_do_nothing() -> None:
-    engine, handler = linked()
-    link, other = handler.links["in"], handler.links["out"]
-    engine.receive(frame(Detach(0)) + frame(Detach(1)))
-    engine.take_output()
-    engine.grant_credit(link, 5)
-    engine.detach(link, closed=True)
-    engine.drained(other)
-    with pytest.raises(LocalProtocolError, match="attached=False"):
-        engine.send_transfer(other, b"a", b"m", settled=True)
-    assert engine.take_output() == []
