@@ -267,3 +267,19 @@ def test_a_definition_that_contradicts_the_data_is_named(tmp_path: Path) -> None
     file.write_text(DEFINITIONS.replace("ring-size = 2", "ring-size = 3"))
     line = failure("--config", str(file), process=BrokerProcess(data))
     assert line.startswith(f"annulet: {file}: [[queues]] 'orders.new': inequivalent arg 'x-ring-size'"), line
+
+
+def test_serve_adds_the_definitions_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "definitions.json"
+    file.write_text(json.dumps({"queues": [{"name": "defined"}], "exchanges": [{"name": "e", "type": "nix"}]}))
+    with BrokerProcess(tmp_path / "data", "--definitions", str(file)) as process:
+        process.wait_for_log("definitions applied")
+        assert process.get("/api/v1/queues/%2F/defined")["durable"]
+        process.wait_for_log("a definition is not taken")
+        process.restart()
+        assert process.get("/api/v1/queues/%2F/defined")["durable"]
+    file.write_text(json.dumps({"queues": [{"name": "defined", "durable": False}]}))
+    assert "1 conflicts" in failure("--definitions", str(file), process=BrokerProcess(tmp_path / "data"))
+    file.write_text("nix")
+    assert "no JSON object" in failure("--definitions", str(file))
+    assert "nix.json" in refused("--definitions", str(tmp_path / "nix.json"))

@@ -62,17 +62,17 @@ class LazyGroup(click.Group):
         super().__init__(*arguments, **options)
         self._lazy = lazy
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, context: click.Context) -> list[str]:
         """Return the names of all commands, in the order in which help lists them."""
-        del ctx
+        del context
         return list(self._lazy)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, context: click.Context, command_name: str) -> click.Command | None:
         """Return a command, imported now; ``None`` for a name that is none."""
-        del ctx
-        if cmd_name not in self._lazy:
+        del context
+        if command_name not in self._lazy:
             return None
-        module, name = self._lazy[cmd_name]
+        module, name = self._lazy[command_name]
         command = getattr(importlib.import_module(module), name)
         if not isinstance(command, click.Command):
             raise TypeError(f"{module}.{name} is no command")

@@ -144,7 +144,7 @@ async def run(
 async def apply_file(broker: Broker, file: Path) -> None:
     """Add the definitions of a file. Raises :class:`StartError` for one that cannot be read or has conflicts.
 
-    What this broker cannot have is a line in the log, with name and reason.
+    Each part that this broker cannot have is a line in the log, with name and reason.
     """
     try:
         reading = await read_document(await asyncio.to_thread(file.read_bytes))

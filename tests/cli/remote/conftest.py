@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from annulet.cli.main import main
+from annulet.cli.remote.options import Remote
+from annulet.cli.remote.target import Wanted
 from tests.broker_process import BrokerProcess
 
 
@@ -75,6 +77,21 @@ def broker() -> Iterator[BrokerProcess]:
 @pytest.fixture
 def annulet(broker: BrokerProcess, tmp_path: Path) -> Annulet:
     return Annulet(broker, tmp_path)
+
+
+@pytest.fixture
+def remote_to(broker: BrokerProcess) -> Iterator[Callable[..., Remote]]:
+    """Return a function that makes what commands get, with other values of the environment."""
+    made: list[Remote] = []
+
+    def make(**environment: str) -> Remote:
+        values = {"ANNULET_URL": broker.http_url, "ANNULET_USER": "guest", "ANNULET_PASSWORD": "guest"}
+        made.append(Remote(Wanted(), {**values, **environment}, as_json=False, yes=True))
+        return made[-1]
+
+    yield make
+    for remote in made:
+        remote.close()
 
 
 @pytest.fixture

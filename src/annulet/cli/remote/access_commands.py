@@ -239,7 +239,7 @@ def create_token(
 @click.option("--of", "of_user", default="", metavar="USER", help="The user.  [default: yourself]")
 @remote_options
 def delete_token(remote: Remote, name: str, of_user: str) -> None:
-    """Delete a token. What has logged in with it is disconnected."""
+    """Delete a token. Its connections are closed."""
     owner = of_user or remote.target.user
     remote.client.get(*OWN_API, "tokens", owner, name)
     confirm(remote, f"delete token {name!r} of user {owner!r} and close its connections", name)

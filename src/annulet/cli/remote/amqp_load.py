@@ -1,6 +1,6 @@
 """A load client of AMQP 0-9-1 on a blocking socket: prepared frames out, deliveries parsed in place.
 
-A client library takes ten times as long for each message, and would be what is measured.
+A client library takes ten times as long for each message, so the bench would measure the library.
 """
 
 from __future__ import annotations
@@ -62,6 +62,21 @@ class AmqpLoad:
         self._socket = open_socket(remote, listener_of(remote, PROTOCOLS))
         self._input = bytearray()
         self._tag = 0  # of the delivery whose body is on its way
+        try:
+            self._open(remote)
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def __enter__(self) -> AmqpLoad:
+        """Begin."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Cut the connection, if it is still there."""
+        self._socket.close()
+
+    def _open(self, remote: Remote) -> None:
         target = remote.target
         self._socket.sendall(HEADER)
         self._wait_for(START)
@@ -104,7 +119,7 @@ class AmqpLoad:
 
     def read(self, seconds: float) -> list[tuple[int, bytes]]:
         """Read once, count confirms, and return deliveries, each its tag and its body; empty after ``seconds``."""
-        found = self._take()  # what came with the answer to the last method
+        found = self._take()  # deliveries in one read with the answer to the last method
         if found:
             return found
         self._socket.settimeout(seconds)
@@ -156,7 +171,7 @@ class AmqpLoad:
         self._socket.sendall(frame(METHOD, channel, _CODE.pack(*code) + arguments))
 
     def _wait_for(self, wanted: tuple[int, int]) -> None:
-        """Read until a method comes; what comes before it is passed over, what comes after it stays."""
+        """Read until a method comes; frames before it are passed over, frames after it stay."""
         while True:
             for kind, payload in self._frames(until=wanted):
                 if kind == METHOD and _CODE.unpack_from(payload) == wanted:
@@ -172,7 +187,7 @@ class AmqpLoad:
             self._input += octets
 
     def _frames(self, until: tuple[int, int] = (0, 0)) -> list[tuple[int, bytes]]:
-        """Take the whole frames out of what was read, up to the method ``until``."""
+        """Take the complete frames out of the input, up to the method ``until``."""
         found: list[tuple[int, bytes]] = []
         octets, position = bytes(self._input), 0
         while len(octets) - position >= _HEAD.size:

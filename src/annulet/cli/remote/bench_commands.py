@@ -10,6 +10,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -39,7 +40,7 @@ PERCENTILES: Final = (50.0, 95.0, 99.0, 99.9)
 
 @dataclass(slots=True)
 class Received:
-    """What a consumer got. Latencies are nanoseconds."""
+    """The messages that a consumer got. Latencies are nanoseconds."""
 
     count: int = 0
     out_of_order: int = 0
@@ -101,38 +102,40 @@ class AmqpBench:
         self._persistent = persistent
 
     def publish(self, queue: str, count: int, body_of: Callable[[int], bytes], pace: Pace) -> None:
-        """Publish in batches, with a bound on what is not confirmed."""
-        client = AmqpLoad(self._remote)
-        client.confirm()
-        sent = 0
-        while client.confirmed < count:
-            if sent < count and sent - client.confirmed < UNCONFIRMED_MAX:
-                upto = min(sent + pace.batch(), count)
-                client.publish(queue, [body_of(number) for number in range(sent, upto)], persistent=self._persistent)
-                sent = upto
-                pace.keep(sent)
-                continue
-            before, until = client.confirmed, time.monotonic() + SILENCE_SECONDS
-            while client.confirmed == before and time.monotonic() < until:
-                client.read(SILENCE_SECONDS)
-            if client.confirmed == before:
-                raise Failure(EXIT_REFUSED_BY_BROKER, f"no confirm for {SILENCE_SECONDS:.0f} s; is the disk full?")
-        client.close()
+        """Publish in batches, with a bound on unconfirmed messages."""
+        with AmqpLoad(self._remote) as client:
+            client.confirm()
+            sent = 0
+            while client.confirmed < count:
+                if sent < count and sent - client.confirmed < UNCONFIRMED_MAX:
+                    upto = min(sent + pace.batch(), count)
+                    client.publish(
+                        queue, [body_of(number) for number in range(sent, upto)], persistent=self._persistent
+                    )
+                    sent = upto
+                    pace.keep(sent)
+                    continue
+                before, until = client.confirmed, time.monotonic() + SILENCE_SECONDS
+                while client.confirmed == before and time.monotonic() < until:
+                    client.read(SILENCE_SECONDS)
+                if client.confirmed == before:
+                    raise Failure(EXIT_REFUSED_BY_BROKER, f"no confirm for {SILENCE_SECONDS:.0f} s; is the disk full?")
+            client.close()
 
     def consume(self, queue: str, count: int, received: Received) -> None:
         """Acknowledge with each read."""
-        client = AmqpLoad(self._remote)
-        client.consume(queue, PREFETCH)
-        heard_at = time.monotonic()
-        while received.count < count and time.monotonic() - heard_at < SILENCE_SECONDS:
-            found = client.read(SILENCE_SECONDS)
-            if not found:
-                continue  # a part of a message, or silence
+        with AmqpLoad(self._remote) as client:
+            client.consume(queue, PREFETCH)
             heard_at = time.monotonic()
-            for _, body in found:
-                received.note(body)
-            client.acknowledge(found[-1][0])
-        client.close()
+            while received.count < count and time.monotonic() - heard_at < SILENCE_SECONDS:
+                found = client.read(SILENCE_SECONDS)
+                if not found:
+                    continue  # a part of a message, or silence
+                heard_at = time.monotonic()
+                for _, body in found:
+                    received.note(body)
+                client.acknowledge(found[-1][0])
+            client.close()
 
 
 class StompBench:
@@ -144,34 +147,34 @@ class StompBench:
 
     def publish(self, queue: str, count: int, body_of: Callable[[int], bytes], pace: Pace) -> None:
         """Publish in batches; the receipt of the end is the confirm."""
-        client = StompClient(self._remote)
-        destination = f"/amq/queue/{queue}"
-        sent = 0
-        while sent < count:
-            upto = min(sent + pace.batch(), count)
-            bodies = [body_of(number) for number in range(sent, upto)]
-            head = {"destination": destination, **self._headers}
-            client.send_many([frame_of("SEND", {**head, "content-length": str(len(body))}, body) for body in bodies])
-            sent = upto
-            pace.keep(sent)
-        client.finish()
+        with StompClient(self._remote) as client:
+            destination = f"/amq/queue/{queue}"
+            sent = 0
+            while sent < count:
+                upto = min(sent + pace.batch(), count)
+                bodies = [body_of(number) for number in range(sent, upto)]
+                head = {"destination": destination, **self._headers}
+                client.send_many(
+                    [frame_of("SEND", {**head, "content-length": str(len(body))}, body) for body in bodies]
+                )
+                sent = upto
+                pace.keep(sent)
+            client.finish()
 
     def consume(self, queue: str, count: int, received: Received) -> None:
         """Acknowledge every hundred, all up to there."""
-        client = StompClient(self._remote)
-        client.subscribe(f"/amq/queue/{queue}", ack="client", headers={"prefetch-count": str(PREFETCH)})
-        client.set_wait(SILENCE_SECONDS)
-        try:
-            while received.count < count:
-                message = client.next_frame()
-                if message.command != "MESSAGE":
-                    continue
-                received.note(message.body)
-                if received.count % 100 == 0 or received.count == count:
-                    client.acknowledge(message)
-        except TimeoutError:
-            pass  # the rest is lost: it is counted
-        client.finish()
+        with StompClient(self._remote) as client:
+            client.subscribe(f"/amq/queue/{queue}", ack="client", headers={"prefetch-count": str(PREFETCH)})
+            client.set_wait(SILENCE_SECONDS)
+            with suppress(TimeoutError):  # the rest is lost: it is counted
+                while received.count < count:
+                    message = client.next_frame()
+                    if message.command != "MESSAGE":
+                        continue
+                    received.note(message.body)
+                    if received.count % 100 == 0 or received.count == count:
+                        client.acknowledge(message)
+            client.finish()
 
 
 LOADS: Final[dict[str, Callable[..., Load]]] = {"amqp": AmqpBench, "stomp": StompBench}

@@ -1,4 +1,4 @@
-"""Before something is destroyed: what it is, how much, a sample, and the question for its name."""
+"""The question before something is destroyed, with its size and a sample: the user types its name."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def definitions() -> None:
 def export_command(remote: Remote, file: str, form: str) -> None:
     """Write the definitions of the broker, or of --vhost, to a file that only you can read.
 
-    The document has the hashes of passwords. What RabbitMQ cannot say is named on standard error.
+    The document has the hashes of passwords. Standard error names the parts that RabbitMQ cannot have.
     """
     query = {"format": form} | ({"vhost": remote.vhost} if remote.vhost_given else {})
     document = remote.client.get(*OWN_API, "definitions", query=query)
@@ -58,7 +58,7 @@ def export_command(remote: Remote, file: str, form: str) -> None:
 def import_command(remote: Remote, file: str) -> None:
     """Add what a RabbitMQ export has: nothing is deleted, and queues that exist stay as they are.
 
-    What cannot be taken is named with its reason.
+    Each part that this broker cannot have is named with its reason.
     """
     document = _read(file)
     path = (*API, "definitions", remote.vhost) if remote.vhost_given else (*API, "definitions")

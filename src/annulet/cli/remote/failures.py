@@ -21,7 +21,7 @@ EXIT_NOT_ALLOWED: Final = 4
 """The login was refused, or the user may not do this."""
 
 EXIT_NOT_FOUND: Final = 5
-"""What the command names does not exist."""
+"""The command names something that does not exist."""
 
 EXIT_ABORTED: Final = 6
 """The user did not confirm, or pressed Control-C."""

@@ -1,4 +1,4 @@
-"""``annulet losses`` and ``annulet audit``: what was lost and why, what operators did."""
+"""``annulet losses`` and ``annulet audit``: lost messages with the reason, and actions of operators."""
 
 from __future__ import annotations
 

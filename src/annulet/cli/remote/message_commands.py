@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +23,12 @@ BROWSE_MAX: Final = 500
 
 BODY_BYTES: Final = 4096
 """Of each body in a look: the most that the broker gives."""
+
+NUMBERS: Final = frozenset({"priority", "delivery_mode", "timestamp"})
+"""Properties that are numbers; the others are texts, ``expiration`` too (AMQP 0-9-1)."""
+
+CLOSE_SECONDS: Final = 60.0
+"""How long the end of a connection may take: acknowledgements are written to disk before."""
 
 OWN_HEADERS: Final = frozenset({"subscription", "content-length", "ack", "browser"})
 """Headers of the protocol, not of the message."""
@@ -45,7 +53,10 @@ def publish(remote: Remote, key: str, body: str | None, exchange: str, file: str
     if (body is None) == (file is None):
         raise usage("give the body as an argument, or --file")
     octets = body.encode("utf-8", "surrogateescape") if body is not None else _file_octets(str(file))
-    given = read_arguments(options["properties"])
+    given = {
+        name: value if name in NUMBERS else _text(value)
+        for name, value in read_arguments(options["properties"]).items()
+    }
     if options["headers"]:
         given["headers"] = read_arguments(options["headers"])
     if not options["transient"]:
@@ -60,6 +71,10 @@ def publish(remote: Remote, key: str, body: str | None, exchange: str, file: str
     if not answer["routed"]:
         raise Failure(EXIT_REFUSED_BY_BROKER, f"no queue takes a message with the key {key!r}; it is dropped")
     remote.output.done(f"published {len(octets):,} bytes", routed=True, bytes=len(octets))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _file_octets(file: str) -> bytes:
@@ -81,22 +96,23 @@ def consume(remote: Remote, queue: str, count: int | None, wait: float, selector
     headers = {"prefetch-count": "1" if count == 1 else "10"}
     if selector:
         headers["selector"] = selector
-    client = StompClient(remote)
-    try:
+    with StompClient(remote) as client:
         client.subscribe(f"/amq/queue/{queue}", ack="client-individual", headers=headers)
         client.set_wait(None if follow else wait)
-        taken = 0
-        while count is None or taken < count:
-            frame = client.next_frame()
-            if frame.command != "MESSAGE":
-                continue
+        with suppress(TimeoutError):  # no more messages: that is the end
+            _print_and_acknowledge(remote, client, count)
+        client.set_wait(CLOSE_SECONDS)
+        client.finish()
+
+
+def _print_and_acknowledge(remote: Remote, client: StompClient, count: int | None) -> None:
+    taken = 0
+    while count is None or taken < count:
+        frame = client.next_frame()
+        if frame.command == "MESSAGE":
             _print_message(remote, frame)
             client.acknowledge(frame)
             taken += 1
-    except TimeoutError:
-        pass  # no more messages: that is the end
-    client.set_wait(60.0)
-    client.finish()
 
 
 @click.command()
@@ -113,11 +129,10 @@ def tail(remote: Remote, queue: str, selector: str, count: int | None, *, new: b
     if selector:
         headers["selector"] = selector
         skipped = 0
-    client = StompClient(remote)
-    client.subscribe(f"/amq/queue/{queue}", ack="client", headers=headers)
-    client.set_wait(None)
     shown = 0
-    try:
+    with StompClient(remote) as client:
+        client.subscribe(f"/amq/queue/{queue}", ack="client", headers=headers)
+        client.set_wait(None)
         while count is None or shown < count:
             frame = client.next_frame()
             if frame.command != "MESSAGE":
@@ -128,8 +143,6 @@ def tail(remote: Remote, queue: str, selector: str, count: int | None, *, new: b
                 continue
             _print_message(remote, frame)
             shown += 1
-    finally:
-        client.close()
 
 
 def _print_message(remote: Remote, frame: Frame) -> None:

@@ -21,7 +21,7 @@ OWN_API: Final = ("api", "v1")
 
 
 class Remote:
-    """What a command's function gets: the broker's client, the output, and the common options."""
+    """The first argument of a command's function: the broker's client, the output, and the common options."""
 
     def __init__(self, wanted: Wanted, environment: Mapping[str, str], *, as_json: bool, yes: bool) -> None:
         self.output = Output(as_json=as_json)

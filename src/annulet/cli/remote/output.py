@@ -48,7 +48,7 @@ class Output:
         print_table(["field", "value"], rows, [False, False])
 
     def done(self, text: str, **facts: Any) -> None:
-        """Print what was done: a line, or the facts as JSON."""
+        """Print the outcome: a line, or the facts as JSON."""
         if self.as_json:
             self.json(facts)
         else:
@@ -75,7 +75,7 @@ def member_of(item: Mapping[str, Any], path: str) -> Any:
 
 
 def make_table(titles: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[bool]) -> Table:
-    """Return a table. Cells are plain text: what looks like markup in a name stays as it is."""
+    """Return a table. Cells are plain text, also where a name looks like markup."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title, number in zip(titles, numbers, strict=True):
         table.add_column(title, justify="right" if number else "left", overflow="fold")

@@ -28,7 +28,7 @@ FINISHED: Final = "finished"
 def redrive(remote: Remote, queue: str, selector: str, limit: int | None, rate: int | None, **options: Any) -> None:
     """Send dead letters in QUEUE back to the queues where they died first (x-death). Others stay where they are.
 
-    What cannot go back, because its queue is gone or full, stays and is counted by reason.
+    A message whose queue is gone or full stays, and is counted by reason.
     """
     path = (*OWN_API, "queues", remote.vhost, queue, "operations")
     body: dict[str, Any] = {"operation": "retry", **({"selector": selector} if selector else {"everything": True})}

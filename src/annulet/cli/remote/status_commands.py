@@ -48,7 +48,7 @@ QUIT: Final = "q"
 @click.command()
 @remote_options
 def status(remote: Remote) -> None:
-    """Show what the broker is, what it holds, and what is wrong with it."""
+    """Show the broker's version, contents, alarms and warnings."""
     overview = remote.client.get(*OWN_API, "overview")
     if remote.output.as_json:
         remote.output.json(overview)

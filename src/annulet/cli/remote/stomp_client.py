@@ -14,11 +14,12 @@ from annulet.cli.remote.options import Remote
 READ_BYTES: Final = 1 << 16
 CONNECT_SECONDS: Final = 30.0
 PROTOCOLS: Final = {"http": "stomp", "https": "stomp/ssl"}
-"""The listener to use, by the scheme of the HTTP address: what is encrypted stays encrypted."""
+"""The listener to use, by the scheme of the HTTP address: with https TLS is used here too."""
 
 ESCAPES: Final = {"\\": "\\\\", ":": "\\c", "\n": "\\n", "\r": "\\r"}
 UNESCAPES: Final = {"\\": "\\", "c": ":", "n": "\n", "r": "\r"}
-LOGIN_WORDS: Final = ("login", "password", "access", "refused", "vhost")
+LOGIN_WORDS: Final = ("login", "password", "access to", "access refused")
+"""Words of an ERROR for a login or a permission: STOMP has no codes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +70,23 @@ class StompClient:
             "login": remote.target.user,
             "passcode": remote.target.password,
         }
-        self._write("CONNECT", headers, b"", escaped=False)
-        self.next_frame()
+        try:
+            self._write("CONNECT", headers, b"", escaped=False)
+            self.next_frame()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> StompClient:
+        """Begin."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Cut the connection, if it is still there."""
+        self.close()
 
     def close(self) -> None:
-        """Cut the connection; what is not acknowledged goes back to its queue."""
+        """Cut the connection; unacknowledged messages go back to their queue."""
         self._socket.close()
 
     def set_wait(self, seconds: float | None) -> None:
@@ -147,8 +160,8 @@ def frame_of(command: str, headers: Mapping[str, str], body: bytes, *, escaped: 
 
 
 def take_frame(octets: bytearray) -> Frame | None:
-    """Take the first whole frame out of what was read; ``None`` as long as there is none."""
-    while octets and octets[0] in b"\r\n":
+    """Take the first complete frame out of the input; ``None`` as long as there is none."""
+    while octets.startswith((b"\n", b"\r")):
         del octets[:1]
     end_of_head = octets.find(b"\n\n")
     if end_of_head < 0:

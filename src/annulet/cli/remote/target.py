@@ -48,7 +48,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the options of a command say of the target; empty for nothing."""
+    """The parts of the target that options give; empty for nothing."""
 
     url: str = ""
     user: str = ""
@@ -59,7 +59,7 @@ class Wanted:
 
 
 def find_target(wanted: Wanted, environment: Mapping[str, str]) -> Target:
-    """Return the target. Raises :class:`~annulet.cli.remote.failures.Failure` (usage) for what is wrong or missing.
+    """Return the target. Raises :class:`~annulet.cli.remote.failures.Failure` (usage) for wrong and missing parts.
 
     A login never goes to an address that it was not given for: with ``--url``, or ``ANNULET_URL``, the login is that of
     the options or the environment, not the one of a context.
