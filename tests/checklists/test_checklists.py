@@ -27,6 +27,8 @@ CHECKLISTS = checklists((ROOT / "CONTRIBUTING.md").read_text())
 EXAMPLE_SECONDS = 240
 """An example takes one or two on an idle machine, one that starts Spark six; the suite's parts share its cores."""
 
+pytestmark = pytest.mark.timeout(EXAMPLE_SECONDS + 60)
+
 EXAMPLES = [
     pytest.param(each, marks=pytest.mark.spark if each.name.startswith("spark") else (), id=each.name)
     for each in CHECKLISTS
