@@ -6,7 +6,7 @@ from annulet.broker.operation import rates as module
 from annulet.broker.operation.rates import ACKNOWLEDGED, DELIVERED, MESSAGES, NAMES, PUBLISHED, ROUNDS_KEPT, Rates
 from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.message.message import ContentView, Message, Origin
-from annulet.core.model.effects import Effects
+from annulet.core.routing.node_effects import NodeEffects
 from annulet.core.queue.queue import Queue
 
 ORIGIN = Origin("", "q", "guest@test", ContentView("none"))
@@ -14,7 +14,7 @@ ORIGIN = Origin("", "q", "guest@test", ContentView("none"))
 
 class Site:
     def __init__(self) -> None:
-        self.host = VirtualHost("/", Effects())
+        self.host = VirtualHost("/", NodeEffects())
         self.now = 100_000
         self.rates = Rates()
         self.hosts = {"/": self.host}

@@ -72,7 +72,7 @@ async def test_available_now_on_a_queue_whose_order_is_not_that_of_arrival(tmp_p
             await here.publish("q", [b"late %d" % number], headers={"n": number})
         assert await leases.extend("/", "lease", generation, 0, messages_max=2, last_sequence=last) == 2
         assert await leases.extend("/", "lease", generation, 2, last_sequence=last) == 5
-        assert read(leases, 2, 5) == [b"3", b"4", b"5"]
+        assert await read(leases, 2, 5) == [b"3", b"4", b"5"]
         assert await leases.extend("/", "lease", generation, 5, last_sequence=last) == 5
         assert here.bodies("q") == [b"late 0", b"late 6"]
         check_invariants(queue)
@@ -85,10 +85,10 @@ async def test_a_replay_of_a_sorted_queue_repeats_its_order(tmp_path: Path) -> N
             await here.publish("q", [b"%d" % number], headers={"n": number})
         leases = here.service.leases
         assert await leases.extend("/", "lease", await opened(leases), 0) == 3
-        assert read(leases, 0, 3) == [b"3", b"4", b"5"]
+        assert await read(leases, 0, 3) == [b"3", b"4", b"5"]
         image = crash_image(tmp_path / "live", tmp_path / "image")
     async with bench(image) as here:
-        assert read(here.service.leases, 0, 3) == [b"3", b"4", b"5"]
+        assert await read(here.service.leases, 0, 3) == [b"3", b"4", b"5"]
 
 
 async def test_a_paused_queue_gives_nothing_until_it_goes_on(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ async def test_a_paused_queue_gives_nothing_until_it_goes_on(tmp_path: Path) -> 
         assert await leases.extend("/", "lease", generation, 0, messages_max=1) == 1
         queue.pause(here.broker.clock())
         assert await leases.extend("/", "lease", generation, 0) == 1
-        assert read(leases, 0, 1) == numbered(1)
+        assert await read(leases, 0, 1) == numbered(1)
         queue.resume(here.broker.clock())
         assert await leases.extend("/", "lease", generation, 1) == 3
 

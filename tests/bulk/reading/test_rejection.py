@@ -24,7 +24,7 @@ async def test_rejected_positions_are_dead_letters_when_they_are_done(tmp_path: 
         assert await leases.extend("/", "lease", generation, 0, messages_max=4) == 4
         assert await leases.reject("/", "lease", [2, 4, 2]) == 2
         assert await leases.reject("/", "lease", [4]) == 0  # marked already
-        assert read(leases, 0, 4) == numbered(4)  # a batch that is repeated reads the same rows
+        assert await read(leases, 0, 4) == numbered(4)  # a batch that is repeated reads the same rows
         assert here.bodies("dead") == []
         assert await leases.extend("/", "lease", generation, 3, messages_max=2) == 5
         assert here.bodies("dead") == numbered(1, 1)
@@ -62,7 +62,7 @@ async def test_the_mark_survives_a_crash(tmp_path: Path) -> None:
     async with bench(image) as here:
         leases = here.service.leases
         generation = await opened(leases, fresh=False, position=4)
-        assert read(leases, 0, 4) == numbered(4)
+        assert await read(leases, 0, 4) == numbered(4)
         await leases.acknowledge("/", "lease", generation, 4)
         assert here.bodies("dead") == numbered(1, 1)
         assert here.bodies("q") == []
