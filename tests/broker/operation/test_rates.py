@@ -6,8 +6,8 @@ from annulet.broker.operation import rates as module
 from annulet.broker.operation.rates import ACKNOWLEDGED, DELIVERED, MESSAGES, NAMES, PUBLISHED, ROUNDS_KEPT, Rates
 from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.message.message import ContentView, Message, Origin
-from annulet.core.routing.node_effects import NodeEffects
 from annulet.core.queue.queue import Queue
+from annulet.core.routing.node_effects import NodeEffects
 
 ORIGIN = Origin("", "q", "guest@test", ContentView("none"))
 
