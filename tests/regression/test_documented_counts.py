@@ -85,7 +85,7 @@ def test_a_session_that_leaves_more_unsettled_than_the_page_says_is_ended() -> N
     """B26: what the client sends, and the broker has not settled."""
     most = documented_unsettled()
     engine, handler = linked(incoming_window=2 * most)
-    engine.grant_credit(handler.links["in"], 2 * most)
+    engine.credit.grant_credit(handler.links["in"], 2 * most)
     engine.take_output()
     engine.receive(b"".join(transfer(number) for number in range(most)))
     assert engine.limit_hits == {}

@@ -123,7 +123,7 @@ def test_a_browser_with_a_slow_selector_is_served_in_turns() -> None:
     queue, session = queue_of(effects), RecordingSession()
     for number in range(20):
         queue.enqueue(long_message(f"m{number}", n=number), NOW)
-    session.consume(queue, "browser", browse=True, selector=slow_selector(19))
+    session.consume(queue, "browser", browse="follow", selector=slow_selector(19))
     assert queue.matchers.steps <= CALL_STEPS
     assert session.received == []
     calls = Steps(queue, effects)
