@@ -262,7 +262,7 @@ def test_many_deliveries_are_collected_at_once(host: VirtualHost, acknowledged: 
     session = RecordingSession()
     session.consume(host.queues["q"])
     for number in range(5):
-        host.publish(make_message(str(number)), host.route("", "q"), NOW)
+        host.publisher.publish(make_message(str(number)), host.route("", "q"), NOW)
     transaction = Transaction(session)
     with pytest.raises(UnknownDeliveryTag):
         transaction.settle_all([1, 3, 9, 4], acknowledged=acknowledged, requeue=False)
