@@ -65,9 +65,10 @@ WAYS_OF_MESSAGES = {
     "enqueue": {"broker/durability/event_log.py", "broker/durability/ledger_queue.py"},
     "enqueue_all": {"bulk/writing/publisher.py"},
     "publish": {
+        "broker/amqp091/channel.py",
         "broker/amqp091/handler.py",
-        "broker/amqp091/publishing.py",
         "broker/connections/sending.py",
+        "broker/operation/publishing.py",
         "bulk/writing/publisher.py",
     },
     "queue_for": {
@@ -75,11 +76,17 @@ WAYS_OF_MESSAGES = {
         "broker/recovery/declaring.py",
         "broker/durability/event_log.py",
         "broker/durability/ledger_queue.py",
+        "broker/operation/definitions/applying.py",  # documents of administrators
         "broker/stomp/commands.py",  # temporary queues
         "broker/stomp/subscribing.py",  # the same
         "bulk/reading/leases.py",
     },
-    "route": {"broker/amqp091/publishing.py", "broker/connections/sending.py", "bulk/writing/publisher.py"},
+    "route": {
+        "broker/amqp091/publishing.py",
+        "broker/connections/sending.py",
+        "broker/operation/publishing.py",
+        "bulk/writing/publisher.py",
+    },
 }
 """Methods that let messages in and out, and the modules that call them, each after it has asked an access."""
 

@@ -37,7 +37,7 @@ def fill(broker: Broker, host: str, queues: int, messages: int = 3) -> list[Queu
         made.append(there.declare_queue(f"q{number}", now=now, durable=True, queue_id=queue_id))
         for _ in range(messages):
             message = Message(b"", b"body", Origin("", f"q{number}", "guest", VIEW), durable=True, accepted_at=now)
-            there.publish(message, there.route("", f"q{number}"), now)
+            there.publisher.publish(message, there.route("", f"q{number}"), now)
     return made
 
 
