@@ -9,6 +9,7 @@ from annulet.broker.settings.configuration import BrokerConfiguration
 from tests.admin.conftest import REMOTE, Site
 
 WRITING = {
+    "/api/v1/definitions": {"GET", "HEAD", "POST"},
     "/api/v1/queues/{path:path}": {"GET", "HEAD", "POST", "PATCH", "DELETE"},
     "/api/v1/address-settings/{path:path}": {"GET", "HEAD", "PUT", "DELETE"},
     "/api/v1/policies/{path:path}": {"GET", "HEAD", "PUT", "DELETE"},
@@ -36,6 +37,7 @@ async def test_paths_of_both_interfaces_are_kept_apart(site: Site) -> None:
 
 REQUESTS = [
     ("POST", "/api/v1/backups"),
+    ("POST", "/api/v1/definitions"),
     ("PATCH", "/api/v1/queues/%2F/shop"),
     ("POST", "/api/v1/queues/%2F/shop/operations"),
     ("DELETE", "/api/v1/queues/%2F/shop/operations/1"),
