@@ -435,9 +435,8 @@ def delete_delivering(server: Server) -> Iterator[None]:
     server.until("q", pending=-1)
 
 
-@measured("delete with 10,000 consumers")
-def delete_consumers(server: Server) -> Iterator[None]:
-    """Of ten channels."""
+def consumers_of_ten_channels(server: Server) -> Client:
+    """Return a client with a thousand consumers of ``q`` on each of ten channels."""
     client = amqp091(server, commands.Queue.Declare(queue="q", durable=True))
     for channel in range(2, 12):
         client.send(methods(commands.Channel.Open(), channel=channel))
@@ -446,6 +445,13 @@ def delete_consumers(server: Server) -> Iterator[None]:
                 methods(commands.Basic.Consume(queue="q", consumer_tag=f"{number}", nowait=True), channel=channel)
             )
     client.quiet()
+    return client
+
+
+@measured("delete with 10,000 consumers")
+def delete_consumers(server: Server) -> Iterator[None]:
+    """Of ten channels."""
+    client = consumers_of_ten_channels(server)
     yield
     client.send(methods(commands.Queue.Delete(queue="q")))
     client.quiet()
@@ -455,14 +461,7 @@ def delete_consumers(server: Server) -> Iterator[None]:
 @measured("connection end with 10,000 consumers")
 def end_consumers(server: Server) -> Iterator[None]:
     """Of ten channels."""
-    client = amqp091(server, commands.Queue.Declare(queue="q", durable=True))
-    for channel in range(2, 12):
-        client.send(methods(commands.Channel.Open(), channel=channel))
-        for number in range(1000):
-            client.send(
-                methods(commands.Basic.Consume(queue="q", consumer_tag=f"{number}", nowait=True), channel=channel)
-            )
-    client.quiet()
+    client = consumers_of_ten_channels(server)
     yield
     client.close()
     time.sleep(1)

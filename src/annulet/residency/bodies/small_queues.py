@@ -151,7 +151,7 @@ class SmallQueues:
 
     def go_on(self) -> bool:
         """Examine the next few queues if an immediate round is due. Returns whether there are more."""
-        if self._notes.arrived > self._expected and not self._at_once:
+        if self.due and not self._at_once:
             self._round, self._at_once = None, True
         if self._at_once:
             self.look()
