@@ -6,7 +6,6 @@ import http.client
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,21 +14,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from annulet.demo.ports import free_ports
+
 START_SECONDS = 60.0
 """How long a start may take; generous, because two cores may be shared with a JVM."""
 
 STOP_SECONDS = 60.0
 
 POLL_SECONDS = 0.05
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports nobody listens on. All are held until all are found, so they differ."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(listening.getsockname()[1]) for listening in sockets]
-    for listening in sockets:
-        listening.close()
-    return ports
 
 
 class BrokerProcess:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import shutil
-import socket
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -106,11 +105,3 @@ def bulk_client(here: Bench, **changes: Any) -> BulkClient:
 
 def stage_name() -> str:
     return f"0-0-0-{uuid.uuid4().hex}"
-
-
-def free_ports(count: int) -> list[int]:
-    holders = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(holder.getsockname()[1]) for holder in holders]
-    for holder in holders:
-        holder.close()
-    return ports

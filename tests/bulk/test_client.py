@@ -19,7 +19,8 @@ from annulet.bulk.protocol.errors import (
     UnavailableError,
 )
 from annulet.bulk.protocol.url import parse_url
-from tests.bulk.helpers import away, bench, bulk_client, free_ports, stage_name
+from annulet.demo.ports import free_ports
+from tests.bulk.helpers import away, bench, bulk_client, stage_name
 
 
 async def test_a_client_waits_for_a_broker_that_restarts(tmp_path: Path) -> None:

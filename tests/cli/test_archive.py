@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from annulet.cli import archive as command
 from annulet.cli.main import main
-from tests.broker_process import free_ports
+from annulet.demo.ports import free_ports
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

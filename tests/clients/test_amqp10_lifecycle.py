@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.broker_process import BrokerProcess, free_ports
+from annulet.demo.ports import free_ports
+from tests.broker_process import BrokerProcess
 from tests.clients.amqp10 import Client, Connection, data, proton_missing, proton_process, rhea_missing, texts
 from tests.clients.conftest import HEARTBEAT_SECONDS, Drivers
 from tests.clients.driven import Refused

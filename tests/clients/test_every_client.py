@@ -20,7 +20,8 @@ import aiormq.connection
 import pika
 import pytest
 
-from tests.broker_process import BrokerProcess, free_ports
+from annulet.demo.ports import free_ports
+from tests.broker_process import BrokerProcess
 from tests.certificates import Certificates
 from tests.clients import matrix_clients
 from tests.clients.amqp10 import proton_process, rhea_process

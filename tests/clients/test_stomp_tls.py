@@ -14,7 +14,8 @@ from stomp.exception import ConnectFailedException
 from wsproto import ConnectionType, WSConnection, events
 
 from annulet.broker.security.password_hashes import HASHER
-from tests.broker_process import BrokerProcess, free_ports
+from annulet.demo.ports import free_ports
+from tests.broker_process import BrokerProcess
 from tests.certificates import Certificates
 from tests.clients.stomp_client import PATIENCE_SECONDS, StompClient
 

@@ -15,7 +15,8 @@ from pika.adapters.blocking_connection import BlockingConnection
 from pika.exceptions import AMQPConnectionError, ConnectionClosedByBroker, ProbableAuthenticationError
 
 from annulet.broker.security.password_hashes import HASHER
-from tests.broker_process import BrokerProcess, free_ports
+from annulet.demo.ports import free_ports
+from tests.broker_process import BrokerProcess
 from tests.certificates import Certificates
 
 EVERYTHING = '{ "/" = { configure = ".*", write = ".*", read = ".*" } }'

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker_process import BrokerProcess, free_ports
+from annulet.demo.ports import free_ports
+from tests.broker_process import BrokerProcess
 from tests.certificates import Certificates
 from tests.clients.amqp10 import DEBIAN_PYTHON
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from annulet.demo.broker_process import BrokerFailedError, BrokerProcess, free_ports
+from annulet.demo.broker_process import BrokerFailedError, BrokerProcess
 
 
 def test_starts_answers_and_stops_cleanly(tmp_path: Path) -> None:
@@ -46,10 +46,6 @@ def test_an_error_answer_is_shown(broker: BrokerProcess) -> None:
 def test_a_process_that_was_not_started_is_not_alive(tmp_path: Path) -> None:
     with pytest.raises(BrokerFailedError, match="was not started"):
         BrokerProcess(tmp_path / "data", tmp_path / "log").check_alive()
-
-
-def test_free_ports_differ() -> None:
-    assert len(set(free_ports(20))) == 20
 
 
 def test_the_url_for_spark_names_everything(broker: BrokerProcess) -> None:

@@ -31,7 +31,8 @@ from annulet.bulk.bounds.message_meter import LIMIT_UNFINISHED as LIMIT_BULK_UNF
 from annulet.bulk.bounds.stage_account import LIMIT_ALL, LIMIT_USER
 from annulet.bulk.writing.commit_room import LIMIT_COMMIT
 from annulet.core.host.commit_plan import LIMIT_TRANSACTION
-from tests.broker_process import BrokerProcess, free_ports
+from annulet.demo.ports import free_ports
+from tests.broker_process import BrokerProcess
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "docs" / "security.md").read_text()

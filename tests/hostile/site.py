@@ -13,7 +13,8 @@ import pika
 from pika.exceptions import ChannelClosedByBroker
 
 from annulet.broker.security.password_hashes import HASHER
-from tests.broker_process import BrokerProcess, free_ports
+from annulet.demo.ports import free_ports
+from tests.broker_process import BrokerProcess
 from tests.certificates import Certificates
 from tests.hostile.recording import SECURED_DOORS
 

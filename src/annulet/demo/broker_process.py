@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -23,9 +22,9 @@ from typing import Any, Final, Self
 
 import pika
 
+from annulet.demo.ports import LOOPBACK, free_ports
 from annulet.demo.topology import board
 
-LOOPBACK: Final = "127.0.0.1"
 START_SECONDS: Final = 60.0
 """Limit of the broker's start; an empty one takes about a second."""
 STOP_SECONDS: Final = 30.0
@@ -73,18 +72,6 @@ class BrokerAddress:
     def http_url(self, path: str) -> str:
         """Return the address of a resource."""
         return f"http://{self.host}:{self.http}{path}"
-
-
-def free_ports(count: int) -> list[int]:
-    """Return free loopback ports. They are opened together while choosing, so that they differ."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for listener in sockets:
-            listener.bind((LOOPBACK, 0))
-        return [listener.getsockname()[1] for listener in sockets]
-    finally:
-        for listener in sockets:
-            listener.close()
 
 
 @contextlib.contextmanager

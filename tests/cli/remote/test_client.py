@@ -10,7 +10,7 @@ import pytest
 from annulet.cli.remote.client import BrokerClient
 from annulet.cli.remote.failures import EXIT_NOT_FOUND, EXIT_REFUSED_BY_BROKER, EXIT_UNREACHABLE, EXIT_USAGE, Failure
 from annulet.cli.remote.target import Target
-from tests.broker_process import free_ports
+from annulet.demo.ports import free_ports
 
 
 class Answers(http.server.BaseHTTPRequestHandler):

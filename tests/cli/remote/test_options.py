@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from annulet.cli.main import COMMANDS, main
 from annulet.cli.remote.failures import EXIT_ABORTED, EXIT_UNREACHABLE
 from annulet.cli.remote.options import Remote, remote_options
-from tests.broker_process import free_ports
+from annulet.demo.ports import free_ports
 
 COMMON = {"vhost", "as_json", "yes", "url", "context_name", "login_user", "password_file", "ca_file"}
 LOCAL = {"serve", "demo", "doctor", "backup", "lease", "pipeline", "password-hash", "completion", "context"}

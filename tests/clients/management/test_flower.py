@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker_process import BrokerProcess, free_ports
+from annulet.demo.ports import free_ports
+from tests.broker_process import BrokerProcess
 from tests.clients.support import PATIENCE_SECONDS
 
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
