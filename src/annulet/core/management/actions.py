@@ -25,6 +25,7 @@ SCHEDULED_ALREADY: Final = "scheduled"
 NOT_SCHEDULED: Final = "not scheduled"
 SAME_PRIORITY: Final = "has this priority already"
 UNREADABLE: Final = "its properties cannot be read"
+BODY_TOO_LONG: Final = "too long to be searched for a text"
 FILTERED: Final = "does not pass the destination's selector"
 DAMAGED: Final = "its record is damaged"
 TOO_LARGE: Final = "larger than the destination's max-bytes"
@@ -40,6 +41,7 @@ class Action:
     pending = True  # it applies to pending messages
     scheduled = False  # it applies to scheduled messages by default
     keep = False  # messages stay in the queue as they are
+    delivering = False  # it applies to messages in delivery as well
 
     def __init__(self, name: str, queue: Queue, arguments: str = "") -> None:
         self.name = name
@@ -79,6 +81,19 @@ class Remove(Action):
         """Remove it, and settle its record, so that it does not return at a restart, for every kind of queue."""
         self.queue.remove(entry, self.reason, now)
         return 0
+
+
+class Find(Action):
+    """Change nothing: the operation reports the ids of the selected messages."""
+
+    scheduled = True
+    keep = True
+    delivering = True
+
+    def carry_out(self, entry: QueueEntry, now: int) -> int:
+        """Leave it as it is; it keeps its id."""
+        del now
+        return entry.sequence
 
 
 class CancelScheduled(Remove):

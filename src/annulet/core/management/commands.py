@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from annulet.core.base.errors import InvalidArgument, NotFound, PreconditionFailed
 from annulet.core.base.nearest import nearest_name
 from annulet.core.base.removal_reasons import RemovalReason
-from annulet.core.base.settings import UNLIMITED
 from annulet.core.management.actions import CancelScheduled, ChangePriority, DeliverNow, Remove
 from annulet.core.management.operation import Operation
 from annulet.core.management.selection import select
@@ -35,7 +34,7 @@ PRIORITY_MAX: Final = 255
 def delete_messages(host: VirtualHost, queue: Queue, selection: Selection, *, user: str, now: int) -> Operation:
     """Remove messages, with reason *deleted* however they are selected."""
     action = Remove("delete", queue, RemovalReason.DELETED)
-    if selection.ids is None and selection.selector is None and selection.limit == UNLIMITED and selection.scheduled:
+    if selection.whole and selection.scheduled:
         return _removal(host, action, selection, user, now)
     return _operation(host, action, selection, user, now)
 

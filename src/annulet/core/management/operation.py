@@ -7,8 +7,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.base.settings import UNLIMITED
-from annulet.core.management.actions import DAMAGED, IN_DELIVERY, NOT_THERE, SCHEDULED_ALREADY, UNREADABLE
+from annulet.core.management.actions import (
+    BODY_TOO_LONG,
+    DAMAGED,
+    IN_DELIVERY,
+    NOT_THERE,
+    SCHEDULED_ALREADY,
+    UNREADABLE,
+)
+from annulet.core.management.conditions import BodyTooLong
 from annulet.core.model.audit_trail import AuditEntry
+from annulet.core.model.compact_messages import entry_in
 from annulet.core.model.entry import DELIVERING, SCHEDULED, STATE_NAMES
 from annulet.core.queue.deep_queue_scan import scan_of
 from annulet.core.queue.queue_scan import Scan
@@ -95,18 +104,26 @@ class Work:
             self._scan = scan_of(
                 queue, pending=pending, scheduled=scheduled, chosen=selection.ids, reader="a management operation"
             )
+        slots = queue.delivering.slots() if action.delivering else []
+        self._delivering = map(entry_in, slots)  # those in delivery at the start, after all others
+        self._delivering_count = len(slots)
         self._refused_since = 0  # the disk has not given the next messages since then
         self._missing = set(selection.ids or ())  # ids not met yet
 
     @property
     def total(self) -> int:
         """How many messages there were at the start."""
-        return self._scan.size
+        return self._scan.size + self._delivering_count
 
     @property
     def waiting(self) -> bool:
         """Return whether it has nothing to do until the disk gives more."""
         return self._scan.waiting
+
+    def _release(self) -> None:
+        """Keep no messages any more."""
+        self._scan.release()
+        self._delivering = map(entry_in, [])
 
     def _ready(self, looks: int, now: int) -> bool:
         """Let the scan prepare a slice. Returns whether there is something to process; retries later if not."""
@@ -137,7 +154,7 @@ class Work:
         """Return the next entry to process, ``None`` if there are no more or all ids were found."""
         if self._all_met:
             return None
-        entry = self._scan.following()
+        entry = self._scan.following() or next(self._delivering, None)
         if entry is not None:
             self.seen += 1
         return entry
@@ -149,19 +166,26 @@ class Work:
         try:
             if shown is not None and self.selection.matches(shown):
                 own = self._scan.own(entry)
+        except BodyTooLong:
+            self._pass_over(entry, BODY_TOO_LONG)
+            return None
         except Exception:  # noqa: BLE001 - views raise errors of rooms the core does not know
-            if self._scan.own(entry) is not None:
-                self._skip(UNREADABLE)
-                self.matched += 1
+            self._pass_over(entry, UNREADABLE)
             return None
         if own is not None:
             self._missing.discard(own.sequence)
             self.matched += 1
         return own
 
+    def _pass_over(self, entry: QueueEntry, reason: str) -> None:
+        """Count an entry that may be meant."""
+        if self._scan.own(entry) is not None:
+            self._skip(reason)
+            self.matched += 1
+
     def _obstacle(self, entry: QueueEntry, now: int) -> str:
         """Return why a selected entry cannot be touched."""
-        if entry.state == DELIVERING:
+        if entry.state == DELIVERING and not self.action.delivering:
             return IN_DELIVERY
         if entry.state == SCHEDULED and not self._scheduled:
             return SCHEDULED_ALREADY
@@ -254,7 +278,7 @@ class Preview(Work):
 
     def _end(self) -> None:
         self._account_for_missing()
-        self._scan.release()
+        self._release()
         self.result.matched = self.matched
         self.result.skipped = self.skipped
         self.ended = True
@@ -370,7 +394,7 @@ class Operation(Work):
         return size
 
     def _end(self, state: str, now: int, reason: str = "") -> None:
-        self._scan.release()  # an operation is kept after its end, its deleted messages must not be
+        self._release()  # an operation is kept after its end, its deleted messages must not be
         self.state = state
         self.reason = reason
         self.ended_at = now
