@@ -10,7 +10,7 @@ from annulet.admin.requests.access import access_of, broker_of, require_user, re
 from annulet.admin.requests.bodies import INTEGER, INTEGERS, SWITCH, TEXT, TEXTS, read_fields, required
 from annulet.admin.requests.parameters import PAGE_PARAMETERS, path_segments, read_page, read_parameters
 from annulet.admin.requests.responses import ResourceError, json_response
-from annulet.admin.resources.queues import chosen_queue, queue_to_configure
+from annulet.admin.resources.queues import chosen_queue, queue_to_manage
 from annulet.broker.settings.configuration import nearest_name
 from annulet.core.base.errors import NotFound
 from annulet.core.management import (
@@ -85,7 +85,7 @@ async def start_operation(request: Request) -> Response:
     """
     user = await require_writer(request)
     read_parameters(request, ())
-    host, queue = queue_to_configure(request, user)
+    host, queue = queue_to_manage(request, user)
     given = await read_fields(request, FIELDS)
     name = required(given, "operation", f"one of {', '.join(TAKES)}")
     if name not in TAKES:
@@ -129,7 +129,7 @@ async def cancel_operation(request: Request) -> Response:
     """Cancel an operation; its changes stay. A finished one is not affected."""
     user = await require_writer(request)
     read_parameters(request, ())
-    host, queue = queue_to_configure(request, user)
+    host, queue = queue_to_manage(request, user)
     number = _number(request)
     operation = broker_of(request).management.cancel(number, host.name, queue.name)
     return json_response(describe_operation(number, operation))
@@ -177,14 +177,14 @@ def describe_operation(number: int, operation: Operation) -> dict[str, Any]:
 async def _command(request: Request, fields: dict[str, str]) -> tuple[VirtualHost, Queue, User, dict[str, Any]]:
     user = await require_writer(request)
     read_parameters(request, ())
-    host, queue = queue_to_configure(request, user)
+    host, queue = queue_to_manage(request, user)
     return host, queue, user, await read_fields(request, fields)
 
 
 def _require_permissions(access: Access, queue: Queue, name: str, given: dict[str, Any]) -> None:
-    """Require the permissions for the same action as a client, in addition to ``configure`` on the queue."""
+    """Require what an operation takes besides ``manage`` on the queue: content travels to a queue written to."""
     if name in TRANSFERS:
-        access.require("read", queue.name)
+        access.require("browse", queue.name)
         access.require("write", given.get("destination", ""))
     if name == "retry":  # each message has its own destination
         access.require("write", *access.host.queues)

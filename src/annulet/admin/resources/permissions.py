@@ -25,6 +25,8 @@ DEPTH: Final = 5
 """api, v1, permissions, virtual host, user."""
 
 KINDS: Final = ("configure", "write", "read")
+FURTHER_KINDS: Final = ("browse", "manage")
+"""Beside RabbitMQ's three; they allow nothing more where they are left out."""
 
 
 async def list_permissions(request: Request) -> Response:
@@ -53,14 +55,15 @@ async def answer(request: Request) -> Response:
         changes.delete_permission(name, host)
         return json_response({"vhost": host, "user": name, "deleted": True})
     if request.method == "PUT":
-        given = await read_fields(request, dict.fromkeys(KINDS, TEXT))
+        given = await read_fields(request, dict.fromkeys((*KINDS, *FURTHER_KINDS), TEXT))
         texts = [required(given, kind, "a regular expression for names; '' allows nothing") for kind in KINDS]
-        record = PermissionRecord(name, host, *texts)
+        further = {kind: given[kind] for kind in FURTHER_KINDS if kind in given}
+        record = PermissionRecord(name, host, *texts, **further)
         return json_response(_described(record), 201 if changes.put_permission(record) else 200)
     return json_response(_described(broker_of(request).access_directory.permission(name, host)))
 
 
 def _described(record: PermissionRecord) -> dict[str, Any]:
-    item = asdict(record)
+    item = {name: value for name, value in asdict(record).items() if value or name not in FURTHER_KINDS}
     item["vhost"] = item.pop("virtual_host")
     return item

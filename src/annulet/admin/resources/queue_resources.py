@@ -21,10 +21,13 @@ if TYPE_CHECKING:
 Handler: TypeAlias = "Callable[[Request], Awaitable[Response]]"
 
 OPERATION: Final = "operations/ID"
+MESSAGE: Final = "messages/ID"
+NUMBERED: Final = {"operations": OPERATION, "messages": MESSAGE}
 
 RESOURCES: Final[dict[str, dict[str, Handler]]] = {
     "": {"GET": queues.get_queue, "PATCH": queues.change_queue},
     "messages": {"GET": messages.list_messages},
+    MESSAGE: {"GET": messages.get_message},
     "why-not": {"GET": why_not.explain_consumers},
     "operations": {"GET": operations.list_operations, "POST": operations.start_operation},
     OPERATION: {"GET": operations.get_operation, "DELETE": operations.cancel_operation},
@@ -55,8 +58,8 @@ def _resource(segments: list[str]) -> str:
     rest = segments[PATH_DEPTH:]
     if len(segments) < PATH_DEPTH:
         raise ResourceError(404, "the path is /api/v1/queues/VHOST/NAME; write a slash within a name as %2F")
-    if len(rest) == 2 and rest[0] == "operations":
-        return OPERATION
+    if len(rest) == 2 and rest[0] in NUMBERED:
+        return NUMBERED[rest[0]]
     name = "/".join(rest)
     if name not in RESOURCES:
         hint = nearest_name(name, {known: None for known in RESOURCES if known})

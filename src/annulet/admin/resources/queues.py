@@ -126,6 +126,18 @@ def queue_to_read(request: Request, user: User) -> tuple[VirtualHost, Queue]:
     return host, access_of(request, user, host).queue_to_read(queue.name)
 
 
+def queue_to_browse(request: Request, user: User) -> tuple[VirtualHost, Queue]:
+    """As :func:`chosen_queue`, of a queue whose messages the user may look at; see :func:`queue_to_read`."""
+    host, queue = chosen_queue(request, user)
+    return host, access_of(request, user, host).queue_to_browse(queue.name)
+
+
+def queue_to_manage(request: Request, user: User) -> tuple[VirtualHost, Queue]:
+    """As :func:`chosen_queue`, of a queue with whose messages the user may do operations; see :func:`queue_to_read`."""
+    host, queue = chosen_queue(request, user)
+    return host, access_of(request, user, host).queue_to_manage(queue.name)
+
+
 def queue_to_configure(request: Request, user: User) -> tuple[VirtualHost, Queue]:
     """As :func:`chosen_queue`, of a queue that the user may change; see :func:`queue_to_read`."""
     host, queue = chosen_queue(request, user)

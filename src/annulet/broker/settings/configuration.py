@@ -106,11 +106,16 @@ UnknownArguments = Literal["warn", "refuse"]
 
 
 class PermissionDeclaration(msgspec.Struct, frozen=True):
-    """Regular expressions for names of exchanges and queues, as in RabbitMQ; an empty one matches nothing."""
+    """Regular expressions for names of exchanges and queues, as in RabbitMQ; an empty one matches nothing.
+
+    ``browse`` (look at messages) and ``manage`` (operations on messages) are beside RabbitMQ's three.
+    """
 
     configure: str = ""
     write: str = ""
     read: str = ""
+    browse: str = ""
+    manage: str = ""
 
 
 class UserDeclaration(msgspec.Struct, frozen=True):
@@ -412,7 +417,7 @@ class _Reader:
                 refuse_line_breaks("virtual host", host)
             except InvalidArgument as error:
                 raise ConfigurationError(f"{self._source(where)}.permissions: {error}") from error
-            for kind in ("configure", "write", "read"):
+            for kind in permission.__struct_fields__:
                 try:
                     re.compile(getattr(permission, kind))
                 except UNUSABLE_PATTERN as error:
