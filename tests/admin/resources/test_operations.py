@@ -118,7 +118,7 @@ BAD = [
     ({"operation": "delete", "selector": "a = "}, "invalid selector: character"),
     ({"operation": "delete", "selectr": "a = 1"}, "unknown field 'selectr'; did you mean 'selector'?"),
     ({"operation": "delete", "ids": [1], "destination": "x"}, "field 'destination' does not belong to operation"),
-    ({"operation": "purge", "everything": True}, "'purge', which takes no further fields"),
+    ({"operation": "purge", "everything": True}, "'purge', which takes rate, undo"),
     ({"operation": "move", "ids": [1]}, "field 'destination' is missing; give the name of a queue"),
     ({"operation": "move", "ids": [1], "destination": "shp"}, "field 'destination': no queue 'shp'"),
     ({"operation": "move", "ids": [1], "destination": "shop"}, "is the queue the messages are in"),

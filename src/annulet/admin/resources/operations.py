@@ -10,34 +10,16 @@ from annulet.admin.requests.access import access_of, broker_of, require_user, re
 from annulet.admin.requests.bodies import INTEGER, INTEGERS, SWITCH, TEXT, TEXTS, read_fields, required
 from annulet.admin.requests.parameters import PAGE_PARAMETERS, path_segments, read_page, read_parameters
 from annulet.admin.requests.responses import ResourceError, json_response
-from annulet.admin.resources.queues import chosen_queue, queue_to_manage
+from annulet.admin.resources.queues import chosen_queue, queue_to_manage, queue_to_operate_on
+from annulet.broker.operation.operation_requests import TAKES, TRANSFERS, OperationRequests
 from annulet.broker.settings.configuration import nearest_name
 from annulet.core.base.errors import NotFound
-from annulet.core.management import (
-    Operation,
-    cancel_scheduled,
-    change_priority,
-    copy_messages,
-    delete_messages,
-    deliver_scheduled,
-    expire_messages,
-    move_messages,
-    pause_queue,
-    purge,
-    reset_groups,
-    resume_queue,
-    retry_messages,
-    select,
-    send_to_dead_letters,
-)
+from annulet.core.management import Operation, pause_queue, reset_groups, resume_queue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from annulet.broker.connections.access import Access
     from annulet.broker.security.authentication import User
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.queue.queue import Queue
@@ -53,29 +35,16 @@ FIELDS: Final = {
     "priority": INTEGER,
     "strip": TEXTS,
     "preview": SWITCH,
+    "key": TEXT,
+    "routing_key": TEXT,
+    "since": INTEGER,
+    "until": INTEGER,
+    "first_id": INTEGER,
+    "last_id": INTEGER,
+    "text": TEXT,
+    "rate": INTEGER,
+    "undo": SWITCH,
 }
-
-SELECTION: Final = ("ids", "selector", "everything", "limit", "scheduled")
-
-SELECTED: Final[dict[str, Callable[..., Operation]]] = {
-    "delete": delete_messages,
-    "expire": expire_messages,
-    "dead-letter": send_to_dead_letters,
-    "deliver-now": deliver_scheduled,
-    "cancel-scheduled": cancel_scheduled,
-}
-"""Operations that take a selection and nothing more."""
-
-TRANSFERS: Final[dict[str, Callable[..., Operation]]] = {"move": move_messages, "copy": copy_messages}
-
-TAKES: Final = {
-    **dict.fromkeys(SELECTED, SELECTION),
-    **dict.fromkeys(TRANSFERS, (*SELECTION, "destination")),
-    "retry": (*SELECTION, "strip"),
-    "change-priority": (*SELECTION, "priority"),
-    "purge": (),
-}
-"""Every operation with the fields it takes, under the names of the audit trail."""
 
 
 async def start_operation(request: Request) -> Response:
@@ -85,22 +54,37 @@ async def start_operation(request: Request) -> Response:
     """
     user = await require_writer(request)
     read_parameters(request, ())
-    host, queue = queue_to_manage(request, user)
+    host, queue = queue_to_operate_on(request, user)
     given = await read_fields(request, FIELDS)
     name = required(given, "operation", f"one of {', '.join(TAKES)}")
     if name not in TAKES:
         raise ResourceError(400, f"unknown operation {name!r}{nearest_name(name, TAKES)}")
     for field in given:
         if field not in {"operation", "preview", *TAKES[name]}:
-            takes = ", ".join(TAKES[name]) or "no further fields"
+            takes = ", ".join(TAKES[name])
             raise ResourceError(400, f"field {field!r} does not belong to operation {name!r}, which takes {takes}")
-    _require_permissions(access_of(request, user, host), queue, name, given)
-    operation = _operation(host, queue, name, given, user=user.name, now=broker_of(request).clock())
-    management = broker_of(request).management
+    if name == "change-priority":
+        required(given, "priority", "an integer from 0 to 255")
+    if name in TRANSFERS:
+        required(given, "destination", "the name of a queue")
+    broker = broker_of(request)
+    requests = OperationRequests(host, broker.undo)
+    requests.require(access_of(request, user, host), queue, name, given)
+    try:
+        operation = requests.build(queue, name, given, user=user.name, now=broker.clock())
+    except NotFound as error:  # the path was found, the body is wrong
+        raise ResourceError(400, f"field 'destination': {error}") from error
     if given.get("preview", False):
-        return json_response(asdict(await management.preview(operation.preview())))
-    number = management.start(operation)
-    place = f"/api/v1/queues/{quote(host.name, safe='')}/{quote(queue.name, safe='')}/operations/{number}"
+        return json_response(asdict(await broker.management.preview(operation.preview())))
+    requests.keep(operation, given)
+    number = broker.management.start(operation)
+    return started(number, operation)
+
+
+def started(number: int, operation: Operation) -> Response:
+    """Return the answer about an operation that has begun: 202 with its place."""
+    host, queue = quote(operation.host.name, safe=""), quote(operation.target, safe="")
+    place = f"/api/v1/queues/{host}/{queue}/operations/{number}"
     return json_response(describe_operation(number, operation), 202, {"Location": place})
 
 
@@ -162,12 +146,27 @@ def describe_operation(number: int, operation: Operation) -> dict[str, Any]:
     return {
         "id": number,
         "vhost": operation.host.name,
-        "queue": action.queue.name,
+        "queue": operation.target,
         "operation": action.name,
         "selection": str(operation.selection),
         "arguments": action.arguments,
         "user": operation.user,
         **asdict(operation.progress),
+        "undo": _undo(operation),
+    }
+
+
+def _undo(operation: Operation) -> dict[str, Any] | None:
+    """Return how an operation can be undone, ``None`` when it cannot be."""
+    keeper = operation.action.keeper
+    if keeper is None:
+        return None
+    return {
+        "undo": keeper.token,
+        "until": keeper.until,
+        "kept": keeper.kept,
+        "unkept": keeper.unkept,
+        "reason": keeper.reason,
     }
 
 
@@ -179,33 +178,6 @@ async def _command(request: Request, fields: dict[str, str]) -> tuple[VirtualHos
     read_parameters(request, ())
     host, queue = queue_to_manage(request, user)
     return host, queue, user, await read_fields(request, fields)
-
-
-def _require_permissions(access: Access, queue: Queue, name: str, given: dict[str, Any]) -> None:
-    """Require what an operation takes besides ``manage`` on the queue: content travels to a queue written to."""
-    if name in TRANSFERS:
-        access.require("browse", queue.name)
-        access.require("write", given.get("destination", ""))
-    if name == "retry":  # each message has its own destination
-        access.require("write", *access.host.queues)
-
-
-def _operation(host: VirtualHost, queue: Queue, name: str, given: dict[str, Any], *, user: str, now: int) -> Operation:
-    if name == "purge":
-        return purge(host, queue, user=user, now=now)
-    selection = select(**{field: given[field] for field in SELECTION if field in given})
-    if name in SELECTED:
-        return SELECTED[name](host, queue, selection, user=user, now=now)
-    if name == "retry":
-        return retry_messages(host, queue, selection, user=user, now=now, strip=tuple(given.get("strip", ())))
-    if name == "change-priority":
-        priority = required(given, "priority", "an integer from 0 to 255")
-        return change_priority(host, queue, selection, priority, user=user, now=now)
-    destination = required(given, "destination", "the name of a queue")
-    try:
-        return TRANSFERS[name](host, queue, selection, destination, user=user, now=now)
-    except NotFound as error:  # the path was found, the body is wrong
-        raise ResourceError(400, f"field 'destination': {error}") from error
 
 
 def _number(request: Request) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from annulet.admin.requests.parameters import path_segments
 from annulet.admin.requests.responses import ResourceError
-from annulet.admin.resources import messages, operations, queues, why_not
+from annulet.admin.resources import messages, operations, queues, undo, why_not
 from annulet.admin.resources.queues import PATH_DEPTH
 from annulet.broker.settings.configuration import nearest_name
 
@@ -22,7 +22,8 @@ Handler: TypeAlias = "Callable[[Request], Awaitable[Response]]"
 
 OPERATION: Final = "operations/ID"
 MESSAGE: Final = "messages/ID"
-NUMBERED: Final = {"operations": OPERATION, "messages": MESSAGE}
+UNDO: Final = "undo/TOKEN"
+NAMED: Final = {"operations": OPERATION, "messages": MESSAGE, "undo": UNDO}
 
 RESOURCES: Final[dict[str, dict[str, Handler]]] = {
     "": {"GET": queues.get_queue, "PATCH": queues.change_queue},
@@ -31,6 +32,8 @@ RESOURCES: Final[dict[str, dict[str, Handler]]] = {
     "why-not": {"GET": why_not.explain_consumers},
     "operations": {"GET": operations.list_operations, "POST": operations.start_operation},
     OPERATION: {"GET": operations.get_operation, "DELETE": operations.cancel_operation},
+    "undo": {"GET": undo.list_undoable},
+    UNDO: {"POST": undo.undo},
     "pause": {"POST": operations.pause},
     "resume": {"POST": operations.resume},
     "reset-groups": {"POST": operations.reset},
@@ -58,8 +61,8 @@ def _resource(segments: list[str]) -> str:
     rest = segments[PATH_DEPTH:]
     if len(segments) < PATH_DEPTH:
         raise ResourceError(404, "the path is /api/v1/queues/VHOST/NAME; write a slash within a name as %2F")
-    if len(rest) == 2 and rest[0] in NUMBERED:
-        return NUMBERED[rest[0]]
+    if len(rest) == 2 and rest[0] in NAMED:
+        return NAMED[rest[0]]
     name = "/".join(rest)
     if name not in RESOURCES:
         hint = nearest_name(name, {known: None for known in RESOURCES if known})

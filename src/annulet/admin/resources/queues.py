@@ -11,6 +11,7 @@ from annulet.admin.requests.bodies import OBJECT, arguments_of, read_fields, req
 from annulet.admin.requests.parameters import PAGE_PARAMETERS, path_segments, read_page, read_parameters
 from annulet.admin.requests.responses import ResourceError, json_response
 from annulet.admin.resources.audit import audit
+from annulet.broker.connections.access import BROWSE
 from annulet.core.base.removal_reasons import LOSSES
 from annulet.core.base.reply_names import is_reply_name
 from annulet.core.base.settings import QueueSettings
@@ -136,6 +137,14 @@ def queue_to_manage(request: Request, user: User) -> tuple[VirtualHost, Queue]:
     """As :func:`chosen_queue`, of a queue with whose messages the user may do operations; see :func:`queue_to_read`."""
     host, queue = chosen_queue(request, user)
     return host, access_of(request, user, host).queue_to_manage(queue.name)
+
+
+def queue_to_operate_on(request: Request, user: User) -> tuple[VirtualHost, Queue]:
+    """As :func:`queue_to_manage`; to look at its messages is enough here, as that is an operation too."""
+    host, queue = chosen_queue(request, user)
+    access = access_of(request, user, host)
+    looks = access.allowed(BROWSE, queue.name)
+    return host, access.queue_to_browse(queue.name) if looks else access.queue_to_manage(queue.name)
 
 
 def queue_to_configure(request: Request, user: User) -> tuple[VirtualHost, Queue]:

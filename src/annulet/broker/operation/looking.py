@@ -48,6 +48,8 @@ class Look:
     messages that are passed over first.
     """
 
+    looks_max = LOOKS_MAX
+
     def __init__(self, queue: Queue, selection: Selection, state: int | None, limit: int, *, skip: int = 0) -> None:
         self.looked = 0
         self.found = 0
@@ -86,7 +88,7 @@ class Look:
         for _ in range(self._slice):
             if self._selection.used_up:
                 return False
-            if self.found >= self._limit or (self.looked >= LOOKS_MAX and self._selection.ids is None):
+            if self.found >= self._limit or (self.looked >= self.looks_max and self._selection.ids is None):
                 return True
             if self._scan.used_up:
                 return False

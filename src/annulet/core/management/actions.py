@@ -8,6 +8,7 @@ from annulet.core.model.entry import SCHEDULED
 
 if TYPE_CHECKING:
     from annulet.core.base.removal_reasons import RemovalReason
+    from annulet.core.management.keeping import Keeper
     from annulet.core.model.entry import QueueEntry
     from annulet.core.queue.queue import Queue
 
@@ -26,9 +27,7 @@ NOT_SCHEDULED: Final = "not scheduled"
 SAME_PRIORITY: Final = "has this priority already"
 UNREADABLE: Final = "its properties cannot be read"
 BODY_TOO_LONG: Final = "too long to be searched for a text"
-FILTERED: Final = "does not pass the destination's selector"
 DAMAGED: Final = "its record is damaged"
-TOO_LARGE: Final = "larger than the destination's max-bytes"
 NO_ORIGINAL: Final = "names no original queue"
 ORIGINAL_GONE: Final = "its original queue does not exist"
 ORIGINAL_HERE: Final = "this is its original queue"
@@ -36,7 +35,10 @@ ORIGINAL_REFUSES: Final = "its original queue refuses it"
 
 
 class Action:
-    """One kind of operation on the messages of one queue, its ``arguments`` as the audit trail quotes them."""
+    """One kind of operation on the messages of one queue, its ``arguments`` as the audit trail quotes them.
+
+    With a ``keeper`` it can be undone.
+    """
 
     pending = True  # it applies to pending messages
     scheduled = False  # it applies to scheduled messages by default
@@ -47,6 +49,7 @@ class Action:
         self.name = name
         self.queue = queue
         self.arguments = arguments
+        self.keeper: Keeper | None = None
 
     def obstacle(self, entry: QueueEntry, now: int) -> str:
         """Return why this entry, pending or scheduled, is passed over; empty when it is not."""
@@ -79,8 +82,17 @@ class Remove(Action):
 
     def carry_out(self, entry: QueueEntry, now: int) -> int:
         """Remove it, and settle its record, so that it does not return at a restart, for every kind of queue."""
-        self.queue.remove(entry, self.reason, now)
+        keeper = self.keeper
+        kept = None if keeper is None else keeper.envelope(entry, now)
+        if keeper is None or kept is None:
+            self.queue.remove(entry, self.reason, now)
+        else:
+            keeper.place().take(self.queue, entry, kept, self.reason, now)
         return 0
+
+    def cost(self, entry: QueueEntry) -> int:
+        """Return the body bytes that are kept."""
+        return 0 if self.keeper is None else entry.message.size
 
 
 class Find(Action):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.base.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from annulet.core.message.message import Message
     from annulet.core.model.entry import QueueEntry
 
@@ -30,13 +34,33 @@ class BodyTooLong(Exception):
     """The body is longer than :data:`TEXT_BODY_BYTES_MAX`, and the text is not in the header."""
 
 
+class IdRanges:
+    """Ids as ranges, given as pairs of the first one and how many there are; 16 bytes a range."""
+
+    def __init__(self, runs: Iterable[tuple[int, int]]) -> None:
+        self._firsts = array("q")
+        self._ends = array("q")
+        self.count = 0
+        for first, count in sorted(runs):
+            self.count += count
+            if self._ends and self._ends[-1] == first:
+                self._ends[-1] += count
+            else:
+                self._firsts.append(first)
+                self._ends.append(first + count)
+
+    def __contains__(self, number: int) -> bool:
+        place = bisect_right(self._firsts, number)
+        return place > 0 and number < self._ends[place - 1]
+
+
 class Conditions:
     """What an entry has to be besides selected. Create one with :func:`conditions`.
 
     ``first_id`` and ``last_id`` are included, so is ``since``; ``until`` is not. Times are of acceptance.
     """
 
-    __slots__ = ("first_id", "key", "last_id", "routing_key", "since", "text", "until")
+    __slots__ = ("among", "first_id", "key", "last_id", "routing_key", "since", "text", "until")
 
     def __init__(self) -> None:
         self.key: str | None = None
@@ -46,6 +70,7 @@ class Conditions:
         self.first_id = NO_ID
         self.last_id = NO_ID
         self.text = b""
+        self.among: IdRanges | None = None
 
     @property
     def given(self) -> bool:
@@ -55,6 +80,8 @@ class Conditions:
     def match(self, entry: QueueEntry) -> bool:
         """Return whether an entry fulfils all but the text: no content is looked at."""
         message = entry.message
+        if self.among is not None and entry.sequence not in self.among:
+            return False
         if self.key is not None and (entry.key is None or entry.key.text != self.key):
             return False
         if self.routing_key is not None and message.origin.routing_key != self.routing_key:
@@ -85,6 +112,8 @@ class Conditions:
     def __str__(self) -> str:
         """Return the conditions as the audit trail quotes them."""
         parts: list[str] = []
+        if self.among is not None:
+            parts.append(f"{self.among.count} ids")
         if self.key is not None:
             parts.append(f"key {self.key!r}")
         if self.routing_key is not None:
@@ -111,13 +140,14 @@ def conditions(
     first_id: int = NO_ID,
     last_id: int = NO_ID,
     text: str = "",
+    among: IdRanges | None = None,
 ) -> Conditions:
     """Return checked conditions. ``key``: of a last-value queue; times are milliseconds since 1970, of acceptance.
 
     Raises :class:`InvalidArgument` for a time or an id below 0, and for a text beyond :data:`TEXT_BYTES_MAX`.
     """
     made = Conditions()
-    made.key, made.routing_key = key, routing_key
+    made.key, made.routing_key, made.among = key, routing_key, among
     for name, number, least in (
         ("since", since, NO_TIME),
         ("until", until, NO_TIME),

@@ -89,14 +89,18 @@ class Work:
     """
 
     def __init__(self, action: Action, selection: Selection, leading: int = -1) -> None:
+        self.seen = 0
+        self.matched = 0
+        self.skipped: dict[str, int] = {}
+        self._begin(action, selection, leading)
+
+    def _begin(self, action: Action, selection: Selection, leading: int = -1) -> None:
+        """Begin to walk over the queue of an action."""
         queue = action.queue
         scheduled = action.scheduled or selection.scheduled or selection.ids is not None
         pending = action.pending or selection.ids is not None
         self.action = action
         self.selection = selection
-        self.seen = 0
-        self.matched = 0
-        self.skipped: dict[str, int] = {}
         self._scheduled = scheduled
         if pending and leading >= 0:
             self._scan = Scan(queue, pending=True, scheduled=scheduled, leading=leading)
@@ -293,7 +297,11 @@ class Operation(Work):
         super().__init__(action, selection, leading)
         self.host = host
         self.user = user
+        self.target = action.queue.name  # the queue that it is an operation on
         self.done = 0
+        self.rate = 0  # messages a second at most; 0: as fast as slices allow
+        self._done_max = -1  # messages that may be done in this slice, counted from the start; -1: any number
+        self._paced = False  # the rate allows none now
         self.state = RUNNING
         self.reason = ""
         self.started_at = now
@@ -332,10 +340,26 @@ class Operation(Work):
         if self.action.queue.deleted:
             self._end(STOPPED, now, f"queue '{self.action.queue.name}' was deleted")
             return True
+        if self._pace(now):
+            return False
         self.action.queue.tick(now)  # expired messages are not there any more
         if self._ready(budget_messages, now):
             self._do(budget_messages, budget_bytes, now)
+        if self.action.keeper is not None:
+            self.action.keeper.end_slice(now)
         return self.state != RUNNING
+
+    @property
+    def waiting(self) -> bool:
+        """Return whether it has nothing to do until the disk gives more, or the rate allows more."""
+        return self._paced or super().waiting
+
+    def _pace(self, now: int) -> bool:
+        """Find how many messages may be done in this slice. Returns whether it is none, because of the rate."""
+        if self.rate:
+            self._done_max = (now - self.started_at) * self.rate // 1000 + 1
+            self._paced = self.done >= self._done_max
+        return self._paced
 
     def cancel(self, now: int) -> None:
         """Stop. Changes stay."""
@@ -350,7 +374,7 @@ class Operation(Work):
         copied = 0
         self.selection.begin_slice()
         for _ in range(looks):
-            if self.selection.used_up:
+            if self.selection.used_up or self.done == self._done_max:
                 return
             enough = self.done == self.selection.limit
             if self._scan.used_up and not enough and not self._all_met:
@@ -405,7 +429,7 @@ class Operation(Work):
                 virtual_host=self.host.name,
                 user=self.user,
                 operation=action.name,
-                target=action.queue.name,
+                target=self.target,
                 arguments=", ".join(part for part in (str(self.selection), action.arguments) if part),
                 count=self.done,
                 duration=now - self.started_at,
@@ -416,6 +440,9 @@ class Operation(Work):
     def _outcome(self) -> str:
         parts = [f"{self.state}: {self.reason}" if self.reason else self.state, f"{self.matched} matched"]
         parts.extend(f"{count} {reason}" for reason, count in self.skipped.items())
+        keeper = self.action.keeper
+        if keeper is not None and keeper.kept + keeper.unkept:
+            parts.append(str(keeper))
         return "; ".join(parts)
 
 
