@@ -7,10 +7,12 @@ part                      is called by
 :class:`OrderView`        browsers, scans, management and figures, which take nothing
 :class:`Order`            the queue, for its moves
 :class:`SequenceList`     the lookup of entries by sequence
+:class:`UnseenMessages`   browsers and non-destructive queues, for the list of one reader
 ========================= =======================================================================================
 
 The shapes are in :mod:`annulet.core.ordering`; with rows behind entries in :mod:`annulet.core.paging`; as several
-orders for restricted consumers in :mod:`annulet.core.policies.lanes`.
+orders for restricted consumers in :mod:`annulet.core.policies.lanes`. The list of a reader is of entries
+(:mod:`annulet.core.reading.unseen_entries`) or of rows (:mod:`annulet.core.reading.browse_order`).
 """
 
 from __future__ import annotations
@@ -221,3 +223,82 @@ class SequenceList(Order):
     def take_out(self, entries: list[QueueEntry]) -> None:
         """Take out rows that were read: their entries are the queue's from now on."""
         raise NotImplementedError
+
+
+class UnseenMessages(OrderView):
+    """The messages that one reader has not seen, in its order. The defaults are those of a list of entries."""
+
+    def __init__(self, *, of_rows: bool) -> None:
+        super().__init__()
+        self.of_rows = of_rows  # what it has may become rows: it finds them again in the log
+
+    # ------------------------------------------------------------------ the reader takes
+
+    def take_first(self) -> QueueEntry | None:
+        """Remove and return what :meth:`first` has returned just now, ``None`` when there is none."""
+        raise NotImplementedError
+
+    def exhausted(self) -> bool:
+        """Return whether everything was seen, which is more than having no first now."""
+        return self.first() is None
+
+    def note_handed_out(self) -> None:
+        """Note that the reader got what it took."""
+
+    def has_read(self, entry: QueueEntry) -> bool:
+        """Return whether the next entry was made of a row for this reader only."""
+        del entry
+        return False
+
+    # ------------------------------------------------------------------ the queue changes
+
+    def arrived(self, entry: QueueEntry) -> None:
+        """Add a new pending entry."""
+        raise NotImplementedError
+
+    def reinsert(self, entry: QueueEntry) -> None:
+        """Add an entry that the reader reached while it waited for redelivery."""
+        raise NotImplementedError
+
+    def revised(self, former: QueueEntry, entry: QueueEntry) -> None:
+        """Replace ``former`` by ``entry`` if that was not seen."""
+        raise NotImplementedError
+
+    def stored_anew(self, entry: QueueEntry) -> None:
+        """Note an entry whose message has another record now."""
+
+    def paged(self) -> None:
+        """Note that entries of the queue have become rows."""
+
+    def emptied(self) -> None:
+        """Note that all pending messages of the queue were removed."""
+
+    def end(self) -> None:
+        """Release everything: there is no reader any more."""
+
+    # ------------------------------------------------------------------ turns of a list with rows
+
+    def due(self, *, ready: bool) -> bool:
+        """Return whether it has work for a turn; ``ready``: the reader would take a message."""
+        del ready
+        return False
+
+    def read_on(self) -> bool:
+        """Do some of that work. Returns whether the disk could be read."""
+        return True
+
+    def ask_turn(self) -> None:
+        """Have :meth:`read_on` called soon."""
+
+    def waits_for_turn(self) -> bool:
+        """Return whether there is something to see, and nothing of it before :meth:`read_on`."""
+        return False
+
+    def is_looking(self, upto: int) -> bool:
+        """Return whether its next turns may find messages below the sequence ``upto`` that precede all it has ready."""
+        del upto
+        return False
+
+    def is_behind(self) -> bool:
+        """Return whether there is something that :meth:`snapshot` leaves out."""
+        return False

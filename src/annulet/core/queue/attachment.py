@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from annulet.core.base.removal_reasons import RemovalReason
-from annulet.core.reading.browse_order import BrowseOrder
 from annulet.core.searching.deep_lanes import DeepLanes
 from annulet.core.searching.grouped_lanes import GroupedLanes
 
@@ -72,7 +71,7 @@ class Attachment:
         queue = self._queue
         queue.consumers.remove(consumer)
         queue.draining.pop(consumer, None)
-        if isinstance(consumer.unseen, BrowseOrder):
+        if consumer.unseen is not None:
             consumer.unseen.end()
         consumer.unseen = None
         lanes = queue.lanes

@@ -17,7 +17,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from annulet.core.queue import delivery
-from annulet.core.reading.browse_order import BrowseOrder
 from annulet.core.searching import group_walk, selector_walk
 from annulet.core.searching.deep_lanes import DeepLanes
 from annulet.core.searching.grouped_lanes import GroupedLanes
@@ -62,8 +61,7 @@ def may_find(queue: QueueEntries, consumer: Consumer, upto: int) -> bool:
         return True
     refused = queue.bodies is not None and queue.bodies.stalled
     if consumer.unseen is not None:
-        unseen = consumer.unseen
-        return refused or (isinstance(unseen, BrowseOrder) and unseen.is_looking(upto))
+        return refused or consumer.unseen.is_looking(upto)
     if not queue.order.count or 0 <= queue.settings.in_flight_max <= len(queue.delivering):
         return False
     return refused or _may_be_brought(queue, consumer, upto)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from annulet.core.model.effects import Effects
     from annulet.core.model.forwarder import Forwarder
     from annulet.core.model.loss_ledger import LossLedger
-    from annulet.core.model.order import Order
+    from annulet.core.model.order import OrderView
     from annulet.core.model.queue_listeners import ReaderLists
     from annulet.core.queue.emptying import Emptying
     from annulet.core.queue.pull_waits import PullWaiter
@@ -345,7 +345,7 @@ class QueueEntries(QueuePolicies):
             self.pass_over(entry)
         return found != REFUSED
 
-    def show(self, entry: QueueEntry, upcoming: Order) -> int:
+    def show(self, entry: QueueEntry, upcoming: OrderView) -> int:
         """Have the body of an entry at hand for a reader that does not take it, with the next ones it will see.
 
         Returns ``FOUND``, ``REFUSED`` or ``DAMAGED``; damaged pending ones are skipped.

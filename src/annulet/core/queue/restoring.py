@@ -98,7 +98,7 @@ def finish_restore(queue: QueueEntries, next_sequence: int, torn: int, now: int)
     queue.next_sequence = max(queue.next_sequence, next_sequence)
     queue.leased = set()
     counters = queue.counters
-    count = queue.order.count + len(queue.delivering) + queue.schedule.count
+    count = queue.message_count()
     size = queue.pending_bytes + queue.delivering_bytes + queue.schedule.bytes
     counters.messages_added = sum(counters.removed.values()) + count
     counters.bytes_added = counters.bytes_removed + size
