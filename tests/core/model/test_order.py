@@ -41,3 +41,16 @@ def test_each_list_says_itself_how_it_changes(call):
     arguments = {"take_first": [], "revised": [entry, entry]}.get(call, [entry])
     with pytest.raises(NotImplementedError):
         getattr(OneEntry(entry), call)(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"), [({}, True), ({"max_priority": 3}, True), ({"sort_key": "k"}, False)], ids=str
+)
+def test_orders_in_memory_say_whether_rows_may_come_back(settings, expected):
+    order = queue_of(**settings).order
+    order.bound_front(1, 1)
+    assert order.restores_rows() is expected
+    assert order.whole_area() is None
+    assert not order.split
+    assert not order.enough_written(0, 9)
+    assert order.keeps_compact() is not bool(settings)

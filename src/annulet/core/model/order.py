@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from annulet.core.base.expiry_times import NEVER
 
 if TYPE_CHECKING:
+    from annulet.core.model.compact_messages import CompactDelivery
     from annulet.core.model.entry import QueueEntry
     from annulet.core.model.queue_area import Ended, QueueArea
 
@@ -51,6 +52,27 @@ class OrderRows:
     def paged_bytes(self) -> int:
         """Return the body bytes of these."""
         return 0
+
+    def whole_area(self) -> QueueArea | None:
+        """Return what keeps all of its rows, ``None`` if each of its parts has its own, or none has any."""
+        return None
+
+    def restores_rows(self) -> bool:
+        """Return whether rows may be put back here at start, while nothing but the order knows of them."""
+        return False
+
+    @property
+    def split(self) -> bool:
+        """There is something behind the front of a plain queue with rows."""
+        return False
+
+    def bound_front(self, messages: int, size: int) -> None:
+        """Limit what stays in memory before the rows, and each read: messages, or body bytes except one message."""
+
+    def enough_written(self, count: int, durable_record: int) -> bool:
+        """Return whether so many of the entries behind all rows are below a record; false where none are."""
+        del count, durable_record
+        return False
 
     def bring_all(self) -> bool:
         """Make all entries objects. Returns whether the disk gave those that are on disk only; else some stay there."""
@@ -154,6 +176,10 @@ class OrderView(OrderRows):
         """Return the entries that are objects and that :meth:`SequenceList.standing` of none of its lists returns."""
         return self.in_memory()
 
+    def parts_count(self) -> int:
+        """Return what its parts count: ``count``, as :meth:`annulet.core.queue.invariants.check_parts` verifies."""
+        return self.count
+
     def recount(self) -> None:
         """Recount after one of its lists changed, which may lose damaged records in any scan."""
 
@@ -181,6 +207,14 @@ class Order(OrderView):
         """Add entries returned together, by ascending place."""
         for entry in entries:
             self.reinsert(entry)
+
+    def keeps_compact(self) -> bool:
+        """Return whether :meth:`reinsert_folded` may be called."""
+        return False
+
+    def reinsert_folded(self, messages: list[CompactDelivery]) -> None:
+        """Add compact messages returned together, by ascending sequence: they may stay compact."""
+        raise NotImplementedError
 
     def take_first(self) -> QueueEntry | None:
         """Remove and return the next entry, ``None`` when nothing is pending."""

@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING
 
 from annulet.core.queue import delivery
 from annulet.core.searching import group_walk, selector_walk
-from annulet.core.searching.deep_lanes import DeepLanes
-from annulet.core.searching.grouped_lanes import GroupedLanes
 
 if TYPE_CHECKING:
     from annulet.core.model.consumer import Consumer
@@ -69,12 +67,13 @@ def may_find(queue: QueueEntries, consumer: Consumer, upto: int) -> bool:
 
 def _may_be_brought(queue: QueueEntries, consumer: Consumer, upto: int) -> bool:
     """The same for a destructive consumer, if dispatch is not suspended."""
-    lanes = queue.lanes
-    if isinstance(lanes, DeepLanes):
+    lanes = queue.deep_lanes
+    if lanes is not None:
         if lanes.unasked:
             return True
-        if isinstance(lanes, GroupedLanes):
-            return group_walk.may_find(queue, lanes, consumer, upto)
+        grouped = lanes.as_grouped()
+        if grouped is not None:
+            return group_walk.may_find(queue, grouped, consumer, upto)
         if consumer.required:
             return selector_walk.may_find(queue, lanes, consumer, upto)
     return any(pages.stalled or pages.awaits_read() for pages in queue.order.page_parts())

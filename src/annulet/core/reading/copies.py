@@ -49,11 +49,12 @@ class Copies(ReaderLists):
         """Give a consumer its list. O(n): a point-in-time view has to remember its messages, at least as rows."""
         queue = self._queue
         self._waiting = False
-        order = queue.order
-        if isinstance(order, PagedFifo) and self._reads_on(consumer):
+        paged = self._order_with_rows()
+        if paged is not None and self._reads_on(consumer):
             first = queue.next_sequence if consumer.settings.replay_period == 0 else 1
-            self._have_rows(consumer, order, first, order.aside(), SequenceRanges())
+            self._have_rows(consumer, paged, first, paged.aside(), SequenceRanges())
             return
+        order = queue.order
         pages = order.pages_behind()
         if pages is not None and consumer.settings.browse:
             unseen_rows = BrowseOrder(queue, pages, follow=consumer.settings.browse != BROWSE_SNAPSHOT)
@@ -71,8 +72,8 @@ class Copies(ReaderLists):
 
     def use_rows(self) -> None:
         """Note that the queue may have rows from now on: following readers keep no entries any more."""
-        order = self._queue.order
-        if not isinstance(order, PagedFifo):
+        order = self._order_with_rows()
+        if order is None:
             return
         for consumer in self._queue.consumers.readers():
             unseen = consumer.unseen
@@ -85,6 +86,11 @@ class Copies(ReaderLists):
                 for sequence in sorted({entry.sequence for entry in behind} - sequences):
                     seen.add(sequence)
                 self._have_rows(consumer, order, first, there, seen)
+
+    def _order_with_rows(self) -> PagedFifo | None:
+        """Return the order if it is first in, first out and may have rows."""
+        order = self._queue.order
+        return order if isinstance(order, PagedFifo) else None
 
     def _reads_on(self, consumer: Consumer) -> bool:
         """Return whether a reader sees everything from some sequence on, because nothing returns and it follows
