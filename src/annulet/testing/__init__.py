@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from annulet.testing.clock import BrokerClock, VirtualClock
     from annulet.testing.in_process import RunningBroker, broker
-    from annulet.testing.test_case import BrokerMixin
+    from annulet.testing.unittest_mixin import BrokerMixin
     from annulet.testing.threaded import ThreadedBroker
 
 __all__ = ["BrokerClock", "BrokerMixin", "RunningBroker", "ThreadedBroker", "VirtualClock", "broker"]
 
 _MODULES: Final = {
     "BrokerClock": "clock",
-    "BrokerMixin": "test_case",
+    "BrokerMixin": "unittest_mixin",
     "RunningBroker": "in_process",
     "ThreadedBroker": "threaded",
     "VirtualClock": "clock",

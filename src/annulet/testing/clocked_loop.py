@@ -112,7 +112,9 @@ class ClockedLoop:
 
     def next_stop(self) -> float | None:
         """Return when the next timer is due that a moved clock stops at; ``None`` without one."""
-        return min((timer.when() for timer, deadline in self._timers.items() if self._holds(timer, deadline)), default=None)
+        return min(
+            (timer.when() for timer, deadline in self._timers.items() if self._holds(timer, deadline)), default=None
+        )
 
     def _holds(self, timer: ClockedTimer, deadline: bool) -> bool:
         return isinstance(timer.owner, WakeTimer) or (deadline and self._stops_at(timer))

@@ -15,12 +15,13 @@ import contextlib
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from annulet.application import BULK_REMEDY, build_broker, listener_urls
 from annulet.broker.security.file_users import FIRST_USER
 from annulet.broker.settings.configuration import LOOPBACK, BrokerConfiguration, Endpoint, StartError
 from annulet.broker.stomp.listener import StompService
+from annulet.testing.assertions import Assertions
 from annulet.testing.clock import BrokerClock
 from annulet.testing.journal import Journal
 from annulet.testing.kit_broker import KitBroker
@@ -29,12 +30,16 @@ from annulet.testing.settling import settle
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Callable
     from types import TracebackType
 
     from annulet.broker.broker import Service
     from annulet.broker.settings.clock import Clock
     from annulet.testing.durations import Duration
+    from annulet.testing.seen import SeenMessage
     from annulet.testing.threaded import ThreadedBroker
+
+ResultT = TypeVar("ResultT")
 
 CREDENTIALS = f"{FIRST_USER}:{FIRST_USER}"
 
@@ -130,6 +135,37 @@ class RunningBroker:
         self.broker.hear_clients()
         return await clock.advance(duration, self._settle_step, self.broker.tick_all)
 
+    # ------------------------------------------------------------------ questions
+
+    async def asked(self, question: Callable[[Assertions], ResultT], vhost: str = "/") -> ResultT:
+        """Settle, and put a question about a virtual host."""
+        await self.settle()
+        return question(Assertions(self.broker, vhost))
+
+    async def messages(self, queue: str, vhost: str = "/") -> list[SeenMessage]:
+        """See :meth:`annulet.testing.assertions.Assertions.messages`; it settles first, as all questions do."""
+        return await self.asked(lambda asks: asks.messages(queue), vhost)
+
+    async def require_published(self, queue: str, vhost: str = "/", **wanted: Any) -> list[SeenMessage]:
+        """See :meth:`annulet.testing.assertions.Assertions.require_published`."""
+        return await self.asked(lambda asks: asks.require_published(queue, **wanted), vhost)
+
+    async def require_none(self, queue: str, vhost: str = "/") -> None:
+        """See :meth:`annulet.testing.assertions.Assertions.require_none`."""
+        await self.asked(lambda asks: asks.require_none(queue), vhost)
+
+    async def require_settled(self, queue: str | None = None, vhost: str = "/") -> None:
+        """See :meth:`annulet.testing.assertions.Assertions.require_settled`."""
+        await self.asked(lambda asks: asks.require_settled(queue), vhost)
+
+    async def story(self, message: SeenMessage | bytes | str) -> str:
+        """See :meth:`annulet.testing.assertions.Assertions.story`."""
+        return await self.asked(lambda asks: asks.story(message))
+
+    async def history(self, queue: str | None = None, vhost: str = "/") -> str:
+        """See :meth:`annulet.testing.assertions.Assertions.history`."""
+        return await self.asked(lambda asks: asks.history(queue), vhost)
+
     async def _settle_step(self) -> None:
         await self.settle()
         self.broker.hear_clients()
@@ -216,7 +252,9 @@ class broker:  # noqa: N801 - used as a function, as contextlib's managers are
         **settings: Any,
     ) -> None:
         if durable and data_dir is not None:
-            raise ValueError(f"durable=True makes a directory of its own, and data_dir={str(data_dir)!r}; give one of them")
+            raise ValueError(
+                f"durable=True makes a directory of its own, and data_dir={str(data_dir)!r}; give one of them"
+            )
         self._data_dir = data_dir
         self._durable = durable
         self._http = http

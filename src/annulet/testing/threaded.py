@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from annulet.broker.settings.configuration import BrokerConfiguration
     from annulet.testing.durations import Duration
     from annulet.testing.in_process import Listener
+    from annulet.testing.seen import SeenMessage
 
 ANSWER_SECONDS: Final = 60.0
 """How long a call waits for the broker's thread, in real time. The longest, a clean stop with clients that do not answer,
@@ -72,9 +73,12 @@ class BrokerThread:
         if self._loop is None or threading.current_thread() is self._thread or os.getpid() != self._process:
             work.close()
             raise RuntimeError(self._why_not())
+        __tracebackhide__ = True  # pytest shows the line of the test
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result(ANSWER_SECONDS)
+        except AssertionError as error:
+            raise AssertionError(*error.args) from None  # without the frames of the broker's thread
         except concurrent.futures.TimeoutError:
             if future.done():
                 raise
@@ -135,6 +139,7 @@ class ThreadedBroker:
 
     def call(self, make: Callable[[RunningBroker], Coroutine[Any, Any, ResultT]]) -> ResultT:
         """Run a coroutine of the broker in its thread, and return the result."""
+        __tracebackhide__ = True
         return self._thread.run(make(self._require()))
 
     def do(self, work: Callable[[RunningBroker], ResultT]) -> ResultT:
@@ -148,7 +153,9 @@ class ThreadedBroker:
 
     def _require(self) -> RunningBroker:
         if self._running is None:
-            raise RuntimeError("the broker was stopped; use it inside its `with` block, or during the test of its fixture")
+            raise RuntimeError(
+                "the broker was stopped; use it inside its `with` block, or during the test of its fixture"
+            )
         return self._running
 
     def stop(self) -> None:
@@ -206,3 +213,35 @@ class ThreadedBroker:
     def settle(self) -> None:
         """Return when the broker has handled all that clients have sent."""
         self.call(lambda running: running.settle())
+
+    # ------------------------------------------------------------------ questions
+
+    def messages(self, queue: str, vhost: str = "/") -> list[SeenMessage]:
+        """Return the messages in a queue, by number: waiting, scheduled and in delivery."""
+        return self.call(lambda running: running.messages(queue, vhost))
+
+    def require_published(self, queue: str, vhost: str = "/", **wanted: Any) -> list[SeenMessage]:
+        """Return the messages that a queue accepted and that fit ``count``, ``header``, ``body`` and ``json``.
+
+        See :meth:`annulet.testing.assertions.Assertions.require_published`.
+        """
+        __tracebackhide__ = True
+        return self.call(lambda running: running.require_published(queue, vhost, **wanted))
+
+    def require_none(self, queue: str, vhost: str = "/") -> None:
+        """Raise ``AssertionError`` if the queue ever accepted a message."""
+        __tracebackhide__ = True
+        self.call(lambda running: running.require_none(queue, vhost))
+
+    def require_settled(self, queue: str | None = None, vhost: str = "/") -> None:
+        """Raise ``AssertionError`` if a message waits, is in delivery, or left without an acknowledgement."""
+        __tracebackhide__ = True
+        self.call(lambda running: running.require_settled(queue, vhost))
+
+    def story(self, message: SeenMessage | bytes | str) -> str:
+        """Return what happened to a message in all queues, one line an event."""
+        return self.call(lambda running: running.story(message))
+
+    def history(self, queue: str | None = None, vhost: str = "/") -> str:
+        """Return all events of a queue, or of all queues, one line each."""
+        return self.call(lambda running: running.history(queue, vhost))

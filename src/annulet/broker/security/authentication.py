@@ -513,9 +513,7 @@ class Authenticator:
         self._anonymous = first == self._made_hash or (cheap and self._verify(first, FIRST_USER))
         self._anonymous &= bool(first)
         wanted = [name for name in DIGESTS if name in self._allowed_mechanisms] if self._anonymous else []
-        self._first_verifiers = {
-            (name, FIRST_USER): _verifier_of_first_user(name) for name in wanted
-        }
+        self._first_verifiers = {(name, FIRST_USER): _verifier_of_first_user(name) for name in wanted}
 
 
 @functools.cache

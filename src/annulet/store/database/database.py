@@ -85,10 +85,11 @@ def open_database(path: str, kind: DatabaseKind) -> sqlite3.Connection:
 
 
 def _prepare(connection: sqlite3.Connection, path: str, kind: DatabaseKind) -> None:
+    if path == IN_MEMORY:
+        connection.deserialize(_image(kind.tables, kind.version))
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute(f"PRAGMA synchronous={'FULL' if kind.synced else 'NORMAL'}")
     if path == IN_MEMORY:
-        connection.deserialize(_image(kind.tables, kind.version))
         return
     _check_integrity(connection)
     (version,) = connection.execute("PRAGMA user_version").fetchone()
