@@ -63,6 +63,9 @@ TAKES: Final[dict[str, tuple[str, ...]]] = {
 }
 """Every operation with the fields it takes, under the names of the audit trail."""
 
+CHANGES: Final = tuple(name for name in TAKES if name != FIND)
+"""Operations that change something."""
+
 RATE_MAX: Final = 1_000_000
 """Messages a second that a rate may name; no rate is as fast as slices allow."""
 
