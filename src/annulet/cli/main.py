@@ -42,6 +42,7 @@ COMMANDS: Final = {
     "token": ("annulet.cli.remote.access_commands", "token"),
     "policies": ("annulet.cli.remote.policy_commands", "policies"),
     "policy": ("annulet.cli.remote.policy_commands", "policy"),
+    "settings": ("annulet.cli.remote.policy_commands", "settings"),
     "publish": ("annulet.cli.remote.message_commands", "publish"),
     "consume": ("annulet.cli.remote.message_commands", "consume"),
     "browse": ("annulet.cli.remote.message_commands", "browse"),

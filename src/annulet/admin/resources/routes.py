@@ -17,6 +17,7 @@ from annulet.admin.resources import (
     addresses,
     audit,
     backups,
+    broker_settings,
     definitions,
     host_settings,
     ledger,
@@ -74,6 +75,7 @@ TABLE: Final = RouteTable(
         *audit.RESOURCES,
         *definitions.RESOURCES,
         *backups.RESOURCES,
+        *broker_settings.RESOURCES,
     ]
 )
 
