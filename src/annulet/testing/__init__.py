@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from annulet.testing.clock import BrokerClock, VirtualClock
     from annulet.testing.in_process import RunningBroker, broker
-    from annulet.testing.unittest_mixin import BrokerMixin
     from annulet.testing.threaded import ThreadedBroker
+    from annulet.testing.unittest_mixin import BrokerMixin
 
 __all__ = ["BrokerClock", "BrokerMixin", "RunningBroker", "ThreadedBroker", "VirtualClock", "broker"]
 

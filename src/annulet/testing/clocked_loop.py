@@ -1,8 +1,8 @@
 """The event loop as a broker of the test kit sees it: its timers follow a clock that a test moves.
 
-All timers of a broker go through ``Broker.loop``: wake-ups of queues, heart-beats, time-outs of hand-shakes, ticks. This
-loop passes everything on to asyncio's, and adds to its time the seconds that the test has moved the clock by. It also
-counts the work that the broker has deferred, so that a test can wait until there is none.
+All timers of a broker go through ``Broker.loop``: wake-ups of queues, heart-beats, time-outs of hand-shakes, ticks.
+This loop passes everything on to asyncio's, and adds to its time the seconds that the test has moved the clock by. It
+also counts the work that the broker has deferred, so that a test can wait until there is none.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ClockedTimer:
             self._real = None
 
     def fire(self) -> None:
-        """Do what is due."""
+        """Make the call."""
         self.disarm()
         self._loop.forget(self)
         if not self._cancelled:

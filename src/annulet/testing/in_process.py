@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from annulet.application import BULK_REMEDY, build_broker, listener_urls
 from annulet.broker.security.file_users import FIRST_USER
-from annulet.broker.settings.configuration import LOOPBACK, BrokerConfiguration, Endpoint, StartError
+from annulet.broker.settings.configuration import LOOPBACK, BrokerConfiguration, Endpoint, StartError, nearest_name
 from annulet.broker.stomp.listener import StompService
 from annulet.testing.assertions import Assertions
 from annulet.testing.clock import BrokerClock
@@ -46,15 +46,27 @@ CREDENTIALS = f"{FIRST_USER}:{FIRST_USER}"
 Listener = Literal["stomp", "http", "bulk"]
 """The listeners beside AMQP's."""
 
+OPTIONS = ("data_dir", "durable", "http", "stomp", "bulk", "clock", "journal")
+"""Options of a broker in a test, beside the fields of :class:`BrokerConfiguration`."""
+
 FREE = Endpoint(LOOPBACK, 0)
 """A port that the kernel chooses."""
 
 
 class RunningBroker:
-    """A broker that accepts clients, in the event loop of the test. ``broker`` is the real object, for looking inside."""
+    """A broker that accepts clients, in the event loop of the test. ``broker`` is the real object, to look inside."""
 
-    def __init__(self, broker: KitBroker) -> None:
+    def __init__(self, broker: KitBroker, directory: Path | None = None) -> None:
         self.broker = broker
+        self._directory = directory  # to be removed at the end
+
+    async def stop(self) -> None:
+        """Stop the broker cleanly, and remove its directory if it has one of its own."""
+        try:
+            await self.broker.stop()
+        finally:
+            if self._directory is not None:
+                shutil.rmtree(self._directory, ignore_errors=True)
 
     # ------------------------------------------------------------------ addresses
 
@@ -117,9 +129,10 @@ class RunningBroker:
     @property
     def clock(self) -> BrokerClock:
         """The clock of the broker, for its date and to stop it. Raises LookupError for a broker with another clock."""
-        if not isinstance(self.broker.clock, BrokerClock):
-            raise LookupError("this broker was started with clock=...; move that clock, or leave the argument out")
-        return self.broker.clock
+        clock = self.broker.clock
+        if isinstance(clock, BrokerClock):
+            return clock
+        raise LookupError("this broker was started with clock=...; move that clock, or leave the argument out")
 
     async def settle(self) -> None:
         """Return when the broker has handled all that clients have sent."""
@@ -191,18 +204,32 @@ def _service_of(listener: Listener) -> Service:
 async def start_broker(
     *,
     data_dir: Path | str | None = None,
+    durable: bool = False,
     http: bool = False,
     stomp: bool = False,
     bulk: bool = False,
     clock: Clock | None = None,
-    journal: bool = True,
+    journal: bool | None = None,
     listening: socket.socket | None = None,
     **settings: Any,
 ) -> RunningBroker:
-    """Start a broker in the running event loop; see :func:`broker`. ``listening``: the kept socket for AMQP."""
+    """Start a broker in the running event loop; see :class:`broker`. ``listening``: the kept socket for AMQP.
+
+    Raises ``TypeError`` for an unknown option.
+    """
+    for name in settings:
+        if name not in BrokerConfiguration.__struct_fields__:
+            known = dict.fromkeys([*OPTIONS, *BrokerConfiguration.__struct_fields__])
+            raise TypeError(f"a broker has no option {name!r}{nearest_name(name, known)}")
+    if durable and data_dir is not None:
+        raise ValueError(f"durable=True makes a directory of its own, and data_dir={str(data_dir)!r}; give one of them")
+    noted = (data_dir is None) if journal is None else journal
     chosen = BrokerClock() if clock is None else clock
+    directory = Path(tempfile.mkdtemp(prefix="annulet-test-")) if durable else None
+    if data_dir is not None:
+        directory = Path(data_dir)
     values: dict[str, Any] = {
-        "data_directory": None if data_dir is None else Path(data_dir),
+        "data_directory": directory,
         "amqp": FREE,
         "stomp": FREE if stomp else None,
         "http": FREE if http else None,
@@ -210,21 +237,27 @@ async def start_broker(
         "bulk_required": bulk,
     }
     configuration = BrokerConfiguration(**{**values, **settings})
-    notes = Journal(chosen) if journal else None
+    notes = Journal(chosen) if noted else None
 
     def make(given: BrokerConfiguration, its_clock: Clock) -> KitBroker:
         return KitBroker(given, its_clock, journal=notes, listening=listening)
 
-    running = cast("KitBroker", build_broker(configuration, clock=chosen, make=make))
-    await running.start()
-    return RunningBroker(running)
+    made = cast("KitBroker", build_broker(configuration, clock=chosen, make=make))
+    running = RunningBroker(made, directory if durable else None)
+    try:
+        await made.start()
+    except BaseException:
+        await running.stop()
+        raise
+    return running
 
 
 class broker:  # noqa: N801 - used as a function, as contextlib's managers are
     """Start a broker, give it to the block, and stop it cleanly. In memory unless it gets a directory.
 
-    ``async with`` runs it in the event loop of the test and gives a :class:`RunningBroker`. ``with`` runs it in a thread
-    and gives a :class:`~annulet.testing.threaded.ThreadedBroker`, which opens listeners when their URL is asked for.
+    ``async with`` runs it in the event loop of the test and gives a :class:`RunningBroker`. ``with`` runs it in a
+    thread and gives a :class:`~annulet.testing.threaded.ThreadedBroker`, which opens listeners at the first use of
+    their URL.
 
     Args:
         data_dir: the directory for data that outlives the broker.
@@ -233,7 +266,7 @@ class broker:  # noqa: N801 - used as a function, as contextlib's managers are
         stomp: open the STOMP listener at the start.
         bulk: open the listener of bulk transfer; needs ``annulet[spark]``.
         clock: another clock than the kit's, which alone can be advanced with all that follows.
-        journal: note what happens to messages, for assertions.
+        journal: note the events of messages, for assertions: the default but with ``data_dir``.
         settings: fields of :class:`BrokerConfiguration`.
 
     Raises the exceptions of a failing start; cancellation inside the block stops the broker too.
@@ -248,35 +281,23 @@ class broker:  # noqa: N801 - used as a function, as contextlib's managers are
         stomp: bool = False,
         bulk: bool = False,
         clock: Clock | None = None,
-        journal: bool = True,
+        journal: bool | None = None,
         **settings: Any,
     ) -> None:
-        if durable and data_dir is not None:
-            raise ValueError(
-                f"durable=True makes a directory of its own, and data_dir={str(data_dir)!r}; give one of them"
-            )
-        self._data_dir = data_dir
-        self._durable = durable
         self._http = http
         self._options: dict[str, Any] = {
-            "stomp": stomp, "bulk": bulk, "clock": clock, "journal": journal, **settings,
+            "data_dir": data_dir, "durable": durable, "stomp": stomp, "bulk": bulk, "clock": clock, "journal": journal,
+            **settings,
         }  # fmt: skip
         self._entered = contextlib.ExitStack()
         self._running: RunningBroker | None = None
-
-    def _prepare(self) -> dict[str, Any]:
-        self._entered.enter_context(quiet_logs())
-        directory = self._data_dir
-        if self._durable:
-            directory = tempfile.mkdtemp(prefix="annulet-test-")
-            self._entered.callback(shutil.rmtree, directory, ignore_errors=True)
-        return {"data_dir": directory, **self._options}
 
     async def __aenter__(self) -> RunningBroker:
         """Start it in the running loop; with HTTP unless that is switched off."""
         with contextlib.ExitStack() as undo:
             undo.callback(self._entered.close)
-            self._running = await start_broker(http=self._http is not False, **self._prepare())
+            self._entered.enter_context(quiet_logs())
+            self._running = await start_broker(http=self._http is not False, **self._options)
             undo.pop_all()
         return self._running
 
@@ -287,7 +308,7 @@ class broker:  # noqa: N801 - used as a function, as contextlib's managers are
         running, self._running = self._running, None
         assert running is not None
         try:
-            await running.broker.stop()
+            await running.stop()
         finally:
             self._entered.close()
 
@@ -297,9 +318,9 @@ class broker:  # noqa: N801 - used as a function, as contextlib's managers are
 
         with contextlib.ExitStack() as undo:
             undo.callback(self._entered.close)
-            options = self._prepare()
+            self._entered.enter_context(quiet_logs())
             thread = self._entered.enter_context(BrokerThread())
-            started = thread.start_broker(http=bool(self._http), **options)
+            started = thread.start_broker(http=bool(self._http), **self._options)
             self._entered.callback(started.stop)
             undo.pop_all()
         return started

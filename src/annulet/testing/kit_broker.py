@@ -11,6 +11,7 @@ import argon2
 
 from annulet.broker.broker import Broker
 from annulet.broker.connections.transport import ClientConnection
+from annulet.broker.durability.effects import HostEffects
 from annulet.broker.network.listening import BACKLOG
 from annulet.testing.clock import BrokerClock
 from annulet.testing.clocked_loop import ClockedLoop
@@ -80,8 +81,9 @@ class KitBroker(Broker):
     def add_host(self, name: str) -> VirtualHost:
         """Create a virtual host whose queues write the journal."""
         host = super().add_host(name)
-        if self.journal is not None and host.effects.event_log is None:
-            host.effects.event_log = HostJournal(self.journal, name)
+        effects = host.effects
+        if self.journal is not None and isinstance(effects, HostEffects) and effects.event_log is None:
+            effects.event_log = HostJournal(self.journal, name)
         return host
 
     async def open_amqp_listener(self, host: str, port: int) -> asyncio.Server:

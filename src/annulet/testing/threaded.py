@@ -13,7 +13,7 @@ from annulet.testing.in_process import RunningBroker, start_broker
 from annulet.testing.kit_broker import kept_socket
 
 if TYPE_CHECKING:
-    import datetime
+    import datetime as dt
     import socket
     from collections.abc import Callable, Coroutine
     from types import TracebackType
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from annulet.testing.seen import SeenMessage
 
 ANSWER_SECONDS: Final = 60.0
-"""How long a call waits for the broker's thread, in real time. The longest, a clean stop with clients that do not answer,
-takes a second; more means that something in the thread blocks, and a test should not hang with it."""
+"""How long a call waits for the broker's thread, in real time. The longest, a clean stop with clients that do not
+answer, takes a second; more means that something in the thread blocks, and a test should not hang with it."""
 
 ResultT = TypeVar("ResultT")
 
@@ -124,7 +124,7 @@ class ThreadedClock:
         """Return the time in milliseconds since 1970."""
         return self._owner.do(lambda running: running.clock())
 
-    def date(self) -> datetime.datetime:
+    def date(self) -> dt.datetime:
         """Return the time in UTC."""
         return self._owner.do(lambda running: running.clock.date())
 
@@ -162,7 +162,7 @@ class ThreadedBroker:
         """Stop the broker cleanly. Nothing is done for one that was stopped."""
         running, self._running = self._running, None
         if running is not None:
-            self._thread.run(running.broker.stop())
+            self._thread.run(running.stop())
 
     # ------------------------------------------------------------------ addresses
 
