@@ -48,7 +48,7 @@ def annulet(_annulet_thread: BrokerSession, request: pytest.FixtureRequest) -> I
 @pytest.fixture(scope="session")
 def annulet_session() -> Iterator[ThreadedBroker]:
     """Give all tests one broker, whose queues and messages stay from test to test."""
-    from annulet.testing.in_process import broker  # noqa: PLC0415 - takes long to import
+    from annulet.testing.context import broker  # noqa: PLC0415 - takes long to import
 
     with broker() as started:
         yield started

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from annulet.testing.clock import BrokerClock, VirtualClock
-    from annulet.testing.in_process import RunningBroker, broker
+    from annulet.testing.context import broker
+    from annulet.testing.in_process import RunningBroker
     from annulet.testing.threaded import ThreadedBroker
     from annulet.testing.unittest_mixin import BrokerMixin
 
@@ -22,7 +23,7 @@ _MODULES: Final = {
     "RunningBroker": "in_process",
     "ThreadedBroker": "threaded",
     "VirtualClock": "clock",
-    "broker": "in_process",
+    "broker": "context",
 }
 
 

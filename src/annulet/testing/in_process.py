@@ -1,17 +1,7 @@
-"""A real broker inside a test: in its event loop, or in a thread, on free ports of the loopback address.
-
-Example::
-
-    async with annulet.testing.broker() as broker:  # in the event loop of the test
-        connection = await aio_pika.connect(broker.amqp_url)
-
-    with annulet.testing.broker() as broker:  # in a thread of its own
-        connection = pika.BlockingConnection(pika.URLParameters(broker.amqp_url))
-"""
+"""A real broker inside the event loop of a test, on free ports of the loopback address."""
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import tempfile
 from pathlib import Path
@@ -23,21 +13,20 @@ from annulet.broker.settings.configuration import LOOPBACK, BrokerConfiguration,
 from annulet.broker.stomp.listener import StompService
 from annulet.testing.assertions import Assertions
 from annulet.testing.clock import BrokerClock
+from annulet.testing.faults import Faults
 from annulet.testing.journal import Journal
 from annulet.testing.kit_broker import KitBroker
-from annulet.testing.quiet_logs import quiet_logs
 from annulet.testing.settling import settle
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
-    from types import TracebackType
 
     from annulet.broker.broker import Service
     from annulet.broker.settings.clock import Clock
     from annulet.testing.durations import Duration
+    from annulet.testing.gate import Rule
     from annulet.testing.seen import SeenMessage
-    from annulet.testing.threaded import ThreadedBroker
 
 ResultT = TypeVar("ResultT")
 
@@ -56,17 +45,20 @@ FREE = Endpoint(LOOPBACK, 0)
 class RunningBroker:
     """A broker that accepts clients, in the event loop of the test. ``broker`` is the real object, to look inside."""
 
-    def __init__(self, broker: KitBroker, directory: Path | None = None) -> None:
-        self.broker = broker
-        self._directory = directory  # to be removed at the end
+    def __init__(self, make: Callable[[BrokerConfiguration], KitBroker], configuration: BrokerConfiguration) -> None:
+        self.broker = make(configuration)
+        self.faults = Faults(self)
+        self.temporary = False  # the directory is removed at the end
+        self._make = make
 
     async def stop(self) -> None:
         """Stop the broker cleanly, and remove its directory if it has one of its own."""
         try:
             await self.broker.stop()
         finally:
-            if self._directory is not None:
-                shutil.rmtree(self._directory, ignore_errors=True)
+            directory = self.broker.configuration.data_directory
+            if self.temporary and directory is not None:
+                shutil.rmtree(directory, ignore_errors=True)
 
     # ------------------------------------------------------------------ addresses
 
@@ -148,6 +140,29 @@ class RunningBroker:
         self.broker.hear_clients()
         return await clock.advance(duration, self._settle_step, self.broker.tick_all)
 
+    async def crash(self) -> None:
+        """Kill the broker and start it again: on the same ports, with what a disk would have after ``kill -9``.
+
+        Connections are cut. Without a directory no message survives; ``durable=True`` gives one.
+        """
+        former = self.broker
+        directory = former.configuration.data_directory
+        values = {name: getattr(former.configuration, name) for name in BrokerConfiguration.__struct_fields__}
+        values["amqp"] = Endpoint(*former.amqp_address)
+        for service in former.services:
+            for name, url in service.urls.items():
+                if name in {"stomp", "http", "bulk"}:
+                    values[name] = Endpoint(LOOPBACK, int(url.rpartition(":")[2].strip("/")))
+        if directory is None:
+            await former.die(_nothing)
+        else:
+            image = directory.with_name(f"{directory.name}-image")
+            await former.die(lambda: copy_data(directory, image))
+            shutil.rmtree(directory)
+            image.rename(directory)
+        self.broker = self._make(BrokerConfiguration(**values))
+        await self.broker.start()
+
     # ------------------------------------------------------------------ questions
 
     async def asked(self, question: Callable[[Assertions], ResultT], vhost: str = "/") -> ResultT:
@@ -184,6 +199,15 @@ class RunningBroker:
         self.broker.hear_clients()
 
 
+def _nothing() -> None:
+    """Copy nothing: a broker in memory leaves nothing."""
+
+
+def copy_data(source: Path, target: Path) -> None:
+    """Copy a data directory as its files are, without the lock of the process."""
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("*.lock", "lock"))
+
+
 def _service_of(listener: Listener) -> Service:
     """Return the service of a listener. Raises :class:`StartError` where a package for it is missing."""
     if listener == "stomp":
@@ -213,7 +237,9 @@ async def start_broker(
     listening: socket.socket | None = None,
     **settings: Any,
 ) -> RunningBroker:
-    """Start a broker in the running event loop; see :class:`broker`. ``listening``: the kept socket for AMQP.
+    """Start a broker in the running event loop; see :class:`annulet.testing.context.broker`.
+
+    ``listening``: the kept socket for AMQP.
 
     Raises ``TypeError`` for an unknown option.
     """
@@ -239,94 +265,19 @@ async def start_broker(
     configuration = BrokerConfiguration(**{**values, **settings})
     notes = Journal(chosen) if noted else None
 
-    def make(given: BrokerConfiguration, its_clock: Clock) -> KitBroker:
-        return KitBroker(given, its_clock, journal=notes, listening=listening)
+    rules: list[Rule] = []
 
-    made = cast("KitBroker", build_broker(configuration, clock=chosen, make=make))
-    running = RunningBroker(made, directory if durable else None)
+    def kit_broker(given: BrokerConfiguration, its_clock: Clock) -> KitBroker:
+        return KitBroker(given, its_clock, journal=notes, listening=listening, rules=rules)
+
+    def make(given: BrokerConfiguration) -> KitBroker:
+        return cast("KitBroker", build_broker(given, clock=chosen, make=kit_broker))
+
+    running = RunningBroker(make, configuration)
+    running.temporary = durable
     try:
-        await made.start()
+        await running.broker.start()
     except BaseException:
         await running.stop()
         raise
     return running
-
-
-class broker:  # noqa: N801 - used as a function, as contextlib's managers are
-    """Start a broker, give it to the block, and stop it cleanly. In memory unless it gets a directory.
-
-    ``async with`` runs it in the event loop of the test and gives a :class:`RunningBroker`. ``with`` runs it in a
-    thread and gives a :class:`~annulet.testing.threaded.ThreadedBroker`, which opens listeners at the first use of
-    their URL.
-
-    Args:
-        data_dir: the directory for data that outlives the broker.
-        durable: have a directory of its own, removed at the end: persistent messages survive ``crash()``.
-        http: open the HTTP listener at the start.
-        stomp: open the STOMP listener at the start.
-        bulk: open the listener of bulk transfer; needs ``annulet[spark]``.
-        clock: another clock than the kit's, which alone can be advanced with all that follows.
-        journal: note the events of messages, for assertions: the default but with ``data_dir``.
-        settings: fields of :class:`BrokerConfiguration`.
-
-    Raises the exceptions of a failing start; cancellation inside the block stops the broker too.
-    """
-
-    def __init__(
-        self,
-        *,
-        data_dir: Path | str | None = None,
-        durable: bool = False,
-        http: bool | None = None,
-        stomp: bool = False,
-        bulk: bool = False,
-        clock: Clock | None = None,
-        journal: bool | None = None,
-        **settings: Any,
-    ) -> None:
-        self._http = http
-        self._options: dict[str, Any] = {
-            "data_dir": data_dir, "durable": durable, "stomp": stomp, "bulk": bulk, "clock": clock, "journal": journal,
-            **settings,
-        }  # fmt: skip
-        self._entered = contextlib.ExitStack()
-        self._running: RunningBroker | None = None
-
-    async def __aenter__(self) -> RunningBroker:
-        """Start it in the running loop; with HTTP unless that is switched off."""
-        with contextlib.ExitStack() as undo:
-            undo.callback(self._entered.close)
-            self._entered.enter_context(quiet_logs())
-            self._running = await start_broker(http=self._http is not False, **self._options)
-            undo.pop_all()
-        return self._running
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop it."""
-        running, self._running = self._running, None
-        assert running is not None
-        try:
-            await running.stop()
-        finally:
-            self._entered.close()
-
-    def __enter__(self) -> ThreadedBroker:
-        """Start it in a thread of its own."""
-        from annulet.testing.threaded import BrokerThread  # noqa: PLC0415 - imports this module
-
-        with contextlib.ExitStack() as undo:
-            undo.callback(self._entered.close)
-            self._entered.enter_context(quiet_logs())
-            thread = self._entered.enter_context(BrokerThread())
-            started = thread.start_broker(http=bool(self._http), **self._options)
-            self._entered.callback(started.stop)
-            undo.pop_all()
-        return started
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop it, and its thread."""
-        self._entered.close()

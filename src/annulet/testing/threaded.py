@@ -9,6 +9,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from annulet.broker.settings.configuration import LOOPBACK, StartError
+from annulet.testing.faults import Faults
 from annulet.testing.in_process import RunningBroker, start_broker
 from annulet.testing.kit_broker import kept_socket
 
@@ -136,6 +137,7 @@ class ThreadedBroker:
         self._thread = thread
         self._running: RunningBroker | None = running  # None: it was stopped
         self.clock = ThreadedClock(self)
+        self.faults = Faults(running, thread.run)
 
     def call(self, make: Callable[[RunningBroker], Coroutine[Any, Any, ResultT]]) -> ResultT:
         """Run a coroutine of the broker in its thread, and return the result."""
@@ -213,6 +215,13 @@ class ThreadedBroker:
     def settle(self) -> None:
         """Return when the broker has handled all that clients have sent."""
         self.call(lambda running: running.settle())
+
+    def crash(self) -> None:
+        """Kill the broker and start it again: on the same ports, with what a disk would have after ``kill -9``.
+
+        Connections are cut. Without a directory no message survives; ``durable=True`` gives one.
+        """
+        self.call(lambda running: running.crash())
 
     # ------------------------------------------------------------------ questions
 
