@@ -29,7 +29,7 @@ def test_an_unknown_option_is_refused_with_the_nearest_one() -> None:
 async def test_a_start_that_fails_leaves_nothing(tmp_path: Path) -> None:
     async with annulet.testing.broker(data_dir=tmp_path, http=False) as first:
         assert first.broker.journal is None
-        with pytest.raises(Exception, match="lock|use"):
+        with pytest.raises(Exception, match=r"another|already|use"):
             async with annulet.testing.broker(data_dir=tmp_path, http=False):
                 pass
     with annulet.testing.broker(data_dir=tmp_path, journal=True) as again:

@@ -115,7 +115,7 @@ class Splitter:
 
     def _stomp_frames(self) -> Iterator[Command]:
         while self._octets:
-            if self._octets[:1] in {b"\n", b"\r"}:
+            if self._octets[0] in b"\r\n":
                 yield self._take("heartbeat", 1)
                 continue
             size = self._stomp_size()
