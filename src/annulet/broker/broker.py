@@ -435,7 +435,7 @@ class Broker(Amqp10Services):
 
     def _accept(self) -> asyncio.BaseProtocol:
         self.connections_accepted += 1
-        return cast("asyncio.BaseProtocol", AmqpListenerProtocol(self))
+        return self.accepted(cast("asyncio.BaseProtocol", AmqpListenerProtocol(self)))
 
     def connection_ended(self, connection: AnyConnection) -> None:
         """Forget a connection whose socket is gone."""
