@@ -129,6 +129,34 @@ class QueueState:
         """Return the records of messages that an emptied queue keeps: in delivery, hidden, or waiting to be sent on."""
         raise NotImplementedError
 
+    # ------------------------------------------------------------------ changes of these fields
+
+    def take_sequence(self) -> int:
+        """Return the sequence of a message that takes the place of another one, and use it up."""
+        sequence = self.next_sequence
+        self.next_sequence += 1
+        return sequence
+
+    def continue_from(self, sequence: int) -> None:
+        """Let arrivals have this sequence or a higher one."""
+        self.next_sequence = max(self.next_sequence, sequence)
+
+    def count_pending(self, size: int) -> None:
+        """Count body bytes that became pending, or with a minus sign are pending no more."""
+        self.pending_bytes += size
+
+    def count_delivering(self, size: int) -> None:
+        """Count body bytes that went into delivery, or with a minus sign came out of it."""
+        self.delivering_bytes += size
+
+    def use_order(self, order: Order) -> None:
+        """Have another order, which has the same entries."""
+        self.order = order
+
+    def note_turn(self, *, asked: bool) -> None:
+        """Note that a turn of :meth:`scan` was requested, or has come."""
+        self.turn_asked = asked
+
     # ------------------------------------------------------------------ dispatch
 
     def wake(self, now: int) -> None:

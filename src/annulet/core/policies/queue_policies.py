@@ -174,6 +174,12 @@ class QueuePolicies(QueueState):
             and self.reader_lists() is None
         )
 
+    def detach_schedule(self) -> ScheduleIndex:
+        """Take out the schedule with all that is in it."""
+        schedule = self.schedule
+        self.schedule = ScheduleIndex()
+        return schedule
+
     # ------------------------------------------------------------------ the index of expiry
 
     def index_expiry(self, entry: QueueEntry) -> None:
@@ -182,9 +188,13 @@ class QueuePolicies(QueueState):
             return
         at = self.expires_at(entry)
         if at:
-            if self.expiry is None:
-                self.expiry = ExpiryIndex()
-            self.expiry.add(at, entry)
+            self.use_expiry().add(at, entry)
+
+    def use_expiry(self) -> ExpiryIndex:
+        """Return the index of expiry, which is made when the first message may expire."""
+        if self.expiry is None:
+            self.expiry = ExpiryIndex()
+        return self.expiry
 
     def leave_expiry(self, entry: QueueEntry) -> None:
         """Remove an entry that left early, or became a row, from the index of expiry, if present."""

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from annulet.core.base.errors import PreconditionFailed
 from annulet.core.base.removal_reasons import LOSSES, RemovalReason
 from annulet.core.base.settings import MOVE_TO_TAIL
-from annulet.core.deliveries.bodies import DAMAGED, LOOK_MESSAGES, REFUSED, leaves_delivery, let_go
-from annulet.core.model.entry import PENDING, REMOVED, SCHEDULED, DeliveryCopy, QueueEntry
+from annulet.core.deliveries.bodies import DAMAGED, LOOK_MESSAGES, REFUSED, claim, leaves_delivery, let_go
+from annulet.core.model.entry import DELIVERING, PENDING, REMOVED, SCHEDULED, DeliveryCopy, QueueEntry
 from annulet.core.model.loss_ledger import LossRecord, loss_of
 from annulet.core.policies.expiry import ExpiryIndex
 from annulet.core.policies.fair_keys import Fairness
@@ -178,6 +178,18 @@ class QueueEntries(QueuePolicies):
         self.pending_bytes -= entry.message.size
         if self.evictions is not None:
             self.evictions.compact(self.order.count)
+
+    def mark_delivering(self, entry: QueueEntry, consumer: Consumer | None) -> None:
+        """Put an entry that is out of the order into delivery; without a consumer it was pulled."""
+        entry.state = DELIVERING
+        entry.consumer = consumer
+        self.delivering.add(entry)
+        size = entry.message.size
+        self.delivering_bytes += size
+        if self.bodies is not None:
+            claim(entry, self.bodies)
+        if consumer is not None:
+            consumer.take(size)
 
     def unmark_delivering(self, entry: QueueEntry) -> None:
         """Take an entry out of delivery; its next place is the caller's."""
@@ -452,6 +464,52 @@ class QueueEntries(QueuePolicies):
     def key_count(self) -> int:
         """Distinct keys of a keep-per-key queue with a message in it; 0 without a key."""
         return 0 if self.retention is None else len(self.retention)
+
+    def note_use(self, now: int) -> None:
+        """Note a use of the queue, from which ``expires`` counts."""
+        self.last_used_at = now
+
+    def note_origins(self, origins: Mapping[str, str]) -> None:
+        """Note the source of each setting, by field."""
+        self.origins = origins
+
+    def add_lease(self, key: tuple[str, str]) -> None:
+        """Count a lease as a user of the queue."""
+        self.leases.add(key)
+
+    def end_lease(self, key: tuple[str, str], now: int) -> None:
+        """Count it no more."""
+        self.leases.discard(key)
+        self.note_use(now)
+
+    def count_leases_as_consumers(self, more: int) -> None:
+        """Count leases that take as a consumer does, or with a minus sign no longer do."""
+        self.leases_as_consumers += more
+
+    def take_due_place(self) -> int:
+        """Return the place of a message that falls due now: before all arrivals, behind those due before."""
+        place = self.next_due_place
+        self.next_due_place += 1
+        return place
+
+    def note_firing(self, *, firing: bool) -> None:
+        """Note whether very many scheduled messages become pending in slices."""
+        self.firing = firing
+
+    def owe(self, debt: RingDebt | None) -> None:
+        """Note what a ring has too much because the disk refused to read the victims; ``None``: nothing."""
+        self.ring_debt = debt
+
+    def wake_insisting(self, now: int) -> None:
+        """Wake the queue for a client that treats no delivery as an empty queue.
+
+        Waits for rows that a thread is reading.
+        """
+        self.insists = True
+        try:
+            self.wake(now)
+        finally:
+            self.insists = False
 
     @property
     def users(self) -> int:

@@ -219,7 +219,7 @@ class Queue(QueueEntries):
 
         Returns whether there is more to look at for selectors, of which it asks about so many ``messages`` at most.
         """
-        self.turn_asked = False
+        self.note_turn(asked=False)
         self.matchers.steps = 0
         if self.copies is not None and not self.deleted:
             self.copies.read_on(now)
