@@ -153,6 +153,28 @@ class QueueState:
         """Have another order, which has the same entries."""
         self.order = order
 
+    def use_settings(self, settings: QueueSettings) -> None:
+        """Have other settings; what was made from the former ones is made anew by the classes that have it."""
+        self.settings = settings
+
+    def note_deleted(self) -> None:
+        """Note that the queue is deleted: references to it may stay, and its entries go."""
+        self.deleted = True
+
+    def note_paused(self, *, paused: bool) -> None:
+        """Note whether an operator has stopped dispatch."""
+        self.paused = paused
+
+    def note_halted(self, *, halted: bool) -> None:
+        """Note whether dispatch waits, for whatever reason."""
+        self.halted = halted
+
+    def block_publishers(self, *, blocked: bool) -> None:
+        """Tell publishers whether they have to wait, where that changed."""
+        if blocked is not self.blocked:
+            self.blocked = blocked
+            self.effects.publishers_blocked(self)
+
     def note_turn(self, *, asked: bool) -> None:
         """Note that a turn of :meth:`scan` was requested, or has come."""
         self.turn_asked = asked
