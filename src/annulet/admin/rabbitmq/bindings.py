@@ -17,8 +17,8 @@ from annulet.admin.rabbitmq.framework.bodies import ADDRESSING, read_fields
 from annulet.admin.rabbitmq.framework.errors import not_found
 from annulet.admin.rabbitmq.framework.listing import Listing
 from annulet.admin.rabbitmq.framework.routing import Route
-from annulet.admin.rabbitmq.framework.values import json_object
 from annulet.admin.requests.columns import Part
+from annulet.admin.requests.json_values import json_object
 from annulet.admin.requests.responses import bad_request, json_response
 from annulet.admin.requests.turns import Turns, in_order
 from annulet.broker.operation.durable_changes import durably

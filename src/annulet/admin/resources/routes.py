@@ -30,6 +30,7 @@ from annulet.admin.resources import (
     virtual_hosts,
     why_not,
 )
+from annulet.admin.resources.clients import connections, consumers, sessions
 
 if TYPE_CHECKING:
     from annulet.admin.interface.call import Call
@@ -62,6 +63,9 @@ TABLE: Final = RouteTable(
         *why_not.RESOURCES,
         *messages.RESOURCES,
         *operations.RESOURCES,
+        *connections.RESOURCES,
+        *sessions.RESOURCES,
+        *consumers.RESOURCES,
         *addresses.RESOURCES,
         *host_settings.RESOURCES,
         *users.RESOURCES,

@@ -157,7 +157,7 @@ class Queue(QueueEntries):
     def add_consumer(self, consumer: Consumer, now: int) -> None:
         """Attach a consumer and serve it."""
         self.had_consumer = True
-        self.last_used_at = now
+        self.last_used_at = consumer.attached_at = now
         self.expire_due(now)
         Attachment(self).attach(consumer, now)
         self.finish(now)
