@@ -11,10 +11,11 @@ from annulet.admin.interface.listing import LIST_PARAMETERS, Listing
 from annulet.admin.interface.operations import Answer, Fields, Need, Operation, Resource
 from annulet.admin.interface.schemas import COUNT, SWITCH_SCHEMA, TEXT_SCHEMA, object_of, page_of
 from annulet.admin.interface.values import VHOST, Value
-from annulet.admin.requests.bodies import OBJECT, arguments_of
+from annulet.admin.requests.bodies import OBJECT, SWITCH, arguments_of
 from annulet.admin.requests.columns import Part
 from annulet.admin.requests.responses import json_response
 from annulet.admin.resources.audit import audit
+from annulet.broker.operation.durable_changes import durably
 from annulet.core.base.removal_reasons import LOSSES
 from annulet.core.base.reply_names import is_reply_name
 from annulet.core.base.settings import QueueSettings
@@ -79,6 +80,39 @@ async def get_queue(call: Call) -> Response:
         "lease_statistics": broker.leases.of_queue(queue),
     }
     return json_response({**describe_queue(host, queue), **more})
+
+
+async def put_queue(call: Call) -> Response:
+    """Create a queue: 201; or check that the one that is there is the same: 200."""
+    host, name, given, now = call.host(), call.names[QUEUE], call.fields, call.now
+    arguments = arguments_of("argument", given.get("arguments", {}))
+    access, known = call.access(host), name in host.queues
+    queue = await durably(
+        call.broker.definitions,
+        lambda: access.declare_queue(
+            name,
+            now=now,
+            durable=given.get("durable", True),
+            auto_delete=given.get("auto_delete", False),
+            arguments=arguments,
+        ),
+    )
+    if not known:
+        audit(host, call.user, "create-queue", name, given, now)
+    return json_response(describe_queue(host, queue), 200 if known else 201)
+
+
+async def delete_queue(call: Call) -> Response:
+    """Delete a queue with its messages, and answer how many there were."""
+    host, queue, given, now = call.host(), call.queue_to_configure(), call.parameters, call.now
+    messages = queue.statistics().message_count
+    access = call.access(host)
+    await durably(
+        call.broker.definitions,
+        lambda: access.delete_queue(queue.name, now, if_unused=given["if_unused"], if_empty=given["if_empty"]),
+    )
+    audit(host, call.user, "delete-queue", queue.name, {"messages": messages}, now)
+    return json_response({"vhost": host.name, "name": queue.name, "deleted": True, "messages": messages})
 
 
 async def change_queue(call: Call) -> Response:
@@ -216,6 +250,34 @@ RESOURCES: Final = (
                 "One queue with its settings and figures.",
                 get_queue,
                 answers={200: Answer("The queue.", QUEUE_SCHEMA)},
+            ),
+            Operation(
+                "PUT",
+                "put_queue",
+                "Create a queue, or check that it is the same.",
+                put_queue,
+                needs=(Need("configure", QUEUE),),
+                body=Fields(
+                    (
+                        Value("durable", "false for a queue that ends with the broker", SWITCH, default=True),
+                        Value("auto_delete", "true to delete it after its last consumer", SWITCH, default=False),
+                        Value("arguments", "an object of queue arguments", OBJECT, example={"ring-size": 100}),
+                    )
+                ),
+                answers={200: Answer("The queue is the same.", QUEUE_SCHEMA), 201: Answer("The queue.", QUEUE_SCHEMA)},
+                further="for arguments that name a target: read on the queue and write on the target",
+            ),
+            Operation(
+                "DELETE",
+                "delete_queue",
+                "Delete a queue with its messages.",
+                delete_queue,
+                needs=(Need("configure", QUEUE),),
+                parameters=(
+                    Value("if_unused", "true to refuse it while there are consumers", SWITCH, default=False),
+                    Value("if_empty", "true to refuse it while there are messages", SWITCH, default=False),
+                ),
+                answers={200: Answer("The queue is deleted.", object_of(name=TEXT_SCHEMA, messages=COUNT))},
             ),
             Operation(
                 "PATCH",

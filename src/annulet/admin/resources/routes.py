@@ -31,6 +31,7 @@ from annulet.admin.resources import (
     why_not,
 )
 from annulet.admin.resources.clients import connections, consumers, sessions
+from annulet.admin.resources.routing import bindings, diverts, exchanges
 
 if TYPE_CHECKING:
     from annulet.admin.interface.call import Call
@@ -66,7 +67,10 @@ TABLE: Final = RouteTable(
         *connections.RESOURCES,
         *sessions.RESOURCES,
         *consumers.RESOURCES,
+        *exchanges.RESOURCES,
         *addresses.RESOURCES,
+        *bindings.RESOURCES,
+        *diverts.RESOURCES,
         *host_settings.RESOURCES,
         *users.RESOURCES,
         *permissions.RESOURCES,
