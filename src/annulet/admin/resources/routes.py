@@ -31,6 +31,8 @@ from annulet.admin.resources import (
     virtual_hosts,
     why_not,
 )
+from annulet.admin.resources.clients import connections, consumers, sessions
+from annulet.admin.resources.routing import bindings, diverts, exchanges
 
 if TYPE_CHECKING:
     from annulet.admin.interface.call import Call
@@ -64,7 +66,13 @@ TABLE: Final = RouteTable(
         *messages.RESOURCES,
         *operations.RESOURCES,
         *undo.RESOURCES,
+        *connections.RESOURCES,
+        *sessions.RESOURCES,
+        *consumers.RESOURCES,
+        *exchanges.RESOURCES,
         *addresses.RESOURCES,
+        *bindings.RESOURCES,
+        *diverts.RESOURCES,
         *host_settings.RESOURCES,
         *users.RESOURCES,
         *permissions.RESOURCES,
