@@ -9,9 +9,10 @@ import pytest
 
 from annulet.admin.rabbitmq.framework import listing
 from annulet.admin.rabbitmq.framework.call import Call
-from annulet.admin.rabbitmq.framework.listing import Listing, Part, Turns
+from annulet.admin.rabbitmq.framework.listing import Listing, Part
 from annulet.admin.rabbitmq.framework.query import Query
 from annulet.admin.requests.responses import ResourceError
+from annulet.admin.requests.turns import TURN_SECONDS, Turns
 
 
 class FakeCall:
@@ -106,25 +107,6 @@ async def test_a_long_answer_leaves_in_parts(monkeypatch: pytest.MonkeyPatch) ->
     assert len(await site.ask()) == 500
 
 
-async def test_other_tasks_have_turns_after_a_time() -> None:
-    now = 0.0
-    turns = Turns(lambda: now)
-    steps: list[str] = []
-
-    async def other() -> None:
-        steps.append("other")
-        await asyncio.sleep(0)
-
-    task = asyncio.get_running_loop().create_task(other())
-    await turns.look()
-    assert steps == []
-    now += listing.TURN_SECONDS
-    await turns.look()
-    assert steps == ["other"]
-    assert turns.given == 1
-    await task
-
-
 def names(*columns: str) -> str:
     return ",".join(columns)
 
@@ -146,7 +128,7 @@ async def test_a_long_list_gives_turns_while_it_is_filtered_sorted_and_built(mon
 
     def clock() -> float:  # each look at it takes 100 µs of this time: twenty items a turn
         nonlocal now
-        now += listing.TURN_SECONDS / 20
+        now += TURN_SECONDS / 20
         return now
 
     monkeypatch.setattr(listing, "Turns", lambda: Turns(clock))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -20,6 +19,7 @@ from starlette.responses import Response, StreamingResponse
 from annulet.admin.rabbitmq.framework.columns import Columns, SortKey, sort_key, split_column
 from annulet.admin.rabbitmq.framework.name_filter import name_filter
 from annulet.admin.requests.responses import JSON, ResourceError
+from annulet.admin.requests.turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -28,31 +28,11 @@ if TYPE_CHECKING:
 
 Row = TypeVar("Row")
 
-TURN_SECONDS: Final = 0.001
-"""How long a list computes before other tasks get a turn. The clock is read after each item, so that the loop is held
-for this time and one item more: under 5 ms with the other work of a turn."""
-
 SORTED_AT_ONCE: Final = 1000
 """Items that are sorted in one go, about 1 ms; the sorted parts are merged item by item."""
 
 ANSWER_BYTES_AT_ONCE: Final = 256 * 1024
 """Bytes of an answer that are joined and handed to the server at once."""
-
-
-class Turns:
-    """Gives other tasks a turn of the event loop once this one has computed for :data:`TURN_SECONDS`."""
-
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.given = 0
-        self._clock = clock
-        self._until = clock() + TURN_SECONDS
-
-    async def look(self) -> None:
-        """Give a turn if it is time; called after each item."""
-        if self._clock() >= self._until:
-            self.given += 1
-            await asyncio.sleep(0)
-            self._until = self._clock() + TURN_SECONDS
 
 
 async def in_order(names: Iterable[str]) -> list[str]:
