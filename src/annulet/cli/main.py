@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "lease": ("annulet.cli.lease", "lease"),
     "pipeline": ("annulet.cli.pipelines", "pipeline"),
     "password-hash": ("annulet.cli.password_hash", "password_hash"),
+    "metrics": ("annulet.cli.metrics", "metrics"),
     "completion": ("annulet.cli.remote.completion", "completion"),
     "context": ("annulet.cli.remote.context_commands", "context"),
     "status": ("annulet.cli.remote.status_commands", "status"),
