@@ -22,6 +22,7 @@ from annulet.broker.connections.views import LOOK_SECONDS
 from annulet.broker.durability.history import COUNTERS_MILLISECONDS
 from annulet.broker.network.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, STRANGER_BYTES_MAX
 from annulet.broker.network.unfinished import commit_limit
+from annulet.broker.observing.node_log import NODE_LINES_PER_SECOND
 from annulet.broker.operation.getting import GET_BODY_BYTES_MAX, GET_BYTES_MAX, GET_COUNT_MAX
 from annulet.broker.operation.global_parameters import GLOBAL_PARAMETERS_MAX
 from annulet.broker.operation.rates import ROUNDS_KEPT, SAMPLED_A_TICK, SAMPLED_QUEUES_MAX
@@ -265,6 +266,7 @@ def _bounds_of_management() -> dict[str, float]:
         "management_queues_sampled_per_tick": SAMPLED_A_TICK,
         "management_sample_rounds_kept": ROUNDS_KEPT,
         "global_parameters_max": GLOBAL_PARAMETERS_MAX,
+        "node_lines_per_second": NODE_LINES_PER_SECOND,
     }
 
 

@@ -43,6 +43,7 @@ from annulet.admin.resources.queues import unaccounted
 from annulet.broker.connections.views import CONVERSIONS
 from annulet.broker.durability.event_log import EVENT_QUEUE
 from annulet.broker.durability.ledger_queue import LEDGER_QUEUE
+from annulet.broker.observing.node_log import NODE_LOG
 from annulet.broker.security.admission import SETTINGS_OF_LIMITS
 from annulet.broker.turns.loop_watch import STALL_BOUNDS
 from annulet.core.base.reply_names import is_reply_name
@@ -204,6 +205,10 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         **paging_counters(broker),
         **_turns(broker),
         **_fed(broker),
+        "node_lines_left_out": (
+            "Log lines about queues, exchanges, bindings, consumers and operations beyond the limit a second",
+            NODE_LOG.log.left_out_total,
+        ),
         "audited_operations": ("Management operations in the audit trail, with those it forgot", broker.audit.total),
         "messages_unroutable": ("Publishes that reached no queue", broker.unroutable),
         "publishes_refused": ("Persistent publishes refused because the disk takes no more", broker.refused_publishes),
