@@ -18,6 +18,8 @@ WRITING = {
     "/api/v1/virtual-hosts/{path:path}": {"GET", "HEAD", "PUT", "DELETE"},
     "/api/v1/permissions/{path:path}": {"GET", "HEAD", "PUT", "DELETE"},
     "/api/v1/tokens/{path:path}": {"GET", "HEAD", "PUT", "DELETE"},
+    "/api/v1/log": {"GET", "HEAD", "PUT"},
+    "/api/v1/traces/{path:path}": {"GET", "HEAD", "PUT", "DELETE"},
     "/api/{path:rabbitmq}": {"GET", "HEAD", "PUT", "POST", "DELETE"},
 }
 
@@ -37,6 +39,8 @@ async def test_paths_of_both_interfaces_are_kept_apart(site: Site) -> None:
 
 REQUESTS = [
     ("POST", "/api/v1/backups"),
+    ("PUT", "/api/v1/log"),
+    ("PUT", "/api/v1/traces/shop"),
     ("POST", "/api/v1/definitions"),
     ("PATCH", "/api/v1/queues/%2F/shop"),
     ("POST", "/api/v1/queues/%2F/shop/operations"),

@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "context": ("annulet.cli.remote.context_commands", "context"),
     "status": ("annulet.cli.remote.status_commands", "status"),
     "top": ("annulet.cli.remote.status_commands", "top"),
+    "log": ("annulet.cli.remote.status_commands", "log"),
     "queues": ("annulet.cli.remote.queue_commands", "queues"),
     "queue": ("annulet.cli.remote.queue_commands", "queue"),
     "exchanges": ("annulet.cli.remote.exchange_commands", "exchanges"),

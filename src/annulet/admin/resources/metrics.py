@@ -205,6 +205,7 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         **paging_counters(broker),
         **_turns(broker),
         **_fed(broker),
+        "traces_started": ("Protocol traces of connections that operators began", broker.traces.started),
         "node_lines_left_out": (
             "Log lines about queues, exchanges, bindings, consumers and operations beyond the limit a second",
             NODE_LOG.log.left_out_total,
@@ -370,6 +371,7 @@ def _gauges(broker: Broker) -> dict[str, tuple[str, float]]:
             "Longest lateness of the timer that watches the event loop, since the start",
             broker.loop_watch.longest,
         ),
+        "traces": ("Protocol traces of connections that are kept", len(broker.traces.all())),
         "sliced_work": (
             "Returns, purges, expiries and dead letters of very many messages under way",
             broker.worker.waiting,
