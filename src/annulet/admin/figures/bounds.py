@@ -22,6 +22,9 @@ from annulet.broker.connections.views import LOOK_SECONDS
 from annulet.broker.durability.history import COUNTERS_MILLISECONDS
 from annulet.broker.network.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, STRANGER_BYTES_MAX
 from annulet.broker.network.unfinished import commit_limit
+from annulet.broker.observing.log_level import LOG_LEVEL_SECONDS_MAX
+from annulet.broker.observing.node_log import NODE_LINES_PER_SECOND
+from annulet.broker.observing.traces import TRACE_BYTES_MAX, TRACE_SECONDS_MAX, TRACES_MAX
 from annulet.broker.operation.getting import GET_BODY_BYTES_MAX, GET_BYTES_MAX, GET_COUNT_MAX
 from annulet.broker.operation.global_parameters import GLOBAL_PARAMETERS_MAX
 from annulet.broker.operation.looking import LOOKS_MAX
@@ -281,6 +284,11 @@ def _bounds_of_management(broker: Broker) -> dict[str, float]:
         "searched_text_bytes_max": TEXT_BYTES_MAX,
         "undo_bytes_max": broker.undo.bytes_max,
         "undo_seconds": broker.undo.seconds,
+        "node_lines_per_second": NODE_LINES_PER_SECOND,
+        "traces_max": TRACES_MAX,
+        "trace_seconds_max": TRACE_SECONDS_MAX,
+        "trace_bytes_max": TRACE_BYTES_MAX,
+        "log_level_seconds_max": LOG_LEVEL_SECONDS_MAX,
     }
 
 
