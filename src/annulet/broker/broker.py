@@ -25,6 +25,8 @@ from annulet.broker.durability.ledger_queue import LedgerQueue
 from annulet.broker.durability.upkeep import LogUpkeep
 from annulet.broker.network.listening import BACKLOG, listener_error
 from annulet.broker.network.peer_watch import PeerWatch
+from annulet.broker.observing.log_level import LogLevels
+from annulet.broker.observing.traces import Traces
 from annulet.broker.operation.backup import Backups
 from annulet.broker.operation.broker_settings import BrokerSettings
 from annulet.broker.operation.definitions.applying import DefinitionImports
@@ -143,6 +145,7 @@ class Broker(Amqp10Services):
         self.backups, self.rates, self.virtual_hosts = Backups(self), Rates(), VirtualHosts(self)
         self.definition_imports = DefinitionImports(self)
         self.revocation, self.loop_watch, self.late_collection = Revocation(self), LoopWatch(), LateCollection()
+        self.traces, self.log_levels = Traces(clock), LogLevels(configuration.log_level, clock)
         self._counter_rounds: CounterRounds
         self._timers, self._ledger_queues = {}, {}
         self._refusal_logged_at = 0  # milliseconds since 1970
@@ -365,6 +368,8 @@ class Broker(Amqp10Services):
         for connection in list(self.connections):
             connection.abort()
         self.lingering.stop()
+        self.traces.stop()
+        self.log_levels.stop()
         await asyncio.sleep(0)  # the turn in which aborted connections return what they hold
 
     def _log_failed(self, error: BaseException) -> None:
@@ -437,7 +442,7 @@ class Broker(Amqp10Services):
 
     def _accept(self) -> asyncio.BaseProtocol:
         self.connections_accepted += 1
-        return cast("asyncio.BaseProtocol", AmqpListenerProtocol(self))
+        return self.accepted(cast("asyncio.BaseProtocol", AmqpListenerProtocol(self)))
 
     def connection_ended(self, connection: AnyConnection) -> None:
         """Forget a connection whose socket is gone."""

@@ -236,8 +236,8 @@ class Authenticator:
         return token.user if token is not None and self._is_live(token) else None
 
     def close(self) -> None:
-        """End the threads; logins under way are cancelled. No login may follow."""
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        """End the threads; logins under way are cancelled, up to a hash that is being computed. No login may follow."""
+        self._executor.shutdown(wait=True, cancel_futures=True)
 
     # ------------------------------------------------------------------ authentication
 
