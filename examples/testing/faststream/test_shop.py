@@ -6,10 +6,8 @@ from shop import shop
 async def test_an_order_becomes_a_bill(annulet):
     async with shop(annulet.amqp_url) as broker:
         await broker.start()
-        await broker.declare_queue(broker.subscribers[0].queue)
         await broker.publish({"id": 1, "count": 3}, "orders")
-        while "acknowledged" not in annulet.history("orders"):
-            await asyncio.sleep(0)
+        await asyncio.to_thread(annulet.wait_settled, "orders")
     annulet.require_settled("orders")
 
 
@@ -17,10 +15,6 @@ async def test_a_broken_order_is_rejected_and_explained(annulet):
     async with shop(annulet.amqp_url) as broker:
         await broker.start()
         await broker.publish({"id": 1}, "orders")
-        while "rejected" not in annulet.history("orders"):
-            await asyncio.sleep(0)
-    assert [line.split()[2] for line in annulet.story(b'{"id":1}').splitlines()] == [
-        "published",
-        "delivered",
-        "rejected",
-    ]
+        await asyncio.to_thread(annulet.wait_settled, "orders")
+    events = [line.split()[2] for line in annulet.story(b'{"id":1}').splitlines()]
+    assert events == ["published", "delivered", "rejected"]

@@ -24,7 +24,6 @@ async def test_an_order_becomes_a_task(annulet, bill):
 async def test_a_receiver_bills_it(annulet, bill):
     receiver = asyncio.create_task(run_receiver_task(bill.broker))
     await bill.kiq({"id": 1})
-    while "acknowledged" not in annulet.history("taskiq"):
-        await asyncio.sleep(0)
+    await asyncio.to_thread(annulet.wait_settled, "taskiq")
     receiver.cancel()
     assert shop.paid == [{"id": 1}]

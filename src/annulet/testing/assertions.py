@@ -102,6 +102,15 @@ class Assertions:
                     f"{', '.join(text for text in (states, losses) if text)}\n{self._account(name)}"
                 )
 
+    def is_done(self, queue: str) -> bool:
+        """Return whether a queue accepted messages and all have left it."""
+        return bool(self._journal().published(queue, self._vhost)) and not self.messages(queue)
+
+    def require_done(self, queue: str) -> None:
+        """Raise ``AssertionError`` if that is not so."""
+        if not self.is_done(queue):
+            raise AssertionError(f"queue {queue!r} is not worked off\n{self._account(queue)}")
+
     def story(self, message: SeenMessage | bytes | str) -> str:
         """Return what happened to a message in all queues, one line an event.
 
