@@ -250,8 +250,8 @@ class ThreadedBroker:
     def wait_settled(self, queue: str, vhost: str = "/", *, seconds: float = WAIT_SECONDS) -> None:
         """Return when a queue had messages and all have left it: a worker has done its work.
 
-        Raises ``AssertionError`` with the events after so many seconds of real time. An asynchronous test with the worker
-        in its own loop writes ``await asyncio.to_thread(annulet.wait_settled, "orders")``.
+        Raises ``AssertionError`` with the events after so many seconds of real time. An asynchronous test with the
+        worker in its own loop writes ``await asyncio.to_thread(annulet.wait_settled, "orders")``.
         """
         __tracebackhide__ = True
         self.call(lambda running: running.wait_settled(queue, vhost, seconds=seconds))
