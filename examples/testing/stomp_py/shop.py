@@ -29,14 +29,14 @@ def connect(address):
 def place(address, order):
     """Send an order."""
     connection, _ = connect(address)
-    connection.send("/queue/orders", json.dumps(order), headers={"count": str(order["count"])})
+    connection.send("/queue/orders", json.dumps(order), headers={"size": "large" if order["count"] > 1 else "small"})
     connection.disconnect()
 
 
 def bill(address, pay, count):
-    """Bill so many orders of more than one piece."""
+    """Bill so many large orders."""
     connection, inbox = connect(address)
-    connection.subscribe("/queue/orders", "1", ack="client-individual", headers={"selector": "count > 1"})
+    connection.subscribe("/queue/orders", "1", ack="client-individual", headers={"selector": "size = 'large'"})
     for _ in range(count):
         frame = inbox.frames.get()
         pay(json.loads(frame.body))
