@@ -71,7 +71,10 @@ async def test_traces_are_for_administrators_of_open_connections(traced: tuple[S
         for method in ("GET", "PUT", "DELETE"):
             assert (await site.refused(method, path, {}, user=user))[0] == 403, (method, user)
     assert (await site.refused("PUT", "/api/v1/traces/nix", {}))[1].startswith("no connection 'nix' is open")
-    assert (await site.refused("PUT", path, {"seconds": 0})) == (400, "field 'seconds' is 0; give an integer from 1 to 3600")
+    assert (await site.refused("PUT", path, {"seconds": 0})) == (
+        400,
+        "field 'seconds' is 0; give an integer from 1 to 3600",
+    )
     assert "'bodys'" in (await site.refused("PUT", path, {"bodys": True}))[1]
     assert site.broker.traces.all() == []
 
