@@ -34,6 +34,7 @@ from annulet.broker.operation.management import ManagementOperations
 from annulet.broker.operation.operator_settings import OperatorSettings
 from annulet.broker.operation.rates import Rates
 from annulet.broker.operation.revocation import Revocation
+from annulet.broker.operation.undo_window import UndoWindow
 from annulet.broker.operation.virtual_hosts import VirtualHosts
 from annulet.broker.paging.memory import MemoryAlarm
 from annulet.broker.paging.pager import Pager
@@ -138,6 +139,7 @@ class Broker(Amqp10Services):
         self.amqps_address: tuple[str, int] | None = None  # None: no AMQP over TLS
         self.audit = AuditTrail()
         self.management = ManagementOperations(clock)
+        self.undo = UndoWindow(self, configuration.undo_seconds, configuration.undo_bytes)
         self.memory, self._peer_watch = MemoryAlarm(configuration.memory_limit_bytes), PeerWatch()
         self.backups, self.rates, self.virtual_hosts = Backups(self), Rates(), VirtualHosts(self)
         self.definition_imports = DefinitionImports(self)
@@ -438,7 +440,7 @@ class Broker(Amqp10Services):
 
     def _accept(self) -> asyncio.BaseProtocol:
         self.connections_accepted += 1
-        return cast("asyncio.BaseProtocol", AmqpListenerProtocol(self))
+        return self.accepted(cast("asyncio.BaseProtocol", AmqpListenerProtocol(self)))
 
     def connection_ended(self, connection: AnyConnection) -> None:
         """Forget a connection whose socket is gone."""
@@ -542,6 +544,7 @@ class Broker(Amqp10Services):
         self.consumer_timeouts.tick(now)
         self.access_directory.tick(now)
         self.rates.tick(self.hosts, now)
+        self.undo.tick(now)
         if self.pager is not None:  # last: it serves consumers, whose defects must not stop the work above
             self.pager.tick(now)
             for host in self.hosts.values():

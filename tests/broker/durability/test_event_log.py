@@ -202,7 +202,7 @@ async def test_it_is_durable_and_taken_up_after_a_restart(tmp_path: Path) -> Non
 
 
 async def test_there_is_none_unless_asked_for() -> None:
-    async with testing.broker(http=False) as running:
+    async with testing.broker(http=False, journal=False) as running:
         broker = running.broker
         assert EVENT_QUEUE not in broker.hosts["/"].queues
         assert declare(broker).events is None

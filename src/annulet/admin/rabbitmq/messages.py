@@ -11,9 +11,9 @@ from annulet.admin.rabbitmq.exchanges import chosen_exchange
 from annulet.admin.rabbitmq.framework.bodies import Fields, read_fields
 from annulet.admin.rabbitmq.framework.listing import ENCODER, respond
 from annulet.admin.rabbitmq.framework.routing import Route
-from annulet.admin.rabbitmq.framework.values import json_object
 from annulet.admin.rabbitmq.queues import chosen_queue
 from annulet.admin.requests.bodies import BODY_BYTES_MAX, arguments_of
+from annulet.admin.requests.json_values import json_object
 from annulet.admin.requests.local_requests import peer_address
 from annulet.admin.requests.responses import ResourceError, bad_request, json_response, missing_field
 from annulet.admin.requests.turns import Turns

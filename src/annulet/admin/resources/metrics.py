@@ -294,6 +294,10 @@ def _fed(broker: Broker) -> dict[str, tuple[str, float]]:
             "Losses that could not be put into amq.ledger; the ledger itself has them",
             broker.fed_losses[LEDGER_QUEUE],
         ),
+        "undo_forgotten": ("Kept messages whose time for an undo was over", broker.undo.forgotten),
+        "undo_dropped": ("Kept messages that made room for others before", broker.undo.dropped),
+        "undo_unkept": ("Messages of operations that no undo brings back, although it was wanted", broker.undo.unkept),
+        "undo_operations": ("Undo operations begun", broker.undo.undone),
     }
 
 

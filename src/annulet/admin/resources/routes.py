@@ -27,11 +27,14 @@ from annulet.admin.resources import (
     permissions,
     queues,
     tokens,
+    undo,
     traces,
     users,
     virtual_hosts,
     why_not,
 )
+from annulet.admin.resources.clients import connections, consumers, sessions
+from annulet.admin.resources.routing import bindings, diverts, exchanges
 
 if TYPE_CHECKING:
     from annulet.admin.interface.call import Call
@@ -64,7 +67,14 @@ TABLE: Final = RouteTable(
         *why_not.RESOURCES,
         *messages.RESOURCES,
         *operations.RESOURCES,
+        *undo.RESOURCES,
+        *connections.RESOURCES,
+        *sessions.RESOURCES,
+        *consumers.RESOURCES,
+        *exchanges.RESOURCES,
         *addresses.RESOURCES,
+        *bindings.RESOURCES,
+        *diverts.RESOURCES,
         *host_settings.RESOURCES,
         *users.RESOURCES,
         *permissions.RESOURCES,

@@ -9,8 +9,13 @@ import pytest
 
 from annulet.admin.rabbitmq.framework import listing
 from annulet.admin.rabbitmq.framework.call import Call
+<<<<<<< HEAD
+from annulet.admin.rabbitmq.framework.listing import Listing
+=======
 from annulet.admin.rabbitmq.framework.listing import Listing, Part
+>>>>>>> observe
 from annulet.admin.rabbitmq.framework.query import Query
+from annulet.admin.requests.columns import Part
 from annulet.admin.requests.responses import ResourceError
 from annulet.admin.requests.turns import TURN_SECONDS, Turns
 
@@ -147,12 +152,6 @@ async def test_a_long_list_gives_turns_while_it_is_filtered_sorted_and_built(mon
     watching.cancel()
     assert site.built == {"name": 2000, "figures": 4000}
     assert most <= 2 * 21, "items built without a turn for others"
-
-
-async def test_names_are_sorted_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "SORTED_AT_ONCE", 3)
-    names = [f"n{(number * 7) % 20}" for number in range(20)]
-    assert await listing.in_order(names) == sorted(names)
 
 
 async def test_one_item_with_many_details() -> None:

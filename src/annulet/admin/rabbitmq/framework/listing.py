@@ -16,10 +16,14 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
-from annulet.admin.rabbitmq.framework.columns import Columns, SortKey, sort_key, split_column
 from annulet.admin.rabbitmq.framework.name_filter import name_filter
+from annulet.admin.requests.columns import Columns, Part, SortKey, sort_key, split_column
 from annulet.admin.requests.responses import JSON, ResourceError
+<<<<<<< HEAD
+from annulet.admin.requests.turns import SORTED_AT_ONCE, Turns
+=======
 from annulet.admin.requests.turns import Turns
+>>>>>>> observe
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -28,13 +32,18 @@ if TYPE_CHECKING:
 
 Row = TypeVar("Row")
 
+<<<<<<< HEAD
+=======
 SORTED_AT_ONCE: Final = 1000
 """Items that are sorted in one go, about 1 ms; the sorted parts are merged item by item."""
 
+>>>>>>> observe
 ANSWER_BYTES_AT_ONCE: Final = 256 * 1024
 """Bytes of an answer that are joined and handed to the server at once."""
 
 
+<<<<<<< HEAD
+=======
 async def in_order(names: Iterable[str]) -> list[str]:
     """Return names sorted. Other tasks get turns: 100,000 names take 50 ms to sort."""
     given = list(names)
@@ -58,6 +67,7 @@ class Part(Generic[Row]):
     statistic: bool = False
 
 
+>>>>>>> observe
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[Row]):
     """How the items of one resource are listed. ``name`` is what ``name=`` filters; rows come in their usual order."""
