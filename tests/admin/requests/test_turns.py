@@ -2,14 +2,10 @@ from __future__ import annotations
 
 import asyncio
 
-<<<<<<< HEAD
 import pytest
 
 from annulet.admin.requests import turns as module
 from annulet.admin.requests.turns import TURN_SECONDS, Turns, in_order
-=======
-from annulet.admin.requests.turns import TURN_SECONDS, Turns
->>>>>>> observe
 
 
 async def test_other_tasks_have_turns_after_a_time() -> None:
@@ -29,12 +25,9 @@ async def test_other_tasks_have_turns_after_a_time() -> None:
     assert steps == ["other"]
     assert turns.given == 1
     await task
-<<<<<<< HEAD
 
 
 async def test_names_are_sorted_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SORTED_AT_ONCE", 3)
     names = [f"n{(number * 7) % 20}" for number in range(20)]
     assert await in_order(names) == sorted(names)
-=======
->>>>>>> observe

@@ -13,16 +13,11 @@ from starlette.responses import Response
 
 from annulet.admin.rabbitmq.framework.bodies import ADDRESSING, read_fields
 from annulet.admin.rabbitmq.framework.errors import not_found
-<<<<<<< HEAD
 from annulet.admin.rabbitmq.framework.listing import Listing
-=======
-from annulet.admin.rabbitmq.framework.listing import Listing, Part, in_order
->>>>>>> observe
 from annulet.admin.rabbitmq.framework.routing import Route
 from annulet.admin.requests.columns import Part
 from annulet.admin.requests.json_values import json_object
 from annulet.admin.requests.responses import bad_request, json_response
-<<<<<<< HEAD
 from annulet.admin.requests.turns import Turns, in_order
 from annulet.broker.operation.bindings import (
     BindingRow,
@@ -32,9 +27,6 @@ from annulet.broker.operation.bindings import (
     bindings_of_source,
     properties_key,
 )
-=======
-from annulet.admin.requests.turns import Turns
->>>>>>> observe
 from annulet.broker.operation.durable_changes import durably
 from annulet.core.routing.bindings import TO_EXCHANGE, TO_QUEUE
 

@@ -1,33 +1,21 @@
-<<<<<<< HEAD
 """Turns of the event loop for other tasks, while a long list is made."""
-=======
-"""Long work of a request on the event loop, with turns of other tasks in between."""
->>>>>>> observe
 
 from __future__ import annotations
 
 import asyncio
 import time
-<<<<<<< HEAD
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-=======
-from collections.abc import Callable
-from typing import Final
->>>>>>> observe
 
 TURN_SECONDS: Final = 0.001
 """How long a list computes before other tasks get a turn. The clock is read after each item, so that the loop is held
 for this time and one item more: under 5 ms with the other work of a turn."""
 
-<<<<<<< HEAD
 SORTED_AT_ONCE: Final = 1000
 """Items that are sorted in one go, about 1 ms; the sorted parts are merged item by item."""
 
-=======
->>>>>>> observe
 
 class Turns:
     """Gives other tasks a turn of the event loop once this one has computed for :data:`TURN_SECONDS`."""
@@ -43,7 +31,6 @@ class Turns:
             self.given += 1
             await asyncio.sleep(0)
             self._until = self._clock() + TURN_SECONDS
-<<<<<<< HEAD
 
 
 async def in_order(names: Iterable[str]) -> list[str]:
@@ -55,5 +42,3 @@ async def in_order(names: Iterable[str]) -> list[str]:
         await asyncio.sleep(0)
     ordered.sort()  # which only merges sorted parts
     return ordered
-=======
->>>>>>> observe

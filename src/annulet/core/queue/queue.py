@@ -154,12 +154,8 @@ class Queue(QueueEntries):
 
     def add_consumer(self, consumer: Consumer, now: int) -> None:
         """Attach a consumer and serve it."""
-<<<<<<< HEAD
+        consumer.attached_at = now
         self.note_consumer(now)
-=======
-        self.had_consumer = True
-        self.last_used_at = consumer.attached_at = now
->>>>>>> api
         self.expire_due(now)
         Attachment(self).attach(consumer, now)
         self.finish(now)

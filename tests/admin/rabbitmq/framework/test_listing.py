@@ -9,11 +9,7 @@ import pytest
 
 from annulet.admin.rabbitmq.framework import listing
 from annulet.admin.rabbitmq.framework.call import Call
-<<<<<<< HEAD
 from annulet.admin.rabbitmq.framework.listing import Listing
-=======
-from annulet.admin.rabbitmq.framework.listing import Listing, Part
->>>>>>> observe
 from annulet.admin.rabbitmq.framework.query import Query
 from annulet.admin.requests.columns import Part
 from annulet.admin.requests.responses import ResourceError

@@ -19,11 +19,7 @@ from starlette.responses import Response, StreamingResponse
 from annulet.admin.rabbitmq.framework.name_filter import name_filter
 from annulet.admin.requests.columns import Columns, Part, SortKey, sort_key, split_column
 from annulet.admin.requests.responses import JSON, ResourceError
-<<<<<<< HEAD
 from annulet.admin.requests.turns import SORTED_AT_ONCE, Turns
-=======
-from annulet.admin.requests.turns import Turns
->>>>>>> observe
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -32,42 +28,10 @@ if TYPE_CHECKING:
 
 Row = TypeVar("Row")
 
-<<<<<<< HEAD
-=======
-SORTED_AT_ONCE: Final = 1000
-"""Items that are sorted in one go, about 1 ms; the sorted parts are merged item by item."""
-
->>>>>>> observe
 ANSWER_BYTES_AT_ONCE: Final = 256 * 1024
 """Bytes of an answer that are joined and handed to the server at once."""
 
 
-<<<<<<< HEAD
-=======
-async def in_order(names: Iterable[str]) -> list[str]:
-    """Return names sorted. Other tasks get turns: 100,000 names take 50 ms to sort."""
-    given = list(names)
-    ordered: list[str] = []
-    for first in range(0, len(given), SORTED_AT_ONCE):
-        ordered += sorted(given[first : first + SORTED_AT_ONCE])
-        await asyncio.sleep(0)
-    ordered.sort()  # which only merges sorted parts
-    return ordered
-
-
-@dataclass(frozen=True, slots=True)
-class Part(Generic[Row]):
-    """Columns of an item that are computed together. ``build`` may leave some of ``names`` out.
-
-    ``statistic``: left out with ``disable_stats=true``.
-    """
-
-    names: frozenset[str]
-    build: Callable[[Row], dict[str, Any]]
-    statistic: bool = False
-
-
->>>>>>> observe
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[Row]):
     """How the items of one resource are listed. ``name`` is what ``name=`` filters; rows come in their usual order."""
