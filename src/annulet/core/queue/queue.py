@@ -455,8 +455,6 @@ class Queue(QueueEntries):
         current = self.settings
         live_changes.check_changeable(self.name, current, settings)
         self.finish_slices(now)
-        if self.forwarder.waiting:  # a departed message goes to the target of the settings at that time
-            self.forwarder.complete(now)
         self.use_settings(settings)
         self.configure()
         if self.evictions is not None:
