@@ -154,6 +154,7 @@ class Queue(QueueEntries):
 
     def add_consumer(self, consumer: Consumer, now: int) -> None:
         """Attach a consumer and serve it."""
+        consumer.attached_at = now
         self.note_consumer(now)
         self.expire_due(now)
         Attachment(self).attach(consumer, now)
