@@ -1,0 +1,166 @@
+"""Compiles the C files of a plan (scripts/generate_c.py) and links a library for each group, with a cache of results.
+
+What an object depends on is in its key: its C text and that of all generated headers that it includes, mypyc's runtime,
+the compiler's version and options, and the Python's version and headers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import sysconfig
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from scripts.build_cache import BuildCache
+
+INCLUDE = re.compile(r'^#include [<"]([^>"]+)[>"]', re.MULTILINE)
+
+OPTIMIZATION = "-O2"
+"""Third of the compile time less than -O3, without a difference in rates (docs/decisions)."""
+
+OPTIONS = ("-fPIC", "-DNDEBUG", "-fwrapv", "-fcommon", "-fvisibility=hidden", "-w", "-g0")
+"""``-fcommon``: each file of a group defines its copies of others' tables. Hidden symbols are called without a detour."""
+
+
+class CompileError(Exception):
+    """The compiler or the linker failed; the text is its output."""
+
+
+def run(command: list[str]) -> None:
+    """Run a compiler. Raises CompileError with its output."""
+    finished = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, text=True)
+    if finished.returncode != 0:
+        raise CompileError(f"{' '.join(command)}\n{finished.stdout or f'exit status {finished.returncode}'}")
+
+
+def digest_of(*parts: str | bytes) -> str:
+    """Return the hash of some texts, each with its length."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(b"%d:" % len(data) + data)
+    return digest.hexdigest()
+
+
+class Compiler:
+    """The C compiler that the Python was built with, and its options."""
+
+    def __init__(self, runtime: Path) -> None:
+        self._compile = (sysconfig.get_config_var("CC") or "cc").split()
+        self._link = (sysconfig.get_config_var("LDSHARED") or "cc -shared").split()
+        self._more = os.environ.get("CFLAGS", "").split()
+        self._includes = [sysconfig.get_path("include"), sysconfig.get_path("platinclude"), str(runtime)]
+        self._includes += sorted(str(path) for path in runtime.iterdir() if path.is_dir())
+        self._runtime = runtime
+
+    @cached_property
+    def identity(self) -> str:
+        """Return a text that differs where the same C text may give another object or library."""
+        version = subprocess.run([*self._compile, "-v"], capture_output=True, check=False, text=True).stderr
+        library = [path.read_bytes() for path in sorted(self._runtime.rglob("*.[ch]"))]
+        headers = Path(sysconfig.get_path("platinclude"), "pyconfig.h").read_bytes()
+        python = (sysconfig.get_config_var("EXT_SUFFIX"), sysconfig.get_python_version())
+        options = (*self._compile, OPTIMIZATION, *OPTIONS, *self._more, *self._link)
+        return digest_of(version, *library, headers, *map(str, python), *options)
+
+    def compile(self, source: Path, target: Path, folder: Path) -> None:
+        """Compile a C file. Raises CompileError."""
+        includes = [f"-I{name}" for name in dict.fromkeys([*self._includes, str(folder)])]
+        command = [*self._compile, OPTIMIZATION, *OPTIONS, *self._more, *includes]
+        run([*command, "-c", str(source), "-o", str(target)])
+
+    def link(self, objects: Iterable[Path], target: Path) -> None:
+        """Link a library. Raises CompileError."""
+        run([*self._link, *map(str, objects), "-o", str(target)])
+
+
+class CBuild:
+    """One build: the generated C files in ``folder``, objects and libraries in ``scratch``."""
+
+    def __init__(self, folder: Path, runtime: Path, scratch: Path, cache: BuildCache) -> None:
+        self.compiled = 0  # files that no entry of the cache was found for
+        self._folder = folder
+        self._runtime = runtime
+        self._scratch = scratch
+        self._cache = cache
+        self._compiler = Compiler(runtime)
+        self._headers: dict[str, set[str]] = {}
+        self._texts: dict[str, str] = {}
+
+    def libraries(self, plan: dict[str, Any], suffix: str) -> dict[str, tuple[Path, str]]:
+        """Return the library of each group with its digest. Raises CompileError."""
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            runtime = list(pool.map(self._runtime_object, plan["runtime"]))
+            sources = {
+                name: [file for file in group["files"] if file.endswith(".c")]
+                for name, group in plan["groups"].items()
+            }
+            largest_first = sorted(
+                {file for files in sources.values() for file in files},
+                key=lambda file: (self._folder / file).stat().st_size,
+                reverse=True,
+            )
+            objects = dict(zip(largest_first, pool.map(self._generated_object, largest_first), strict=True))
+            groups = list(sources)
+            linked = pool.map(
+                lambda name: self._library(name, [*(objects[file] for file in sources[name]), *runtime], suffix), groups
+            )
+            return dict(zip(groups, linked, strict=True))
+
+    def _runtime_object(self, name: str) -> tuple[Path, str]:
+        return self._object(self._runtime / name, digest_of(self._compiler.identity, name))
+
+    def _generated_object(self, name: str) -> tuple[Path, str]:
+        texts = [f"{file}\n{self._text(file)}" for file in sorted(self._closure(name))]
+        return self._object(self._folder / name, digest_of(self._compiler.identity, *texts))
+
+    def _object(self, source: Path, key: str) -> tuple[Path, str]:
+        target = self._scratch / f"{key}.o"
+        content = self._cache.get(f"{key}.o")
+        if content is not None:
+            target.write_bytes(content)
+            return target, key
+        self._compiler.compile(source, target, self._folder)
+        self.compiled += 1
+        self._cache.put(target.name, target.read_bytes())
+        return target, key
+
+    def _library(self, group: str, objects: list[tuple[Path, str]], suffix: str) -> tuple[Path, str]:
+        key = digest_of(self._compiler.identity, group, *(key for _, key in objects))
+        target = self._scratch / f"{group}-{key}{suffix}"
+        content = self._cache.get(f"{key}.library")
+        if content is not None:
+            target.write_bytes(content)
+        else:
+            self._compiler.link([path for path, _ in objects], target)
+            self._cache.put(f"{key}.library", target.read_bytes())
+        return target, key
+
+    # ------------------------------------------------------------------ includes
+
+    def _text(self, name: str) -> str:
+        if name not in self._texts:
+            self._texts[name] = (self._folder / name).read_text()
+        return self._texts[name]
+
+    def _included(self, name: str) -> set[str]:
+        """Return the generated headers that a file names; those of Python and of mypyc are in the identity."""
+        if name not in self._headers:
+            named = INCLUDE.findall(self._text(name))
+            self._headers[name] = {one for one in named if (self._folder / one).is_file()}
+        return self._headers[name]
+
+    def _closure(self, name: str) -> set[str]:
+        """Return a file with all generated headers that reach it."""
+        found, left = {name}, [name]
+        while left:
+            more = self._included(left.pop()) - found
+            found |= more
+            left += more
+        return found
