@@ -69,6 +69,8 @@ from annulet.store.inspection.backup import remove_staging
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from argon2 import PasswordHasher
+
     from annulet.broker.connections.transport import AnyConnection
     from annulet.broker.durability.leased import LeaseFigures, StageFigures
     from annulet.broker.settings.configuration import BrokerConfiguration
@@ -114,6 +116,7 @@ class Broker(Amqp10Services):
 
     staged: StageFigures = NoStages()  # a service sets its own
     leases: LeaseFigures = NoLeases()  # a service sets its own
+    hasher: PasswordHasher | None = None  # of passwords that it sets itself; None: the product's
     orphans: dict[int, int]  # since recovery: messages of queues that the catalogue does not know, by queue id
     _deleted: DeletedQueues  # since it listens
     _timers: dict[str, WakeTimer]  # by virtual host
@@ -166,7 +169,7 @@ class Broker(Amqp10Services):
 
         Raises ``StoreError`` or ``OSError`` with a text that says what to do; nothing runs then.
         """
-        self.loop = asyncio.get_running_loop()
+        self.loop = self.timer_loop(asyncio.get_running_loop())
         self.started_at = self.clock()
         self._failure = self.loop.create_future()
         try:
@@ -177,6 +180,10 @@ class Broker(Amqp10Services):
         except BaseException:
             await self.stop()
             raise
+
+    def timer_loop(self, running: asyncio.AbstractEventLoop) -> asyncio.AbstractEventLoop:
+        """Return the loop whose timers the broker uses. The test kit has one that follows a clock."""
+        return running
 
     async def _recover(self) -> None:
         self.tls = TlsListeners(self.configuration, self.admission, self.input_turns)
@@ -236,7 +243,7 @@ class Broker(Amqp10Services):
 
     def _open_directory(self) -> None:
         """Know users and permissions, and have connections looked at when they change."""
-        self.authenticator = Authenticator(self.catalogue, self.configuration, now=self.clock)
+        self.authenticator = Authenticator(self.catalogue, self.configuration, now=self.clock, hasher=self.hasher)
         source = str(self.configuration.definitions.source)
         given = self.admission.given
         directory = self.access_directory = AccessDirectory(self.catalogue, self.authenticator, given, source=source)
@@ -248,7 +255,7 @@ class Broker(Amqp10Services):
             await service.start(self)
         endpoint = self.configuration.amqp
         try:
-            self._listener = await self.loop.create_server(self._accept, endpoint.host, endpoint.port, backlog=BACKLOG)
+            self._listener = await self.open_amqp_listener(endpoint.host, endpoint.port)
         except OSError as error:
             raise listener_error(endpoint, "AMQP", "--amqp", error) from error
         self.amqp_address = self._listener.sockets[0].getsockname()[:2]
@@ -265,6 +272,10 @@ class Broker(Amqp10Services):
             self.memory.expect(-self.pager.budget.over)
         self.ready = True
         logger.info("ready", amqp=f"{self.amqp_address[0]}:{self.amqp_address[1]}", version=__version__)
+
+    async def open_amqp_listener(self, host: str, port: int) -> asyncio.Server:
+        """Listen for AMQP. Raises ``OSError``."""
+        return await self.loop.create_server(self._accept, host, port, backlog=BACKLOG)
 
     async def stop(self) -> None:
         """Stop listening, close connections with 320, write everything down, release the directory."""
@@ -374,8 +385,8 @@ class Broker(Amqp10Services):
         effects.worker = self.worker
         if self.configuration.event_queues:
             patterns, queue_bytes = self.configuration.event_queues, self.configuration.event_queue_bytes
-            effects.event_log = EventLog(patterns, self.loop, self.clock, self.fed_losses, queue_bytes)
-            self.event_logs[name] = effects.event_log
+            self.event_logs[name] = EventLog(patterns, self.loop, self.clock, self.fed_losses, queue_bytes)
+            effects.event_log = self.event_logs[name]
         host.ledger.listeners.append(DurableLosses(effects))
         effects.timer = WakeTimer(self.loop, self.clock, lambda now: self._tick_host(host, now))
         configure_host(host, self.configuration.definitions)

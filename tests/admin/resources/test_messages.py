@@ -110,7 +110,7 @@ async def test_it_gives_up_after_so_many(site: Site) -> None:
     [
         ("limit=0", "limit='0' is not an integer from 1 to 500"),
         ("body_bytes=5000", "body_bytes='5000' is not an integer from 0 to 4096"),
-        ("state=pendin", "unknown state 'pendin'; did you mean 'pending'?"),
+        ("state=pendin", "state='pendin' is unknown; did you mean 'pending'?"),
         ("selector=a%20%3D", "invalid selector: character"),
         ("selectr=a", "unknown query parameter 'selectr'; did you mean 'selector'?"),
     ],

@@ -107,7 +107,7 @@ async def test_a_cancelled_operation_says_how_far_it_came(site: Site) -> None:
 
 BAD = [
     ({}, "field 'operation' is missing; give one of delete"),
-    ({"operation": "delet", "everything": True}, "unknown operation 'delet'; did you mean 'delete'?"),
+    ({"operation": "delet", "everything": True}, "field 'operation': unknown value 'delet'; did you mean 'delete'?"),
     ({"operation": "delete"}, "messages are selected in exactly one way"),
     ({"operation": "delete", "ids": [1], "everything": True}, "messages are selected in exactly one way"),
     ({"operation": "delete", "ids": ["1"]}, "field 'ids' must be a list of integers, not ['1']"),
@@ -123,7 +123,10 @@ BAD = [
     ({"operation": "move", "ids": [1], "destination": "shp"}, "field 'destination': no queue 'shp'"),
     ({"operation": "move", "ids": [1], "destination": "shop"}, "is the queue the messages are in"),
     ({"operation": "change-priority", "ids": [1]}, "field 'priority' is missing"),
-    ({"operation": "change-priority", "ids": [1], "priority": 256}, "priority=256: give an integer from 0 to 255"),
+    (
+        {"operation": "change-priority", "ids": [1], "priority": 256},
+        "field 'priority' is 256; give an integer from 0",
+    ),
     ([], "the body must be a JSON object, not []"),
 ]
 

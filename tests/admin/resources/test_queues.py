@@ -67,7 +67,16 @@ async def test_names_with_slashes_percent_signs_and_other_scripts(site: Site) ->
 async def test_unknown_queues_and_paths(site: Site) -> None:
     response = await site.get("/api/v1/queues/%2F/absent")
     assert response.status_code == 404
-    assert response.json() == {"error": "not_found", "reason": "no queue 'absent' in virtual host '/'"}
+    assert response.headers["content-type"] == "application/problem+json"
+    reason = "no queue 'absent' in virtual host '/'"
+    assert response.json() == {
+        "type": "about:blank",
+        "title": "Not Found",
+        "status": 404,
+        "detail": reason,
+        "error": "not_found",
+        "reason": reason,
+    }
     assert (await site.get("/api/v1/queues/absent/q")).json()["reason"].startswith("no virtual host 'absent'")
     assert "write a slash within a name as %2F" in (await site.get("/api/v1/queues/%2F/a/b")).json()["reason"]
     assert (await site.get("/api/v1/nothing")).json()["error"] == "not_found"

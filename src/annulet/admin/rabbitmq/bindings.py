@@ -14,11 +14,11 @@ from urllib.parse import quote, quote_plus
 from starlette.responses import Response
 
 from annulet.admin.rabbitmq.framework.bodies import ADDRESSING, read_fields
-from annulet.admin.rabbitmq.framework.errors import bad_request, not_found
+from annulet.admin.rabbitmq.framework.errors import not_found
 from annulet.admin.rabbitmq.framework.listing import Listing, Part, Turns, in_order
 from annulet.admin.rabbitmq.framework.routing import Route
 from annulet.admin.rabbitmq.framework.values import json_object
-from annulet.admin.requests.responses import json_response
+from annulet.admin.requests.responses import bad_request, json_response
 from annulet.broker.operation.durable_changes import durably
 from annulet.core.base.reply_names import is_reply_name
 from annulet.core.routing.bindings import TO_EXCHANGE, TO_QUEUE, arguments_text

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from annulet.admin.requests.access import chosen_hosts, require_user
-from annulet.admin.requests.parameters import PAGE_PARAMETERS, read_page, read_parameters
+from annulet.admin.interface.operations import Answer, Operation, Resource
+from annulet.admin.interface.schemas import COUNT, TEXT_SCHEMA, object_of, page_of
+from annulet.admin.interface.values import NAME_PART, PAGES, VHOST
 from annulet.admin.requests.responses import json_response
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
     from starlette.responses import Response
 
+    from annulet.admin.interface.call import Call
     from annulet.core.host.address_accounts import AddressAccount
 
 
-async def list_addresses(request: Request) -> Response:
-    """A page of addresses by virtual host and name. ``vhost`` chooses one host, ``name`` a part of the name."""
-    user = await require_user(request)
-    parameters = read_parameters(request, (*PAGE_PARAMETERS, "vhost", "name"))
-    page = read_page(parameters)
-    hosts = chosen_hosts(request, user, parameters.get("vhost"))
-    part = parameters.get("name", "")
+async def list_addresses(call: Call) -> Response:
+    """A page of addresses by virtual host and name."""
+    page, hosts = call.page, call.hosts()
+    part = call.parameters.get("name", "")
     total = sum(len(host.accounts.by_address) for host in hosts)
     chosen = [
         (host.name, account)
@@ -57,3 +55,23 @@ def describe_account(host_name: str, account: AddressAccount) -> dict[str, Any]:
             "page-full-policy": limits.page_policy,
         },
     }
+
+
+ADDRESS_SCHEMA: Final = object_of(vhost=TEXT_SCHEMA, name=TEXT_SCHEMA, messages=COUNT, bytes=COUNT)
+
+RESOURCES: Final = (
+    Resource(
+        "addresses",
+        "routing",
+        (
+            Operation(
+                "GET",
+                "list_addresses",
+                "Addresses with limits, their usage and the effects of their policies.",
+                list_addresses,
+                parameters=(*PAGES, VHOST, NAME_PART),
+                answers={200: Answer("A page of addresses.", page_of(ADDRESS_SCHEMA))},
+            ),
+        ),
+    ),
+)

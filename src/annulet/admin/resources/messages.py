@@ -6,13 +6,13 @@ import asyncio
 import base64
 from typing import TYPE_CHECKING, Any, Final
 
-from annulet.admin.requests.access import broker_of, require_user
-from annulet.admin.requests.parameters import read_integer, read_parameters
-from annulet.admin.requests.responses import ResourceError, json_response
-from annulet.admin.resources.queues import queue_to_read
+from annulet.admin.interface.operations import Answer, Need, Operation, Resource
+from annulet.admin.interface.schemas import ANY_OBJECT, COUNT, SWITCH_SCHEMA, object_of
+from annulet.admin.interface.values import Value
+from annulet.admin.requests.bodies import INTEGER
+from annulet.admin.requests.responses import json_response
 from annulet.broker.connections.payloads import payload_of
 from annulet.broker.operation.management import REFUSED_PAUSE_SECONDS
-from annulet.broker.settings.configuration import nearest_name
 from annulet.core.base.errors import ContentUnavailable
 from annulet.core.management import select
 from annulet.core.model.compact_messages import entry_in
@@ -21,9 +21,9 @@ from annulet.core.ordering.lane import lane_of
 from annulet.core.queue.deep_queue_scan import scan_of
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
     from starlette.responses import Response
 
+    from annulet.admin.interface.call import Call
     from annulet.core.management import Selection
     from annulet.core.model.entry import QueueEntry
     from annulet.core.queue.queue import Queue
@@ -48,28 +48,20 @@ WAITS_MAX: Final = 20
 STATES: Final = {STATE_NAMES[state]: state for state in (PENDING, SCHEDULED, DELIVERING)}
 
 
-async def list_messages(request: Request) -> Response:
+async def list_messages(call: Call) -> Response:
     """The first messages: pending in order of dispatch, then scheduled by time, then in delivery by id.
 
-    Parameters: ``selector``, ``state``, ``limit`` (1 to 500), ``body_bytes`` (number of leading bytes of each body, 0
-    to 4096, in base64; if it cannot be read ``body`` is null and ``body_unavailable`` has the reason). ``complete`` is
-    false when there may be more. Needs permission to read the queue.
+    A body that cannot be read is null, and ``body_unavailable`` has the reason. ``complete`` is false when there may be
+    more.
     """
-    user = await require_user(request)
-    parameters = read_parameters(request, ("selector", "state", "limit", "body_bytes"))
-    limit = read_integer(parameters, "limit", LIMIT, 1, LIMIT_MAX)
-    body_bytes = read_integer(parameters, "body_bytes", 0, 0, BODY_BYTES_MAX)
-    state = parameters.get("state", "")
-    if state and state not in STATES:
-        raise ResourceError(400, f"unknown state {state!r}{nearest_name(state, STATES)}")
-    _, queue = queue_to_read(request, user)
-    text = parameters.get("selector", "")
+    queue, given = call.queue_to_read(), call.parameters
+    state, text = given.get("state", ""), given.get("selector", "")
     selection = select(selector=text, everything=not text)
-    sample = Sample(queue, selection, STATES.get(state), limit, body_bytes)
+    sample = Sample(queue, selection, STATES.get(state), given["limit"], given["body_bytes"])
     taken = False
     try:
         while not taken:
-            taken = sample.step(broker_of(request).clock())
+            taken = sample.step(call.now)
             await asyncio.sleep(REFUSED_PAUSE_SECONDS if sample.waits else 0)
     finally:
         sample.release()
@@ -193,3 +185,32 @@ def describe_entry(entry: QueueEntry, body_bytes: int = 0) -> dict[str, Any]:
         described["body"] = base64.b64encode(body[:body_bytes]).decode("ascii")
         described["body_complete"] = len(body) <= body_bytes
     return described
+
+
+PARAMETERS: Final = (
+    Value("selector", "a selector, for the messages that match it"),
+    Value("state", "a state of messages", choices=tuple(STATES)),
+    Value("limit", "the most messages of an answer", INTEGER, 1, LIMIT_MAX, LIMIT),
+    Value("body_bytes", "the leading bytes of each body, in base64", INTEGER, 0, BODY_BYTES_MAX, 0),
+)
+MESSAGES_SCHEMA: Final = object_of(
+    items={"type": "array", "items": ANY_OBJECT}, looked=COUNT, unreadable=COUNT, complete=SWITCH_SCHEMA
+)
+
+RESOURCES: Final = (
+    Resource(
+        "queues/{vhost}/{queue}/messages",
+        "messages",
+        (
+            Operation(
+                "GET",
+                "list_messages",
+                "The first messages of a queue, without removing them.",
+                list_messages,
+                needs=(Need("read", "queue"),),
+                parameters=PARAMETERS,
+                answers={200: Answer("The messages.", MESSAGES_SCHEMA)},
+            ),
+        ),
+    ),
+)

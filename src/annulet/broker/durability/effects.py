@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from annulet.broker.durability.commit import CommitPipeline
-    from annulet.broker.durability.event_log import EventLog
+    from annulet.broker.durability.event_log import EventSource
     from annulet.broker.paging.pager import Pager
     from annulet.broker.turns.sliced_work import SlicedWorker
     from annulet.broker.turns.wake import WakeTimer
@@ -104,7 +104,7 @@ class HostEffects(NodeEffects):
         self.blocked = BlockedTargets() if blocked is None else blocked
         self.pager: Pager | None = None  # set where messages are on a disk, see :meth:`use_pager`
         self.notes: ArrivalNotes | None = None  # the pager's
-        self.event_log: EventLog | None = None  # None: none was requested
+        self.event_log: EventSource | None = None  # None: none was requested
         self.worker: SlicedWorker | None = None  # None: sliced work is done at once
         self.host: VirtualHost | None = None  # set when it is made
         self.timer: WakeTimer | None = None  # as above; wakes it

@@ -8,6 +8,7 @@ remembered, so a client that reconnects in a loop costs microseconds. Each faile
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import hmac
 import re
@@ -39,6 +40,8 @@ from annulet.wire.amqp091.types.errors import RemoteProtocolError
 from annulet.wire.amqp091.types.values import read_table_content
 
 if TYPE_CHECKING:
+    from argon2 import PasswordHasher
+
     from annulet.broker.network.listening import PeerFacts
     from annulet.broker.settings.clock import Clock
     from annulet.broker.settings.configuration import BrokerConfiguration
@@ -124,7 +127,7 @@ class Authenticator:
     """Users and permissions of one catalogue. Belongs to the event loop; only hashing leaves it.
 
     ``sleep`` (seconds) and ``clock`` (monotonic seconds) are for tests; ``now``: the broker's clock, for
-    the end of tokens.
+    the end of tokens; ``hasher``: of the first user's password, and of the decoy; ``None``: the product's.
     """
 
     def __init__(
@@ -135,6 +138,7 @@ class Authenticator:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
         now: Clock = system_clock,
+        hasher: PasswordHasher | None = None,
     ) -> None:
         self._catalogue = catalogue
         self._loopback_users = frozenset(configuration.loopback_users)
@@ -158,7 +162,7 @@ class Authenticator:
         self._tokens: dict[str, KnownToken] = {}  # by digest
         self._now = now
         # unknown users cost as much as wrong passwords
-        self._decoy = password_hashes.HASHER.hash(secrets.token_hex(16))
+        self._decoy = (hasher or password_hashes.HASHER).hash(secrets.token_hex(16))
         self._executor = ready_threads(CONCURRENT_CHECKS_MAX, "annulet-passwords")
         limits = configuration.limits
         self._throttle = LoginThrottle(
@@ -175,7 +179,7 @@ class Authenticator:
         self._unchecked = 0
         self._delayed = 0
         self._hashed = 0
-        self._made_hash = declare_users(catalogue, configuration.users)
+        self._made_hash = declare_users(catalogue, configuration.users, hasher)
         self.reload()
 
     def statistics(self) -> AuthenticationStatistics:
@@ -509,9 +513,13 @@ class Authenticator:
         self._anonymous = first == self._made_hash or (cheap and self._verify(first, FIRST_USER))
         self._anonymous &= bool(first)
         wanted = [name for name in DIGESTS if name in self._allowed_mechanisms] if self._anonymous else []
-        self._first_verifiers = {
-            (name, FIRST_USER): derive_verifier(name, FIRST_USER, iterations=ITERATIONS_LEAST) for name in wanted
-        }
+        self._first_verifiers = {(name, FIRST_USER): _verifier_of_first_user(name) for name in wanted}
+
+
+@functools.cache
+def _verifier_of_first_user(mechanism: str) -> ScramVerifier:
+    """Return a verifier of the well-known password, one for all brokers of a process: it takes 3 ms."""
+    return derive_verifier(mechanism, FIRST_USER, iterations=ITERATIONS_LEAST)
 
 
 def _hash_password(password: str, mechanisms: list[str]) -> tuple[str, str]:

@@ -16,6 +16,8 @@ from annulet.store.database.definitions import OF_FILE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from argon2 import PasswordHasher
+
     from annulet.broker.settings.configuration import UserDeclaration
     from annulet.store.database.catalogue import Catalogue
 
@@ -32,8 +34,13 @@ FIRST_START: Final = "first-start"
 DONE: Final = "done"
 
 
-def declare_users(catalogue: Catalogue, users: Mapping[str, UserDeclaration]) -> str:
-    """Write the file's users, and revoke those that it no longer names. Returns the hash of a first user made now."""
+def declare_users(
+    catalogue: Catalogue, users: Mapping[str, UserDeclaration], hasher: PasswordHasher | None = None
+) -> str:
+    """Write the file's users, and revoke those that it no longer names. Returns the hash of a first user made now.
+
+    ``hasher`` makes that hash; ``None``: the product's.
+    """
     access = catalogue.access
     with catalogue.transaction():
         _revoke(catalogue, users)
@@ -46,7 +53,7 @@ def declare_users(catalogue: Catalogue, users: Mapping[str, UserDeclaration]) ->
         if access.fact(FIRST_START) != DONE:
             access.set_fact(FIRST_START, DONE)
             if not access.users():
-                made = password_hashes.HASHER.hash(FIRST_USER)
+                made = (hasher or password_hashes.HASHER).hash(FIRST_USER)
                 access.set_user(FIRST_USER, made, TAGS_OF_FIRST_USER)
                 _grant(catalogue, FIRST_USER, "/", EVERYTHING, EVERYTHING, EVERYTHING)
     if made:

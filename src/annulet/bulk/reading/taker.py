@@ -58,7 +58,7 @@ class SelectorTaker:
         """
         queue = self._queue
         full = 0 <= queue.settings.in_flight_max <= len(queue.delivering)
-        return not queue.halted and not full and is_looking(queue, self._consumer, last_sequence)
+        return not queue.halted and not full and is_looking(queue, queue.deep_lanes, self._consumer, last_sequence)
 
     def take(self, messages_max: int, bytes_max: int, last_sequence: int, now: int) -> list[QueueEntry]:
         """Return matches, in delivery from now on: at most ``messages_max`` and ``bytes_max`` (-1: no limit).

@@ -33,7 +33,6 @@ from annulet.core.policies.staged_batches import Batches
 from annulet.core.queue.live_changes import read_in, require_whole
 from annulet.core.queue.queue import Queue, as_queue
 from annulet.core.routing.routing_graph import ROUTES_MAX, RoutingGraph
-from annulet.core.searching.grouped_lanes import GroupedLanes
 
 if TYPE_CHECKING:
     from annulet.core.base.settings import ConsumerSettings, QueueSettings
@@ -421,7 +420,7 @@ class VirtualHost(RoutingGraph):
             return
         if queue.order.pages_behind() is None:
             read_in(queue, "a consumer that browses, selects, replays or leaves its own messages out")
-        elif isinstance(queue.lanes, GroupedLanes) and not settings.browse:  # its group may have to wait for a match
+        elif queue.grouped_lanes is not None and not settings.browse:  # its group may have to wait for a match
             read_in(queue, "a consumer that selects, replays or leaves its own messages out, where there are groups,")
 
     def consumer_removed(self, state: QueueState, now: int) -> bool:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from annulet.core.model.effects import Effects
     from annulet.core.model.entry import QueueEntry
     from annulet.core.model.events import QueueEvents
-    from annulet.core.model.order import Order
+    from annulet.core.model.order import Order, OrderView
     from annulet.core.model.queue_bodies import QueueBodies
     from annulet.core.model.queue_listeners import AddressListener, ReaderLists, SettlementWork
 
@@ -230,7 +230,7 @@ class QueueState:
         """Count messages that left the order because their records are damaged, and body bytes found to be theirs."""
         raise NotImplementedError
 
-    def show(self, entry: QueueEntry, upcoming: Order) -> int:
+    def show(self, entry: QueueEntry, upcoming: OrderView) -> int:
         """Have the body of an entry at hand for a reader that does not take it, with the next ones it will see."""
         raise NotImplementedError
 

@@ -101,6 +101,14 @@ class QueuePolicies(QueueState):
             return at
         return expires_at(self.settings, entry)
 
+    def message_count(self) -> int:
+        """Return how many messages there are: pending, scheduled and in delivery."""
+        return self.order.count + self.schedule.count + len(self.delivering)
+
+    def readable_count(self) -> int:
+        """Return how many messages its readers may see: pending ones and those in delivery."""
+        return self.order.count + len(self.delivering)
+
     def outranks(self, consumer: Consumer) -> bool:
         """Return whether a consumer comes before others of its queue by priority."""
         return self.consumers.outranks(consumer)

@@ -20,7 +20,6 @@ from annulet.core.policies.takers import STEP_CONSUMERS, Takers
 from annulet.core.queue.continued_dispatch import go_on_later
 from annulet.core.queue.entries import ACKNOWLEDGED
 from annulet.core.searching import selector_walk
-from annulet.core.searching.deep_lanes import DeepLanes
 
 if TYPE_CHECKING:
     from collections import deque
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from annulet.core.policies.lanes import Lanes
     from annulet.core.policies.matchers import Matchers
     from annulet.core.queue.entries import QueueEntries
+    from annulet.core.searching.deep_lanes import DeepLanes
 
 ASKED_IN_VAIN: Final = 3
 """Selectors that are evaluated one by one; with more, the classes are looked up by the message's values: that costs as
@@ -54,13 +54,13 @@ def _serve_all(queue: QueueEntries, now: int) -> None:
     lanes = queue.lanes
     if lanes is None:
         dispatch_plain(queue, now)
-    elif isinstance(lanes, DeepLanes):
-        walking = selector_walk.may_walk(queue, lanes)
+    elif (deep := queue.deep_lanes) is not None:
+        walking = selector_walk.may_walk(queue, deep)
         if walking:  # before consumers without a condition, so that turns are kept if nothing has to be read
-            selector_walk.serve_arrivals(queue, lanes, now)
-        dispatch_deep(queue, lanes, now)
-        while walking and selector_walk.serve_arrivals(queue, lanes, now):
-            dispatch_deep(queue, lanes, now)
+            selector_walk.serve_arrivals(queue, deep, now)
+        dispatch_deep(queue, deep, now)
+        while walking and selector_walk.serve_arrivals(queue, deep, now):
+            dispatch_deep(queue, deep, now)
     else:
         dispatch_lanes(queue, lanes, now)
     if queue.copies is not None:  # a message for which a browser had no room may be removed, and the next one fit
@@ -137,7 +137,7 @@ def dispatch_lanes(queue: QueueEntries, lanes: Lanes, now: int) -> None:
     in_flight_max = queue.settings.in_flight_max
     waiting: set[Consumer] = set()  # their next message is too large for the rest of their window
     served = False  # something was handed over since the first of them began to wait
-    deep = lanes if isinstance(lanes, DeepLanes) and lanes.plain else None
+    deep = queue.deep_lanes if lanes.plain else None
     expired = lanes.asked = 0  # first messages that were removed, or evaluated and not taken
     takers: Takers | None = None  # until a message is delivered
     matchers = queue.matchers
@@ -246,7 +246,8 @@ def _choose(queue: QueueEntries, entry: QueueEntry, takers: Takers, waiting: set
     matchers = queue.matchers
     asked = matchers.evaluations
     unmet = 0  # bits of classes that demand other values, where that was looked up
-    stocked = isinstance(queue.lanes, DeepLanes) and _has_stock(queue.lanes)
+    deep = queue.deep_lanes
+    stocked = deep is not None and _has_stock(deep)
     consumers = takers.consumers
     places = None if stocked or owner is not None else takers.places_open(entry.blocked)
     refusing = step = 0
@@ -256,7 +257,7 @@ def _choose(queue: QueueEntries, entry: QueueEntry, takers: Takers, waiting: set
         step += 1
         if owner is not None and consumer is not owner:
             continue
-        if stocked and _may_be_overtaking(queue.lanes, matchers, consumer, entry):
+        if stocked and _may_be_overtaking(deep, matchers, consumer, entry):
             short.append(consumer)
             continue
         if consumer.required & unmet:
@@ -282,9 +283,9 @@ def _choose(queue: QueueEntries, entry: QueueEntry, takers: Takers, waiting: set
     return None
 
 
-def _may_be_overtaking(lanes: Lanes | None, matchers: Matchers, consumer: Consumer, entry: QueueEntry) -> bool:
+def _may_be_overtaking(lanes: DeepLanes | None, matchers: Matchers, consumer: Consumer, entry: QueueEntry) -> bool:
     """Return whether something older that a consumer's selector looks for may still be found in a deep backlog."""
-    if not consumer.required or not isinstance(lanes, DeepLanes) or lanes.stock is None or not lanes.stock.count:
+    if not consumer.required or lanes is None or lanes.stock is None or not lanes.stock.count:
         return False
     match_class = matchers.class_of(consumer)
     return match_class is not None and position_of(entry) >= lanes.frontier_of(match_class)

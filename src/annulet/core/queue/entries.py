@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from annulet.core.model.effects import Effects
     from annulet.core.model.forwarder import Forwarder
     from annulet.core.model.loss_ledger import LossLedger
-    from annulet.core.model.order import Order
+    from annulet.core.model.order import Order, OrderView
     from annulet.core.model.queue_listeners import ReaderLists
     from annulet.core.queue.emptying import Emptying
     from annulet.core.queue.pull_waits import PullWaiter
@@ -77,6 +77,7 @@ class QueueEntries(QueuePolicies):
         )
         self.owner = owner  # the connection an exclusive queue belongs to; None when it is shared
         self.copies: Copies | None = None
+        self.deep_lanes: DeepLanes | None = None  # the lanes, if messages may stand behind them
         self.next_due_place = DUE_PLACES_FROM
         self.ring_debt: RingDebt | None = None  # a ring is too long because the disk refused to read the victims
         self.origins: Mapping[str, str] = {}  # the source of each setting, by field
@@ -345,7 +346,7 @@ class QueueEntries(QueuePolicies):
             self.pass_over(entry)
         return found != REFUSED
 
-    def show(self, entry: QueueEntry, upcoming: Order) -> int:
+    def show(self, entry: QueueEntry, upcoming: OrderView) -> int:
         """Have the body of an entry at hand for a reader that does not take it, with the next ones it will see.
 
         Returns ``FOUND``, ``REFUSED`` or ``DAMAGED``; damaged pending ones are skipped.
@@ -470,16 +471,31 @@ class QueueEntries(QueuePolicies):
     def use_lanes(self, groups: GroupTable | None, fairness: Fairness | None) -> None:
         """Split the order into lanes from now on, because consumers are restricted."""
         if groups is None and fairness is None and self.ranker.in_turn:
-            lanes: Lanes = DeepLanes(self)
+            self.deep_lanes = DeepLanes(self)
         elif groups is not None and not self.ranker.ranks:
-            lanes = GroupedLanes(self, groups)
-        else:
-            lanes = Lanes(self.ranker, groups, fairness)
+            self.deep_lanes = GroupedLanes(self, groups)
+        lanes = Lanes(self.ranker, groups, fairness) if self.deep_lanes is None else self.deep_lanes
         if self.order.count:
             lanes.adopt(self.order)
         self.lanes = lanes
         self.order = lanes
         self.simplify()
+
+    def leave_lanes(self, order: Order) -> None:
+        """Have one order again: nothing restricts consumers, and no entry has a lane."""
+        self.lanes = self.deep_lanes = None
+        self.order = order
+        self.simplify()
+
+    @property
+    def stock(self) -> Order | None:
+        """The order that may have rows: all pending messages, or those behind the lanes, ``None`` without any."""
+        return self.order if self.deep_lanes is None else self.deep_lanes.stock
+
+    @property
+    def grouped_lanes(self) -> GroupedLanes | None:
+        """The lanes, if messages of groups may stand behind them."""
+        return None if self.deep_lanes is None else self.deep_lanes.as_grouped()
 
     def unsettled(self) -> list[QueueEntry]:
         """Return the messages in delivery, by sequence."""

@@ -14,7 +14,6 @@ from annulet.core.policies.eviction import eviction_index_for
 from annulet.core.policies.schedule import ScheduleIndex
 from annulet.core.policies.staged_batches import StagedEntries
 from annulet.core.queue.emptying import Emptying, Gone
-from annulet.core.searching.deep_lanes import DeepLanes
 
 if TYPE_CHECKING:
     from annulet.core.base.removal_reasons import RemovalReason
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 def suits(queue: QueueEntries) -> bool:
     """Return whether a queue has to be emptied by :func:`empty`: a deep one, or one with hidden messages that stay."""
     many = queue.order.count + queue.schedule.count > AT_ONCE_MAX or bool(queue.hidden)
-    return many and (queue.lanes is None or isinstance(queue.order, DeepLanes))
+    return many and (queue.lanes is None or queue.deep_lanes is not None)
 
 
 def empty(queue: QueueEntries, reason: RemovalReason, now: int) -> int:

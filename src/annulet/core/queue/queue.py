@@ -31,7 +31,6 @@ from annulet.core.queue.pulling import Pull
 from annulet.core.queue.ring_debt import make_way, trim_ring
 from annulet.core.queue.statistics import QueueStatistics, statistics_of
 from annulet.core.searching import selector_walk
-from annulet.core.searching.deep_lanes import DeepLanes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -220,15 +219,14 @@ class Queue(QueueEntries):
 
         Returns whether there is more to look at for selectors, of which it asks about so many ``messages`` at most.
         """
-        lanes = self.lanes
         self.turn_asked = False
         self.matchers.steps = 0
         if self.copies is not None and not self.deleted:
             self.copies.read_on(now)
             go_on_later(self, now)
         more = False
-        if not self.deleted and isinstance(lanes, DeepLanes):
-            served, more = selector_walk.scan(self, lanes, messages)
+        if not self.deleted and self.deep_lanes is not None:
+            served, more = selector_walk.scan(self, self.deep_lanes, messages)
             if served:
                 self.wake(now)
         if self.draining:
@@ -414,7 +412,7 @@ class Queue(QueueEntries):
         """
         if self.lanes is not None:
             self.lanes.take_apart()
-        self.lanes = self.ring_debt = None
+        self.lanes = self.deep_lanes = self.ring_debt = None
         self.order = self.ranker.new_order()
         self.schedule = ScheduleIndex()
         self.group_firsts.clear()
@@ -471,8 +469,6 @@ class Queue(QueueEntries):
         current = self.settings
         live_changes.check_changeable(self.name, current, settings)
         self.finish_slices(now)
-        if self.forwarder.waiting:  # a departed message goes to the target of the settings at that time
-            self.forwarder.complete(now)
         self.settings = settings
         self.configure()
         if self.evictions is not None:

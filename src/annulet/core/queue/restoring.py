@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.model.entry import DELIVERING, SCHEDULED, QueueEntry
-from annulet.core.paging.paged_fifo import PagedFifo
 from annulet.core.policies.expiry import ExpiryIndex
 
 if TYPE_CHECKING:
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
 
     from annulet.core.message.message import Message, Origin
     from annulet.core.paging.front_limits import FrontBounds
+    from annulet.core.paging.paged_fifo import PagedFifo
     from annulet.core.queue.entries import QueueEntries
 
 
@@ -98,7 +98,7 @@ def finish_restore(queue: QueueEntries, next_sequence: int, torn: int, now: int)
     queue.next_sequence = max(queue.next_sequence, next_sequence)
     queue.leased = set()
     counters = queue.counters
-    count = queue.order.count + len(queue.delivering) + queue.schedule.count
+    count = queue.message_count()
     size = queue.pending_bytes + queue.delivering_bytes + queue.schedule.bytes
     counters.messages_added = sum(counters.removed.values()) + count
     counters.bytes_added = counters.bytes_removed + size
@@ -108,7 +108,7 @@ def finish_restore(queue: QueueEntries, next_sequence: int, torn: int, now: int)
 def front_room(queue: QueueEntries, sizes: Sequence[int], bounds: FrontBounds) -> int:
     """Return how many of the next messages, of these sizes in bytes, a restored queue's front has room for."""
     order = queue.order
-    if (isinstance(order, PagedFifo) and order.split) or order.paged_count():
+    if order.split or order.paged_count():
         return 0
     room = bounds.size - queue.pending_bytes
     count = 0

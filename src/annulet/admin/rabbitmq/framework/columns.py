@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from annulet.admin.rabbitmq.framework.errors import bad_request
+from annulet.admin.requests.responses import bad_request
 
 COLUMNS_MAX: Final = 100
 """Columns that a request may name: more than any resource has."""

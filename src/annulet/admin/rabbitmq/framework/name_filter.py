@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from annulet.admin.rabbitmq.framework.errors import bad_request
 from annulet.admin.requests.linear_expressions import ExpressionError, LinearExpression
+from annulet.admin.requests.responses import bad_request
 
 Matcher = Callable[[str], bool]
 
