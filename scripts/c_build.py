@@ -21,8 +21,19 @@ from scripts.build_cache import BuildCache
 
 INCLUDE = re.compile(r'^#include [<"]([^>"]+)[>"]', re.MULTILINE)
 
-OPTIMIZATION = "-O2"
-"""Third of the compile time less than -O3, without a difference in rates (docs/decisions)."""
+TUNED = (
+    "-O1", "-freorder-blocks-and-partition", "-freorder-blocks-algorithm=stc", "-finline-small-functions",
+    "-fpartial-inlining", "-fno-plt",
+    # Passes of -O1 that take a fifth of its time and find nothing in such code: it has hardly any loops or arithmetic.
+    "-fno-tree-loop-optimize", "-fno-move-loop-invariants", "-fno-branch-count-reg", "-fno-if-conversion",
+    "-fno-if-conversion2", "-fno-tree-pta", "-fno-tree-dominator-opts", "-fno-ipa-pure-const", "-fno-ipa-reference",
+    "-fno-ipa-modref", "-fno-ipa-profile", "-fno-tree-slsr", "-fno-tree-sink", "-fno-tree-copy-prop", "-fno-tree-ccp",
+)  # fmt: skip
+"""For gcc: half of the compile time of -O2 (docs/decisions). mypyc's C is checks, calls and counts of references; it gains
+by inlining and by code of errors that is out of the way, which ``-O1`` alone does not bring."""
+
+PLAIN = ("-O2",)
+"""For compilers that do not know the tuned options."""
 
 OPTIONS = ("-fPIC", "-DNDEBUG", "-fwrapv", "-fcommon", "-fvisibility=hidden", "-w", "-g0")
 """``-fcommon``: each file of a group defines its copies of others' tables. Hidden symbols are called without a detour."""
@@ -66,13 +77,19 @@ class Compiler:
         library = [path.read_bytes() for path in sorted(self._runtime.rglob("*.[ch]"))]
         headers = Path(sysconfig.get_path("platinclude"), "pyconfig.h").read_bytes()
         python = (sysconfig.get_config_var("EXT_SUFFIX"), sysconfig.get_python_version())
-        options = (*self._compile, OPTIMIZATION, *OPTIONS, *self._more, *self._link)
+        options = (*self._compile, *self.optimization, *OPTIONS, *self._more, *self._link)
         return digest_of(version, *library, headers, *map(str, python), *options)
+
+    @cached_property
+    def optimization(self) -> tuple[str, ...]:
+        """Return the options that decide how fast the code is, and how long it takes to compile."""
+        command = [*self._compile, *TUNED, "-Werror", "-x", "c", "-c", os.devnull, "-o", os.devnull]
+        return TUNED if subprocess.run(command, capture_output=True, check=False).returncode == 0 else PLAIN
 
     def compile(self, source: Path, target: Path, folder: Path) -> None:
         """Compile a C file. Raises CompileError."""
         includes = [f"-I{name}" for name in dict.fromkeys([*self._includes, str(folder)])]
-        command = [*self._compile, OPTIMIZATION, *OPTIONS, *self._more, *includes]
+        command = [*self._compile, *self.optimization, *OPTIONS, *self._more, *includes]
         run([*command, "-c", str(source), "-o", str(target)])
 
     def link(self, objects: Iterable[Path], target: Path) -> None:

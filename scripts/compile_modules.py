@@ -11,7 +11,6 @@ says so.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -21,14 +20,11 @@ import time
 import tomllib
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-SOURCE = ROOT / "src"
-sys.path.insert(0, str(SOURCE))
-os.environ["ANNULET_PURE"] = "1"  # this process must never run on the build it replaces
+from annulet import _build
+from scripts.build_cache import BuildCache, folder_of_cache
+from scripts.c_build import CBuild, CompileError
 
-from annulet import _build  # noqa: E402  (the path above has to come first)
-from scripts.build_cache import BuildCache, folder_of_cache  # noqa: E402
-from scripts.c_build import CBuild, CompileError  # noqa: E402
+ROOT = Path(__file__).resolve().parent.parent
 
 WORK = _build.FOLDER.parent / "mypyc"
 """C files, and mypy's cache of the modules that are not compiled."""
@@ -61,7 +57,7 @@ def groups_of(modules: list[str]) -> dict[str, list[str]]:
 def translate(groups: dict[str, list[str]], scratch: Path) -> None:
     """Write the C files of all groups. Raises CompileError."""
     request = scratch / "request.json"
-    document = {"source": str(SOURCE), "target": str(WORK / "c"), "cache": str(WORK / "cache"), "groups": groups}
+    document = {"source": str(_build.SOURCE), "target": str(WORK / "c"), "cache": str(WORK / "cache"), "groups": groups}
     request.write_text(json.dumps(document))
     command = [sys.executable, "-m", "scripts.generate_c", str(request)]
     finished = subprocess.run(

@@ -15,6 +15,7 @@ files of mypyc's runtime that they need.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from mypy.build import BuildSource
+from mypy.errors import CompileError
 from mypy.fscache import FileSystemCache
 from mypyc import build
 from mypyc.codegen import emitmodule
@@ -62,7 +64,10 @@ def translate(groups: dict[str, list[str]], target: Path) -> tuple[emitmodule.Gr
         ([path_of(module) for module in modules], name) for name, modules in groups.items()
     ]
     apart = build.construct_groups(sources, parts, True, None)
-    checked = emitmodule.parse_and_typecheck(everything, checking, options, together, files)
+    try:
+        checked = emitmodule.parse_and_typecheck(everything, checking, options, together, files)
+    except CompileError as error:
+        sys.exit("\n".join(error.messages))
     errors = Errors(checking)
     mapper = Mapper({source.module: name for members, name in apart for source in members})
     translated = emitmodule.compile_modules_to_ir(checked, mapper, options, errors)
@@ -95,6 +100,7 @@ def module_names(sources: list[BuildSource]) -> list[str]:
 
 def main() -> None:
     """Carry out the request in the file that the command line names."""
+    gc.disable()  # what this program makes is needed until its end
     request = json.loads(Path(sys.argv[1]).read_text())
     target, cache = Path(request["target"]), Path(request["cache"])
     for folder in (target, cache):
