@@ -1,7 +1,7 @@
 """Keeps what the C compiler made, by the digest of all that went into it, in a folder that all checkouts share.
 
-The folder is ``annulet/build`` below ``$XDG_CACHE_HOME`` or ``~/.cache``; ``ANNULET_BUILD_CACHE`` names another one, and
-an empty value switches the cache off. An entry is the content and its SHA-256: a damaged one counts as missing.
+The folder is ``annulet/build`` below ``$XDG_CACHE_HOME`` or ``~/.cache``; ``ANNULET_BUILD_CACHE`` names another one,
+and an empty value switches the cache off. An entry is the content and its SHA-256: a damaged one counts as missing.
 """
 
 from __future__ import annotations

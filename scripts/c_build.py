@@ -29,14 +29,18 @@ TUNED = (
     "-fno-if-conversion2", "-fno-tree-pta", "-fno-tree-dominator-opts", "-fno-ipa-pure-const", "-fno-ipa-reference",
     "-fno-ipa-modref", "-fno-ipa-profile", "-fno-tree-slsr", "-fno-tree-sink", "-fno-tree-copy-prop", "-fno-tree-ccp",
 )  # fmt: skip
-"""For gcc: half of the compile time of -O2 (docs/decisions). mypyc's C is checks, calls and counts of references; it gains
-by inlining and by code of errors that is out of the way, which ``-O1`` alone does not bring."""
+"""For gcc: half of the compile time of -O2 (docs/decisions). mypyc's C is checks, calls and counts of references; it
+gains by inlining and by code of errors that is out of the way, which ``-O1`` alone does not bring."""
 
 PLAIN = ("-O2",)
 """For compilers that do not know the tuned options."""
 
 OPTIONS = ("-fPIC", "-DNDEBUG", "-fwrapv", "-fcommon", "-fvisibility=hidden", "-w", "-g0")
-"""``-fcommon``: each file of a group defines its copies of others' tables. Hidden symbols are called without a detour."""
+"""``-fcommon``: each file of a group defines its copies of others' tables. Hidden symbols are called directly."""
+
+
+PRECOMPILED_FILES_MIN = 4
+"""C files of a group from which on its headers are compiled once for all: that takes as long as two files' reading."""
 
 
 class CompileError(Exception):
@@ -86,11 +90,16 @@ class Compiler:
         command = [*self._compile, *TUNED, "-Werror", "-x", "c", "-c", os.devnull, "-o", os.devnull]
         return TUNED if subprocess.run(command, capture_output=True, check=False).returncode == 0 else PLAIN
 
-    def compile(self, source: Path, target: Path, folder: Path) -> None:
-        """Compile a C file. Raises CompileError."""
+    @property
+    def precompiles(self) -> bool:
+        """Whether a compiled header beside the one that is named first is found, as gcc does."""
+        return self.optimization == TUNED
+
+    def compile(self, source: Path, target: Path, folder: Path, more: Iterable[str] = ()) -> None:
+        """Compile a C file, with ``more`` options before its name. Raises CompileError."""
         includes = [f"-I{name}" for name in dict.fromkeys([*self._includes, str(folder)])]
         command = [*self._compile, *self.optimization, *OPTIONS, *self._more, *includes]
-        run([*command, "-c", str(source), "-o", str(target)])
+        run([*command, *more, "-c", str(source), "-o", str(target)])
 
     def link(self, objects: Iterable[Path], target: Path) -> None:
         """Link a library. Raises CompileError."""
@@ -109,57 +118,83 @@ class CBuild:
         self._compiler = Compiler(runtime)
         self._headers: dict[str, set[str]] = {}
         self._texts: dict[str, str] = {}
+        self._digests: dict[str, str] = {}
 
     def libraries(self, plan: dict[str, Any], suffix: str) -> dict[str, tuple[Path, str]]:
         """Return the library of each group with its digest. Raises CompileError."""
+        sources = {
+            name: [file for file in group["files"] if file.endswith(".c")] for name, group in plan["groups"].items()
+        }
+        objects = {self._runtime / name: digest_of(self._compiler.identity, name) for name in plan["runtime"]}
+        runtime = list(objects.values())
+        objects |= {self._folder / name: self._key_of(name) for files in sources.values() for name in files}
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            runtime = list(pool.map(self._runtime_object, plan["runtime"]))
-            sources = {
-                name: [file for file in group["files"] if file.endswith(".c")]
-                for name, group in plan["groups"].items()
+            present = pool.map(self._restore, objects.values())
+            missing = {path for path, found in zip(objects, present, strict=True) if not found}
+            wide = {
+                name: [self._folder / file for file in files]
+                for name, files in sources.items()
+                if self._compiler.precompiles
+                and len(missing.intersection(self._folder / file for file in files)) >= PRECOMPILED_FILES_MIN
             }
-            largest_first = sorted(
-                {file for files in sources.values() for file in files},
-                key=lambda file: (self._folder / file).stat().st_size,
-                reverse=True,
+            headers: dict[Path, Path] = {}
+            for files, header in zip(wide.values(), pool.map(self._precompile, wide), strict=True):
+                headers |= dict.fromkeys(files, header)
+            largest_first = sorted(missing, key=lambda path: path.stat().st_size, reverse=True)
+            list(pool.map(lambda path: self._compile(path, objects[path], headers.get(path)), largest_first))
+            self.compiled = len(missing)
+            made = pool.map(
+                lambda name: self._library(
+                    name, [*(objects[self._folder / file] for file in sources[name]), *runtime], suffix
+                ),
+                sources,
             )
-            objects = dict(zip(largest_first, pool.map(self._generated_object, largest_first), strict=True))
-            groups = list(sources)
-            linked = pool.map(
-                lambda name: self._library(name, [*(objects[file] for file in sources[name]), *runtime], suffix), groups
-            )
-            return dict(zip(groups, linked, strict=True))
+            return dict(zip(sources, made, strict=True))
 
-    def _runtime_object(self, name: str) -> tuple[Path, str]:
-        return self._object(self._runtime / name, digest_of(self._compiler.identity, name))
+    def _precompile(self, group: str) -> Path:
+        """Compile the header that all files of a group include; return a copy of it, beside which the result is."""
+        name = f"__native_internal_{group}.h"
+        header = self._scratch / name
+        header.write_text(self._text(name))
+        self._compiler.compile(self._folder / name, self._scratch / f"{name}.gch", self._folder, ["-x", "c-header"])
+        return header
 
-    def _generated_object(self, name: str) -> tuple[Path, str]:
-        texts = [f"{file}\n{self._text(file)}" for file in sorted(self._closure(name))]
-        return self._object(self._folder / name, digest_of(self._compiler.identity, *texts))
-
-    def _object(self, source: Path, key: str) -> tuple[Path, str]:
-        target = self._scratch / f"{key}.o"
+    def _restore(self, key: str) -> bool:
+        """Fetch an object from the cache; return whether it was there."""
         content = self._cache.get(f"{key}.o")
         if content is not None:
-            target.write_bytes(content)
-            return target, key
-        self._compiler.compile(source, target, self._folder)
-        self.compiled += 1
-        self._cache.put(target.name, target.read_bytes())
-        return target, key
+            self._object(key).write_bytes(content)
+        return content is not None
 
-    def _library(self, group: str, objects: list[tuple[Path, str]], suffix: str) -> tuple[Path, str]:
-        key = digest_of(self._compiler.identity, group, *(key for _, key in objects))
+    def _compile(self, source: Path, key: str, header: Path | None) -> None:
+        target = self._object(key)
+        self._compiler.compile(source, target, self._folder, ["-include", str(header)] if header else [])
+        self._cache.put(target.name, target.read_bytes())
+
+    def _object(self, key: str) -> Path:
+        return self._scratch / f"{key}.o"
+
+    def _library(self, group: str, objects: list[str], suffix: str) -> tuple[Path, str]:
+        key = digest_of(self._compiler.identity, group, *objects)
         target = self._scratch / f"{group}-{key}{suffix}"
         content = self._cache.get(f"{key}.library")
         if content is not None:
             target.write_bytes(content)
         else:
-            self._compiler.link([path for path, _ in objects], target)
+            self._compiler.link(map(self._object, objects), target)
             self._cache.put(f"{key}.library", target.read_bytes())
         return target, key
 
-    # ------------------------------------------------------------------ includes
+    # ------------------------------------------------------------------ keys
+
+    def _key_of(self, name: str) -> str:
+        """Return the key of a generated file's object."""
+        return digest_of(self._compiler.identity, *(self._digest(file) for file in sorted(self._closure(name))))
+
+    def _digest(self, name: str) -> str:
+        if name not in self._digests:
+            self._digests[name] = digest_of(name, self._text(name))
+        return self._digests[name]
 
     def _text(self, name: str) -> str:
         if name not in self._texts:

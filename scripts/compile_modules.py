@@ -30,7 +30,7 @@ WORK = _build.FOLDER.parent / "mypyc"
 """C files, and mypy's cache of the modules that are not compiled."""
 
 ROOM_DEPTH = 3
-"""Names of packages that make a room: ``annulet.core.queue``; modules of a room directly in ``annulet.wire`` have two."""
+"""Packages in the name of a room: ``annulet.core.queue``. Modules directly in ``annulet.wire`` are another group."""
 
 
 def hot_modules() -> list[str]:

@@ -9,8 +9,8 @@ Usage: ``python -m scripts.generate_c REQUEST``, a JSON file with
 mypyc sees all modules at once and as one unit, so that it knows all subclasses of a class: a method that none of them
 overrides is called directly, and a field that each constructor sets is read without a check. Only the C text is split:
 each group becomes a library, which calls others through tables of their functions. Modules that are not compiled come
-from mypy's cache when they have not changed; mypyc's own cache, which would leave out modules, is not used. Writes ``plan.json`` into ``target``: the C files of each group, and the
-files of mypyc's runtime that they need.
+from mypy's cache when they have not changed; mypyc's own cache, which would leave out modules, is not used. Writes
+``plan.json`` into ``target``: the C files of each group, and the files of mypyc's runtime that they need.
 """
 
 from __future__ import annotations

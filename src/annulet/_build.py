@@ -16,6 +16,7 @@ a process that started before a new build keeps to the libraries of its own.
 from __future__ import annotations
 
 import hashlib
+import importlib.abc
 import importlib.machinery
 import importlib.util
 import json
@@ -93,7 +94,7 @@ def fits(found: Manifest, modules: Iterable[str] | None = None) -> bool:
     )
 
 
-class GroupLoader:
+class GroupLoader(importlib.abc.Loader):
     """Starts compiled modules, which is a matter of their group's library."""
 
     def __init__(self, library: str) -> None:
