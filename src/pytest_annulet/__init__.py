@@ -1,7 +1,7 @@
 """The pytest plugin of Annulet: the fixtures ``annulet`` and ``annulet_session``, a real broker for tests.
 
-It is a package of its own because pytest imports plugins at each start: this one imports pytest only, and the broker when
-a test asks for it.
+It is a package of its own because pytest imports plugins at each start: this one imports pytest only, and the broker
+when a test asks for it.
 """
 
 from __future__ import annotations
@@ -48,14 +48,17 @@ def annulet(_annulet_thread: BrokerSession, request: pytest.FixtureRequest) -> I
 @pytest.fixture(scope="session")
 def annulet_session() -> Iterator[ThreadedBroker]:
     """Give all tests one broker, whose queues and messages stay from test to test."""
-    from annulet.testing.in_process import broker  # noqa: PLC0415 - takes long to import
+    from annulet.testing.context import broker  # noqa: PLC0415 - takes long to import
 
     with broker() as started:
         yield started
 
 
 def options_of(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """Return the options of the marks of a test, the closest winning. Raises ``pytest.UsageError`` for other arguments."""
+    """Return the options of the marks of a test, the closest winning.
+
+    Raises ``pytest.UsageError`` for arguments without a name.
+    """
     options: dict[str, Any] = {}
     for mark in reversed(list(request.node.iter_markers(MARK))):
         if mark.args:

@@ -25,6 +25,8 @@ from annulet.broker.durability.ledger_queue import LedgerQueue
 from annulet.broker.durability.upkeep import LogUpkeep
 from annulet.broker.network.listening import BACKLOG, listener_error
 from annulet.broker.network.peer_watch import PeerWatch
+from annulet.broker.observing.log_level import LogLevels
+from annulet.broker.observing.traces import Traces
 from annulet.broker.operation.backup import Backups
 from annulet.broker.operation.definitions.applying import DefinitionImports
 from annulet.broker.operation.global_parameters import CLUSTER_NAME, GlobalParameters
@@ -32,6 +34,7 @@ from annulet.broker.operation.management import ManagementOperations
 from annulet.broker.operation.operator_settings import OperatorSettings
 from annulet.broker.operation.rates import Rates
 from annulet.broker.operation.revocation import Revocation
+from annulet.broker.operation.undo_window import UndoWindow
 from annulet.broker.operation.virtual_hosts import VirtualHosts
 from annulet.broker.paging.memory import MemoryAlarm
 from annulet.broker.paging.pager import Pager
@@ -136,10 +139,12 @@ class Broker(Amqp10Services):
         self.amqps_address: tuple[str, int] | None = None  # None: no AMQP over TLS
         self.audit = AuditTrail()
         self.management = ManagementOperations(clock)
+        self.undo = UndoWindow(self, configuration.undo_seconds, configuration.undo_bytes)
         self.memory, self._peer_watch = MemoryAlarm(configuration.memory_limit_bytes), PeerWatch()
         self.backups, self.rates, self.virtual_hosts = Backups(self), Rates(), VirtualHosts(self)
         self.definition_imports = DefinitionImports(self)
         self.revocation, self.loop_watch, self.late_collection = Revocation(self), LoopWatch(), LateCollection()
+        self.traces, self.log_levels = Traces(clock), LogLevels(configuration.log_level, clock)
         self._counter_rounds: CounterRounds
         self._timers, self._ledger_queues = {}, {}
         self._refusal_logged_at = 0  # milliseconds since 1970
@@ -361,6 +366,8 @@ class Broker(Amqp10Services):
         for connection in list(self.connections):
             connection.abort()
         self.lingering.stop()
+        self.traces.stop()
+        self.log_levels.stop()
         await asyncio.sleep(0)  # the turn in which aborted connections return what they hold
 
     def _log_failed(self, error: BaseException) -> None:
@@ -433,7 +440,7 @@ class Broker(Amqp10Services):
 
     def _accept(self) -> asyncio.BaseProtocol:
         self.connections_accepted += 1
-        return cast("asyncio.BaseProtocol", AmqpListenerProtocol(self))
+        return self.accepted(cast("asyncio.BaseProtocol", AmqpListenerProtocol(self)))
 
     def connection_ended(self, connection: AnyConnection) -> None:
         """Forget a connection whose socket is gone."""
@@ -537,6 +544,7 @@ class Broker(Amqp10Services):
         self.consumer_timeouts.tick(now)
         self.access_directory.tick(now)
         self.rates.tick(self.hosts, now)
+        self.undo.tick(now)
         if self.pager is not None:  # last: it serves consumers, whose defects must not stop the work above
             self.pager.tick(now)
             for host in self.hosts.values():

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from annulet.testing.clock import BrokerClock, VirtualClock
-    from annulet.testing.in_process import RunningBroker, broker
-    from annulet.testing.unittest_mixin import BrokerMixin
+    from annulet.testing.context import broker
+    from annulet.testing.in_process import RunningBroker
     from annulet.testing.threaded import ThreadedBroker
+    from annulet.testing.unittest_mixin import BrokerMixin
 
 __all__ = ["BrokerClock", "BrokerMixin", "RunningBroker", "ThreadedBroker", "VirtualClock", "broker"]
 
@@ -22,7 +23,7 @@ _MODULES: Final = {
     "RunningBroker": "in_process",
     "ThreadedBroker": "threaded",
     "VirtualClock": "clock",
-    "broker": "in_process",
+    "broker": "context",
 }
 
 

@@ -1,7 +1,8 @@
 """A broker for tests in other languages: ``python -m annulet.testing --print-urls``.
 
-It prints a line ``NAME=URL`` for each listener, then one empty line, and runs until its standard input ends or its parent
-process does. Lines on the standard input are commands; each is answered by one line that begins with ``ok`` or ``error``.
+It prints a line ``NAME=URL`` for each listener, then one empty line, and runs until its standard input ends or its
+parent process does. Lines on the standard input are commands; each is answered by one line that begins with ``ok`` or
+``error``.
 
 =================== ==============================================================================
 command             effect

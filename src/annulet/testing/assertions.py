@@ -203,7 +203,7 @@ def _is(message: Message, wanted: SeenMessage | bytes | str) -> bool:
         return bool(wanted.message_id == one.message_id if wanted.message_id else wanted.body == one.body)
     one = seen("", 0, message)
     if isinstance(wanted, str):
-        return wanted in {one.message_id} or one.body == wanted.encode()
+        return wanted == one.message_id or one.body == wanted.encode()
     return one.body == wanted
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from typing import TYPE_CHECKING, Final
 
 from annulet.broker.settings.clock import system_clock
@@ -18,8 +18,8 @@ START: Final = 1_000_000_000_000
 """Milliseconds since 1970: 2001-09-09T01:46:40Z. Fixed, so that two runs of a test see the same times."""
 
 STOPS_MAX: Final = 100_000
-"""Times at which one ``advance`` may stop because something is due: some ten seconds of work. More is a mistake, such as
-a message that is returned and redelivered without end."""
+"""Times at which one ``advance`` may stop because something is due: some ten seconds of work. More is a mistake, such
+as a message that is returned and redelivered without end."""
 
 
 class VirtualClock:
@@ -79,9 +79,9 @@ class BrokerClock:
         """Let time go on from where it stands."""
         self._clocked().run_time()
 
-    def date(self) -> datetime.datetime:
+    def date(self) -> dt.datetime:
         """Return the time in UTC."""
-        return datetime.datetime.fromtimestamp(self() / 1000, datetime.UTC)
+        return dt.datetime.fromtimestamp(self() / 1000, dt.UTC)
 
     async def advance(self, duration: Duration, quiet: Callable[[], Awaitable[None]], tick: Callable[[], None]) -> int:
         """Move the clock, stop at each time at which something is due, and return the new time in milliseconds.

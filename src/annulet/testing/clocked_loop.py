@@ -1,8 +1,8 @@
 """The event loop as a broker of the test kit sees it: its timers follow a clock that a test moves.
 
-All timers of a broker go through ``Broker.loop``: wake-ups of queues, heart-beats, time-outs of hand-shakes, ticks. This
-loop passes everything on to asyncio's, and adds to its time the seconds that the test has moved the clock by. It also
-counts the work that the broker has deferred, so that a test can wait until there is none.
+All timers of a broker go through ``Broker.loop``: wake-ups of queues, heart-beats, time-outs of hand-shakes, ticks.
+This loop passes everything on to asyncio's, and adds to its time the seconds that the test has moved the clock by. It
+also counts the work that the broker has deferred, so that a test can wait until there is none.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ClockedTimer:
             self._real = None
 
     def fire(self) -> None:
-        """Do what is due."""
+        """Make the call."""
         self.disarm()
         self._loop.forget(self)
         if not self._cancelled:
@@ -76,6 +76,7 @@ class ClockedLoop:
         self._ahead = 0.0  # seconds by which the clock was moved
         self._stopped_at: float | None = None  # the real time at which the clock was stopped; None: it runs
         self._timers: dict[ClockedTimer, bool] = {}  # and whether it is a deadline
+        self._job_delays: dict[object, float] = {}  # seconds by which jobs of an object begin later
         self._deferred = 0  # calls, jobs and tasks that are under way
 
     def __getattr__(self, name: str) -> Any:
@@ -175,7 +176,24 @@ class ClockedLoop:
 
     def run_in_executor(self, executor: Executor | None, job: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
         """As asyncio's; the job counts as work until it is done."""
-        return self._counted(self._loop.run_in_executor(executor, job, *args))
+        seconds = self._job_delays.get(getattr(job, "__self__", None), 0.0)
+        if not seconds:
+            return self._counted(self._loop.run_in_executor(executor, job, *args))
+        return self._counted(self._loop.create_task(self._run_later(seconds, executor, partial(job, *args))))
+
+    def delay_jobs_of(self, owner: object, seconds: float) -> None:
+        """Begin jobs that are methods of ``owner`` after so many seconds of the clock, at once with 0."""
+        self._job_delays[owner] = seconds
+
+    async def _run_later(self, seconds: float, executor: Executor | None, job: Callable[[], Any]) -> Any:
+        due = asyncio.Event()
+        self.call_later(seconds, due.set)
+        self.count(-1)  # settle does not wait for a disk that waits for the clock
+        try:
+            await due.wait()
+        finally:
+            self.count(1)
+        return await self._loop.run_in_executor(executor, job)
 
     def create_task(self, work: Any, **options: Any) -> asyncio.Task[Any]:
         """As asyncio's; the task counts as work until it is done."""

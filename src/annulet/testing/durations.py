@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import re
 from typing import Final, TypeAlias
 
-Duration: TypeAlias = "str | int | datetime.timedelta"
+Duration: TypeAlias = "str | int | dt.timedelta"
 """A text of numbers with units, milliseconds, or a ``timedelta``."""
 
 MILLISECONDS_OF: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -19,7 +19,7 @@ def milliseconds_of(duration: Duration) -> int:
     """Return a duration in milliseconds. Raises ``ValueError`` for a negative one, and for a text without a unit."""
     if isinstance(duration, str):
         return _of_text(duration)
-    given = round(duration.total_seconds() * 1000) if isinstance(duration, datetime.timedelta) else duration
+    given = round(duration.total_seconds() * 1000) if isinstance(duration, dt.timedelta) else duration
     if given < 0:
         raise ValueError(f"a clock does not go back, duration={duration!r}; give 0 or more")
     return given

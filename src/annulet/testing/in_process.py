@@ -1,17 +1,7 @@
-"""A real broker inside a test: in its event loop, or in a thread, on free ports of the loopback address.
-
-Example::
-
-    async with annulet.testing.broker() as broker:  # in the event loop of the test
-        connection = await aio_pika.connect(broker.amqp_url)
-
-    with annulet.testing.broker() as broker:  # in a thread of its own
-        connection = pika.BlockingConnection(pika.URLParameters(broker.amqp_url))
-"""
+"""A real broker inside the event loop of a test, on free ports of the loopback address."""
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import tempfile
 from pathlib import Path
@@ -19,25 +9,24 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from annulet.application import BULK_REMEDY, build_broker, listener_urls
 from annulet.broker.security.file_users import FIRST_USER
-from annulet.broker.settings.configuration import LOOPBACK, BrokerConfiguration, Endpoint, StartError
+from annulet.broker.settings.configuration import LOOPBACK, BrokerConfiguration, Endpoint, StartError, nearest_name
 from annulet.broker.stomp.listener import StompService
 from annulet.testing.assertions import Assertions
 from annulet.testing.clock import BrokerClock
+from annulet.testing.faults import Faults
 from annulet.testing.journal import Journal
 from annulet.testing.kit_broker import KitBroker
-from annulet.testing.quiet_logs import quiet_logs
 from annulet.testing.settling import settle
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
-    from types import TracebackType
 
     from annulet.broker.broker import Service
     from annulet.broker.settings.clock import Clock
     from annulet.testing.durations import Duration
+    from annulet.testing.gate import Rule
     from annulet.testing.seen import SeenMessage
-    from annulet.testing.threaded import ThreadedBroker
 
 ResultT = TypeVar("ResultT")
 
@@ -46,15 +35,30 @@ CREDENTIALS = f"{FIRST_USER}:{FIRST_USER}"
 Listener = Literal["stomp", "http", "bulk"]
 """The listeners beside AMQP's."""
 
+OPTIONS = ("data_dir", "durable", "http", "stomp", "bulk", "clock", "journal")
+"""Options of a broker in a test, beside the fields of :class:`BrokerConfiguration`."""
+
 FREE = Endpoint(LOOPBACK, 0)
 """A port that the kernel chooses."""
 
 
 class RunningBroker:
-    """A broker that accepts clients, in the event loop of the test. ``broker`` is the real object, for looking inside."""
+    """A broker that accepts clients, in the event loop of the test. ``broker`` is the real object, to look inside."""
 
-    def __init__(self, broker: KitBroker) -> None:
-        self.broker = broker
+    def __init__(self, make: Callable[[BrokerConfiguration], KitBroker], configuration: BrokerConfiguration) -> None:
+        self.broker = make(configuration)
+        self.faults = Faults(self)
+        self.temporary = False  # the directory is removed at the end
+        self._make = make
+
+    async def stop(self) -> None:
+        """Stop the broker cleanly, and remove its directory if it has one of its own."""
+        try:
+            await self.broker.stop()
+        finally:
+            directory = self.broker.configuration.data_directory
+            if self.temporary and directory is not None:
+                shutil.rmtree(directory, ignore_errors=True)
 
     # ------------------------------------------------------------------ addresses
 
@@ -117,9 +121,10 @@ class RunningBroker:
     @property
     def clock(self) -> BrokerClock:
         """The clock of the broker, for its date and to stop it. Raises LookupError for a broker with another clock."""
-        if not isinstance(self.broker.clock, BrokerClock):
-            raise LookupError("this broker was started with clock=...; move that clock, or leave the argument out")
-        return self.broker.clock
+        clock = self.broker.clock
+        if isinstance(clock, BrokerClock):
+            return clock
+        raise LookupError("this broker was started with clock=...; move that clock, or leave the argument out")
 
     async def settle(self) -> None:
         """Return when the broker has handled all that clients have sent."""
@@ -134,6 +139,29 @@ class RunningBroker:
         await self.settle()
         self.broker.hear_clients()
         return await clock.advance(duration, self._settle_step, self.broker.tick_all)
+
+    async def crash(self) -> None:
+        """Kill the broker and start it again: on the same ports, with what a disk would have after ``kill -9``.
+
+        Connections are cut. Without a directory no message survives; ``durable=True`` gives one.
+        """
+        former = self.broker
+        directory = former.configuration.data_directory
+        values = {name: getattr(former.configuration, name) for name in BrokerConfiguration.__struct_fields__}
+        values["amqp"] = Endpoint(*former.amqp_address)
+        for service in former.services:
+            for name, url in service.urls.items():
+                if name in {"stomp", "http", "bulk"}:
+                    values[name] = Endpoint(LOOPBACK, int(url.rpartition(":")[2].strip("/")))
+        if directory is None:
+            await former.die(_nothing)
+        else:
+            image = directory.with_name(f"{directory.name}-image")
+            await former.die(lambda: copy_data(directory, image))
+            shutil.rmtree(directory)
+            image.rename(directory)
+        self.broker = self._make(BrokerConfiguration(**values))
+        await self.broker.start()
 
     # ------------------------------------------------------------------ questions
 
@@ -171,6 +199,15 @@ class RunningBroker:
         self.broker.hear_clients()
 
 
+def _nothing() -> None:
+    """Copy nothing: a broker in memory leaves nothing."""
+
+
+def copy_data(source: Path, target: Path) -> None:
+    """Copy a data directory as its files are, without the lock of the process."""
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("*.lock", "lock"))
+
+
 def _service_of(listener: Listener) -> Service:
     """Return the service of a listener. Raises :class:`StartError` where a package for it is missing."""
     if listener == "stomp":
@@ -191,18 +228,34 @@ def _service_of(listener: Listener) -> Service:
 async def start_broker(
     *,
     data_dir: Path | str | None = None,
+    durable: bool = False,
     http: bool = False,
     stomp: bool = False,
     bulk: bool = False,
     clock: Clock | None = None,
-    journal: bool = True,
+    journal: bool | None = None,
     listening: socket.socket | None = None,
     **settings: Any,
 ) -> RunningBroker:
-    """Start a broker in the running event loop; see :func:`broker`. ``listening``: the kept socket for AMQP."""
+    """Start a broker in the running event loop; see :class:`annulet.testing.context.broker`.
+
+    ``listening``: the kept socket for AMQP.
+
+    Raises ``TypeError`` for an unknown option.
+    """
+    for name in settings:
+        if name not in BrokerConfiguration.__struct_fields__:
+            known = dict.fromkeys([*OPTIONS, *BrokerConfiguration.__struct_fields__])
+            raise TypeError(f"a broker has no option {name!r}{nearest_name(name, known)}")
+    if durable and data_dir is not None:
+        raise ValueError(f"durable=True makes a directory of its own, and data_dir={str(data_dir)!r}; give one of them")
+    noted = (data_dir is None) if journal is None else journal
     chosen = BrokerClock() if clock is None else clock
+    directory = Path(tempfile.mkdtemp(prefix="annulet-test-")) if durable else None
+    if data_dir is not None:
+        directory = Path(data_dir)
     values: dict[str, Any] = {
-        "data_directory": None if data_dir is None else Path(data_dir),
+        "data_directory": directory,
         "amqp": FREE,
         "stomp": FREE if stomp else None,
         "http": FREE if http else None,
@@ -210,102 +263,21 @@ async def start_broker(
         "bulk_required": bulk,
     }
     configuration = BrokerConfiguration(**{**values, **settings})
-    notes = Journal(chosen) if journal else None
+    notes = Journal(chosen) if noted else None
 
-    def make(given: BrokerConfiguration, its_clock: Clock) -> KitBroker:
-        return KitBroker(given, its_clock, journal=notes, listening=listening)
+    rules: list[Rule] = []
 
-    running = cast("KitBroker", build_broker(configuration, clock=chosen, make=make))
-    await running.start()
-    return RunningBroker(running)
+    def kit_broker(given: BrokerConfiguration, its_clock: Clock) -> KitBroker:
+        return KitBroker(given, its_clock, journal=notes, listening=listening, rules=rules)
 
+    def make(given: BrokerConfiguration) -> KitBroker:
+        return cast("KitBroker", build_broker(given, clock=chosen, make=kit_broker))
 
-class broker:  # noqa: N801 - used as a function, as contextlib's managers are
-    """Start a broker, give it to the block, and stop it cleanly. In memory unless it gets a directory.
-
-    ``async with`` runs it in the event loop of the test and gives a :class:`RunningBroker`. ``with`` runs it in a thread
-    and gives a :class:`~annulet.testing.threaded.ThreadedBroker`, which opens listeners when their URL is asked for.
-
-    Args:
-        data_dir: the directory for data that outlives the broker.
-        durable: have a directory of its own, removed at the end: persistent messages survive ``crash()``.
-        http: open the HTTP listener at the start.
-        stomp: open the STOMP listener at the start.
-        bulk: open the listener of bulk transfer; needs ``annulet[spark]``.
-        clock: another clock than the kit's, which alone can be advanced with all that follows.
-        journal: note what happens to messages, for assertions.
-        settings: fields of :class:`BrokerConfiguration`.
-
-    Raises the exceptions of a failing start; cancellation inside the block stops the broker too.
-    """
-
-    def __init__(
-        self,
-        *,
-        data_dir: Path | str | None = None,
-        durable: bool = False,
-        http: bool | None = None,
-        stomp: bool = False,
-        bulk: bool = False,
-        clock: Clock | None = None,
-        journal: bool = True,
-        **settings: Any,
-    ) -> None:
-        if durable and data_dir is not None:
-            raise ValueError(
-                f"durable=True makes a directory of its own, and data_dir={str(data_dir)!r}; give one of them"
-            )
-        self._data_dir = data_dir
-        self._durable = durable
-        self._http = http
-        self._options: dict[str, Any] = {
-            "stomp": stomp, "bulk": bulk, "clock": clock, "journal": journal, **settings,
-        }  # fmt: skip
-        self._entered = contextlib.ExitStack()
-        self._running: RunningBroker | None = None
-
-    def _prepare(self) -> dict[str, Any]:
-        self._entered.enter_context(quiet_logs())
-        directory = self._data_dir
-        if self._durable:
-            directory = tempfile.mkdtemp(prefix="annulet-test-")
-            self._entered.callback(shutil.rmtree, directory, ignore_errors=True)
-        return {"data_dir": directory, **self._options}
-
-    async def __aenter__(self) -> RunningBroker:
-        """Start it in the running loop; with HTTP unless that is switched off."""
-        with contextlib.ExitStack() as undo:
-            undo.callback(self._entered.close)
-            self._running = await start_broker(http=self._http is not False, **self._prepare())
-            undo.pop_all()
-        return self._running
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop it."""
-        running, self._running = self._running, None
-        assert running is not None
-        try:
-            await running.broker.stop()
-        finally:
-            self._entered.close()
-
-    def __enter__(self) -> ThreadedBroker:
-        """Start it in a thread of its own."""
-        from annulet.testing.threaded import BrokerThread  # noqa: PLC0415 - imports this module
-
-        with contextlib.ExitStack() as undo:
-            undo.callback(self._entered.close)
-            options = self._prepare()
-            thread = self._entered.enter_context(BrokerThread())
-            started = thread.start_broker(http=bool(self._http), **options)
-            self._entered.callback(started.stop)
-            undo.pop_all()
-        return started
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop it, and its thread."""
-        self._entered.close()
+    running = RunningBroker(make, configuration)
+    running.temporary = durable
+    try:
+        await running.broker.start()
+    except BaseException:
+        await running.stop()
+        raise
+    return running

@@ -1,4 +1,4 @@
-"""What happened to messages, in order: the memory of a broker of the test kit, from which assertions explain themselves."""
+"""The events of all messages in order, from which the assertions of the test kit explain themselves."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Keep the log of a broker off the standard output of a test.
 
-A program that has not configured structlog prints each line. While a broker of the test kit runs in such a program, the
-lines go to the loggers of the standard library instead, where pytest captures them. A program with a configuration of its
-own keeps it.
+A program that has not configured structlog prints each line. While a broker of the test kit runs in such a program,
+the lines go to the loggers of the standard library instead, where pytest captures them. A program with a configuration
+of its own keeps it.
 """
 
 from __future__ import annotations

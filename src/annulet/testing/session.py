@@ -1,4 +1,4 @@
-"""One thread and one port for many brokers, one after the other: what test frameworks keep for a whole run."""
+"""One thread and one port for many brokers, one after the other, kept for a whole run of tests."""
 
 from __future__ import annotations
 

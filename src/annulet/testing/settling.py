@@ -35,7 +35,7 @@ _QUICK_ACKNOWLEDGEMENT: Final = getattr(socket, "TCP_QUICKACK", None)  # Linux
 
 
 class NotSettledError(TimeoutError):
-    """The broker was busy for too long. The text names what it was busy with."""
+    """The broker was busy for too long. The text names the work."""
 
 
 async def settle(broker: KitBroker) -> None:
@@ -80,8 +80,8 @@ def unread_octets(opened: socket.socket) -> int:
 def input_on_its_way(broker: KitBroker) -> str:
     """Return which client has sent octets that the system has not brought to the broker's socket; empty for none.
 
-    The system delivers what is sent on the loopback address within the call, as a rule. Where its table of sockets can be
-    read, the sender's unacknowledged octets tell.
+    The system delivers octets on the loopback address within the call that sends them, as a rule. Where its table of
+    sockets can be read, the sender's unacknowledged octets tell.
     """
     if _QUICK_ACKNOWLEDGEMENT is None or not _TCP_TABLE.exists():
         return ""
@@ -89,7 +89,7 @@ def input_on_its_way(broker: KitBroker) -> str:
     for connection, opened in broker.sockets():
         if connection.reading_paused or connection in broker.silent or opened.family != socket.AF_INET:
             continue
-        opened.setsockopt(socket.IPPROTO_TCP, _QUICK_ACKNOWLEDGEMENT, 1)  # acknowledges at once what has come
+        opened.setsockopt(socket.IPPROTO_TCP, _QUICK_ACKNOWLEDGEMENT, 1)  # acknowledges received octets at once
         peers[opened.getpeername()[1], opened.getsockname()[1]] = connection.name
     if not peers:
         return ""

@@ -9,11 +9,12 @@ import threading
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from annulet.broker.settings.configuration import LOOPBACK, StartError
+from annulet.testing.faults import Faults
 from annulet.testing.in_process import RunningBroker, start_broker
 from annulet.testing.kit_broker import kept_socket
 
 if TYPE_CHECKING:
-    import datetime
+    import datetime as dt
     import socket
     from collections.abc import Callable, Coroutine
     from types import TracebackType
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from annulet.testing.seen import SeenMessage
 
 ANSWER_SECONDS: Final = 60.0
-"""How long a call waits for the broker's thread, in real time. The longest, a clean stop with clients that do not answer,
-takes a second; more means that something in the thread blocks, and a test should not hang with it."""
+"""How long a call waits for the broker's thread, in real time. The longest, a clean stop with clients that do not
+answer, takes a second; more means that something in the thread blocks, and a test should not hang with it."""
 
 ResultT = TypeVar("ResultT")
 
@@ -124,7 +125,7 @@ class ThreadedClock:
         """Return the time in milliseconds since 1970."""
         return self._owner.do(lambda running: running.clock())
 
-    def date(self) -> datetime.datetime:
+    def date(self) -> dt.datetime:
         """Return the time in UTC."""
         return self._owner.do(lambda running: running.clock.date())
 
@@ -136,6 +137,7 @@ class ThreadedBroker:
         self._thread = thread
         self._running: RunningBroker | None = running  # None: it was stopped
         self.clock = ThreadedClock(self)
+        self.faults = Faults(running, thread.run)
 
     def call(self, make: Callable[[RunningBroker], Coroutine[Any, Any, ResultT]]) -> ResultT:
         """Run a coroutine of the broker in its thread, and return the result."""
@@ -162,7 +164,7 @@ class ThreadedBroker:
         """Stop the broker cleanly. Nothing is done for one that was stopped."""
         running, self._running = self._running, None
         if running is not None:
-            self._thread.run(running.broker.stop())
+            self._thread.run(running.stop())
 
     # ------------------------------------------------------------------ addresses
 
@@ -213,6 +215,13 @@ class ThreadedBroker:
     def settle(self) -> None:
         """Return when the broker has handled all that clients have sent."""
         self.call(lambda running: running.settle())
+
+    def crash(self) -> None:
+        """Kill the broker and start it again: on the same ports, with what a disk would have after ``kill -9``.
+
+        Connections are cut. Without a directory no message survives; ``durable=True`` gives one.
+        """
+        self.call(lambda running: running.crash())
 
     # ------------------------------------------------------------------ questions
 

@@ -26,13 +26,13 @@ class BrokerMixin(unittest.TestCase):
     _session: ClassVar[BrokerSession]
 
     @classmethod
-    def setUpClass(cls) -> None:  # noqa: N802 - unittest's name
+    def setUpClass(cls) -> None:
         """Start the thread of the class's brokers."""
         super().setUpClass()
         cls._session = BrokerSession()
         cls.addClassCleanup(cls._session.close)
 
-    def setUp(self) -> None:  # noqa: N802 - unittest's name
+    def setUp(self) -> None:
         """Start a broker."""
         super().setUp()
         self.broker = self._session.start(**self.broker_options)

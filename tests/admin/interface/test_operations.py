@@ -32,4 +32,4 @@ def test_head_is_get() -> None:
     resource = next(resource for resource in TABLE.resources if resource.path == "queues/{vhost}/{queue}")
     assert resource.operation("HEAD") is resource.operation("GET")
     assert resource.operation("TRACE") is None
-    assert resource.methods == "GET, PATCH"
+    assert resource.methods == "GET, PUT, DELETE, PATCH"

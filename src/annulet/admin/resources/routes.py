@@ -20,16 +20,21 @@ from annulet.admin.resources import (
     definitions,
     host_settings,
     ledger,
+    log_level,
     messages,
     operations,
     overview,
     permissions,
     queues,
     tokens,
+    traces,
+    undo,
     users,
     virtual_hosts,
     why_not,
 )
+from annulet.admin.resources.clients import connections, consumers, sessions
+from annulet.admin.resources.routing import bindings, diverts, exchanges
 
 if TYPE_CHECKING:
     from annulet.admin.interface.call import Call
@@ -62,7 +67,14 @@ TABLE: Final = RouteTable(
         *why_not.RESOURCES,
         *messages.RESOURCES,
         *operations.RESOURCES,
+        *undo.RESOURCES,
+        *connections.RESOURCES,
+        *sessions.RESOURCES,
+        *consumers.RESOURCES,
+        *exchanges.RESOURCES,
         *addresses.RESOURCES,
+        *bindings.RESOURCES,
+        *diverts.RESOURCES,
         *host_settings.RESOURCES,
         *users.RESOURCES,
         *permissions.RESOURCES,
@@ -70,6 +82,8 @@ TABLE: Final = RouteTable(
         *virtual_hosts.RESOURCES,
         *ledger.RESOURCES,
         *audit.RESOURCES,
+        *log_level.RESOURCES,
+        *traces.RESOURCES,
         *definitions.RESOURCES,
         *backups.RESOURCES,
     ]

@@ -15,7 +15,7 @@ import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 import msgspec
 import structlog
@@ -24,7 +24,7 @@ from annulet.broker.observing.limited_log import LimitedLog
 from annulet.broker.security import password_hashes
 from annulet.broker.security.file_users import FIRST_USER, declare_users
 from annulet.broker.security.login_throttle import NAME_CHARACTERS_MAX, LoginThrottle
-from annulet.broker.security.tokens import TokenScope, digest_of, is_token
+from annulet.broker.security.tokens import IMPLIED_BY, TokenScope, digest_of, is_token
 from annulet.broker.settings.clock import system_clock
 from annulet.broker.settings.scram_verifiers import (
     DIGESTS,
@@ -50,9 +50,11 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 
-PermissionKind = Literal["configure", "write", "read"]
-Patterns = dict[tuple[str, str, str], dict[PermissionKind, re.Pattern[str]]]
-"""The three expressions of a permission, compiled, by their texts."""
+PermissionKind = Literal["configure", "write", "read", "browse", "manage"]
+PERMISSION_KINDS: Final[tuple[PermissionKind, ...]] = ("configure", "write", "read", "browse", "manage")
+Patterns = dict[tuple[str, ...], dict[PermissionKind, re.Pattern[str]]]
+"""The expressions of a permission, compiled, by their texts."""
+
 
 REMEMBERED_MAX: Final = 1024
 """Password checks whose outcome is remembered, right and wrong ones each: about 200 KB together."""
@@ -212,11 +214,10 @@ class Authenticator:
 
     def _patterns(self, record: PermissionRecord, former: Patterns) -> dict[PermissionKind, re.Pattern[str]]:
         """Return the compiled expressions of a record; those that were there before need no compiling."""
-        key = (record.configure, record.write, record.read)
+        key = tuple([getattr(record, kind) for kind in PERMISSION_KINDS])
         compiled = self._compiled.get(key) or former.get(key)
         if compiled is None:
-            configure, write, read = (re.compile(text or NOTHING) for text in key)
-            compiled = {"configure": configure, "write": write, "read": read}
+            compiled = {kind: re.compile(text or NOTHING) for kind, text in zip(PERMISSION_KINDS, key, strict=True)}
         self._compiled[key] = compiled
         return compiled
 
@@ -235,8 +236,8 @@ class Authenticator:
         return token.user if token is not None and self._is_live(token) else None
 
     def close(self) -> None:
-        """End the threads; logins under way are cancelled. No login may follow."""
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        """End the threads; logins under way are cancelled, up to a hash that is being computed. No login may follow."""
+        self._executor.shutdown(wait=True, cancel_futures=True)
 
     # ------------------------------------------------------------------ authentication
 
@@ -405,7 +406,9 @@ class Authenticator:
         return user.scope is None or user.scope.enters(virtual_host)
 
     def allowed(self, user: str, virtual_host: str, kind: PermissionKind, name: str) -> bool:
-        """Whether the user may configure, write to or read the exchange or queue ``name``.
+        """Whether the user may configure, write to, read, browse or manage the exchange or queue ``name``.
+
+        To read is to browse, and to configure is to manage (:data:`IMPLIED_BY`).
 
         The expression is searched, not matched whole, as in RabbitMQ: anchor it with ``^`` and ``$``.
         """
@@ -415,6 +418,9 @@ class Authenticator:
             patterns = self._permissions.get((user, virtual_host))
             subject = name or DEFAULT_EXCHANGE_IN_PERMISSIONS
             verdict = patterns is not None and patterns[kind].search(subject) is not None
+            implying = IMPLIED_BY.get(kind)
+            if not verdict and implying is not None:
+                verdict = self.allowed(user, virtual_host, cast("PermissionKind", implying), name)
             if len(self._verdicts) >= VERDICTS_MAX:
                 self._verdicts.clear()
             self._verdicts[question] = verdict

@@ -160,7 +160,7 @@ class DeadLetters(Forwarder):
         box = self._refused.get(queue)
         if box is None:
             box = self._box()
-        box.add(queue, entry, reason, loss)
+        box.add(queue, entry, reason, loss, queue.settings)
         if entry.message.record:
             queue.counters.wait(reason, entry.message.size)
         self.waiting = True

@@ -70,9 +70,10 @@ class Entering:
         self._add(_Piece(leg.message, leg.queues, leg))
 
     def add_queues(self, message: Message, queues: list[Queue]) -> None:
-        """Add the queues of a route where nothing had to be decided."""
-        self.reached += len(queues)
-        self._add(_Piece(message, queues, None))
+        """Add the queues of a route where nothing had to be decided; those that were deleted since get nothing."""
+        present = [queue for queue in queues if not queue.deleted]
+        self.reached += len(present)
+        self._add(_Piece(message, present, None))
 
     def _add(self, piece: _Piece) -> None:
         self._queues += len(piece.queues)

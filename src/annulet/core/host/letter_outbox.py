@@ -21,10 +21,10 @@ class Batch:
 
     __slots__ = ("entries", "losses", "queue", "reason", "settings")
 
-    def __init__(self, queue: QueueState, reason: RemovalReason) -> None:
+    def __init__(self, queue: QueueState, reason: RemovalReason, settings: QueueSettings) -> None:
         self.queue = queue
         self.reason = reason
-        self.settings: QueueSettings = queue.settings
+        self.settings = settings
         self.entries: deque[QueueEntry] = deque()
         self.losses: deque[LossRecord | None] = deque()  # of the entries, see ``Forwarder.add``
 
@@ -84,12 +84,19 @@ class Outbox:
         """How many of those that were added are not here any more."""
         return self.added - self._count - (self.current is not None)
 
-    def add(self, queue: QueueState, entry: QueueEntry, reason: RemovalReason, loss: LossRecord | None) -> None:
-        """Append a letter."""
+    def add(
+        self,
+        queue: QueueState,
+        entry: QueueEntry,
+        reason: RemovalReason,
+        loss: LossRecord | None,
+        settings: QueueSettings,
+    ) -> None:
+        """Append a letter that left its queue under these settings."""
         batches = self.batches
         last = batches[-1] if batches else None
-        if last is None or last.queue is not queue or last.reason is not reason or last.settings is not queue.settings:
-            last = Batch(queue, reason)
+        if last is None or last.queue is not queue or last.reason is not reason or last.settings is not settings:
+            last = Batch(queue, reason, settings)
             batches.append(last)
         last.entries.append(entry)
         last.losses.append(loss)

@@ -291,7 +291,7 @@ class Committing(SlicedWork):
                 renew(host.publisher, leg)
                 entering.add_leg(leg, now)
         elif route is not None:
-            entering.add_queues(message, [queue for queue in route.queues if not queue.deleted])
+            entering.add_queues(message, route.queues)
         if not entering.reached:
             self.unroutable.append(message)
         return entering

@@ -156,7 +156,7 @@ class VirtualHost(RoutingGraph):
         if name in self.queues:
             queue = self.queue_for(name, owner)
             self._require_same(queue, given, durable=durable, auto_delete=auto_delete, exclusive=owner is not None)
-            queue.last_used_at = now
+            queue.note_use(now)
             return queue
         if not server_named:
             self._refuse_name("queue", name)
@@ -176,7 +176,7 @@ class VirtualHost(RoutingGraph):
             forwarder=self.forwarder,
         )
         queue.batches = self.batches
-        queue.last_used_at = now
+        queue.note_use(now)
         self._lifetimes[queue] = Lifetime(
             address or name, auto_created=auto_created, configured=configured or ring, created_at=now
         )
@@ -202,7 +202,7 @@ class VirtualHost(RoutingGraph):
         return resolve_queue(name, address or name, given, self.address_settings, self.policies, unknown=unknown)
 
     def _admit(self, queue: Queue, resolved: ResolvedQueue) -> None:
-        queue.origins = resolved.origins
+        queue.note_origins(resolved.origins)
         self._declared[queue] = resolved
         if self.accounts.by_address:
             self.limited.tell(queue)
@@ -271,7 +271,7 @@ class VirtualHost(RoutingGraph):
         selector = compile_filter(resolved.settings.selector, SELECTOR_PLACE)
         if resolved.settings != queue.settings:
             queue.update(resolved.settings, now)
-        queue.origins = resolved.origins
+        queue.note_origins(resolved.origins)
         self._declared[queue] = resolved
         if selector is None:
             self.filters.pop(queue, None)

@@ -132,6 +132,7 @@ class Consumer:
     """
 
     __slots__ = (
+        "attached_at",
         "auto_acknowledge",
         "back",
         "back_bytes",
@@ -173,6 +174,7 @@ class Consumer:
         self.settings = settings
         self.selector = message_selector(settings.selector, "selector")
         self.cancelled = False
+        self.attached_at = 0  # milliseconds since 1970
         self.ended_for = ""  # why the queue ended it, if not at the end of a browse or by deletion of the queue
         self.held = 0  # deliveries of this queue that are neither settled nor back
         self.back = 0  # of them, those returned in the current slice and not deducted yet

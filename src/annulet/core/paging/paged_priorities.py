@@ -330,7 +330,7 @@ def paged_order_of(queue: QueuePolicies, pages: QueueArea) -> PagedFifo | PagedL
         return order
     paged = PagedSorted(queue, pages, order) if isinstance(order, RankedOrder) else deep_order(queue, pages, order)
     if paged is not None:
-        queue.order = paged
+        queue.use_order(paged)
         readers = queue.reader_lists()
         if readers is not None:
             readers.use_rows()

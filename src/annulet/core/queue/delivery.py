@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.sliced_work import SLICE_MESSAGES
-from annulet.core.deliveries.bodies import claim
-from annulet.core.model.entry import DELIVERING, PENDING, level_of, position_of
+from annulet.core.model.entry import PENDING, level_of, position_of
 from annulet.core.ordering.lane import lane_of
 from annulet.core.policies.consumer_turns import PASSED_ROUNDS
 from annulet.core.policies.evaluation_turns import used_up
@@ -65,18 +64,6 @@ def _serve_all(queue: QueueEntries, now: int) -> None:
         dispatch_lanes(queue, lanes, now)
     if queue.copies is not None:  # a message for which a browser had no room may be removed, and the next one fit
         queue.copies.serve(now, consumers_too=False)
-
-
-def wake_insisting(queue: QueueEntries, now: int) -> None:
-    """Wake a queue for a client that treats no delivery as an empty queue.
-
-    Waits for rows that a thread is reading.
-    """
-    queue.insists = True
-    try:
-        queue.wake(now)
-    finally:
-        queue.insists = False
 
 
 def dispatch_deep(queue: QueueEntries, lanes: DeepLanes, now: int) -> None:
@@ -379,14 +366,7 @@ def hand_over(queue: QueueEntries, consumer: Consumer, entry: QueueEntry, now: i
             queue.group_firsts.discard(entry)
         queue.finish_removal(entry, ACKNOWLEDGED, now, 0)
         return
-    entry.state = DELIVERING
-    entry.consumer = consumer
-    queue.delivering.add(entry)
-    size = entry.message.size
-    queue.delivering_bytes += size
-    if queue.bodies is not None:
-        claim(entry, queue.bodies)
-    consumer.take(size)
+    queue.mark_delivering(entry, consumer)
     if not consumer.auto_acknowledge:
         consumer.session.deliver_unsettled(consumer, entry)
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from annulet.core.queue import delivery
 from annulet.core.searching import group_walk, selector_walk
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 def begin(queue: QueueEntries, consumer: Consumer, now: int) -> None:
     """Notify a consumer's session when all present messages for it were delivered, possibly at once."""
     queue.draining[consumer] = queue.next_sequence
-    delivery.wake_insisting(queue, now)
+    queue.wake_insisting(now)
     settle(queue)
 
 

@@ -322,8 +322,8 @@ def _back_plainly(
         holder.give_back_slice()
         holders[holder.session] = None
     queue.delivering.discard_all(cast("list[Slot]", back))
-    queue.delivering_bytes -= total
-    queue.pending_bytes += total
+    queue.count_delivering(-total)
+    queue.count_pending(total)
     queue.counters.messages_returned += len(back)
     if queue.bodies is not None:
         queue.bodies.in_delivery -= away
@@ -350,7 +350,7 @@ def _back_folded(
     for kind in kinds:
         assert kind.consumer is not None
         holders[kind.consumer.session] = None
-    queue.pending_bytes += size
+    queue.count_pending(size)
     queue.counters.messages_returned += len(folded)
     if counted:
         queue.effects.folded_changed(queue, folded)

@@ -35,8 +35,9 @@ class UnseenEntries(UnseenMessages):
 
     def arrived(self, entry: QueueEntry) -> None:
         """Add a new pending entry, and drop those that left the queue if they are most of the list."""
-        self._list.reinsert(entry)
-        if self._list.count > 2 * self._queue.readable_count() + PRUNE_MINIMUM:
+        unseen = self._list
+        unseen.reinsert(entry)
+        if unseen.count > PRUNE_MINIMUM and unseen.count > 2 * self._queue.readable_count() + PRUNE_MINIMUM:
             self._prune()
 
     def reinsert(self, entry: QueueEntry) -> None:

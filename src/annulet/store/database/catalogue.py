@@ -80,6 +80,7 @@ REDELIVERED: Final = "redelivered"
 OPERATOR_QUEUE: Final = "queue"
 OPERATOR_ADDRESS_SETTINGS: Final = "address-settings"
 OPERATOR_POLICY: Final = "policy"
+OPERATOR_DIVERT: Final = "divert"
 """Kinds of settings that operators make at run time: changed settings of a queue, address settings, policies."""
 
 

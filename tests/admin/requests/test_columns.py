@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from annulet.admin.rabbitmq.framework.columns import Columns, sort_key
+from annulet.admin.requests.columns import Columns, sort_key
 
 
 def test_parts_of_objects_and_of_the_objects_of_a_list_are_chosen() -> None:

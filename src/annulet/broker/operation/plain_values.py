@@ -1,4 +1,4 @@
-"""Values of messages, arguments and client properties as JSON, and rates beside counters."""
+"""Values of messages and arguments as JSON can say them."""
 
 from __future__ import annotations
 
@@ -36,12 +36,3 @@ def json_value(value: Any, depth: int = 0) -> Any:
 def json_object(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return a table as a JSON object."""
     return {str(name): json_value(value) for name, value in values.items()}
-
-
-def with_rates(values: Mapping[str, int], rates: Mapping[str, float]) -> dict[str, Any]:
-    """Return counters, each followed by its ``NAME_details`` with the change a second."""
-    detailed: dict[str, Any] = {}
-    for name, value in values.items():
-        detailed[name] = value
-        detailed[f"{name}_details"] = {"rate": round(rates.get(name, 0.0), 3)}
-    return detailed

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
 
 from annulet.admin.requests.responses import bad_request
 
@@ -13,6 +15,20 @@ DEPTH_MAX: Final = 5
 """Parts of a column with dots: ``message_stats.publish_details.rate`` has three."""
 
 SortKey = tuple[int, Any]
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True)
+class Part(Generic[Row]):
+    """Columns of an item that are computed together. ``build`` may leave some of ``names`` out.
+
+    ``statistic``: left out with ``disable_stats=true``.
+    """
+
+    names: frozenset[str]
+    build: Callable[[Row], dict[str, Any]]
+    statistic: bool = False
 
 
 class Columns:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from annulet.admin.rabbitmq.framework.values import DEPTH_MAX, json_object, json_value, with_rates
+from annulet.admin.requests.json_values import DEPTH_MAX, json_object, json_value, with_rates
 
 
 def test_every_value_is_something_that_json_can_say() -> None:
