@@ -24,10 +24,10 @@ INCLUDE = re.compile(r'^#include [<"]([^>"]+)[>"]', re.MULTILINE)
 TUNED = (
     "-O1", "-freorder-blocks-and-partition", "-freorder-blocks-algorithm=stc", "-finline-small-functions",
     "-fpartial-inlining", "-fno-plt",
-    # Passes of -O1 that take a fifth of its time and find nothing in such code: it has hardly any loops or arithmetic.
+    # Passes of -O1 that take a seventh of its time and find little in such code: it has hardly any loops or arithmetic.
     "-fno-tree-loop-optimize", "-fno-move-loop-invariants", "-fno-branch-count-reg", "-fno-if-conversion",
-    "-fno-if-conversion2", "-fno-tree-pta", "-fno-tree-dominator-opts", "-fno-ipa-pure-const", "-fno-ipa-reference",
-    "-fno-ipa-modref", "-fno-ipa-profile", "-fno-tree-slsr", "-fno-tree-sink", "-fno-tree-copy-prop", "-fno-tree-ccp",
+    "-fno-if-conversion2", "-fno-tree-pta", "-fno-ipa-reference", "-fno-ipa-modref", "-fno-ipa-profile",
+    "-fno-tree-slsr", "-fno-tree-sink", "-fno-tree-copy-prop",
 )  # fmt: skip
 """For gcc: half of the compile time of -O2 (docs/decisions). mypyc's C is checks, calls and counts of references; it
 gains by inlining and by code of errors that is out of the way, which ``-O1`` alone does not bring."""
