@@ -394,6 +394,28 @@ def fan_out(server: Server) -> Iterator[None]:
     server.until("many14999", pending=1)
 
 
+@measured("publish to 1,000 queues with dead letters to 1,000")
+def fan_out_letters(server: Server) -> Iterator[None]:
+    """Each of the first queues drops the message, and sends it on to all of the others."""
+    server.ask("declare", count=1000, exchange="amq.topic")
+    server.ask("declare", count=1000, exchange="amq.fanout", name="drop", length=0, letters="amq.topic")
+    client = amqp091(server)
+    yield
+    client.send(publish("", "amq.fanout"))
+    server.until("many999", pending=1000)
+
+
+@measured("dead letter to 15,000 queues")
+def wide_letter(server: Server) -> Iterator[None]:
+    """One."""
+    server.ask("declare", count=15_000, exchange="amq.topic")
+    server.ask("declare", count=1, exchange="amq.fanout", name="drop", length=0, letters="amq.topic")
+    client = amqp091(server)
+    yield
+    client.send(publish("", "amq.fanout"))
+    server.until("many14999", pending=1)
+
+
 @measured("publish to 15,000 topic bindings")
 def fan_out_topic(server: Server) -> Iterator[None]:
     """The first message of a routing key."""

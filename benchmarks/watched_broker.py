@@ -18,7 +18,7 @@ import structlog
 from annulet import testing
 from annulet.broker.broker import Broker
 from annulet.cli.collector import settle_collector
-from annulet.core.message.message import Message, Origin
+from annulet.core.message.message import Message, Origin, PropertyValue
 from annulet.wire.amqp091.messages.properties import VIEW
 
 DURABLE: Final = b"\x10\x00\x02"
@@ -88,11 +88,18 @@ async def fill(broker: Broker, queue: str, count: int, exchange: str = "", heade
     await broker.commit.durable()
 
 
-def declare(broker: Broker, count: int, exchange: str = "") -> None:
-    """Declare so many queues, bound to an exchange."""
+def declare(
+    broker: Broker, count: int, exchange: str = "", name: str = "many", length: int = -1, letters: str = ""
+) -> None:
+    """Declare so many queues, bound to an exchange; with a length limit, and an exchange for dead letters."""
     host, now = broker.hosts["/"], broker.clock()
+    arguments: dict[str, PropertyValue] = {}
+    if length >= 0:
+        arguments["x-max-length"] = length
+    if letters:
+        arguments["x-dead-letter-exchange"] = letters
     for number in range(count):
-        queue = host.declare_queue(f"many{number}", now=now, durable=False, auto_delete=False, arguments={})
+        queue = host.declare_queue(f"{name}{number}", now=now, durable=False, auto_delete=False, arguments=arguments)
         if exchange:
             host.bind_queue(queue, exchange, "")
 

@@ -47,7 +47,6 @@ WITHOUT_OWN_TEST: dict[str, str] = {
     "core/message/message.py": "plain records; every core and wire test builds them",
     "core/message/neutral_content.py": "a plain record; every converter's tests build it",
     "core/model/effects.py": "an interface; its implementations are tested",
-    "core/model/order.py": "an interface; the orders of core/ordering and core/paging are tested",
     "core/model/queue_area.py": "an interface; the pages of residency are tested",
     "core/model/queue_bodies.py": "an interface; the bodies of residency are tested",
     "core/model/queue_listeners.py": "an interface; address accounts and copies are tested",

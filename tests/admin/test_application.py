@@ -27,6 +27,8 @@ async def test_paths_of_both_interfaces_are_kept_apart(site: Site) -> None:
 
 REQUESTS = [
     ("POST", "/api/v1/backups"),
+    ("PUT", "/api/v1/log"),
+    ("PUT", "/api/v1/traces/shop"),
     ("POST", "/api/v1/definitions"),
     ("PATCH", "/api/v1/queues/%2F/shop"),
     ("POST", "/api/v1/queues/%2F/shop/operations"),

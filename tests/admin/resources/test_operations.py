@@ -118,7 +118,7 @@ BAD = [
     ({"operation": "delete", "selector": "a = "}, "invalid selector: character"),
     ({"operation": "delete", "selectr": "a = 1"}, "unknown field 'selectr'; did you mean 'selector'?"),
     ({"operation": "delete", "ids": [1], "destination": "x"}, "field 'destination' does not belong to operation"),
-    ({"operation": "purge", "everything": True}, "'purge', which takes no further fields"),
+    ({"operation": "purge", "everything": True}, "'purge', which takes rate, undo"),
     ({"operation": "move", "ids": [1]}, "field 'destination' is missing; give the name of a queue"),
     ({"operation": "move", "ids": [1], "destination": "shp"}, "field 'destination': no queue 'shp'"),
     ({"operation": "move", "ids": [1], "destination": "shop"}, "is the queue the messages are in"),
@@ -181,10 +181,10 @@ async def test_a_manager_needs_the_permissions_a_client_would(site: Site) -> Non
     assert (await start(site, {"operation": "delete", "ids": [7]}, user=manager))["user"] == "shop"
     await start(site, {"operation": "copy", "ids": [1], "destination": "shop-late"}, user=manager)
     for path, body, words in (
-        ("/api/v1/queues/%2F/till/operations", {"operation": "purge"}, "configure access to 'till'"),
+        ("/api/v1/queues/%2F/till/operations", {"operation": "purge"}, "manage access to 'till'"),
         (f"{PATH}/operations", {"operation": "copy", "ids": [1], "destination": "till"}, "write access to 'till'"),
         (f"{PATH}/operations", {"operation": "retry", "everything": True}, "write access to 'till'"),
-        ("/api/v1/queues/%2F/till/pause", None, "configure access to 'till'"),
+        ("/api/v1/queues/%2F/till/pause", None, "manage access to 'till'"),
     ):
         status, reason = await site.refused("POST", path, body, user=manager)
         assert status == 403

@@ -361,3 +361,50 @@ def test_a_commit_that_fails_among_the_queues_of_a_message_is_not_counted():
     assert not scene.effects.bracketed()
     assert sum(queue.order.count for queue in queues) == 0
     assert scene.host.accounts.by_address["amq.fanout"].messages == 0
+
+
+class RefusesTheEnd(BracketedEffects):
+    """A log that has no room for the record of the commit, or whose disk fails there."""
+
+    def end_transaction(self) -> None:
+        self._transaction = 0  # it is aborted
+        raise OSError("input/output error")
+
+
+@pytest.mark.parametrize("count", [1, COMMIT_AT_ONCE_MAX, MANY])
+def test_a_commit_of_any_size_that_the_log_refuses_at_its_end_leaves_nothing(count: int) -> None:
+    """A8: up to 1000 operations their messages stayed in the queues, and consumers had got them."""
+    scene = Scene(RefusesTheEnd())
+    reader = RecordingSession()
+    reader.consume(scene.queue)
+    scene.send(count)
+    if count > COMMIT_AT_ONCE_MAX:
+        assert scene.commit() is None
+        scene.effects.turns()
+        assert str(scene.waiter.error) == "input/output error"
+    else:
+        with pytest.raises(OSError, match="input/output error"):
+            scene.commit()
+        assert scene.queue.shown_count() == 0
+        scene.effects.turns()
+        assert scene.waiter.error is None, "it was raised"
+    assert (reader.received, pending(scene.queue), scene.queue.counters.messages_added) == ([], [], 0)
+    scene.publish("next")
+    assert reader.received == ["next"]
+    check_invariants(scene.queue)
+
+
+def test_a_small_commit_does_not_wait_for_a_large_one():
+    scene = Scene()
+    reader = RecordingSession()
+    reader.consume(scene.declare("other"))
+    scene.send(MANY)
+    assert scene.commit() is None
+    scene.effects.turn()
+    scene.effects.turn()
+    second = Transaction(RecordingSession())
+    second.send(make_message("small", durable=True), scene.host.route("", "other"))
+    assert commit_in_turns(second, scene.host, NOW, Waiter()) == []
+    assert (reader.received, scene.waiter.unroutable) == (["small"], None)
+    scene.effects.turns()
+    assert scene.waiter.unroutable == []

@@ -73,6 +73,14 @@ class Call:
         """As :meth:`queue`, with permission to read it; 409 for the exclusive queue of a connection."""
         return self.access().queue_to_read(self.queue().name)
 
+    def queue_to_browse(self) -> Queue:
+        """As :meth:`queue`, with permission to look at its messages; 409 for the exclusive queue of a connection."""
+        return self.access().queue_to_browse(self.queue().name)
+
+    def queue_to_manage(self) -> Queue:
+        """As :meth:`queue`, with permission for operations; 409 for the exclusive queue of a connection."""
+        return self.access().queue_to_manage(self.queue().name)
+
     def queue_to_configure(self) -> Queue:
         """As :meth:`queue`, with permission to configure it; 409 for the exclusive queue of a connection."""
         return self.access().queue_to_configure(self.queue().name)

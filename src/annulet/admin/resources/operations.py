@@ -12,56 +12,14 @@ from annulet.admin.interface.schemas import COUNT, SWITCH_SCHEMA, TEXT_SCHEMA, o
 from annulet.admin.interface.values import PAGES, Value
 from annulet.admin.requests.bodies import INTEGER, INTEGERS, SWITCH, TEXT, TEXTS, required
 from annulet.admin.requests.responses import ResourceError, json_response
+from annulet.broker.operation.operation_requests import CHANGES, RATE_MAX, TAKES, TRANSFERS, OperationRequests
 from annulet.core.base.errors import NotFound
-from annulet.core.management import (
-    Operation,
-    cancel_scheduled,
-    change_priority,
-    copy_messages,
-    delete_messages,
-    deliver_scheduled,
-    expire_messages,
-    move_messages,
-    pause_queue,
-    purge,
-    reset_groups,
-    resume_queue,
-    retry_messages,
-    select,
-    send_to_dead_letters,
-)
+from annulet.core.management import Operation, pause_queue, reset_groups, resume_queue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from starlette.responses import Response
 
     from annulet.admin.interface.call import Call
-    from annulet.broker.connections.access import Access
-    from annulet.core.host.virtual_host import VirtualHost
-    from annulet.core.queue.queue import Queue
-
-SELECTION: Final = ("ids", "selector", "everything", "limit", "scheduled")
-
-SELECTED: Final[dict[str, Callable[..., Operation]]] = {
-    "delete": delete_messages,
-    "expire": expire_messages,
-    "dead-letter": send_to_dead_letters,
-    "deliver-now": deliver_scheduled,
-    "cancel-scheduled": cancel_scheduled,
-}
-"""Operations that take a selection and nothing more."""
-
-TRANSFERS: Final[dict[str, Callable[..., Operation]]] = {"move": move_messages, "copy": copy_messages}
-
-TAKES: Final = {
-    **dict.fromkeys(SELECTED, SELECTION),
-    **dict.fromkeys(TRANSFERS, (*SELECTION, "destination")),
-    "retry": (*SELECTION, "strip"),
-    "change-priority": (*SELECTION, "priority"),
-    "purge": (),
-}
-"""Every operation with the fields it takes, under the names of the audit trail."""
 
 
 async def start_operation(call: Call) -> Response:
@@ -69,19 +27,32 @@ async def start_operation(call: Call) -> Response:
 
     400 for errors in the body, 409 for a conflict with the queue, or when too many operations are running.
     """
-    host, queue, given = call.host(), call.queue_to_configure(), call.fields
+    host, queue, given = call.host(), call.queue_to_manage(), call.fields
     name = given["operation"]
     for field in given:
         if field not in {"operation", "preview", *TAKES[name]}:
-            takes = ", ".join(TAKES[name]) or "no further fields"
+            takes = ", ".join(TAKES[name])
             raise ResourceError(400, f"field {field!r} does not belong to operation {name!r}, which takes {takes}")
-    _require_permissions(call.access(), queue, name, given)
-    operation = _operation(host, queue, name, given, user=call.user.name, now=call.now)
-    management = call.broker.management
+    if name == "change-priority":
+        required(given, "priority", "an integer from 0 to 255")
+    if name in TRANSFERS:
+        required(given, "destination", "the name of a queue")
+    requests, management = OperationRequests(host, call.broker.undo), call.broker.management
+    requests.require(call.access(), queue, name, given)
+    try:
+        operation = requests.build(queue, name, given, user=call.user.name, now=call.now)
+    except NotFound as error:  # the path was found, the body is wrong
+        raise ResourceError(400, f"field 'destination': {error}") from error
     if given.get("preview", False):
         return json_response(asdict(await management.preview(operation.preview())))
-    number = management.start(operation)
-    place = f"/api/v1/queues/{quote(host.name, safe='')}/{quote(queue.name, safe='')}/operations/{number}"
+    requests.keep(operation, given)
+    return started(management.start(operation), operation)
+
+
+def started(number: int, operation: Operation) -> Response:
+    """Return the answer about an operation that has begun: 202 with its place."""
+    host, queue = quote(operation.host.name, safe=""), quote(operation.target, safe="")
+    place = f"/api/v1/queues/{host}/{queue}/operations/{number}"
     return json_response(describe_operation(number, operation), 202, {"Location": place})
 
 
@@ -96,7 +67,7 @@ async def list_operations(call: Call) -> Response:
 async def get_operation(call: Call) -> Response:
     """One operation with its progress and a page of changed messages: pairs of the id and the new id, 0 for none."""
     page, queue = call.page, call.queue()
-    number = _number(call)
+    number = number_of(call)
     operation = call.broker.management.operation(number, call.host().name, queue.name)
     pairs = zip(page.take(operation.ids), page.take(operation.new_ids), strict=True)
     return json_response({**describe_operation(number, operation), "changed": [list(pair) for pair in pairs]})
@@ -104,29 +75,29 @@ async def get_operation(call: Call) -> Response:
 
 async def cancel_operation(call: Call) -> Response:
     """Cancel an operation; its changes stay. A finished one is not affected."""
-    queue = call.queue_to_configure()
-    number = _number(call)
+    queue = call.queue_to_manage()
+    number = number_of(call)
     operation = call.broker.management.cancel(number, call.host().name, queue.name)
     return json_response(describe_operation(number, operation))
 
 
 async def pause(call: Call) -> Response:
     """Stop dispatch. ``changed`` tells whether it was running."""
-    queue = call.queue_to_configure()
+    queue = call.queue_to_manage()
     changed = pause_queue(call.host(), queue, user=call.user.name, now=call.now)
     return json_response({"paused": queue.paused, "changed": changed})
 
 
 async def resume(call: Call) -> Response:
     """End a pause. ``changed`` tells whether the queue was paused."""
-    queue = call.queue_to_configure()
+    queue = call.queue_to_manage()
     changed = resume_queue(call.host(), queue, user=call.user.name, now=call.now)
     return json_response({"paused": queue.paused, "changed": changed})
 
 
 async def reset(call: Call) -> Response:
     """End the assignment of one message group, ``group``, or of all. ``count`` is the number of assigned ones."""
-    queue, name = call.queue_to_configure(), call.fields.get("group", "")
+    queue, name = call.queue_to_manage(), call.fields.get("group", "")
     count = reset_groups(call.host(), queue, user=call.user.name, now=call.now, name=name)
     return json_response({"count": count})
 
@@ -137,46 +108,32 @@ def describe_operation(number: int, operation: Operation) -> dict[str, Any]:
     return {
         "id": number,
         "vhost": operation.host.name,
-        "queue": action.queue.name,
+        "queue": operation.target,
         "operation": action.name,
         "selection": str(operation.selection),
         "arguments": action.arguments,
         "user": operation.user,
         **asdict(operation.progress),
+        "undo": _undo(operation),
     }
 
 
-# ------------------------------------------------------------------ common parts
+def _undo(operation: Operation) -> dict[str, Any] | None:
+    """Return how an operation can be undone, ``None`` when it cannot be."""
+    keeper = operation.action.keeper
+    if keeper is None:
+        return None
+    return {
+        "undo": keeper.token,
+        "until": keeper.until,
+        "kept": keeper.kept,
+        "unkept": keeper.unkept,
+        "reason": keeper.reason,
+    }
 
 
-def _require_permissions(access: Access, queue: Queue, name: str, given: dict[str, Any]) -> None:
-    """Require the permissions for the same action as a client, in addition to ``configure`` on the queue."""
-    if name in TRANSFERS:
-        access.require("read", queue.name)
-        access.require("write", given.get("destination", ""))
-    if name == "retry":  # each message has its own destination
-        access.require("write", *access.host.queues)
-
-
-def _operation(host: VirtualHost, queue: Queue, name: str, given: dict[str, Any], *, user: str, now: int) -> Operation:
-    if name == "purge":
-        return purge(host, queue, user=user, now=now)
-    selection = select(**{field: given[field] for field in SELECTION if field in given})
-    if name in SELECTED:
-        return SELECTED[name](host, queue, selection, user=user, now=now)
-    if name == "retry":
-        return retry_messages(host, queue, selection, user=user, now=now, strip=tuple(given.get("strip", ())))
-    if name == "change-priority":
-        priority = required(given, "priority", "an integer from 0 to 255")
-        return change_priority(host, queue, selection, priority, user=user, now=now)
-    destination = required(given, "destination", "the name of a queue")
-    try:
-        return TRANSFERS[name](host, queue, selection, destination, user=user, now=now)
-    except NotFound as error:  # the path was found, the body is wrong
-        raise ResourceError(400, f"field 'destination': {error}") from error
-
-
-def _number(call: Call) -> int:
+def number_of(call: Call) -> int:
+    """Return the number of the operation that the path names; 404 for another text."""
     text = call.names["operation"]
     if not (text.isascii() and text.isdigit() and len(text) < 20):
         raise ResourceError(404, f"no operation {text!r}; operations have whole numbers")
@@ -184,18 +141,27 @@ def _number(call: Call) -> int:
 
 
 FIELDS: Final = (
-    Value("operation", f"one of {', '.join(TAKES)}", choices=tuple(TAKES), required=True, example="delete"),
+    Value("operation", f"one of {', '.join(CHANGES)}", choices=CHANGES, required=True, example="delete"),
     Value("ids", "a list of ids of messages", INTEGERS),
     Value("selector", "a selector, for the messages that match it", TEXT),
     Value("everything", "true for all messages", SWITCH),
     Value("limit", "the most messages, or -1 for no limit", INTEGER, -1),
     Value("scheduled", "true for scheduled messages too", SWITCH),
+    Value("key", "a key of a last-value queue"),
+    Value("routing_key", "the routing key"),
+    Value("since", "the earliest time of acceptance, milliseconds since 1970", INTEGER),
+    Value("until", "the time before which messages were accepted, milliseconds since 1970", INTEGER),
+    Value("first_id", "the least id", INTEGER),
+    Value("last_id", "the largest id", INTEGER),
+    Value("text", "a text in header, routing key or body"),
     Value("destination", "the name of a queue, for move and copy", TEXT),
     Value("priority", "an integer from 0 to 255, for change-priority", INTEGER, 0, 255),
     Value("strip", "a list of headers to leave out, for retry", TEXTS),
+    Value("rate", "the most messages a second", INTEGER, 1, RATE_MAX),
+    Value("undo", "false if nothing has to be kept for an undo", SWITCH),
     Value("preview", "true to return the effect without doing it", SWITCH),
 )
-CONFIGURE: Final = (Need("configure", "queue"),)
+MANAGE: Final = (Need("manage", "queue"),)
 OPERATION_SCHEMA: Final = object_of(id=COUNT, vhost=TEXT_SCHEMA, queue=TEXT_SCHEMA, operation=TEXT_SCHEMA)
 PAUSE_SCHEMA: Final = object_of(paused=SWITCH_SCHEMA, changed=SWITCH_SCHEMA)
 
@@ -217,13 +183,13 @@ RESOURCES: Final = (
                 "start_operation",
                 "Begin an operation on messages of the queue, or preview it.",
                 start_operation,
-                needs=CONFIGURE,
+                needs=MANAGE,
                 body=Fields(FIELDS),
                 answers={
                     200: Answer("The effect that the operation would have."),
                     202: Answer("The operation has begun; Location has its path.", OPERATION_SCHEMA),
                 },
-                further="move and copy: read on the queue and write on the destination; retry: write on all queues",
+                further="move and copy: browse on the queue and write on the destination; retry: write on all queues",
             ),
         ),
     ),
@@ -244,7 +210,7 @@ RESOURCES: Final = (
                 "cancel_operation",
                 "Cancel an operation; its changes stay.",
                 cancel_operation,
-                needs=CONFIGURE,
+                needs=MANAGE,
                 answers={200: Answer("The operation as it ended.", OPERATION_SCHEMA)},
             ),
         ),
@@ -258,7 +224,7 @@ RESOURCES: Final = (
                 "pause_queue",
                 "Stop dispatch of a queue.",
                 pause,
-                needs=CONFIGURE,
+                needs=MANAGE,
                 body=Fields(()),
                 answers={200: Answer("The queue is paused.", PAUSE_SCHEMA)},
             ),
@@ -273,7 +239,7 @@ RESOURCES: Final = (
                 "resume_queue",
                 "End the pause of a queue.",
                 resume,
-                needs=CONFIGURE,
+                needs=MANAGE,
                 body=Fields(()),
                 answers={200: Answer("The queue delivers.", PAUSE_SCHEMA)},
             ),
@@ -288,7 +254,7 @@ RESOURCES: Final = (
                 "reset_groups",
                 "End the assignment of message groups to consumers.",
                 reset,
-                needs=CONFIGURE,
+                needs=MANAGE,
                 body=Fields((Value("group", "a group; none for all", TEXT),)),
                 answers={200: Answer("How many groups were assigned.", object_of(count=COUNT))},
             ),

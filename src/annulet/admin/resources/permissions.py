@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from annulet.admin.interface.call import Call
 
 KINDS: Final = ("configure", "write", "read")
+FURTHER_KINDS: Final = ("browse", "manage")
+"""Beside RabbitMQ's three; they allow nothing more where they are left out."""
 
 
 async def list_permissions(call: Call) -> Response:
@@ -42,7 +44,10 @@ async def get_permission(call: Call) -> Response:
 
 async def put_permission(call: Call) -> Response:
     """Give a user permissions in a virtual host."""
-    record = PermissionRecord(call.names["user"], call.names["vhost"], *(call.fields[kind] for kind in KINDS))
+    further = {kind: call.fields[kind] for kind in FURTHER_KINDS if kind in call.fields}
+    record = PermissionRecord(
+        call.names["user"], call.names["vhost"], *(call.fields[kind] for kind in KINDS), **further
+    )
     made = AccessChanges(call.request, call.user).put_permission(record)
     return json_response(_described(record), 201 if made else 200)
 
@@ -62,7 +67,7 @@ def _revision(call: Call) -> Any:
 
 
 def _described(record: PermissionRecord) -> dict[str, Any]:
-    item = asdict(record)
+    item = {name: value for name, value in asdict(record).items() if value or name not in FURTHER_KINDS}
     item["vhost"] = item.pop("virtual_host")
     return item
 
@@ -104,7 +109,12 @@ RESOURCES: Final = (
                 "Give a user permissions in a virtual host.",
                 put_permission,
                 tags=ADMINISTRATORS,
-                body=Fields(tuple(Value(kind, EXPRESSION, required=True, example="^shop") for kind in KINDS)),
+                body=Fields(
+                    (
+                        *(Value(kind, EXPRESSION, required=True, example="^shop") for kind in KINDS),
+                        *(Value(kind, EXPRESSION) for kind in FURTHER_KINDS),
+                    )
+                ),
                 answers={
                     200: Answer("The changed permissions.", PERMISSION_SCHEMA),
                     201: Answer("The new permissions.", PERMISSION_SCHEMA),

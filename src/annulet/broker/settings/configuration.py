@@ -85,6 +85,14 @@ HANDSHAKE_TIMEOUT: Final = 10.0
 CONSUMER_TIMEOUT: Final = 0
 """Milliseconds a delivery may be held unless something else is set; 0: for ever. RabbitMQ has 30 minutes, which end
 Celery's workers with longer countdowns."""
+UNDO_SECONDS: Final = 3600
+"""Time that an undo has: an error is noticed within minutes of the answer, and an hour covers the change of a shift."""
+
+UNDO_SECONDS_MAX: Final = 7 * 24 * 3600
+
+UNDO_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of kept messages in one virtual host: an hour of deletions by hand. The log is longer by as much."""
+
 EVENT_QUEUE_BYTES: Final = 64 * 1024 * 1024
 """Bodies the event queue holds before the oldest go: the lives of some 250,000 messages, in memory until they are
 read."""
@@ -106,11 +114,16 @@ UnknownArguments = Literal["warn", "refuse"]
 
 
 class PermissionDeclaration(msgspec.Struct, frozen=True):
-    """Regular expressions for names of exchanges and queues, as in RabbitMQ; an empty one matches nothing."""
+    """Regular expressions for names of exchanges and queues, as in RabbitMQ; an empty one matches nothing.
+
+    ``browse`` (look at messages) and ``manage`` (operations on messages) are beside RabbitMQ's three.
+    """
 
     configure: str = ""
     write: str = ""
     read: str = ""
+    browse: str = ""
+    manage: str = ""
 
 
 class UserDeclaration(msgspec.Struct, frozen=True):
@@ -157,6 +170,8 @@ class BrokerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     ledger_queue: bool = False  # each virtual host has a queue amq.ledger that gets its losses as messages
     event_queues: tuple[str, ...] = ()  # patterns of the queues whose events become messages of amq.events
     event_queue_bytes: int = EVENT_QUEUE_BYTES  # bodies amq.events holds
+    undo_seconds: int = UNDO_SECONDS  # what operations take away is kept so long; 0: nothing is kept
+    undo_bytes: int = UNDO_BYTES  # of a virtual host
     definitions: StaticDefinitions = StaticDefinitions()  # declared at every start
 
 
@@ -217,6 +232,8 @@ class ConfigurationFile(msgspec.Struct):
     ledger_queue: bool = False
     event_queues: list[str] = []
     event_queue_bytes: int | str = EVENT_QUEUE_BYTES
+    undo_seconds: int = UNDO_SECONDS
+    undo_bytes: int | str = UNDO_BYTES
     listeners: ListenersSection = msgspec.field(default_factory=ListenersSection)
     tls: TlsSection = msgspec.field(default_factory=TlsSection)
     limits: Limits = msgspec.field(default_factory=Limits)
@@ -294,6 +311,7 @@ class _Reader:
         self._check_range("channel_max", values.channel_max, 1, 65_535, "channels")
         self._check_range("handshake_timeout", values.handshake_timeout, 0.1, 3600, "seconds")
         self._check_range("consumer_timeout", values.consumer_timeout, 0, MILLISECONDS_MAX, "milliseconds")
+        self._check_range("undo_seconds", values.undo_seconds, 0, UNDO_SECONDS_MAX, "seconds")
         wrong = why_no_path(values.data or "")
         if wrong:
             raise ConfigurationError(f"{self._source('data')}: {wrong}")
@@ -329,6 +347,8 @@ class _Reader:
             ledger_queue=values.ledger_queue,
             event_queues=parse_patterns(self._source("event_queues"), values.event_queues),
             event_queue_bytes=self._bytes("event_queue_bytes", values.event_queue_bytes, EVENT_QUEUE_BYTES_LEAST),
+            undo_seconds=values.undo_seconds,
+            undo_bytes=self._bytes("undo_bytes", values.undo_bytes, 0),
             definitions=self._definitions(values),
         )
 
@@ -412,7 +432,7 @@ class _Reader:
                 refuse_line_breaks("virtual host", host)
             except InvalidArgument as error:
                 raise ConfigurationError(f"{self._source(where)}.permissions: {error}") from error
-            for kind in ("configure", "write", "read"):
+            for kind in permission.__struct_fields__:
                 try:
                     re.compile(getattr(permission, kind))
                 except UNUSABLE_PATTERN as error:

@@ -159,7 +159,7 @@ class LeaseManager:
 
     def _enter(self, lease: Lease) -> None:
         self._leases[lease.key] = lease
-        lease.queue.leases.add(lease.key)
+        lease.queue.add_lease(lease.key)
 
     def _create(self, request: LeaseRequest) -> Lease:
         if len(self._leases) >= LEASES_MAX:
@@ -453,8 +453,7 @@ class LeaseManager:
         stop_choosing(lease, self._broker.clock())
         self._leases.pop(lease.key, None)
         self._used_by.pop(lease.key, None)
-        lease.queue.leases.discard(lease.key)
-        lease.queue.last_used_at = self._broker.clock()
+        lease.queue.end_lease(lease.key, self._broker.clock())
         self._return(lease, lease.let_all_go())
         await self._broker.commit.durable()
         logger.info("lease ended", lease=lease.name, queue=lease.queue_name, why=why, returned=held)

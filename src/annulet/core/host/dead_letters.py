@@ -6,7 +6,6 @@ settled, so a crash in between duplicates a message and never loses one.
 
 from __future__ import annotations
 
-from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -24,10 +23,13 @@ from annulet.core.base.death_trail import (
 from annulet.core.base.removal_reasons import LOSSES, RemovalReason
 from annulet.core.base.sliced_work import SlicedWork
 from annulet.core.deliveries.bodies import LOOK_MESSAGES, REFUSED
+from annulet.core.host.entering import Entering
+from annulet.core.host.letter_outbox import Outbox
 from annulet.core.message.message import Message, Origin
 from annulet.core.model.forwarder import Forwarder
 from annulet.core.model.forwarding_targets import Target, targets_for
 from annulet.core.model.loss_ledger import LossRecord, loss_of
+from annulet.core.policies.staged_batches import HiddenBatch, take_back
 from annulet.core.queue.queue import Queue, as_queue
 from annulet.core.routing.routes import address_of_key
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from annulet.core.base.settings import QueueSettings
+    from annulet.core.host.letter_outbox import Batch, Letter
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.message.message import ContentView, PropertyValue
     from annulet.core.model.entry import QueueEntry
@@ -58,25 +61,17 @@ _DEATH_NAMES: Final = {
 
 
 FORWARDED_AT_ONCE: Final = 200
-"""Copies up to which all are sent in the call in which their entries left: some 8 ms of the loop."""
+"""Copies, a further queue of a copy counting as one more, up to which all are sent in the calls of one ``now`` in which
+their entries left: some 8 ms of the loop. One publish may have a thousand queues drop a message each."""
 
 FORWARDED_PER_SLICE: Final = 50
+"""The same for one slice: 2 ms, but for a copy that goes to a thousand queues, which takes 8 ms."""
 
 COPY_STEPS: Final = 500
 """Steps of routing for which a copy counts as one more: 0.2 ms."""
 
-
-class Batch:
-    """Entries that left one queue for one reason and wait to be sent on."""
-
-    __slots__ = ("bracketed", "entries", "losses", "queue", "reason")
-
-    def __init__(self, queue: QueueState, reason: RemovalReason) -> None:
-        self.queue = queue
-        self.reason = reason
-        self.entries: deque[QueueEntry] = deque()
-        self.losses: deque[LossRecord | None] = deque()  # of the entries, as :meth:`DeadLetters.add` got them
-        self.bracketed = False  # they left in a transaction, and are sent in it
+ALL: Final = 1 << 62
+"""More copies than there can be."""
 
 
 class Forwarding(SlicedWork):
@@ -88,13 +83,11 @@ class Forwarding(SlicedWork):
 
     def step(self, now: int) -> bool:
         """Send the next few."""
-        self._letters.sliced = self._letters.send(now, FORWARDED_PER_SLICE)
-        return self._letters.sliced
+        return self._letters.go_on(now)
 
     def abandon(self, now: int) -> None:
         """Let the next flush go on."""
-        del now
-        self._letters.sliced = False
+        self._letters.end_slices(now)
 
 
 class DeadLetters(Forwarder):
@@ -115,11 +108,16 @@ class DeadLetters(Forwarder):
         self.last_failure = ""
         self.sliced = False  # the rest of the waiting ones is sent in slices
         self.held = False  # recovery: targets may not exist yet, so nothing is sent before :meth:`release`
-        self._batches: deque[Batch] = deque()
-        self._refused: dict[
-            QueueState, deque[Batch]
-        ] = {}  # of queues of which the disk did not give a body, all of theirs
+        self._outbox = Outbox()
+        self._refused: dict[QueueState, Outbox] = {}  # of queues of which the disk did not give a body, all of theirs
+        self._bracket = Outbox()  # of a transaction that ends in the call in which it began
+        self._commits: list[Outbox] = []  # of transactions in slices
+        self._collecting: Outbox | None = None  # the one of which a slice is being done
         self._flushing = False
+        self._sent_at = -1  # the ``now`` for which ``_left`` counts
+        self._left = 0
+        self._batch: HiddenBatch | None = None  # hides the current copy, which goes to very many queues
+        self._waits_for_turn = False  # that copy, for the batch of another
         self._origins: dict[tuple[str, str, str, ContentView], Origin] = {}
 
     # ------------------------------------------------------------------ targets
@@ -159,153 +157,276 @@ class DeadLetters(Forwarder):
     ) -> None:
         """Take over a removed entry until :meth:`flush`. Costs a place in a list: a million may expire at once."""
         del now  # the copy is made, and dated, by flush
-        batches = self._refused.get(queue, self._batches)
-        bracketed = self.host.effects.bracketed()
-        last = batches[-1] if batches else None
-        if last is None or last.queue is not queue or last.reason is not reason or last.bracketed is not bracketed:
-            batches.append(Batch(queue, reason))
-            batches[-1].bracketed = bracketed
-        batches[-1].entries.append(entry)
-        batches[-1].losses.append(loss)
+        box = self._refused.get(queue)
+        if box is None:
+            box = self._box()
+        box.add(queue, entry, reason, loss, queue.settings)
         if entry.message.record:
             queue.counters.wait(reason, entry.message.size)
         self.waiting = True
 
-    def flush(self, now: int) -> None:
-        """Send waiting copies, and those of messages that these remove from other queues.
+    def _box(self) -> Outbox:
+        """Return where a letter goes now: what leaves in a transaction is sent in it."""
+        if not self.host.effects.bracketed():
+            return self._outbox
+        return self._bracket if self._collecting is None else self._collecting
 
-        Never raises for a single message.
+    def flush(self, now: int) -> None:
+        """Send waiting copies, and those of messages that these remove from other queues, as many as one ``now`` may.
+
+        The rest follows in slices. Never raises for a single message. In a transaction those that left in it are sent,
+        unless it is done in slices and sends them by :meth:`send_inside`.
         """
         if self.host.effects.bracketed():
-            self.complete(now)
+            if self._collecting is None:
+                self._send(self._bracket, now, ALL)
             return
-        if self.sliced:
+        if self.sliced or self._flushing or self.held:
             return
-        if self.send(now, FORWARDED_AT_ONCE):
+        if now != self._sent_at:
+            self._sent_at, self._left = now, FORWARDED_AT_ONCE
+        self._left = self._send(self._outbox, now, self._left)
+        if not self._outbox.empty:
             self.sliced = True
             self.host.effects.later(Forwarding(self), now)
 
     def complete(self, now: int) -> None:
-        """Send all of them; later slices find nothing."""
-        self.send(now, -1)
+        """Send all that did not leave in a transaction; later slices find nothing."""
+        effects, batches = self.host.effects, self.host.batches
+        if not effects.bracketed():
+            self._send(self._outbox, now, ALL)
+            return
+        filling, batches.current = batches.current, None
+        transaction = effects.suspend_transaction()
+        try:
+            self._send(self._outbox, now, ALL)
+        finally:
+            effects.resume_transaction(transaction)
+            batches.current = filling
 
     def records_of(self, queue: QueueState) -> list[int]:
         """Search the waiting ones. O(n)."""
-        batches = self._refused.get(queue, self._batches)
-        return [
-            entry.message.record for batch in batches if batch.queue is queue for entry in batch.entries
-        ]  # 0 for those that have none
-
-    def send(self, now: int, most: int) -> bool:
-        """Send up to ``most`` (-1: all) waiting ones, unless this is a nested call, or all are held.
-
-        If the disk refuses to read a body, it and later ones of its queue wait for the next flush; those of other
-        queues do not. Returns whether there are more that can be sent at once.
-        """
-        if self._flushing or self.held:
-            return False
-        self._flushing = True
-        batches = self._batches
-        try:
-            if self._refused:
-                self._ask_again()
-            while batches and most:
-                batch = batches[0]
-                if not _readable(batch):
-                    self._set_aside(batch.queue)
-                    continue
-                before = self.host.steps_taken
-                entry, loss = batch.entries.popleft(), batch.losses.popleft()
-                if not batch.entries:
-                    batches.popleft()
-                if batch.bracketed or not self.host.effects.bracketed():
-                    self._forward(batch.queue, entry, batch.reason, now, loss)
-                else:
-                    self._forward_outside(batch.queue, entry, batch.reason, now, loss)
-                if most > 0:
-                    most = max(0, most - 1 - (self.host.steps_taken - before) // COPY_STEPS)
-        finally:
-            self._flushing = False
-            self.waiting = bool(batches) or bool(self._refused)
-        return bool(batches)
-
-    def _set_aside(self, queue: QueueState) -> None:
-        """Let all of a queue wait, in its order, out of the way of others."""
-        self._refused[queue] = deque(batch for batch in self._batches if batch.queue is queue)
-        others = [batch for batch in self._batches if batch.queue is not queue]
-        self._batches.clear()
-        self._batches.extend(others)
-
-    def _ask_again(self) -> None:
-        """Let those go first of whose queues the disk gives the next body now."""
-        for queue in [queue for queue, batches in self._refused.items() if _readable(batches[0])]:
-            self._batches.extendleft(reversed(self._refused.pop(queue)))
+        boxes = [self._outbox, self._bracket, *self._commits]
+        refused = self._refused.get(queue)
+        if refused is not None:
+            boxes.append(refused)
+        return [record for box in boxes for record in box.records_of(queue)]
 
     def release(self, now: int) -> None:
         """End :attr:`held` and send the collected ones."""
         self.held = False
         self.flush(now)
 
-    def _forward_outside(
-        self, queue: QueueState, entry: QueueEntry, reason: RemovalReason, now: int, loss: LossRecord | None
-    ) -> None:
-        """Forward messages that left before the transaction or batch began, which are independent of its result."""
-        effects, batches = self.host.effects, self.host.batches
-        filling, batches.current = batches.current, None
-        transaction = effects.suspend_transaction()
-        try:
-            self._forward(queue, entry, reason, now, loss)
-        finally:
-            effects.resume_transaction(transaction)
-            batches.current = filling
+    # ------------------------------------------------------------------ slices
 
-    def _forward(
-        self, queue: QueueState, entry: QueueEntry, reason: RemovalReason, now: int, loss: LossRecord | None
-    ) -> None:
-        """Send the copies of one entry, then settle it. Copies that could not be stored leave it unsettled for the next
+    def go_on(self, now: int) -> bool:
+        """Do one slice. Returns whether there is another: a copy to very many queues may have to wait for its turn."""
+        letter = self._outbox.current
+        if letter is not None and _wide(letter) and self._batch is None:
+            if not self.host.batches.begin(self._turn_came):
+                self._waits_for_turn = True
+                return False
+            self._batch = HiddenBatch()
+        self._send(self._outbox, now, FORWARDED_PER_SLICE)
+        self.sliced = not self._outbox.empty
+        return self.sliced
+
+    def _turn_came(self) -> None:
+        """No other batch is put into queues now."""
+        self._waits_for_turn = False
+        if not self.sliced or self._outbox.current is None:  # it was sent meanwhile, because its queue was deleted
+            self.host.batches.end()
+        else:
+            self._batch = HiddenBatch()
+        self.host.effects.later(Forwarding(self), self.host.latest)
+
+    def end_slices(self, now: int) -> None:
+        """A defect has met a slice: the next flush goes on behind the letter that it met."""
+        self.sliced = self._flushing = False
+        letter = self._outbox.current
+        if letter is not None:
+            self._give_up(letter, "the slice was abandoned", now)
+            self._outbox.current = None
+
+    # ------------------------------------------------------------------ transactions in slices
+
+    def open_box(self) -> Outbox:
+        """Begin to collect what leaves in a transaction that is done in slices. :meth:`close_box` ends that."""
+        box = Outbox()
+        self._commits.append(box)
+        return box
+
+    def collect(self, box: Outbox | None) -> None:
+        """A slice of a transaction begins, or ends (``None``)."""
+        self._collecting = box
+
+    def added(self) -> int:
+        """Return how many letters have left outside of transactions, for :meth:`sent_before`."""
+        return self._outbox.added
+
+    def sent_before(self, added: int) -> bool:
+        """Return whether a transaction may send its own: the first ``added`` others are sent, or wait for its end."""
+        return self._waits_for_turn or self._outbox.passed >= added
+
+    def send_inside(self, box: Outbox, now: int, most: int = FORWARDED_PER_SLICE) -> bool:
+        """Send the next of a transaction, within it and hidden as its messages are. Returns whether there are more."""
+        self._send(box, now, most)
+        return not box.empty
+
+    def close_box(self, box: Outbox, now: int) -> None:
+        """A transaction has ended. Where it has failed some may be left: what is stored stays for the next start."""
+        self._commits.remove(box)
+        while not box.empty:
+            letter = box.current or box.next()
+            self._give_up(letter, "the transaction in which it left has failed", now)
+            box.current = None
+
+    # ------------------------------------------------------------------ sending
+
+    def _send(self, box: Outbox, now: int, most: int) -> int:
+        """Send letters of ``box``, unless this is a nested call or all are held. Returns what is left of ``most``.
+
+        If the disk refuses to read a body, it and later ones of its queue wait for the next flush; those of other
+        queues do not.
+        """
+        if self._flushing or self.held:
+            return most
+        self._flushing = True
+        try:
+            if self._refused and box is self._outbox:
+                self._ask_again()
+            while most > 0 and not box.empty:
+                letter = box.current
+                if letter is None:
+                    if not _readable(box.batches[0]):
+                        self._set_aside(box, box.batches[0].queue)
+                        continue
+                    letter = box.next()
+                counted = self._go_on(letter, now, most, hidden=box is not self._outbox)
+                if not counted:
+                    break
+                most -= counted
+                if letter.done:
+                    box.current = None
+                    self._finish(letter, now)
+        finally:
+            self._flushing = False
+            self.waiting = not self._outbox.empty or bool(self._refused)
+        return max(0, most)
+
+    def _set_aside(self, box: Outbox, queue: QueueState) -> None:
+        """Let all of a queue wait, in its order, out of the way of others."""
+        taken = box.take_out(queue)
+        refused = self._refused.get(queue)
+        if refused is not None:
+            taken.put_first(refused)
+        self._refused[queue] = taken
+
+    def _ask_again(self) -> None:
+        """Let those go first of whose queues the disk gives the next body now."""
+        for queue in [queue for queue, box in self._refused.items() if _readable(box.batches[0])]:
+            self._outbox.put_first(self._refused.pop(queue))
+
+    def _go_on(self, letter: Letter, now: int, most: int, *, hidden: bool) -> int:
+        """Do the next part of a letter. Returns for how many copies that counts."""
+        before = self.host.steps_taken
+        entered = 0
+        try:
+            if letter.entering is None and letter.targets:
+                letter.target = letter.targets.popleft()
+                self._begin_copy(letter, letter.target, now)
+            if letter.entering is not None:
+                entered = self._enter(letter, letter.entering, now, most, hidden=hidden)
+        except Exception as error:  # noqa: BLE001 - effects and views raise errors of rooms the core does not know
+            self._copy_failed(letter, error, now)
+        if letter.entering is not None and not entered:
+            return 0  # it waits for its turn
+        return max(1, entered) + (self.host.steps_taken - before) // COPY_STEPS
+
+    def _enter(self, letter: Letter, entering: Entering, now: int, most: int, *, hidden: bool) -> int:
+        """Put a copy into all its queues, or into some of very many. Returns into how many."""
+        batches, batch = self.host.batches, self._batch
+        if not hidden and batch is not None:
+            batches.current = batch
+            try:
+                entered = entering.go_on(most, now)
+            finally:
+                batches.current = None
+        elif hidden:
+            entered = entering.go_on(most, now)
+        elif _wide(letter) and most < ALL:
+            return 0
+        else:
+            entered = entering.go_on(ALL, now)
+        if entering.done:
+            letter.entering = None
+            self.messages_forwarded += 1
+            if not hidden and batch is not None:
+                self._batch = None
+                try:
+                    batch.show(now)
+                finally:
+                    batches.end()
+        return entered
+
+    def _copy_failed(self, letter: Letter, error: Exception, now: int) -> None:
+        """A copy could not be sent or stored. A letter with a record stays for the next start."""
+        entry, queue = letter.entry, letter.queue
+        if letter.entering is not None:
+            letter.entering.give_up()
+            letter.entering = None
+        if self._batch is not None and letter is self._outbox.current:
+            batch, self._batch = self._batch, None
+            take_back(batch, self.host.effects, now)
+            self.host.batches.end()
+        self.failures += 1
+        to = "its targets" if letter.target is None else str(letter.target)
+        self.last_failure = f"queue '{queue.name}' #{entry.sequence} to {to}: {error}"
+        letter.sent = False
+        if entry.message.record and not queue.deleted:
+            if not letter.kept:
+                queue.unsent.append(entry.message.record)
+            letter.kept = True
+        else:
+            letter.rules.append(f"not sent to {to}: {error}")
+
+    def _give_up(self, letter: Letter, why: str, now: int) -> None:
+        """Send no more of a letter."""
+        self._copy_failed(letter, RuntimeError(why), now)
+        letter.targets.clear()
+        self._finish(letter, now)
+
+    def _finish(self, letter: Letter, now: int) -> None:
+        """Settle an entry of which all copies are sent. Copies that could not be stored leave it unsettled for the next
         start.
 
         Losses become durable with the settlement, not before: otherwise a start would restore messages recorded as
         lost. There are two kinds: the removal from the queue, recorded by the queue if its reason is a loss; and a copy
         without a queue.
         """
-        sent, kept = True, False
-        rules: list[str] = []  # why no queue gets a copy
-        for target in targets_for(queue.settings, reason):
-            try:
-                rule = self._send(queue, entry, reason, target, now)
-                if rule:
-                    rules.append(rule)
-            except Exception as error:  # noqa: BLE001 - effects and views raise errors of rooms the core does not know
-                self.failures += 1
-                self.last_failure = f"queue '{queue.name}' #{entry.sequence} to {target}: {error}"
-                sent = False
-                if entry.message.record and not queue.deleted:
-                    kept = True
-                    queue.unsent.append(entry.message.record)
-                else:
-                    rules.append(f"not sent to {target}: {error}")
-        durable = entry.message.durable and queue.queue_id != 0 and not kept
-        for rule in rules:  # that a copy was lost is in the ledger as dead-lettered
+        queue, entry, reason = letter.queue, letter.entry, letter.reason
+        durable = entry.message.durable and queue.queue_id != 0 and not letter.kept
+        for rule in letter.rules:  # that a copy was lost is in the ledger as dead-lettered
             queue.ledger.add(loss_of(queue.name, entry, RemovalReason.DEAD_LETTERED, now, durable=durable, rule=rule))
         if reason in LOSSES and durable:
-            queue.ledger.settled(loss)
-        if sent and entry.message.record:
+            queue.ledger.settled(letter.loss)
+        if letter.sent and entry.message.record:
             queue.settle_record(entry)
             queue.counters.settled(reason, entry.message.size)
             self.host.effects.forwarded(queue)
 
     # ------------------------------------------------------------------ one copy
 
-    def _send(self, queue: QueueState, entry: QueueEntry, reason: RemovalReason, target: Target, now: int) -> str:
-        """Send one copy. Returns why no queue may get it, empty if one does."""
+    def _begin_copy(self, letter: Letter, target: Target, now: int) -> None:
+        """Make a copy and decide its way, or note why no queue may get it."""
+        queue, entry, reason = letter.queue, letter.entry, letter.reason
         message = entry.message
         view = message.origin.view
         if target.address and self.ensure_target is not None:
             self.ensure_target(as_queue(queue), message, target.address, reason)
         death = DeathRecord(
             queue=queue.name,
-            reason=_death_name(queue.settings, entry, reason),
+            reason=_death_name(letter.settings, entry, reason),
             exchange=message.origin.exchange,
             routing_keys=view.routing_keys(message),
             at=now,
@@ -324,20 +445,23 @@ class DeadLetters(Forwarder):
             accepted_at=now,
         )
         legs = self.host.publisher.plan_forward(copy, exchange, keys)
-        planned = sum(len(leg.queues) for leg in legs)
+        planned = sum([len(leg.queues) for leg in legs])
         if not planned:
             self.messages_unroutable += 1
-            return f"{target} leads to no queue"
+            letter.rules.append(f"{target} leads to no queue")
+            return
         for leg in legs:
             leg.queues = [other for other in leg.queues if not is_cycle(deaths, other.name)]
-        reached = sum(len(leg.queues) for leg in legs)
+        reached = sum([len(leg.queues) for leg in legs])
         if reached < planned:
             self.dead_letter_cycles += 1
             if not reached:
-                return f"{target} leads back to a queue it died in: a cycle"
-        self.host.publisher.apply(legs, now)
-        self.messages_forwarded += 1
-        return ""
+                letter.rules.append(f"{target} leads back to a queue it died in: a cycle")
+                return
+        entering = Entering(self.host.publisher)
+        for leg in legs:
+            entering.add_leg(leg, now)
+        letter.entering = entering
 
     def _destination(self, target: Target, own_keys: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
         """Return exchange and keys. An address is one of that name, else a queue, else an exchange."""
@@ -367,6 +491,11 @@ class DeadLetters(Forwarder):
             origin = Origin(exchange, routing_key, source.publisher, source.view)
             self._origins[place] = origin
         return origin
+
+
+def _wide(letter: Letter) -> bool:
+    """Return whether a copy that is on its way goes to so many queues that it has to be hidden meanwhile."""
+    return letter.entering is not None and letter.entering.wide
 
 
 def _readable(batch: Batch) -> bool:

@@ -9,19 +9,23 @@ the answer.
 
 from __future__ import annotations
 
-from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.base.errors import CoreError
 from annulet.core.base.sliced_work import SlicedWork
 from annulet.core.host.commit_plan import CommitPlan, renew
+from annulet.core.host.dead_letters import FORWARDED_PER_SLICE
+from annulet.core.host.entering import Entering
 from annulet.core.host.schedule_cancelling import cancel_scheduled
 from annulet.core.host.send_plan import ROUTED
 from annulet.core.policies.staged_batches import HiddenBatch, take_back
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from annulet.core.host.commit_plan import Operations, Send
+    from annulet.core.host.letter_outbox import Outbox
     from annulet.core.host.send_plan import Leg
     from annulet.core.host.transaction import Transaction
     from annulet.core.host.virtual_host import VirtualHost
@@ -29,7 +33,6 @@ if TYPE_CHECKING:
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
     from annulet.core.model.queue_state import QueueState
-    from annulet.core.queue.queue import Queue
     from annulet.core.routing.routes import Route
 
 COMMIT_AT_ONCE_MAX: Final = 1000
@@ -37,6 +40,12 @@ COMMIT_AT_ONCE_MAX: Final = 1000
 
 SLICE_PLANNED: Final = 500
 """Operations that are decided in one slice: 1 to 3 ms of the loop, where filters and limits have to be asked."""
+
+LETTERS_AT_ONCE: Final = 200
+"""Dead letters, a further queue of one counting as one more, that such a commit sends in the same call: 8 ms."""
+
+ALL_LETTERS: Final = 1 << 62
+"""More than a commit can have."""
 
 SLICE_OPERATIONS: Final = 200
 """Messages for queues, or settlements, of one slice: 1 to 2 ms of the loop, rejections with their records 5 ms."""
@@ -64,7 +73,8 @@ def commit_in_turns(
 ) -> list[Message] | None:
     """Commit as ``Transaction.commit`` does what is little, and return what that returns and raise what that raises.
 
-    What is more is done in slices and its result given to ``waiter``: then ``None`` is returned.
+    What is more, or leads to very many dead letters, is done in slices and its result given to ``waiter``: then
+    ``None`` is returned.
     """
     collected = transaction.hand_over()
     try:
@@ -73,10 +83,25 @@ def commit_in_turns(
     except CoreError:
         transaction.rolled_back(collected, now)
         raise
-    if little and plan.operations <= COMMIT_AT_ONCE_MAX:
-        return transaction.carry_out(host, collected, plan, now)
-    host.effects.later(Committing(transaction, host, collected, plan, waiter), now)
+    committing = Committing(transaction, host, collected, plan, waiter)
+    if little and plan.operations <= COMMIT_AT_ONCE_MAX and committing.done_at_once(now, LETTERS_AT_ONCE):
+        return committing.unroutable
+    host.effects.later(committing, now)
     return None
+
+
+def commit_at_once(transaction: Transaction, host: VirtualHost, now: int, *, operations_max: int = 0) -> list[Message]:
+    """Commit in this call, whatever time it takes. See ``Transaction.commit``."""
+    collected = transaction.hand_over()
+    try:
+        plan = CommitPlan(host, collected, operations_max)
+        plan.go_on(-1)
+    except CoreError:
+        transaction.rolled_back(collected, now)
+        raise
+    committing = Committing(transaction, host, collected, plan, CommitWaiter())
+    committing.done_at_once(now, ALL_LETTERS)
+    return committing.unroutable
 
 
 def publish_in_turns(one: Transaction, host: VirtualHost, now: int, waiter: CommitWaiter) -> int:
@@ -100,21 +125,11 @@ def publish_in_turns(one: Transaction, host: VirtualHost, now: int, waiter: Comm
     )
 
 
-class _Piece:
-    """A message with its queues, and its ``entries`` in those before ``place``. A plan's ``leg``, if it has one."""
-
-    __slots__ = ("entries", "leg", "message", "place", "queues")
-
-    def __init__(self, message: Message, queues: list[Queue], leg: Leg | None) -> None:
-        self.message = message
-        self.queues = queues
-        self.leg = leg
-        self.place = 0
-        self.entries: list[QueueEntry] = []
-
-
 class Committing(SlicedWork):
-    """One commit. Its sends are in the order of sending, and so are its settlements."""
+    """One commit. Its sends are in the order of sending, and so are its settlements.
+
+    Dead letters of it follow these, in the same transaction. ``unroutable`` are messages that no queue took.
+    """
 
     def __init__(
         self,
@@ -131,15 +146,34 @@ class Committing(SlicedWork):
         self._plan = plan
         self._waiter = waiter
         self._batch = HiddenBatch()
-        self._unroutable: list[Message] = []
+        self.unroutable: list[Message] = []
         self._planned = self._has_turn = self._began = self._closing = self._ended = False
         self._bracket = 0  # the suspended transaction of the effects
         self._sent = 0  # sends that are in their queues
-        self._pieces: deque[_Piece] | None = None  # of the next send, while it enters its queues
+        self._entering: Entering | None = None  # the next send, while it enters its queues
         self._remembers = False  # addresses remember ids of it
         self._settled = 0
         self._rejected = 0
         self._dropped = collected.rejected(requeue=False)
+        self._at_once = False
+        self._letters: Outbox | None = None  # from the first slice to the last
+        self._others = -1  # letters that left before those of this commit are sent
+
+    def done_at_once(self, now: int, letters: int) -> bool:
+        """Do all of what is planned in this call, and raise the error if that fails.
+
+        Returns False if there are more than so many ``letters``: then the rest is for slices.
+        """
+        self._planned = self._at_once = True
+        try:
+            while self._carry_out(now, letters):
+                if self._only_letters:
+                    self._at_once = False
+                    return False
+        except Exception as error:
+            self._fail(error, now)
+            raise
+        return True
 
     def step(self, now: int) -> bool:
         """Do the next part."""
@@ -165,16 +199,40 @@ class Committing(SlicedWork):
                 effects.resume_transaction(self._bracket)
             self._fail(RuntimeError("the commit was abandoned"), now)
 
-    def _carry_out(self, now: int) -> bool:
+    def _carry_out(self, now: int, letters: int = FORWARDED_PER_SLICE) -> bool:
         """Do the next part within the transaction. After the last end it, and show all."""
-        effects = self._host.effects
-        if self._began:
-            effects.resume_transaction(self._bracket)
-        else:
+        effects, forwarder = self._host.effects, self._host.dead_letters
+        if self._only_letters and not forwarder.sent_before(self._others):
+            return True
+        if self._letters is None:
+            self._letters = forwarder.open_box()
             self._began = True
             effects.begin_transaction()
-        collected = self._collected
-        session = self._transaction.session
+        else:
+            effects.resume_transaction(self._bracket)
+        forwarder.collect(self._letters)
+        try:
+            if not self._do_part(now):
+                self._send_letters(self._letters, now, letters)
+                if self._letters.empty:
+                    self._closing = True
+                    effects.end_transaction()
+        finally:
+            forwarder.collect(None)
+        if self._closing:
+            self._show(now)
+            return False
+        self._bracket = effects.suspend_transaction()
+        return True
+
+    @property
+    def _only_letters(self) -> bool:
+        """Return whether nothing is left but dead letters of what was done."""
+        return self._others >= 0
+
+    def _do_part(self, now: int) -> bool:
+        """Do some of the sends or settlements. Returns whether there were any left."""
+        collected, session = self._collected, self._transaction.session
         if self._sent < len(collected.sends):
             self._fill(partial(self._send_some, now))
         elif self._settled < len(collected.settlements):
@@ -186,14 +244,18 @@ class Committing(SlicedWork):
             self._rejected += len(dropped)
             self._fill(partial(session.reject_entries, dropped, now, requeue=False))
         else:
-            self._closing = True
-            effects.end_transaction()
-            self._show(now)
             return False
-        self._bracket = effects.suspend_transaction()
         return True
 
-    def _fill(self, arrive: partial[None]) -> None:
+    def _send_letters(self, box: Outbox, now: int, most: int) -> None:
+        """Send some of the dead letters, once those of others that left before are on their way."""
+        forwarder = self._host.dead_letters
+        if self._others < 0:
+            self._others = forwarder.added()
+        if not box.empty and (self._at_once or forwarder.sent_before(self._others)):
+            self._fill(partial(forwarder.send_inside, box, now, most))
+
+    def _fill(self, arrive: Callable[[], object]) -> None:
         """Let messages enter queues, hidden."""
         batches = self._host.batches
         batches.current = self._batch
@@ -208,58 +270,31 @@ class Committing(SlicedWork):
         """Put messages into so many queues as fit a slice: the first ones of a message with very many of them."""
         left = SLICE_OPERATIONS
         while left > 0 and self._sent < len(self._collected.sends):
-            if self._pieces is None:
-                self._pieces = self._pieces_of(self._collected.sends[self._sent], self._plan.plans[self._sent], now)
+            if self._entering is None:
+                self._entering = self._enter(self._collected.sends[self._sent], self._plan.plans[self._sent], now)
                 left -= 1
-            while self._pieces and left > 0:
-                left -= self._enter_some(self._pieces[0], left, now)
-            if not self._pieces:
-                self._pieces = None
+            left -= self._entering.go_on(left, now)
+            if self._entering.done:
+                self._remembers = self._remembers or self._entering.remembers
+                self._entering = None
                 self._sent += 1
 
-    def _pieces_of(self, send: Send, plan: tuple[Route | None, list[Leg] | None], now: int) -> deque[_Piece]:
+    def _enter(self, send: Send, plan: tuple[Route | None, list[Leg] | None], now: int) -> Entering:
         """Return what of a send enters queues; do the rest of it."""
         host, message, (route, legs) = self._host, send.message, plan
-        pieces: deque[_Piece] = deque()
+        entering = Entering(host.publisher)
         if send.cancels:
             cancel_scheduled(host, message, send.route, send.cancels, now, further_keys=send.further_keys)
-            return pieces
-        reached = 0
+            return entering
         if legs is not None:
             for leg in legs:
                 renew(host.publisher, leg)
-                if leg.fate == ROUTED:
-                    reached += len(leg.queues)
-                    host.publisher.begin_entering(leg)
-                    pieces.append(_Piece(leg.message, leg.queues, leg))
-                else:
-                    reached += host.publisher.apply([leg], now)
+                entering.add_leg(leg, now)
         elif route is not None:
-            queues = [queue for queue in route.queues if not queue.deleted]
-            reached = len(queues)
-            pieces.append(_Piece(message, queues, None))
-        if not reached:
-            self._unroutable.append(message)
-        return pieces
-
-    def _enter_some(self, piece: _Piece, most: int, now: int) -> int:
-        """Put a message into so many more of its queues; store it when it is in all. Returns how many these were."""
-        assert self._pieces is not None
-        queues = piece.queues[piece.place : piece.place + most]
-        for queue in queues:
-            if queue.deleted:
-                self._host.accounts.missed(queue, piece.message)
-            else:
-                piece.entries.append(queue.enqueue(piece.message, now))
-            piece.place += 1
-        if piece.place == len(piece.queues):
-            self._host.publisher.store_entered(piece.message, piece.entries)
-            self._pieces.popleft()
-            if piece.leg is not None:
-                if piece.leg.duplicate_id:
-                    self._remembers = True
-                self._host.publisher.end_entering(piece.leg)
-        return len(queues)
+            entering.add_queues(message, route.queues)
+        if not entering.reached:
+            self.unroutable.append(message)
+        return entering
 
     # ------------------------------------------------------------------ the end
 
@@ -281,8 +316,16 @@ class Committing(SlicedWork):
             if by_place:
                 session.wake(now)
         finally:
+            self._leave(now)
+        if not self._at_once:
+            self._waiter.committed(self.unroutable)
+
+    def _leave(self, now: int) -> None:
+        """Let the next batch have its turn."""
+        if self._letters is not None:
+            self._host.dead_letters.close_box(self._letters, now)
+        if self._has_turn:
             self._host.batches.end()
-        self._waiter.committed(self._unroutable)
 
     def _fail(self, error: Exception, now: int) -> None:
         """Undo all: the messages were hidden, and go; deliveries are unsettled again.
@@ -299,16 +342,16 @@ class Committing(SlicedWork):
             self._forget()
             take_back(self._batch, self._host.effects, now)
         self._transaction.rolled_back(self._collected, now)
-        if self._has_turn:
-            self._host.batches.end()
-        self._waiter.commit_failed(error)
+        self._leave(now)
+        if not self._at_once:
+            self._waiter.commit_failed(error)
 
     def _forget(self) -> None:
         """Let addresses count no queue that a message will not reach, and remember no id: all of it may be repeated."""
         host = self._host
-        for piece in self._pieces or ():
-            for queue in piece.queues[piece.place :]:
-                host.accounts.missed(queue, piece.message)
+        if self._entering is not None:
+            self._remembers = self._remembers or self._entering.remembers
+            self._entering.give_up()
         if not self._remembers:
             return
         for _, legs in self._plan.plans[: self._sent + 1]:

@@ -11,7 +11,7 @@ from annulet.core.message.selector_names import message_selector
 
 if TYPE_CHECKING:
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.model.order import Order
+    from annulet.core.model.order import UnseenMessages
     from annulet.core.model.queue_state import QueueState
 
 
@@ -181,7 +181,7 @@ class Consumer:
         self.back_bytes = 0  # their body bytes
         self.required = 0  # bits of the matchers that must admit its messages
         self.refused = 0  # the bit of messages it refused for itself
-        self.unseen: Order | None = None  # a browser's or non-destructive consumer's list of unseen messages
+        self.unseen: UnseenMessages | None = None  # a browser's or non-destructive consumer's list of unseen messages
 
     @property
     def copies(self) -> bool:

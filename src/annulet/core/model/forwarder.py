@@ -46,7 +46,7 @@ class Forwarder:
         """
 
     def complete(self, now: int) -> None:
-        """Send all waiting messages now, because their targets are about to change."""
+        """Send all waiting messages now, because the log is about to forget those of a deleted queue."""
 
     def records_of(self, queue: QueueState) -> list[int]:
         """Return the records of a queue's entries that wait to be sent, and are not settled."""
