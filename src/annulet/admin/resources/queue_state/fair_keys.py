@@ -43,7 +43,7 @@ LISTING: Final[Listing[FairKeyFacts]] = Listing(
 
 async def list_fair_keys(call: Call) -> Response:
     """A page of them; 409 for a queue that has none by its settings."""
-    return await LISTING.answer(call, fair_keys_of(call.queue_to_read()))
+    return await LISTING.answer(call, fair_keys_of(call.queue_to_browse()))
 
 
 RESOURCES: Final = (
@@ -56,7 +56,7 @@ RESOURCES: Final = (
                 "list_fair_keys",
                 "Values of the fair key of a queue, with their turns.",
                 list_fair_keys,
-                needs=(Need("read", QUEUE),),
+                needs=(Need("browse", QUEUE),),
                 parameters=LIST_PARAMETERS,
                 answers={
                     200: Answer("A page of them.", page_of(object_of(pending=COUNT, unacknowledged=COUNT, turn=COUNT)))

@@ -37,7 +37,7 @@ LISTING: Final[Listing[GroupFacts]] = Listing(
 
 async def list_groups(call: Call) -> Response:
     """A page of them; 409 for a queue that has none by its settings."""
-    return await LISTING.answer(call, groups_of(call.queue_to_read()))
+    return await LISTING.answer(call, groups_of(call.queue_to_browse()))
 
 
 RESOURCES: Final = (
@@ -50,7 +50,7 @@ RESOURCES: Final = (
                 "list_groups",
                 "Message groups of a queue with their owners.",
                 list_groups,
-                needs=(Need("read", QUEUE),),
+                needs=(Need("browse", QUEUE),),
                 parameters=LIST_PARAMETERS,
                 answers={
                     200: Answer(

@@ -37,7 +37,7 @@ LISTING: Final[Listing[KeptKeyFacts]] = Listing(
 
 async def list_keys(call: Call) -> Response:
     """A page of them; 409 for a queue that has none by its settings."""
-    return await LISTING.answer(call, kept_keys_of(call.queue_to_read()))
+    return await LISTING.answer(call, kept_keys_of(call.queue_to_browse()))
 
 
 RESOURCES: Final = (
@@ -50,7 +50,7 @@ RESOURCES: Final = (
                 "list_keys",
                 "Keys of a queue that keeps the last messages of each.",
                 list_keys,
-                needs=(Need("read", QUEUE),),
+                needs=(Need("browse", QUEUE),),
                 parameters=LIST_PARAMETERS,
                 answers={
                     200: Answer("A page of them.", page_of(object_of(key=TEXT_SCHEMA, messages=COUNT, latest=COUNT)))
