@@ -35,7 +35,8 @@ from annulet.admin.resources import (
     virtual_hosts,
     why_not,
 )
-from annulet.admin.resources.clients import connections, consumers, sessions
+from annulet.admin.resources.clients import connections, consumers, leases, sessions
+from annulet.admin.resources.queue_state import fair_keys, groups, keys
 from annulet.admin.resources.routing import bindings, diverts, exchanges
 
 if TYPE_CHECKING:
@@ -67,6 +68,9 @@ TABLE: Final = RouteTable(
         *overview.RESOURCES,
         *queues.RESOURCES,
         *why_not.RESOURCES,
+        *groups.RESOURCES,
+        *fair_keys.RESOURCES,
+        *keys.RESOURCES,
         *messages.RESOURCES,
         *publishing.RESOURCES,
         *operations.RESOURCES,
@@ -74,6 +78,7 @@ TABLE: Final = RouteTable(
         *connections.RESOURCES,
         *sessions.RESOURCES,
         *consumers.RESOURCES,
+        *leases.RESOURCES,
         *exchanges.RESOURCES,
         *addresses.RESOURCES,
         *bindings.RESOURCES,
