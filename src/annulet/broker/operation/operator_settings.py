@@ -41,6 +41,10 @@ class OperatorSettings:
 
     def __init__(self, catalogue: Catalogue, definitions: StaticDefinitions) -> None:
         self._catalogue = catalogue
+        self.adopt(definitions)
+
+    def adopt(self, definitions: StaticDefinitions) -> None:
+        """Take the definitions of a file that was read again for the file's."""
         self._policies = {(policy.virtual_host, policy.name) for policy in definitions.policies}
         self._diverts = {(divert.virtual_host, divert.name) for divert in definitions.diverts}
         self._patterns = {
@@ -129,9 +133,19 @@ class OperatorSettings:
             if (host.name, name) not in self._policies:
                 definition = cast("Arguments", value["definition"])
                 try:
-                    host.policies.set(name, cast("str", value["pattern"]), definition, cast("int", value["priority"]))
+                    host.policies.set(
+                        name, cast("str", value["pattern"]), definition, cast("int", value["priority"]), stored=True
+                    )
                 except CoreError as error:
                     _not_restored("policy", name, error)
+        for name, reason in host.policies.unusable().items():
+            logger.error(
+                "policy matches nothing",
+                policy=name,
+                vhost=host.name,
+                reason=reason,
+                remedy="set it anew with another pattern",
+            )
         for pattern in host.address_settings.patterns():
             _warn_of_idle(host, pattern)
         for name, value in self._catalogue.operator_settings(OPERATOR_DIVERT, host.name).items():
