@@ -6,7 +6,7 @@ import difflib
 from typing import TYPE_CHECKING, Any, Final
 
 from annulet.core.base.removal_reasons import RemovalReason
-from annulet.core.model.entry import DELIVERING, PENDING, SCHEDULED
+from annulet.core.model.entry import DELIVERING, PENDING, SCHEDULED, sequence_of
 from annulet.testing.journal import PUBLISHED, Journal, JournalEvent
 from annulet.testing.seen import SeenMessage, seen, seen_entry
 
@@ -39,7 +39,8 @@ class Assertions:
         found = self._queue(queue)
         entries = [*found.browse(), *found.schedule.entries()]
         states = (PENDING, SCHEDULED, DELIVERING)
-        return [seen_entry(entry) for entry in sorted(entries, key=lambda one: one.sequence) if entry.state in states]
+        entries.sort(key=sequence_of)
+        return [seen_entry(queue, entry) for entry in entries if entry.state in states]
 
     def published(self, queue: str) -> list[SeenMessage]:
         """Return all messages that a queue ever accepted, in order, also those that have left."""
@@ -100,6 +101,15 @@ class Assertions:
                     f"queue {name!r} has messages that were not acknowledged: "
                     f"{', '.join(text for text in (states, losses) if text)}\n{self._account(name)}"
                 )
+
+    def is_done(self, queue: str) -> bool:
+        """Return whether a queue accepted messages and all have left it."""
+        return bool(self._journal().published(queue, self._vhost)) and not self.messages(queue)
+
+    def require_done(self, queue: str) -> None:
+        """Raise ``AssertionError`` if that is not so."""
+        if not self.is_done(queue):
+            raise AssertionError(f"queue {queue!r} is not worked off\n{self._account(queue)}")
 
     def story(self, message: SeenMessage | bytes | str) -> str:
         """Return what happened to a message in all queues, one line an event.

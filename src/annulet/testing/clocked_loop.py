@@ -143,13 +143,13 @@ class ClockedLoop:
 
     # ------------------------------------------------------------------ what a broker calls
 
-    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> ClockedTimer:
+    def call_later(self, delay: float, callback: Callable[..., object], *arguments: Any) -> ClockedTimer:
         """As asyncio's, by the clock."""
-        return self._add(delay, callback, args)
+        return self._add(delay, callback, arguments)
 
-    def call_at(self, when: float, callback: Callable[..., object], *args: Any) -> ClockedTimer:
+    def call_at(self, when: float, callback: Callable[..., object], *arguments: Any) -> ClockedTimer:
         """As asyncio's, by the clock."""
-        return self._add(when - self.time(), callback, args)
+        return self._add(when - self.time(), callback, arguments)
 
     def _add(self, delay: float, callback: Callable[..., object], arguments: tuple[Any, ...]) -> ClockedTimer:
         owner = getattr(callback, "__self__", None)
@@ -163,23 +163,25 @@ class ClockedLoop:
         """Whether no work is deferred to a later turn, a thread or a task."""
         return not self._deferred
 
-    def call_soon(self, callback: Callable[..., object], *args: Any) -> DeferredCall:
+    def call_soon(self, callback: Callable[..., object], *arguments: Any) -> DeferredCall:
         """As asyncio's; the call counts as work until it was made."""
-        call = DeferredCall(self, partial(callback, *args))
+        call = DeferredCall(self, partial(callback, *arguments))
         self.count(1)
         self._loop.call_soon(call.make)
         return call
 
-    def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> asyncio.Handle:
+    def call_soon_threadsafe(self, callback: Callable[..., object], *arguments: Any) -> asyncio.Handle:
         """As asyncio's. It is not counted: only the loop's thread may count."""
-        return self._loop.call_soon_threadsafe(callback, *args)
+        return self._loop.call_soon_threadsafe(callback, *arguments)
 
-    def run_in_executor(self, executor: Executor | None, job: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+    def run_in_executor(
+        self, executor: Executor | None, job: Callable[..., Any], *arguments: Any
+    ) -> asyncio.Future[Any]:
         """As asyncio's; the job counts as work until it is done."""
         seconds = self._job_delays.get(getattr(job, "__self__", None), 0.0)
         if not seconds:
-            return self._counted(self._loop.run_in_executor(executor, job, *args))
-        return self._counted(self._loop.create_task(self._run_later(seconds, executor, partial(job, *args))))
+            return self._counted(self._loop.run_in_executor(executor, job, *arguments))
+        return self._counted(self._loop.create_task(self._run_later(seconds, executor, partial(job, *arguments))))
 
     def delay_jobs_of(self, owner: object, seconds: float) -> None:
         """Begin jobs that are methods of ``owner`` after so many seconds of the clock, at once with 0."""

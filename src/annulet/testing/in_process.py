@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
@@ -29,6 +31,12 @@ if TYPE_CHECKING:
     from annulet.testing.seen import SeenMessage
 
 ResultT = TypeVar("ResultT")
+
+WAIT_SECONDS = 10.0
+"""How long a worker may take by default, in real time."""
+
+WAIT_PAUSE_SECONDS = 0.002
+"""Between two looks at a queue that a worker works on."""
 
 CREDENTIALS = f"{FIRST_USER}:{FIRST_USER}"
 
@@ -185,6 +193,20 @@ class RunningBroker:
     async def require_settled(self, queue: str | None = None, vhost: str = "/") -> None:
         """See :meth:`annulet.testing.assertions.Assertions.require_settled`."""
         await self.asked(lambda asks: asks.require_settled(queue), vhost)
+
+    async def wait_settled(self, queue: str, vhost: str = "/", *, seconds: float = WAIT_SECONDS) -> None:
+        """Return when a queue had messages and all have left it: a worker has done its work.
+
+        Raises ``AssertionError`` with the events after so many seconds of real time.
+        """
+        end = time.monotonic() + seconds
+        while True:
+            done = await self.asked(lambda asks: asks.is_done(queue), vhost)
+            if done:
+                return
+            if time.monotonic() > end:
+                await self.asked(lambda asks: asks.require_done(queue), vhost)
+            await asyncio.sleep(WAIT_PAUSE_SECONDS)
 
     async def story(self, message: SeenMessage | bytes | str) -> str:
         """See :meth:`annulet.testing.assertions.Assertions.story`."""

@@ -73,9 +73,9 @@ class HostJournal:
         self._journal = journal
         self._vhost = vhost
 
-    def events_of(self, queue: QueueState) -> QueueEvents:
+    def events_of(self, created: QueueState, /) -> QueueEvents:
         """Return the listener of a queue."""
-        return QueueJournal(self._journal, self._vhost, queue.name)
+        return QueueJournal(self._journal, self._vhost, created.name)
 
 
 class QueueJournal(QueueEvents):

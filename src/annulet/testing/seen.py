@@ -95,7 +95,7 @@ def seen(queue: str, number: int, message: Message, *, state: str = PUBLISHED, d
     )
 
 
-def seen_entry(entry: QueueEntry) -> SeenMessage:
-    """Return the message of an entry with its state."""
+def seen_entry(queue: str, entry: QueueEntry) -> SeenMessage:
+    """Return the message of an entry of a queue with its state."""
     state = STATE_NAMES[entry.state]
-    return seen(entry.queue.name, entry.sequence, entry.message, state=state, deliveries=entry.delivery_count)
+    return seen(queue, entry.sequence, entry.message, state=state, deliveries=entry.delivery_count)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from annulet.broker.settings.configuration import LOOPBACK, StartError
 from annulet.testing.faults import Faults
-from annulet.testing.in_process import RunningBroker, start_broker
+from annulet.testing.in_process import WAIT_SECONDS, RunningBroker, start_broker
 from annulet.testing.kit_broker import kept_socket
 
 if TYPE_CHECKING:
@@ -246,6 +246,15 @@ class ThreadedBroker:
         """Raise ``AssertionError`` if a message waits, is in delivery, or left without an acknowledgement."""
         __tracebackhide__ = True
         self.call(lambda running: running.require_settled(queue, vhost))
+
+    def wait_settled(self, queue: str, vhost: str = "/", *, seconds: float = WAIT_SECONDS) -> None:
+        """Return when a queue had messages and all have left it: a worker has done its work.
+
+        Raises ``AssertionError`` with the events after so many seconds of real time. An asynchronous test with the
+        worker in its own loop writes ``await asyncio.to_thread(annulet.wait_settled, "orders")``.
+        """
+        __tracebackhide__ = True
+        self.call(lambda running: running.wait_settled(queue, vhost, seconds=seconds))
 
     def story(self, message: SeenMessage | bytes | str) -> str:
         """Return what happened to a message in all queues, one line an event."""

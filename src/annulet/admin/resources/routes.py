@@ -17,6 +17,7 @@ from annulet.admin.resources import (
     addresses,
     audit,
     backups,
+    broker_settings,
     definitions,
     host_settings,
     ledger,
@@ -91,6 +92,7 @@ TABLE: Final = RouteTable(
         *traces.RESOURCES,
         *definitions.RESOURCES,
         *backups.RESOURCES,
+        *broker_settings.RESOURCES,
     ]
 )
 

@@ -81,7 +81,7 @@ class EventBatch(msgspec.Struct):
 class EventSource(Protocol):
     """A listener of events for a whole virtual host: the log below, or the journal of a test."""
 
-    def events_of(self, queue: QueueState) -> QueueEvents | None:
+    def events_of(self, queue: QueueState, /) -> QueueEvents | None:
         """Return the listener of a queue, ``None`` if its events are not wanted."""
 
 
