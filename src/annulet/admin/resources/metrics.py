@@ -33,8 +33,8 @@ from annulet.admin.figures.paging_figures import paging_counters, paging_gauges
 from annulet.admin.figures.queue_figures import QUEUE_COUNTERS, QUEUE_FIELDS, QUEUE_GAUGES, queue_text
 from annulet.admin.figures.rendering import render
 from annulet.admin.requests.access import broker_of, hosts_without_credentials, require_user, visible_hosts
-from annulet.admin.requests.linear_expressions import ExpressionError, LinearExpression
 from annulet.admin.requests.local_requests import is_local
+from annulet.admin.requests.name_expressions import name_expression
 from annulet.admin.requests.parameters import read_parameters
 from annulet.admin.requests.responses import ResourceError
 from annulet.admin.requests.survey import survey
@@ -46,6 +46,7 @@ from annulet.broker.durability.ledger_queue import LEDGER_QUEUE
 from annulet.broker.observing.node_log import NODE_LOG
 from annulet.broker.security.admission import SETTINGS_OF_LIMITS
 from annulet.broker.turns.loop_watch import STALL_BOUNDS
+from annulet.core.base.linear_expressions import ExpressionError
 from annulet.core.base.reply_names import is_reply_name
 from annulet.residency.bodies.memory_figures import Residence, residence_of
 
@@ -121,7 +122,7 @@ def exposition(snapshot: Snapshot, collector: Collector) -> bytes:
 
 def _expression(name: str, text: str) -> Callable[[str], bool]:
     try:
-        return LinearExpression(text).search
+        return name_expression(text, ignore_case=True).search
     except ExpressionError as error:
         raise ResourceError(400, f"query parameter {name}={text!r} is no regular expression: {error}") from error
 
