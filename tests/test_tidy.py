@@ -45,6 +45,7 @@ TOP_LEVEL = {
 
 WITHOUT_OWN_TEST: dict[str, str] = {
     "__init__.py": "its only statement is exercised by tests/test_build.py in processes of their own",
+    "core/management/keeping.py": "an interface; the undo window implements and tests it",
     "core/message/message.py": "plain records; every core and wire test builds them",
     "core/message/neutral_content.py": "a plain record; every converter's tests build it",
     "core/model/effects.py": "an interface; its implementations are tested",

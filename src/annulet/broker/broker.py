@@ -28,6 +28,7 @@ from annulet.broker.network.peer_watch import PeerWatch
 from annulet.broker.observing.log_level import LogLevels
 from annulet.broker.observing.traces import Traces
 from annulet.broker.operation.backup import Backups
+from annulet.broker.operation.broker_settings import BrokerSettings
 from annulet.broker.operation.definitions.applying import DefinitionImports
 from annulet.broker.operation.global_parameters import CLUSTER_NAME, GlobalParameters
 from annulet.broker.operation.management import ManagementOperations
@@ -230,6 +231,7 @@ class Broker(Amqp10Services):
         for name in self.configuration.definitions.virtual_hosts():
             self.catalogue.add_virtual_host(name)
         self.operator_settings = OperatorSettings(self.catalogue, self.configuration.definitions)
+        self.broker_settings = BrokerSettings(self.configuration, self.catalogue, self.undo)
         self.global_parameters = GlobalParameters(self.catalogue)
         self.server_properties[CLUSTER_NAME] = self.global_parameters.cluster_name
         restore_definitions(self)

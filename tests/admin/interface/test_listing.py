@@ -70,6 +70,7 @@ async def test_only_the_wanted_columns(site: Site) -> None:
     ("query", "words"),
     [
         ("sort=mesages", "sort='mesages' is no column; did you mean 'messages'?"),
+        ("columns=name,mesages", "columns: 'mesages' is no column; did you mean 'messages'?"),
         ("sort=a..b", "field 'sort': value 'a..b'"),
         ("page=1&cursor=x", "'page' and 'cursor' are given; give one of them"),
         ("cursor=x", "cursor='x' is none"),

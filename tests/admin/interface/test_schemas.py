@@ -8,6 +8,7 @@ def test_an_object_may_have_more_than_its_schema_names() -> None:
 
 
 def test_lists_have_items() -> None:
+    assert "required" not in page_of(object_of(size=COUNT))["properties"]["items"]["items"]
     for schema in (items_of(COUNT), page_of(COUNT)):
         assert schema["properties"]["items"] == {"type": "array", "items": COUNT}
     assert "page_count" in page_of(COUNT)["required"]

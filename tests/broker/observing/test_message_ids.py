@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 import structlog
 
 from annulet.broker.observing.logging import set_up
@@ -19,6 +20,17 @@ ROOT = Path(__file__).resolve().parent.parent.parent.parent
 SOURCES = ROOT / "src" / "annulet"
 APART = {"spark", "demo", "testing"}  # programs of their own, not the broker
 METHODS = {"info", "warning", "error", "critical", "exception", "defect"}
+
+
+@pytest.fixture
+def logging_restored() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.captureWarnings(capture=False)
+    structlog.reset_defaults()
 
 
 def literals(node: ast.AST) -> list[str]:
@@ -75,6 +87,7 @@ def test_identifiers_of_our_own_mean_one_line() -> None:
     assert {known for text, known in MESSAGE_IDS.items() if text.startswith("defect")} == {"ANN-9001"}
 
 
+@pytest.mark.usefixtures("logging_restored")
 def test_both_formats_have_it_whichever_logger_wrote_the_line() -> None:
     for log_format in ("json", "console"):
         stream = io.StringIO()

@@ -67,7 +67,7 @@ class Listing(Generic[Row]):
         size, cursor_text = given["page_size"], given.get("cursor")
         if cursor_text is not None and "page" in call.request.query_params:
             raise ResourceError(400, "query parameters 'page' and 'cursor' are given; give one of them")
-        columns = Columns.of(given.get("columns", ""))
+        columns = self._columns(given.get("columns", ""))
         path = self._sort_path(given.get("sort", ""))
         order = f"{'-' if given['sort_reverse'] else ''}{'.'.join(path)}"
         after = None if cursor_text is None else read_cursor(cursor_text, order, self.shape)
@@ -84,11 +84,21 @@ class Listing(Generic[Row]):
             envelope["next"] = Cursor(order, value, key).text()
         return json_response({**envelope, **more})
 
+    def _known(self) -> dict[str, None]:
+        return {name: None for part in self.parts for name in part.names}
+
+    def _columns(self, text: str) -> Columns:
+        columns, known = Columns.of(text), self._known()
+        for name in columns.roots or ():
+            if name not in known:
+                raise ResourceError(400, f"query parameter columns: {name!r} is no column{nearest_name(name, known)}")
+        return columns
+
     def _sort_path(self, text: str) -> list[str]:
         if not text:
             return []
         path = split_column("sort", text)
-        known = {name: None for part in self.parts for name in part.names}
+        known = self._known()
         if path[0] not in known:
             hint = nearest_name(path[0], known)
             raise ResourceError(400, f"query parameter sort={text!r} is no column{hint}")

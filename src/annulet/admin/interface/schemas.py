@@ -25,9 +25,10 @@ def items_of(item: Schema) -> Schema:
 
 
 def page_of(item: Schema) -> Schema:
-    """Return the schema of one page of a list."""
+    """Return the schema of one page of a list, whose items have the wanted columns only."""
+    columns = {name: value for name, value in item.items() if name != "required"}
     return object_of(
-        items={"type": "array", "items": item},
+        items={"type": "array", "items": columns},
         item_count=COUNT,
         filtered_count=COUNT,
         total_count=COUNT,

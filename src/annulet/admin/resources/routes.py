@@ -17,6 +17,7 @@ from annulet.admin.resources import (
     addresses,
     audit,
     backups,
+    broker_settings,
     definitions,
     host_settings,
     ledger,
@@ -33,7 +34,8 @@ from annulet.admin.resources import (
     virtual_hosts,
     why_not,
 )
-from annulet.admin.resources.clients import connections, consumers, sessions
+from annulet.admin.resources.clients import connections, consumers, leases, sessions
+from annulet.admin.resources.queue_state import fair_keys, groups, keys
 from annulet.admin.resources.routing import bindings, diverts, exchanges
 
 if TYPE_CHECKING:
@@ -65,12 +67,16 @@ TABLE: Final = RouteTable(
         *overview.RESOURCES,
         *queues.RESOURCES,
         *why_not.RESOURCES,
+        *groups.RESOURCES,
+        *fair_keys.RESOURCES,
+        *keys.RESOURCES,
         *messages.RESOURCES,
         *operations.RESOURCES,
         *undo.RESOURCES,
         *connections.RESOURCES,
         *sessions.RESOURCES,
         *consumers.RESOURCES,
+        *leases.RESOURCES,
         *exchanges.RESOURCES,
         *addresses.RESOURCES,
         *bindings.RESOURCES,
@@ -86,6 +92,7 @@ TABLE: Final = RouteTable(
         *traces.RESOURCES,
         *definitions.RESOURCES,
         *backups.RESOURCES,
+        *broker_settings.RESOURCES,
     ]
 )
 

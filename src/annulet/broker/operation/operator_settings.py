@@ -41,6 +41,10 @@ class OperatorSettings:
 
     def __init__(self, catalogue: Catalogue, definitions: StaticDefinitions) -> None:
         self._catalogue = catalogue
+        self.adopt(definitions)
+
+    def adopt(self, definitions: StaticDefinitions) -> None:
+        """Take the definitions of a file that was read again for the file's."""
         self._policies = {(policy.virtual_host, policy.name) for policy in definitions.policies}
         self._diverts = {(divert.virtual_host, divert.name) for divert in definitions.diverts}
         self._patterns = {

@@ -144,9 +144,9 @@ class UndoWindow:
         """Forget some messages whose time is over."""
         for host in self._broker.hosts.values():
             queue = host.queues.get(UNDO_QUEUE)
-            for _ in range(FORGOTTEN_A_TICK if queue is not None and queue.order.count else 0):
+            for _ in range(FORGOTTEN_A_TICK if queue is not None and queue.shown_count() else 0):
                 assert queue is not None, "there is one with messages"
-                entry = queue.order.first()
+                entry = queue.first_unexpired(now)
                 if entry is None or entry.message.accepted_at + self.seconds * 1000 > now:
                     break
                 self.forgotten += count_of(entry.message)
@@ -155,14 +155,14 @@ class UndoWindow:
     def make_room(self, queue: Queue, size: int, now: int) -> bool:
         """Drop the oldest messages for one of ``size`` bytes, a few at a time. Returns whether there is room."""
         for _ in range(FORGOTTEN_A_TICK):
-            if queue.pending_bytes + size <= self.bytes_max:
+            if queue.shown_bytes() + size <= self.bytes_max:
                 return True
-            entry = queue.order.first()
+            entry = queue.first_unexpired(now)
             if entry is None:
                 return False
             self.dropped += count_of(entry.message)
             queue.remove(entry, RemovalReason.DELETED, now)
-        return queue.pending_bytes + size <= self.bytes_max
+        return queue.shown_bytes() + size <= self.bytes_max
 
     # ------------------------------------------------------------------ undo
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -173,6 +173,7 @@ class BrokerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     undo_seconds: int = UNDO_SECONDS  # what operations take away is kept so long; 0: nothing is kept
     undo_bytes: int = UNDO_BYTES  # of a virtual host
     definitions: StaticDefinitions = StaticDefinitions()  # declared at every start
+    origins: dict[str, str] = {}  # by name in the file: where a value comes from that is not the default
 
 
 # ---------------------------------------------------------------------- the file's shape
@@ -282,6 +283,15 @@ def load(file: Path | None = None, command_line: Mapping[str, Any] | None = None
     return _Reader(file, given).read()
 
 
+def _flat_names(given: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of given settings, those of a section with its name before."""
+    for name, value in given.items():
+        if isinstance(value, Mapping):
+            yield from (f"{name}.{inner}" for inner in value)
+        else:
+            yield name
+
+
 class _Reader:
     """One run of :func:`load`; knows which source a value came from, for the errors."""
 
@@ -350,7 +360,13 @@ class _Reader:
             undo_seconds=values.undo_seconds,
             undo_bytes=self._bytes("undo_bytes", values.undo_bytes, 0),
             definitions=self._definitions(values),
+            origins=self._origins(),
         )
+
+    def _origins(self) -> dict[str, str]:
+        """Return where each given value comes from, by its name in the file; the command line overrides the file."""
+        sources = ((self.document, f"file {self.file}"), (self.command_line, "command line"))
+        return {name: source for given, source in sources for name in _flat_names(given)}
 
     @property
     def _folder(self) -> Path:

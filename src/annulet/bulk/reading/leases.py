@@ -37,7 +37,7 @@ from annulet.bulk.reading.adoption import (
 )
 from annulet.bulk.reading.lease import CompactDelivery, Lease, pack_positions, unpack
 from annulet.bulk.reading.rejection import mark_rejected
-from annulet.core.base.errors import CoreError
+from annulet.core.base.errors import CoreError, NotFound
 from annulet.store.database.definitions import LeaseRange
 
 if TYPE_CHECKING:
@@ -406,6 +406,13 @@ class LeaseManager:
             count = len(lease.held)
             await self._forget(lease, "released")
         return count
+
+    async def end(self, host: str, name: str) -> int:
+        """As :meth:`release`, for the API of operators. Raises :class:`~annulet.core.base.errors.NotFound`."""
+        try:
+            return await self.release(host, name)
+        except LeaseGoneError as error:
+            raise NotFound(str(error)) from error
 
     def note_user(self, host: str, name: str, user: User) -> None:
         """Remember by which user a lease was used."""

@@ -145,7 +145,7 @@ def set_permission(remote: Remote, name: str, **expressions: str) -> None:
 def clear_permission(remote: Remote, name: str) -> None:
     """Take all permissions of a user in the virtual host away. Its connections there are closed."""
     known = remote.client.get(*OWN_API, "permissions", remote.vhost, name)
-    lines = [f"{kind}: {known[kind]!r}" for kind in KINDS if known[kind]]
+    lines = [f"{kind}: {known[kind]!r}" for kind in KINDS if known.get(kind)]
     confirm(remote, f"take the permissions of user {name!r} in virtual host {remote.vhost!r} away", name, lines)
     remote.client.ask("DELETE", (*OWN_API, "permissions", remote.vhost, name))
     remote.output.done(f"cleared permissions of user {name!r} in {remote.vhost!r}", user=name, vhost=remote.vhost)

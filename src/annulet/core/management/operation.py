@@ -337,7 +337,7 @@ class Operation(Work):
         """Do one slice, bounded in messages and copied body bytes. Returns whether the operation has ended."""
         if self.ended:
             return True
-        if self.action.queue.deleted:
+        if self.is_gone(self.action):
             self._end(STOPPED, now, f"queue '{self.action.queue.name}' was deleted")
             return True
         if self._pace(now):
@@ -353,6 +353,11 @@ class Operation(Work):
     def waiting(self) -> bool:
         """Return whether it has nothing to do until the disk gives more, or the rate allows more."""
         return self._paced or super().waiting
+
+    @staticmethod
+    def is_gone(action: Action) -> bool:
+        """Return whether the queue of an action was deleted."""
+        return action.queue.deleted
 
     def _pace(self, now: int) -> bool:
         """Find how many messages may be done in this slice. Returns whether it is none, because of the rate."""

@@ -79,7 +79,7 @@ class Undo(Operation):
 
     def _end(self, state: str, now: int, reason: str = "") -> None:
         for action, selection in self._further if state == FINISHED else ():
-            if not action.queue.deleted:
+            if not self.is_gone(action):
                 self._release()
                 self._begin(action, selection)
                 return
