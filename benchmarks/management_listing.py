@@ -1,4 +1,4 @@
-"""How long a page of RabbitMQ's management API takes with many queues and connections, and how long it holds the loop.
+"""How long a page of both management APIs takes with many queues and connections, and how long it holds the loop.
 
 ``python -m benchmarks.management_listing`` runs a broker in this process, connections and requests in two others. Each
 turn of the event loop is timed by the processor time of its thread, so that other programs of the machine do not count.
@@ -25,6 +25,9 @@ from rich.table import Table
 from annulet import testing
 from annulet.broker.operation.listeners import open_listeners
 
+METRICS: Final = "metrics"
+"""The one path that is not below ``/api``."""
+
 PAGES: Final = (
     "queues?page=1&page_size=100",
     "queues?page=50&page_size=100&sort=name&sort_reverse=true",
@@ -41,6 +44,14 @@ PAGES: Final = (
     "consumers?page=1",
     "bindings?page=1&page_size=100",
     "overview",
+    "v1/queues",
+    "v1/queues?page_size=500&columns=name,messages&sort=messages&sort_reverse=true",
+    "v1/queues?page_size=100&name=7&columns=name",
+    "v1/connections?page_size=100&sort=bytes_received&sort_reverse=true",
+    "v1/sessions?page_size=500&sort=unacknowledged",
+    "v1/consumers",
+    "v1/bindings?page_size=100",
+    METRICS,
 )
 """The requests that are timed."""
 
@@ -90,11 +101,12 @@ def ask_all(host: str, port: int, pipe: Connection) -> None:
             return
         client = http.client.HTTPConnection(host, port)
         began = time.perf_counter()
-        address = f"/api/{path.replace('^', '%5E').replace('$', '%24')}"
+        address = f"/{METRICS}" if path == METRICS else f"/api/{path.replace('^', '%5E').replace('$', '%24')}"
         client.request("GET", address, headers={"Authorization": f"Basic {CREDENTIALS}"})
         body = client.getresponse().read()
         seconds = time.perf_counter() - began
-        json.loads(body)
+        if path != METRICS:
+            json.loads(body)
         client.close()
         pipe.send((seconds, len(body)))
 

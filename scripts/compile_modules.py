@@ -1,15 +1,16 @@
 """Compiles the hot modules with mypyc into ``.setup/compiled``. Optional: without a compiler Annulet runs pure.
 
-The list is ``[tool.annulet] compiled`` in pyproject.toml. All modules are compiled as one group, because calls between
-compiled classes are direct, but into a C file each: one file of all of them costs the C compiler several times as
-long and uses one core. The folder gets a manifest of the source hashes; ``annulet._build`` refuses a build whose
-sources have changed since, so an edited module is never shadowed by its old machine code.
-Run with the Python of ``.venv``. Exit status 0 also when nothing could be compiled, with one line that says so.
+The list is ``[tool.annulet] compiled`` in pyproject.toml. The modules of a room are a group, which has C files and a
+library of its own: after a change only C files whose text differs are compiled (scripts/c_build.py), and results are
+kept outside the checkout (scripts/build_cache.py). The folder gets a manifest of the source hashes; ``annulet._build``
+refuses a build whose sources have changed since, so an edited module is never shadowed by its old machine code.
+Run with the Python of ``.venv``, as a module. Exit status 0 also when nothing could be compiled, with one line that
+says so.
 """
 
 from __future__ import annotations
 
-import os
+import json
 import shutil
 import subprocess
 import sys
@@ -19,43 +20,17 @@ import time
 import tomllib
 from pathlib import Path
 
+from annulet import _build
+from scripts.build_cache import BuildCache, folder_of_cache
+from scripts.c_build import CBuild, CompileError
+
 ROOT = Path(__file__).resolve().parent.parent
-SOURCE = ROOT / "src"
-sys.path.insert(0, str(SOURCE))
-os.environ["ANNULET_PURE"] = "1"  # this process must never run on the build it replaces
 
-from annulet import _build  # noqa: E402  (the path above has to come first)
+WORK = _build.FOLDER.parent / "mypyc"
+"""C files, and mypy's cache of the modules that are not compiled."""
 
-# What runs in the scratch folder. setuptools compiles the files of an extension one after the other; `compile` is the
-# method a compiler class may override as a whole.
-SETUP_FILE = """
-import functools
-from concurrent.futures import ThreadPoolExecutor
-
-from mypyc.build import mypycify
-from setuptools import setup
-from setuptools.command.build_ext import build_ext
-
-
-def compile_side_by_side(compiler, sources, output_dir=None, macros=None, include_dirs=None, debug=0,
-                         extra_preargs=None, extra_postargs=None, depends=None):
-    macros, objects, extra, preprocessor, build = compiler._setup_compile(
-        output_dir, macros, include_dirs, sources, depends, extra_postargs)
-    arguments = compiler._get_cc_args(preprocessor, debug, extra_preargs)
-    with ThreadPoolExecutor({jobs}) as pool:
-        list(pool.map(lambda name: compiler._compile(name, *build[name], arguments, extra, preprocessor), build))
-    return objects
-
-
-class SideBySide(build_ext):
-    def build_extensions(self):
-        self.compiler.compile = functools.partial(compile_side_by_side, self.compiler)
-        super().build_extensions()
-
-
-extensions = mypycify({options!r}, opt_level="3", debug_level="0", group_name="annulet", multi_file=True)
-setup(name="annulet-compiled", packages=[], py_modules=[], ext_modules=extensions, cmdclass={{"build_ext": SideBySide}})
-"""
+ROOM_DEPTH = 3
+"""Packages in the name of a room: ``annulet.core.queue``. Modules directly in ``annulet.wire`` are another group."""
 
 
 def hot_modules() -> list[str]:
@@ -70,42 +45,62 @@ def missing(modules: list[str]) -> list[str]:
     return [name for name in modules if not _build.source_of(name).is_file()]
 
 
-def compile_into(folder: Path, modules: list[str]) -> str:
-    """Compile ``modules`` into ``folder``; return an empty string, or the compiler's output when it failed."""
-    setup_file = folder / "setup.py"
-    sources = [str(_build.source_of(name)) for name in modules]
-    setup_file.write_text(SETUP_FILE.format(options=["--strict", *sources], jobs=os.cpu_count() or 1))
-    command = [sys.executable, str(setup_file), "--quiet", "build_ext", "--build-lib", str(folder / "lib")]
-    command += ["--build-temp", str(folder / "objects")]
-    environment = {**os.environ, "MYPYPATH": str(SOURCE), "MYPY_CACHE_DIR": str(folder / "cache")}
+def groups_of(modules: list[str]) -> dict[str, list[str]]:
+    """Return the modules of each room by the name of its library."""
+    groups: dict[str, list[str]] = {}
+    for module in sorted(modules):
+        room = module.split(".")[:-1][:ROOM_DEPTH]
+        groups.setdefault("_".join(room), []).append(module)
+    return groups
+
+
+def translate(groups: dict[str, list[str]], scratch: Path) -> None:
+    """Write the C files of all groups. Raises CompileError."""
+    request = scratch / "request.json"
+    document = {"source": str(_build.SOURCE), "target": str(WORK / "c"), "cache": str(WORK / "cache"), "groups": groups}
+    request.write_text(json.dumps(document))
+    command = [sys.executable, "-m", "scripts.generate_c", str(request)]
     finished = subprocess.run(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, text=True
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, text=True
     )
     if finished.returncode != 0:
-        return finished.stdout or f"exit status {finished.returncode}"
-    return ""
+        raise CompileError(finished.stdout or f"mypyc: exit status {finished.returncode}")
 
 
-def flatten(library: Path, target: Path) -> None:
-    """Copy the built libraries to ``target`` under their full module names, which is how the finder looks them up."""
-    for path in library.rglob(f"*{_build.SUFFIX}"):
-        name = ".".join(path.relative_to(library).with_name(path.name.removesuffix(_build.SUFFIX)).parts)
-        shutil.copy2(path, target / f"{name}{_build.SUFFIX}")
-
-
-def build(modules: list[str]) -> str:
-    """Replace the compiled build; return an empty string, or why there is none now."""
-    digests = {module: _build.digest_of(module) for module in modules}
+def build(modules: list[str], cache: BuildCache) -> int:
+    """Replace the compiled build; return how many C files had to be compiled. Raises CompileError."""
+    sources = {module: _build.digest_of(module) for module in modules}
+    groups = groups_of(modules)
     with tempfile.TemporaryDirectory(prefix="annulet-compile-") as scratch:
-        folder = Path(scratch)
-        problem = compile_into(folder, modules)
-        shutil.rmtree(_build.FOLDER, ignore_errors=True)
-        if problem:
-            return problem
-        _build.FOLDER.mkdir(parents=True)
-        flatten(folder / "lib", _build.FOLDER)
-        _build.write_manifest(digests)
-    return ""
+        translate(groups, Path(scratch))
+        plan = json.loads((WORK / "c" / "plan.json").read_text())
+        made = CBuild(WORK / "c", Path(plan["library"]), Path(scratch), cache)
+        libraries = made.libraries(plan, _build.SUFFIX)
+        install({name: path for name, (path, _) in libraries.items()}, sources, groups)
+    return made.compiled
+
+
+def install(libraries: dict[str, Path], sources: dict[str, str], groups: dict[str, list[str]]) -> None:
+    """Put libraries into place, and remove those of the build before the last one.
+
+    Those of the last one stay: a process that runs on it may need another of its libraries yet.
+    """
+    last = _build.manifest()
+    _build.FOLDER.mkdir(parents=True, exist_ok=True)
+    for path in libraries.values():
+        shutil.copy2(path, _build.FOLDER / path.name)
+    _build.write_manifest(
+        {
+            "sources": sources,
+            "groups": {module: name for name, modules in groups.items() for module in modules},
+            "libraries": {name: path.name for name, path in libraries.items()},
+        }
+    )
+    kept = {path.name for path in libraries.values()} | {_build.MANIFEST.name}
+    kept |= set(last["libraries"].values()) if last else set()
+    for path in _build.FOLDER.iterdir():
+        if path.name not in kept:
+            path.unlink()
 
 
 def main() -> None:
@@ -123,14 +118,20 @@ def main() -> None:
         return
     print(f"setup: compiling {len(modules)} hot modules with mypyc", flush=True)
     started = time.monotonic()
-    problem = build(modules)
-    if problem:
+    cache = BuildCache(folder_of_cache())
+    try:
+        compiled = build(modules, cache)
+    except CompileError as error:
+        shutil.rmtree(_build.FOLDER, ignore_errors=True)
         report = _build.FOLDER.parent / "compile.log"
         report.parent.mkdir(exist_ok=True)
-        report.write_text(problem)
+        report.write_text(str(error))
         print(f"setup: mypyc build failed ({report}): the hot modules run as pure Python", flush=True)
         return
-    print(f"setup: compiled after {time.monotonic() - started:.0f} s", flush=True)
+    cache.trim()
+    if cache.problem:
+        print(f"setup: the cache of compiled files is not kept: {cache.problem}", flush=True)
+    print(f"setup: compiled {compiled} C files after {time.monotonic() - started:.0f} s", flush=True)
 
 
 if __name__ == "__main__":

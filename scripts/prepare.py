@@ -97,7 +97,7 @@ def main() -> None:
         STAMP.parent.mkdir(exist_ok=True)
         STAMP.write_text(wanted)
         say(f"environment ready after {time.monotonic() - started:.0f} s")
-    finished = subprocess.run([PYTHON, ROOT / "scripts" / "compile_modules.py"], cwd=ROOT, check=False)
+    finished = subprocess.run([PYTHON, "-m", "scripts.compile_modules"], cwd=ROOT, check=False)
     if finished.returncode != 0:
         sys.exit(finished.returncode)
 

@@ -9,6 +9,8 @@ import pytest
 
 from annulet import _build
 
+LIBRARY = f"sample-0123{_build.SUFFIX}"
+
 
 @pytest.fixture
 def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -21,10 +23,17 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(_build, "SOURCE", tmp_path / "src")
     monkeypatch.setattr(_build, "FOLDER", folder)
     monkeypatch.setattr(_build, "MANIFEST", folder / "manifest.json")
-    for name in (_build.GROUP, "sample.hot"):
-        _build.library_of(name).write_bytes(b"library")
-    _build.write_manifest({"sample.hot": _build.digest_of("sample.hot")})
+    (folder / LIBRARY).write_bytes(b"library")
+    _build.write_manifest(record())
     return source
+
+
+def record(library: str = LIBRARY) -> _build.Manifest:
+    return {
+        "sources": {"sample.hot": _build.digest_of("sample.hot")},
+        "groups": {"sample.hot": "sample"},
+        "libraries": {"sample": library},
+    }
 
 
 def test_a_fresh_build_is_usable(built: Path) -> None:
@@ -46,9 +55,15 @@ def test_another_list_of_modules_asks_for_a_new_build(built: Path) -> None:
     assert not _build.usable(["sample.hot", "sample.other"])
 
 
-@pytest.mark.parametrize("name", [_build.GROUP, "sample.hot"])
-def test_a_missing_library_disables_the_build(built: Path, name: str) -> None:
-    _build.library_of(name).unlink()
+def test_a_missing_library_disables_the_build(built: Path) -> None:
+    (_build.FOLDER / LIBRARY).unlink()
+    assert not _build.usable()
+
+
+def test_a_library_of_another_python_disables_the_build(built: Path) -> None:
+    other = "sample-0123.cpython-27-other.so"
+    (_build.FOLDER / other).write_bytes(b"library")
+    _build.write_manifest(record(other))
     assert not _build.usable()
 
 
@@ -57,11 +72,24 @@ def test_without_a_manifest_there_is_no_build(built: Path) -> None:
     assert not _build.usable()
 
 
-def test_the_finder_serves_only_hot_modules(built: Path) -> None:
-    finder = _build.CompiledFinder(["sample.hot"])
+def test_the_record_of_an_earlier_form_is_no_build(built: Path) -> None:
+    _build.MANIFEST.write_text('{"sample.hot": "0123"}')
+    assert not _build.usable()
+
+
+def test_without_ctypes_everything_runs_pure(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_build.importlib.util, "find_spec", lambda name: None)
+    assert not _build.usable()
+
+
+def test_the_finder_serves_only_hot_modules_and_their_libraries(built: Path) -> None:
+    finder = _build.CompiledFinder(record())
     found = finder.find_spec("sample.hot")
     assert found is not None
-    assert found.origin == str(_build.library_of("sample.hot"))
+    assert found.origin == str(_build.FOLDER / LIBRARY)
+    library = finder.find_spec("sample" + _build.GROUP_SUFFIX)
+    assert library is not None
+    assert library.origin == str(_build.FOLDER / LIBRARY)
     assert finder.find_spec("sample") is None
     assert finder.find_spec("sample.cold") is None
 
@@ -88,7 +116,8 @@ def test_a_new_process_loads_what_the_environment_asks_for(pure: str) -> None:
     """The real build, in a real process: every hot module comes from the same place, and that place is right."""
     script = (
         "import importlib\nfrom annulet import _build\n"
-        "for name in _build.manifest() or ['annulet.core.message.message']:\n"
+        "found = _build.manifest()\n"
+        "for name in found['sources'] if found else ['annulet.core.message.message']:\n"
         "    print(_build.compiled(), importlib.import_module(name).__file__.endswith(_build.SUFFIX))\n"
     )
     environment = {**os.environ, "ANNULET_PURE": pure, "PYTHONPATH": str(Path(_build.__file__).parents[1])}

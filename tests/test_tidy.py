@@ -38,16 +38,17 @@ ABBREVIATIONS = {
 
 TOP_LEVEL = {
     ".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "NOTICE",
-    "README.md", "SECURITY.md", "benchmarks", "docs", "pyproject.toml", "requirements", "scripts", "src", "tests",
+    "README.md", "SECURITY.md", "benchmarks", "docs", "examples", "pyproject.toml", "requirements", "scripts", "src",
+    "tests",
 }  # fmt: skip
 """What the root of the repository may hold. What a run leaves there belongs into .gitignore, not into a commit."""
 
 WITHOUT_OWN_TEST: dict[str, str] = {
     "__init__.py": "its only statement is exercised by tests/test_build.py in processes of their own",
+    "core/management/keeping.py": "an interface; the undo window implements and tests it",
     "core/message/message.py": "plain records; every core and wire test builds them",
     "core/message/neutral_content.py": "a plain record; every converter's tests build it",
     "core/model/effects.py": "an interface; its implementations are tested",
-    "core/model/order.py": "an interface; the orders of core/ordering and core/paging are tested",
     "core/model/queue_area.py": "an interface; the pages of residency are tested",
     "core/model/queue_bodies.py": "an interface; the bodies of residency are tested",
     "core/model/queue_listeners.py": "an interface; address accounts and copies are tested",

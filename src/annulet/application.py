@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from annulet.admin.service import AdminService
 from annulet.broker.broker import Broker
 from annulet.broker.settings.clock import Clock, system_clock
 from annulet.broker.settings.configuration import Endpoint, StartError
 from annulet.broker.stomp.listener import StompService
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from annulet.broker.settings.configuration import BrokerConfiguration
 
 logger = structlog.get_logger(__name__)
@@ -21,16 +22,23 @@ logger = structlog.get_logger(__name__)
 BULK_REMEDY = "bulk transfer (Spark) needs pyarrow: pip install 'annulet[spark]'"
 
 
-def build_broker(configuration: BrokerConfiguration, *, clock: Clock = system_clock) -> Broker:
-    """Return a broker that is not started yet.
+def build_broker(
+    configuration: BrokerConfiguration,
+    *,
+    clock: Clock = system_clock,
+    make: Callable[[BrokerConfiguration, Clock], Broker] | None = None,
+) -> Broker:
+    """Return a broker that is not started yet. ``make`` creates one of a subclass.
 
     Without pyarrow a bulk listener that was asked for by name raises :class:`StartError`; the default one is left out,
     with a line in the log that says so.
     """
-    broker = Broker(configuration, clock=clock)
+    broker = Broker(configuration, clock=clock) if make is None else make(configuration, clock)
     if configuration.stomp is not None or configuration.stomps is not None:
         broker.add_service(StompService(configuration.stomp, configuration.stomps))
     if configuration.http is not None or configuration.https is not None:
+        from annulet.admin.service import AdminService  # noqa: PLC0415 - a broker without HTTP starts without uvicorn
+
         broker.add_service(AdminService(configuration.http, configuration.https))
     if configuration.bulk is not None or configuration.bulks is not None:
         if _pyarrow_is_installed():
@@ -50,13 +58,7 @@ def listener_urls(broker: Broker) -> dict[str, str]:
     if broker.amqps_address is not None:
         urls["amqps"] = f"amqps://{Endpoint(*broker.amqps_address)}"
     for service in broker.services:
-        if isinstance(service, StompService | AdminService):
-            urls.update(service.urls)
-        elif _pyarrow_is_installed():
-            from annulet.bulk.server import BulkService  # noqa: PLC0415 - pyarrow is optional
-
-            if isinstance(service, BulkService):
-                urls.update(service.urls)
+        urls.update(service.urls)
     return urls
 
 

@@ -409,7 +409,7 @@ class HttpClient:
     def look_at_queue(self, number: int) -> Any:
         return "GET", self._queue(number), None
 
-    def browse(self, number: int) -> Any:
+    def look(self, number: int) -> Any:
         return "GET", self._queue(number, "/messages?body_bytes=10"), None
 
     def why_not(self, number: int) -> Any:

@@ -10,7 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-CONFIGURE, WRITE, READ = "configure", "write", "read"
+CONFIGURE, WRITE, READ, BROWSE, MANAGE = KINDS = ("configure", "write", "read", "browse", "manage")
+IMPLIED_BY: Final = {BROWSE: READ, MANAGE: CONFIGURE}
 
 AMQP_0, AMQP_1, ANONYMOUS_TERMINUS, STOMP, HTTP, RABBITMQ_HTTP, BULK = (
     "AMQP 0-9-1",
@@ -105,7 +106,8 @@ OPERATIONS: Final = (
     ),
     Operation("consume", "consume from a queue", ((READ, "queue"),), (AMQP_0, AMQP_1, STOMP, BULK)),
     Operation("get", "get a message", ((READ, "queue"),), (AMQP_0, RABBITMQ_HTTP)),
-    Operation("browse", "browse a queue", ((READ, "queue"),), (AMQP_0, AMQP_1, STOMP, HTTP, BULK), changes=False),
+    Operation("browse", "browse a queue", ((READ, "queue"),), (AMQP_0, AMQP_1, STOMP, BULK), changes=False),
+    Operation("look", "look at messages of a queue", ((BROWSE, "queue"),), (HTTP,), changes=False),
     Operation("queue_status", "ask for a queue's depth and positions", ((READ, "queue"),), (BULK,)),
     Operation("lease_status", "see or end a lease of a queue", ((READ, "queue"),), (BULK,)),
     Operation(
@@ -196,17 +198,17 @@ OPERATIONS: Final = (
         ((CONFIGURE, "queue"), (READ, "queue"), (WRITE, "target")),
         (HTTP,),
     ),
-    Operation("pause", "pause, resume, end groups of a queue", ((CONFIGURE, "queue"),), (HTTP,)),
+    Operation("pause", "pause, resume, end groups of a queue", ((MANAGE, "queue"),), (HTTP,)),
     Operation(
         "operate",
         "purge a queue, delete, expire, dead-letter or change its messages",
-        ((CONFIGURE, "queue"),),
+        ((MANAGE, "queue"),),
         (HTTP,),
     ),
     Operation(
         "copy",
         "move or copy messages of a queue",
-        ((CONFIGURE, "queue"), (READ, "queue"), (WRITE, "target")),
+        ((MANAGE, "queue"), (BROWSE, "queue"), (WRITE, "target")),
         (HTTP,),
     ),
     Operation("set_policy", "set policies and address settings", (), (HTTP, RABBITMQ_HTTP), for_administrators=True),
@@ -238,25 +240,27 @@ OPERATIONS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A user. ``entry``: the permissions configure, write, read for the virtual host, ``None`` for no entry."""
+    """A user. ``entry``: the permissions of :data:`KINDS` for the virtual host, ``None`` for no entry."""
 
     name: str
     tag: str
-    entry: tuple[str, str, str] | None
+    entry: tuple[str, str, str, str, str] | None
 
 
 ROLES: Final = (
     Role("no-entry", "management", None),
-    Role("nothing", "management", ("", "", "")),
-    Role("read-only", "management", ("", "", ".*")),
-    Role("write-only", "management", ("", ".*", "")),
-    Role("configure-only", "management", (".*", "", "")),
-    Role("all", "management", (".*", ".*", ".*")),
+    Role("nothing", "management", ("", "", "", "", "")),
+    Role("read-only", "management", ("", "", ".*", "", "")),
+    Role("write-only", "management", ("", ".*", "", "", "")),
+    Role("configure-only", "management", (".*", "", "", "", "")),
+    Role("browse-only", "management", ("", "", "", ".*", "")),
+    Role("manage-only", "management", ("", "", "", "", ".*")),
+    Role("all", "management", (".*", ".*", ".*", "", "")),
     Role("administrator", "administrator", None),
     Role("monitoring", "monitoring", None),
 )
 
-EXACT: Final = Role("exact", "management", ("", "", ""))
+EXACT: Final = Role("exact", "management", ("", "", "", "", ""))
 """What it may is set for each case."""
 
 
@@ -275,8 +279,11 @@ def expected(operation: Operation, protocol: str, role: Role) -> str:
             return REFUSED
     if role.entry is None:
         return NO_ENTRY
-    kinds = dict(zip((CONFIGURE, WRITE, READ), role.entry, strict=True))
-    return ALLOWED if all(re.search(kinds[kind] or "^$", name) for kind, name in operation.needs) else REFUSED
+    kinds = dict(zip(KINDS, role.entry, strict=True))
+    allowed = all(
+        re.search(kinds[kind] or kinds[IMPLIED_BY.get(kind, kind)] or "^$", name) for kind, name in operation.needs
+    )
+    return ALLOWED if allowed else REFUSED
 
 
 def document() -> str:

@@ -157,8 +157,8 @@ async def test_hand_shakes_that_cannot_be_parsed_leave_nothing_behind(header: by
         ("GET", "/api/v1/queues", {b"authorization": "Basic Z3Vlc3Q6Z3Vlc3Qé".encode()}, b"", 401),
         ("GET", "/metrics", {b"host": b"\xff"}, b"", 401),
         ("POST", "/api/v1/backups", {b"authorization": GUEST.encode()}, b'{"directory": "/tmp/a\\u0000b"}', 400),
-        ("GET", "/api/v1/queues/%2F/%00%ff", {b"authorization": GUEST.encode()}, b"", 404),
-        ("GET", "/api/v1/queues/%00/%00", {b"authorization": GUEST.encode()}, b"", 404),
+        ("GET", "/api/v1/queues/%2F/%00%ff", {b"authorization": GUEST.encode()}, b"", 400),
+        ("GET", "/api/v1/queues/%00/%00", {b"authorization": GUEST.encode()}, b"", 400),
     ],
 )
 async def test_what_cannot_be_read_is_refused_and_no_defect(

@@ -12,10 +12,10 @@ import pytest
 from pamqp import commands, frame, header
 
 from annulet import testing
-from annulet.admin.resources.messages import describe_entry
 from annulet.broker.broker import Broker
 from annulet.broker.connections import views
 from annulet.broker.connections.payloads import payload_of
+from annulet.broker.operation.looking import describe_entry
 from annulet.broker.settings.limits import Limits
 from annulet.core.message.conversion_bounds import CONVERTED_VALUES_MAX, ENCODED_TYPE
 from annulet.core.message.message import Message, Origin

@@ -27,17 +27,15 @@ from tests.regression.permission_matrix import (
     AMQP_1,
     ANONYMOUS_TERMINUS,
     BULK,
-    CONFIGURE,
     EXACT,
     HTTP,
+    KINDS,
     LOCKED,
     OPERATIONS,
     RABBITMQ_HTTP,
-    READ,
     REFUSED,
     ROLES,
     STOMP,
-    WRITE,
     Operation,
     Role,
     document,
@@ -54,7 +52,16 @@ CLIENTS: Final[dict[str, Any]] = {
     BULK: permission_clients.BulkTransferClient,
 }
 
-WITHOUT_EFFECT: Final = {"look_at_queue", "browse", "queue_status", "lease_status", "why_not", "losses", "see_users"}
+WITHOUT_EFFECT: Final = {
+    "look_at_queue",
+    "browse",
+    "look",
+    "queue_status",
+    "lease_status",
+    "why_not",
+    "losses",
+    "see_users",
+}
 """Operations that change nothing that is compared."""
 
 ROWS: Final = [(operation, protocol) for operation in OPERATIONS for protocol in operation.protocols]
@@ -228,8 +235,9 @@ async def exact_outcomes(broker: Broker, operation: Operation, protocol: str) ->
     outcomes: dict[tuple[str, str] | None, str] = {}
     for without in (None, *operation.needs):
         case = Case(broker)
-        rights = [operation.pattern(kind, case.number, without) for kind in (CONFIGURE, WRITE, READ)]
-        broker.catalogue.access.set_permission(EXACT.name, "/", *rights)
+        rights = [operation.pattern(kind, case.number, without) for kind in KINDS]
+        configure, write, read, browse, manage = rights
+        broker.catalogue.access.set_permission(EXACT.name, "/", configure, write, read, browse=browse, manage=manage)
         broker.authenticator.reload()
         try:
             outcomes[without] = await case.run(operation.identifier, protocol, EXACT.name)
@@ -262,7 +270,7 @@ LOCKED_ROWS: Final = {
     ),
     AMQP_1: ("consume", "browse"),
     STOMP: ("consume", "browse"),
-    HTTP: ("browse", "why_not", "change_settings", "change_target", "pause", "operate", "copy"),
+    HTTP: ("look", "why_not", "change_settings", "change_target", "pause", "operate", "copy"),
     RABBITMQ_HTTP: ("delete_queue", "purge_queue", "bind_queue", "unbind_queue", "get"),
     BULK: ("consume", "browse", "queue_status"),
 }

@@ -62,7 +62,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 def test_users_that_the_file_no_longer_names_are_put_out_at_once_and_for_good(place: Place) -> None:
     ann, bob = place.connect("ann"), place.connect("bob")
     place.write("bob")
-    place.reload("SIGHUP: certificates and users were read again")
+    place.reload("SIGHUP: the configuration was read again")
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="user 'ann' is deleted"):
         ann.process_data_events(30)
     bob.process_data_events(0.1)
@@ -77,14 +77,14 @@ def test_users_that_the_file_no_longer_names_are_put_out_at_once_and_for_good(pl
 
 def test_new_users_and_their_virtual_hosts_are_there_at_once(place: Place) -> None:
     place.write("carl", host="shop")
-    place.reload("SIGHUP: certificates and users were read again")
+    place.reload("SIGHUP: the configuration was read again")
     place.connect("carl", "shop").close()
 
 
 def test_a_file_with_an_error_changes_nothing(place: Place) -> None:
     ann = place.connect("ann")
     place.file.write_text("[users.ann]\npassword_hash = 5\n")
-    place.reload("SIGHUP: users stay as they were")
+    place.reload("SIGHUP: the file has an error, everything stays as it was")
     ann.process_data_events(0.1)
     ann.close()
     place.connect("bob").close()
@@ -96,7 +96,7 @@ def test_the_same_file_ends_nothing_not_even_a_transaction(place: Place) -> None
     channel.queue_declare("q")
     channel.tx_select()
     channel.basic_publish("", "q", b"in a transaction")
-    place.reload("SIGHUP: certificates and users were read again")
+    place.reload("SIGHUP: the configuration was read again")
     channel.tx_commit()
     assert channel.queue_declare("q", passive=True).method.message_count == 1
     ann.close()

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 import pytest
 
+from annulet import testing
 from annulet.core.message.message import Message, Origin
 from annulet.core.queue.queue import Queue
-from annulet.testing import in_process
 from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, encode_properties
 
 T = TypeVar("T")
@@ -107,7 +107,7 @@ class BrokerThread:
         self.loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         settings: dict[str, Any] = {"http": False, "event_queues": ("shipments", "parcels")}
-        async with in_process.broker(data_dir=self._data_directory, bulk=True, **settings) as running:
+        async with testing.broker(data_dir=self._data_directory, bulk=True, **settings) as running:
             self.running = running
             self._started.set()
             await self._stop.wait()

@@ -25,13 +25,17 @@ from annulet.broker.durability.ledger_queue import LedgerQueue
 from annulet.broker.durability.upkeep import LogUpkeep
 from annulet.broker.network.listening import BACKLOG, listener_error
 from annulet.broker.network.peer_watch import PeerWatch
+from annulet.broker.observing.log_level import LogLevels
+from annulet.broker.observing.traces import Traces
 from annulet.broker.operation.backup import Backups
+from annulet.broker.operation.broker_settings import BrokerSettings
 from annulet.broker.operation.definitions.applying import DefinitionImports
 from annulet.broker.operation.global_parameters import CLUSTER_NAME, GlobalParameters
 from annulet.broker.operation.management import ManagementOperations
 from annulet.broker.operation.operator_settings import OperatorSettings
 from annulet.broker.operation.rates import Rates
 from annulet.broker.operation.revocation import Revocation
+from annulet.broker.operation.undo_window import UndoWindow
 from annulet.broker.operation.virtual_hosts import VirtualHosts
 from annulet.broker.paging.memory import MemoryAlarm
 from annulet.broker.paging.pager import Pager
@@ -68,6 +72,8 @@ from annulet.store.inspection.backup import remove_staging
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from argon2 import PasswordHasher
 
     from annulet.broker.connections.transport import AnyConnection
     from annulet.broker.durability.leased import LeaseFigures, StageFigures
@@ -114,6 +120,7 @@ class Broker(Amqp10Services):
 
     staged: StageFigures = NoStages()  # a service sets its own
     leases: LeaseFigures = NoLeases()  # a service sets its own
+    hasher: PasswordHasher | None = None  # of passwords that it sets itself; None: the product's
     orphans: dict[int, int]  # since recovery: messages of queues that the catalogue does not know, by queue id
     _deleted: DeletedQueues  # since it listens
     _timers: dict[str, WakeTimer]  # by virtual host
@@ -133,10 +140,12 @@ class Broker(Amqp10Services):
         self.amqps_address: tuple[str, int] | None = None  # None: no AMQP over TLS
         self.audit = AuditTrail()
         self.management = ManagementOperations(clock)
+        self.undo = UndoWindow(self, configuration.undo_seconds, configuration.undo_bytes)
         self.memory, self._peer_watch = MemoryAlarm(configuration.memory_limit_bytes), PeerWatch()
         self.backups, self.rates, self.virtual_hosts = Backups(self), Rates(), VirtualHosts(self)
         self.definition_imports = DefinitionImports(self)
         self.revocation, self.loop_watch, self.late_collection = Revocation(self), LoopWatch(), LateCollection()
+        self.traces, self.log_levels = Traces(clock), LogLevels(configuration.log_level, clock)
         self._counter_rounds: CounterRounds
         self._timers, self._ledger_queues = {}, {}
         self._refusal_logged_at = 0  # milliseconds since 1970
@@ -166,7 +175,7 @@ class Broker(Amqp10Services):
 
         Raises ``StoreError`` or ``OSError`` with a text that says what to do; nothing runs then.
         """
-        self.loop = asyncio.get_running_loop()
+        self.loop = self.timer_loop(asyncio.get_running_loop())
         self.started_at = self.clock()
         self._failure = self.loop.create_future()
         try:
@@ -177,6 +186,10 @@ class Broker(Amqp10Services):
         except BaseException:
             await self.stop()
             raise
+
+    def timer_loop(self, running: asyncio.AbstractEventLoop) -> asyncio.AbstractEventLoop:
+        """Return the loop whose timers the broker uses. The test kit has one that follows a clock."""
+        return running
 
     async def _recover(self) -> None:
         self.tls = TlsListeners(self.configuration, self.admission, self.input_turns)
@@ -218,6 +231,7 @@ class Broker(Amqp10Services):
         for name in self.configuration.definitions.virtual_hosts():
             self.catalogue.add_virtual_host(name)
         self.operator_settings = OperatorSettings(self.catalogue, self.configuration.definitions)
+        self.broker_settings = BrokerSettings(self.configuration, self.catalogue, self.undo)
         self.global_parameters = GlobalParameters(self.catalogue)
         self.server_properties[CLUSTER_NAME] = self.global_parameters.cluster_name
         restore_definitions(self)
@@ -236,7 +250,7 @@ class Broker(Amqp10Services):
 
     def _open_directory(self) -> None:
         """Know users and permissions, and have connections looked at when they change."""
-        self.authenticator = Authenticator(self.catalogue, self.configuration, now=self.clock)
+        self.authenticator = Authenticator(self.catalogue, self.configuration, now=self.clock, hasher=self.hasher)
         source = str(self.configuration.definitions.source)
         given = self.admission.given
         directory = self.access_directory = AccessDirectory(self.catalogue, self.authenticator, given, source=source)
@@ -248,7 +262,7 @@ class Broker(Amqp10Services):
             await service.start(self)
         endpoint = self.configuration.amqp
         try:
-            self._listener = await self.loop.create_server(self._accept, endpoint.host, endpoint.port, backlog=BACKLOG)
+            self._listener = await self.open_amqp_listener(endpoint.host, endpoint.port)
         except OSError as error:
             raise listener_error(endpoint, "AMQP", "--amqp", error) from error
         self.amqp_address = self._listener.sockets[0].getsockname()[:2]
@@ -265,6 +279,10 @@ class Broker(Amqp10Services):
             self.memory.expect(-self.pager.budget.over)
         self.ready = True
         logger.info("ready", amqp=f"{self.amqp_address[0]}:{self.amqp_address[1]}", version=__version__)
+
+    async def open_amqp_listener(self, host: str, port: int) -> asyncio.Server:
+        """Listen for AMQP. Raises ``OSError``."""
+        return await self.loop.create_server(self._accept, host, port, backlog=BACKLOG)
 
     async def stop(self) -> None:
         """Stop listening, close connections with 320, write everything down, release the directory."""
@@ -350,6 +368,8 @@ class Broker(Amqp10Services):
         for connection in list(self.connections):
             connection.abort()
         self.lingering.stop()
+        self.traces.stop()
+        self.log_levels.stop()
         await asyncio.sleep(0)  # the turn in which aborted connections return what they hold
 
     def _log_failed(self, error: BaseException) -> None:
@@ -374,8 +394,8 @@ class Broker(Amqp10Services):
         effects.worker = self.worker
         if self.configuration.event_queues:
             patterns, queue_bytes = self.configuration.event_queues, self.configuration.event_queue_bytes
-            effects.event_log = EventLog(patterns, self.loop, self.clock, self.fed_losses, queue_bytes)
-            self.event_logs[name] = effects.event_log
+            self.event_logs[name] = EventLog(patterns, self.loop, self.clock, self.fed_losses, queue_bytes)
+            effects.event_log = self.event_logs[name]
         host.ledger.listeners.append(DurableLosses(effects))
         effects.timer = WakeTimer(self.loop, self.clock, lambda now: self._tick_host(host, now))
         configure_host(host, self.configuration.definitions)
@@ -422,7 +442,7 @@ class Broker(Amqp10Services):
 
     def _accept(self) -> asyncio.BaseProtocol:
         self.connections_accepted += 1
-        return cast("asyncio.BaseProtocol", AmqpListenerProtocol(self))
+        return self.accepted(cast("asyncio.BaseProtocol", AmqpListenerProtocol(self)))
 
     def connection_ended(self, connection: AnyConnection) -> None:
         """Forget a connection whose socket is gone."""
@@ -526,6 +546,7 @@ class Broker(Amqp10Services):
         self.consumer_timeouts.tick(now)
         self.access_directory.tick(now)
         self.rates.tick(self.hosts, now)
+        self.undo.tick(now)
         if self.pager is not None:  # last: it serves consumers, whose defects must not stop the work above
             self.pager.tick(now)
             for host in self.hosts.values():

@@ -14,6 +14,7 @@ import structlog
 from annulet.application import build_broker, listener_urls
 from annulet.broker.observing.logging import set_up
 from annulet.broker.operation.definitions.applying import read_document
+from annulet.broker.operation.reloading import Reloader
 from annulet.broker.paging.memory import share_arenas
 from annulet.broker.settings.configuration import OPTIONS, ConfigurationError, StartError, load
 from annulet.broker.settings.descriptors import raise_limit
@@ -70,7 +71,7 @@ def serve(config: Path | None, definitions: Path | None, **options: Any) -> None
     """Run the broker in the foreground.
 
     SIGTERM or SIGINT stops it cleanly, exit code 0; a second signal ends it at once. SIGHUP reads certificates and
-    the users of the configuration file again.
+    the configuration file again.
     Exit code 2: it could not start.
     """
     try:
@@ -118,7 +119,7 @@ async def run(
     share_arenas()
     broker = build_broker(configuration)
     stop = asyncio.Event()
-    restore_signals = handle_signals(stop, lambda: reload(broker, read))
+    restore_signals = handle_signals(stop, Reloader(broker, read).request)
     try:
         starting = asyncio.create_task(broker.start(lambda: settle(broker)))
         stopping = asyncio.create_task(stop.wait())
@@ -175,26 +176,6 @@ async def until_the_end(broker: Broker, stopping: asyncio.Task[bool]) -> int:
         failing.cancel()
     await broker.stop()
     return code
-
-
-def reload(broker: Broker, read: Callable[[], BrokerConfiguration]) -> None:
-    """Reload what can be reloaded while the broker runs: certificates of TLS listeners, users of the file.
-
-    A file with an error changes nothing. Users that it no longer names are revoked, and their connections end.
-    """
-    if not broker.ready:
-        logger.warning("SIGHUP ignored: the broker is starting or stopping")
-        return
-    if broker.tls.listeners:
-        broker.tls.renew_now()
-    try:
-        users = read().users
-        broker.access_directory.reload_file(users)
-        broker.virtual_hosts.adopt()
-    except (ConfigurationError, CatalogueError) as error:
-        logger.error("SIGHUP: users stay as they were", error=str(error))  # noqa: TRY400 - the text says it all
-        return
-    logger.info("SIGHUP: certificates and users were read again; all other settings need a restart", users=len(users))
 
 
 def handle_signals(stop: asyncio.Event, hang_up: Callable[[], None]) -> Callable[[], None]:

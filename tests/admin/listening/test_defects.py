@@ -9,8 +9,8 @@ from starlette.requests import ClientDisconnect
 from starlette.websockets import WebSocketDisconnect
 
 from annulet import testing
+from annulet.admin.interface import routing
 from annulet.admin.listening.defects import DefectBoundary
-from annulet.admin.resources import overview
 from annulet.broker.observing.limited_log import LimitedLog
 
 
@@ -44,7 +44,7 @@ async def test_a_defect_is_answered_500_and_ends_nothing_else(monkeypatch: pytes
     def broken(*_arguments: Any) -> None:
         raise ZeroDivisionError("secret")
 
-    monkeypatch.setattr(overview, "require_user", broken)
+    monkeypatch.setattr(routing, "require_user", broken)
     async with testing.broker() as running, httpx.AsyncClient(base_url=running.http_url) as client:
         with structlog.testing.capture_logs() as lines:
             answer = await client.get("/api/v1/overview")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from http import HTTPStatus
 
 import pytest
 from starlette.exceptions import HTTPException
@@ -25,7 +26,14 @@ async def test_errors_carry_word_reason_and_headers(status: int, word: str) -> N
     for answer in answers:
         assert answer.status_code == status
         assert answer.headers["x-a"] == "b"
-        assert json.loads(bytes(answer.body)) == {"error": word, "reason": "why"}
+        assert answer.media_type == "application/problem+json"
+        content = json.loads(bytes(answer.body))
+        assert (content["error"], content["reason"], content["detail"]) == (word, "why", "why")
+        assert (content["type"], content["title"], content["status"]) == (
+            "about:blank",
+            HTTPStatus(status).phrase,
+            status,
+        )
 
 
 async def test_other_exceptions_are_not_swallowed() -> None:

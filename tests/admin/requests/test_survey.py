@@ -34,3 +34,10 @@ async def test_queues_deleted_meanwhile_are_left_out(site: Site) -> None:
             host.delete_queue(host.queues[f"q{SLICE}"], site.clock())
         seen.append(statistics.name)
     assert len(seen) == SLICE
+
+
+async def test_only_queues_with_matching_names(site: Site) -> None:
+    for name in ("orders", "bills", "orders.old"):
+        site.queue(name)
+    found = survey(site.broker.hosts.values(), lambda name: name.startswith("orders"))
+    assert [statistics.name async for _, statistics in found] == ["orders", "orders.old"]

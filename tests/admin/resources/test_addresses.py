@@ -60,3 +60,23 @@ async def test_who_has_no_tag_or_asks_for_something_else_is_refused(site: Site) 
     assert (await site.send("GET", ADDRESSES, user="plain:pass"))[0] == 403
     status, reason = await site.refused("GET", f"{ADDRESSES}?adress=a")
     assert (status, "unknown query parameter 'adress'" in reason) == (400, True)
+
+
+async def test_an_address_is_made_and_deleted(site: Site) -> None:
+    path = f"{ADDRESSES}/%2F/news"
+    status, made = await site.send("PUT", path, {"routing_types": ["multicast", "anycast"]})
+    assert (status, made["routing_types"], made["durable"]) == (201, ["anycast", "multicast"], True)
+    assert (await site.send("PUT", path, {"routing_types": ["anycast", "multicast"]}))[0] == 200
+    assert (await site.refused("PUT", path, {"routing_types": ["anycast"]}))[0] == 409
+    assert (await site.refused("PUT", path, {"routing_types": ["any"]}))[0] == 400
+    assert (await site.get(path)).json()["declared"] is True
+    assert (await site.send("DELETE", path))[1] == {"vhost": "/", "name": "news", "deleted": True}
+    assert await site.status("GET", path) == 404
+    assert await site.status("DELETE", path) == 404
+    assert await site.status("PUT", path, {}, user="shop:pass") == 403
+
+
+async def test_an_address_that_is_a_queue_has_its_usage(site: Site) -> None:
+    limited(site)
+    answer = (await site.get(f"{ADDRESSES}/%2F/orders.new")).json()
+    assert (answer["declared"], answer["messages"], answer["dropped"]) == (False, 2, 1)

@@ -50,8 +50,8 @@ async def test_filters_and_order(site: Site) -> None:
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ("reason=replaced", "reason='replaced' is no loss; did you mean 'replaced-"),
-        ("reason=acknowledged", "reason='acknowledged' is no loss"),
+        ("reason=replaced", "reason='replaced' is unknown; did you mean 'replaced-"),
+        ("reason=acknowledged", "reason='acknowledged' is unknown"),
         ("since=yesterday", "since='yesterday' is not an integer"),
         ("until=-1", "until='-1' is not an integer"),
     ],

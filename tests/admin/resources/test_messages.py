@@ -7,13 +7,14 @@ import base64
 
 import pytest
 
-from annulet.admin.resources.messages import LOOKS_MAX, SLICE, Sample
+from annulet.broker.operation.looking import LOOKS_MAX, SLICE, Sample
 from annulet.core.management import select
 from annulet.core.message.message import ContentView, Message, Origin, PropertyValue
 from annulet.core.message.neutral_content import BODY_TEXT, MessageContent
+from annulet.store.database.definitions import PermissionRecord
 from annulet.wire.amqp10.messages.conversion import from_content
 from annulet.wire.amqp10.messages.view import VIEW as AMQP_1_0
-from tests.admin.conftest import ORIGIN, Site
+from tests.admin.conftest import ORIGIN, PASSWORD_HASH, Site
 
 PATH = "/api/v1/queues/%2F/shop/messages"
 
@@ -110,7 +111,7 @@ async def test_it_gives_up_after_so_many(site: Site) -> None:
     [
         ("limit=0", "limit='0' is not an integer from 1 to 500"),
         ("body_bytes=5000", "body_bytes='5000' is not an integer from 0 to 4096"),
-        ("state=pendin", "unknown state 'pendin'; did you mean 'pending'?"),
+        ("state=pendin", "state='pendin' is unknown; did you mean 'pending'?"),
         ("selector=a%20%3D", "invalid selector: character"),
         ("selectr=a", "unknown query parameter 'selectr'; did you mean 'selector'?"),
     ],
@@ -143,3 +144,68 @@ async def test_a_look_that_is_given_up_half_way_holds_nothing(site: Site) -> Non
     with pytest.raises(asyncio.CancelledError):
         await look
     assert queue.pinned_upto == 0
+
+
+async def test_a_whole_message(site: Site) -> None:
+    queue = site.queue("shop")
+    site.publish("shop", b'{"a": 1}', colour="red")
+    status, shown = await site.send("GET", f"{PATH}/1?body=json")
+    assert (status, shown["body"], shown["headers"], shown["id"]) == (200, {"a": 1}, {"colour": "red"}, 1)
+    status, shown = await site.send("GET", f"{PATH}/1?offset=2&length=3")
+    assert (status, shown["body"], shown["body_complete"]) == (200, 'a":', False)
+    assert queue.order.count == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [
+        ("/2", 404, "no message 2 in queue 'shop'"),
+        ("/0", 404, "messages have whole numbers from 1"),
+        ("/x", 404, "no message 'x'"),
+        ("/1?body=jsn", 400, "body='jsn' is unknown; did you mean 'json'?"),
+        ("/1?length=0", 400, "length='0' is not an integer from 1 to 1048576"),
+        ("/1?ofset=0", 400, "unknown query parameter 'ofset'; did you mean 'offset'?"),
+        ("/1?body=json", 400, "the body of message 1 is no JSON"),
+        ("?skip=100001", 400, "skip='100001' is not an integer from 0 to 100000"),
+        ("?since=a", 400, "since='a' is not an integer"),
+    ],
+)
+async def test_bad_requests_for_one(site: Site, path: str, status: int, words: str) -> None:
+    site.queue("shop")
+    site.publish("shop", b"{")
+    found, reason = await site.refused("GET", f"{PATH}{path}")
+    assert found == status
+    assert words in reason
+
+
+async def test_conditions_and_position(site: Site) -> None:
+    site.queue("shop", last_value_key="item")
+    begun = site.clock()
+    for item in ("a", "b"):
+        site.publish("shop", f"body of {item}".encode(), item=item)
+    site.clock.advance(5)
+    site.publish("shop", b"body of c", item="c")
+
+    async def ids(query: str) -> list[int]:
+        return [item["id"] for item in (await site.get(f"{PATH}?{query}")).json()["items"]]
+
+    assert await ids("key=b") == [2]
+    assert await ids(f"since={begun + 5}") == [3]
+    assert await ids(f"until={begun + 5}") == [1, 2]
+    assert await ids("skip=1&limit=1") == [2]
+    assert await ids("text=of%20c") == [3]
+    assert await ids("first_id=2&last_id=2") == [2]
+
+
+async def test_permission_to_browse_is_enough_and_is_taken_back(site: Site) -> None:
+    site.queue("shop")
+    site.publish("shop", b"x")
+    directory = site.broker.access_directory
+    directory.set_user("looker", ["management"], password_hash=PASSWORD_HASH)
+    directory.set_permission(PermissionRecord("looker", "/", "", "", "", browse="^shop$"))
+    for path in (PATH, f"{PATH}/1"):
+        assert await site.status("GET", path, user="looker:pass") == 200
+    assert await site.status("POST", "/api/v1/queues/%2F/shop/pause", user="looker:pass") == 403
+    directory.set_permission(PermissionRecord("looker", "/", "", "", ""))
+    for path in (PATH, f"{PATH}/1"):
+        assert await site.status("GET", path, user="looker:pass") == 403

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 
-async def scrape(site: Site) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-    response = await site.get("/metrics", user=None)
+async def scrape(site: Site, path: str = "/metrics") -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    response = await site.get(path, user=None)
     assert response.status_code == 200
     assert response.headers["content-type"].startswith("text/plain; version=0.0.4")
     families: list[Metric] = list(text_string_to_metric_families(response.text))
@@ -193,6 +193,36 @@ async def test_queues_beyond_the_bound_are_in_the_totals_only(
     assert samples[key("annulet_vhost_messages_pending", vhost="/")] == queues
     listed = [name for name, _ in samples if name == "annulet_queue_messages_pending"]
     assert len(listed) == queues - omitted
+
+
+async def test_the_busiest_queues_are_listed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "LISTED_QUEUES_MAX", 2)
+    for number, count in enumerate((0, 5, 1, 7)):
+        site.fill(site.queue(f"q{number}"), count)
+    samples = await scrape(site)
+    listed = {dict(labels)["queue"] for name, labels in samples if name == "annulet_queue_messages_pending"}
+    assert listed == {"q1", "q3"}
+
+
+async def test_a_pattern_answers_with_its_queues_only(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "LISTED_QUEUES_MAX", 2)
+    for number in range(3):
+        site.fill(site.queue(f"orders.{number}"), number)
+    site.fill(site.queue("bills"), 9)
+    samples = await scrape(site, "/metrics?queue=^ORDERS%5C.[0-9]$")
+    assert {name.split("_")[1] for name, _ in samples} == {"queue", "metrics"}
+    assert samples[key("annulet_metrics_queues_omitted")] == 1
+    listed = {dict(labels)["queue"] for name, labels in samples if name == "annulet_queue_messages_pending"}
+    assert listed == {"orders.1", "orders.2"}
+
+
+async def test_wrong_patterns_and_parameters_are_refused_by_name(site: Site) -> None:
+    status, reason = await site.refused("GET", "/metrics?queue=(")
+    assert (status, reason) == (400, "query parameter queue='(' is no regular expression: missing ')'")
+    status, reason = await site.refused("GET", "/metrics?queues=a")
+    assert status == 400
+    assert "'queues'" in reason
+    assert "'queue'" in reason
 
 
 async def test_from_another_machine_metrics_need_credentials(site: Site) -> None:

@@ -107,7 +107,7 @@ async def test_a_cancelled_operation_says_how_far_it_came(site: Site) -> None:
 
 BAD = [
     ({}, "field 'operation' is missing; give one of delete"),
-    ({"operation": "delet", "everything": True}, "unknown operation 'delet'; did you mean 'delete'?"),
+    ({"operation": "delet", "everything": True}, "field 'operation': unknown value 'delet'; did you mean 'delete'?"),
     ({"operation": "delete"}, "messages are selected in exactly one way"),
     ({"operation": "delete", "ids": [1], "everything": True}, "messages are selected in exactly one way"),
     ({"operation": "delete", "ids": ["1"]}, "field 'ids' must be a list of integers, not ['1']"),
@@ -118,12 +118,15 @@ BAD = [
     ({"operation": "delete", "selector": "a = "}, "invalid selector: character"),
     ({"operation": "delete", "selectr": "a = 1"}, "unknown field 'selectr'; did you mean 'selector'?"),
     ({"operation": "delete", "ids": [1], "destination": "x"}, "field 'destination' does not belong to operation"),
-    ({"operation": "purge", "everything": True}, "'purge', which takes no further fields"),
+    ({"operation": "purge", "everything": True}, "'purge', which takes rate, undo"),
     ({"operation": "move", "ids": [1]}, "field 'destination' is missing; give the name of a queue"),
     ({"operation": "move", "ids": [1], "destination": "shp"}, "field 'destination': no queue 'shp'"),
     ({"operation": "move", "ids": [1], "destination": "shop"}, "is the queue the messages are in"),
     ({"operation": "change-priority", "ids": [1]}, "field 'priority' is missing"),
-    ({"operation": "change-priority", "ids": [1], "priority": 256}, "priority=256: give an integer from 0 to 255"),
+    (
+        {"operation": "change-priority", "ids": [1], "priority": 256},
+        "field 'priority' is 256; give an integer from 0",
+    ),
     ([], "the body must be a JSON object, not []"),
 ]
 
@@ -178,10 +181,10 @@ async def test_a_manager_needs_the_permissions_a_client_would(site: Site) -> Non
     assert (await start(site, {"operation": "delete", "ids": [7]}, user=manager))["user"] == "shop"
     await start(site, {"operation": "copy", "ids": [1], "destination": "shop-late"}, user=manager)
     for path, body, words in (
-        ("/api/v1/queues/%2F/till/operations", {"operation": "purge"}, "configure access to 'till'"),
+        ("/api/v1/queues/%2F/till/operations", {"operation": "purge"}, "manage access to 'till'"),
         (f"{PATH}/operations", {"operation": "copy", "ids": [1], "destination": "till"}, "write access to 'till'"),
         (f"{PATH}/operations", {"operation": "retry", "everything": True}, "write access to 'till'"),
-        ("/api/v1/queues/%2F/till/pause", None, "configure access to 'till'"),
+        ("/api/v1/queues/%2F/till/pause", None, "manage access to 'till'"),
     ):
         status, reason = await site.refused("POST", path, body, user=manager)
         assert status == 403

@@ -31,7 +31,7 @@ async def test_permissions_are_given_listed_and_taken(site: Site) -> None:
         ("%2F/ann", {**ALL, "read": "("}, 400, "'read' is not a regular expression"),
         ("%2F/ann", {**ALL, "reed": ""}, 400, "did you mean 'read'"),
         ("%2F/plain", ALL, 409, "is declared in"),
-        ("ann", ALL, 404, "the path is /api/v1/permissions/VHOST/USER"),
+        ("ann", ALL, 404, "no resource at this path; known here: permissions/VHOST/USER"),
     ],
 )
 async def test_wrong_requests(site: Site, path: str, body: dict[str, str], status: int, words: str) -> None:

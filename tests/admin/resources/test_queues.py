@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from annulet.bulk.reading.adoption import LeaseRequest
 from annulet.testing import VirtualClock
@@ -67,7 +70,16 @@ async def test_names_with_slashes_percent_signs_and_other_scripts(site: Site) ->
 async def test_unknown_queues_and_paths(site: Site) -> None:
     response = await site.get("/api/v1/queues/%2F/absent")
     assert response.status_code == 404
-    assert response.json() == {"error": "not_found", "reason": "no queue 'absent' in virtual host '/'"}
+    assert response.headers["content-type"] == "application/problem+json"
+    reason = "no queue 'absent' in virtual host '/'"
+    assert response.json() == {
+        "type": "about:blank",
+        "title": "Not Found",
+        "status": 404,
+        "detail": reason,
+        "error": "not_found",
+        "reason": reason,
+    }
     assert (await site.get("/api/v1/queues/absent/q")).json()["reason"].startswith("no virtual host 'absent'")
     assert "write a slash within a name as %2F" in (await site.get("/api/v1/queues/%2F/a/b")).json()["reason"]
     assert (await site.get("/api/v1/nothing")).json()["error"] == "not_found"
@@ -129,3 +141,43 @@ async def test_arguments_without_effect_are_listed(site: Site) -> None:
     site.queue("shop", **{"my-team": "payments", "ring_size": 5})
     described = (await site.get("/api/v1/queues/%2F/shop")).json()
     assert (described["arguments"], described["arguments_without_effect"]) == ({"x-ring-size": 5}, ["x-my-team"])
+
+
+async def test_a_queue_is_made_and_deleted(site: Site) -> None:
+    path = "/api/v1/queues/%2F/board"
+    body = {"arguments": {"ring-size": 3}}
+    status, made = await site.send("PUT", path, body)
+    assert (status, made["durable"], made["arguments"]) == (201, True, {"x-ring-size": 3})
+    assert (await site.send("PUT", path, body))[0] == 200
+    status, reason = await site.refused("PUT", path, {"arguments": {"ring-size": 4}})
+    assert (status, "ring-size" in reason) == (409, True)
+    site.fill(site.broker.hosts["/"].queues["board"], 2)
+    assert (await site.refused("DELETE", f"{path}?if_empty=true"))[0] == 409
+    assert (await site.send("DELETE", path))[1] == {"vhost": "/", "name": "board", "deleted": True, "messages": 2}
+    assert await site.status("DELETE", path) == 404
+    trail = (await site.get("/api/v1/audit")).json()["items"]
+    assert [item["operation"] for item in trail] == ["delete-queue", "create-queue"]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"arguments": {"ring-sise": 3}}, "did you mean"),
+        ({"arguments": {"ring-size": "many"}}, "ring-size"),
+        ({"durabel": True}, "did you mean 'durable'?"),
+    ],
+)
+async def test_wrong_queues_are_not_made(site: Site, body: dict[str, Any], words: str) -> None:
+    site.broker.hosts["/"].unknown_arguments = "refuse"
+    status, reason = await site.refused("PUT", "/api/v1/queues/%2F/board", body)
+    assert (status, words in reason) == (400, True), reason
+    assert "board" not in site.broker.hosts["/"].queues
+
+
+async def test_a_queue_takes_the_permission_to_configure_it(site: Site) -> None:
+    site.queue("board")
+    for method in ("PUT", "DELETE", "PATCH"):
+        assert await site.status(method, "/api/v1/queues/%2F/board", {"settings": {}}, user="shop:pass") == 403
+    target = {"arguments": {"dead-letter-exchange": "", "dead-letter-routing-key": "board"}}
+    assert await site.status("PUT", "/api/v1/queues/%2F/shop.q", target, user="shop:pass") == 403
+    assert "shop.q" not in site.broker.hosts["/"].queues

@@ -237,9 +237,8 @@ async def test_one_that_is_in_use_or_lasts_no_longer_than_its_consumers_is_not_e
     session.detach("1", 0)
     with capture_logs() as logs:
         assert end_subscription(session, queue)
-    assert [(line["event"], line["queue"], line["user"]) for line in logs] == [
-        ("durable subscription ended", "client.s", "guest")
-    ]
+    ended = [line for line in logs if line["event"] == "durable subscription ended"]
+    assert [(line["queue"], line["user"]) for line in ended] == [("client.s", "guest")]
     assert [(entry.operation, entry.arguments) for entry in broker.audit.query()] == [
         ("unsubscribe", '{"client":"client","name":"s"}')
     ]

@@ -358,7 +358,7 @@ async def test_a_token_that_was_taken_from_its_user_with_its_tag(place: Place) -
 @pytest.mark.parametrize(
     ("scope", "expires_at", "words"),
     [
-        (TokenScope(("browse",)), 0, "operation 'browse' is unknown; take some of configure, write, read"),
+        (TokenScope(("look",)), 0, "operation 'look' is unknown; take some of configure, write, read, browse, manage"),
         (TokenScope(()), 0, "'operations' is empty"),
         (TokenScope(tags=("administrator",)), 0, "tag 'administrator' is none of user 'ann'; it has monitoring"),
         (TokenScope(), 5, "'expires_at' is 5, which is over"),

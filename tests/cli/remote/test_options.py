@@ -13,7 +13,7 @@ from annulet.cli.remote.options import Remote, remote_options
 from annulet.demo.ports import free_ports
 
 COMMON = {"vhost", "as_json", "yes", "url", "context_name", "login_user", "password_file", "ca_file"}
-LOCAL = {"serve", "demo", "doctor", "backup", "lease", "pipeline", "password-hash", "completion", "context"}
+LOCAL = {"serve", "demo", "doctor", "backup", "lease", "pipeline", "password-hash", "metrics", "completion", "context"}
 
 
 def commands(group: click.Command, names: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], click.Command]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from annulet.admin.resources.messages import Sample
+from annulet.broker.operation.looking import Sample
 from annulet.bulk.reading.stretches import read_stretch
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.settings import BROWSE_SNAPSHOT

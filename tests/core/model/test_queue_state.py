@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+from itertools import combinations
+from pathlib import Path
 
 import pytest
 
 from annulet.core.model.queue_state import HIDES_NOTHING, QueueState
+from annulet.core.policies.queue_policies import QueuePolicies
+from annulet.core.queue.entries import QueueEntries
 from annulet.core.queue.queue import Queue, as_queue
 from tests.core.helpers import make_queue
 
-OWN = {"index_all", "pinned_upto"}
-"""What the state knows itself."""
+OWN = {
+    "block_publishers", "continue_from", "count_delivering", "count_pending", "index_all", "note_deleted",
+    "note_halted", "note_paused", "note_turn", "pinned_upto", "take_sequence", "use_order", "use_settings",
+}  # fmt: skip
+"""What the state knows itself, and changes of its fields."""
+
+COUNTED_ABOVE = {"ages", "delivering_bytes", "hidden_from", "next_sequence", "pending_bytes"}
+"""Fields that a class above the declaring one writes too: counts of each message, where a call would cost time, and two
+facts that policies find out."""
 
 
 def declared() -> list[str]:
@@ -24,6 +36,34 @@ def test_a_queue_implements_every_declared_call():
     assert len(calls) > 20
     bare = [name for name in calls if inspect.getattr_static(Queue, name) is inspect.getattr_static(QueueState, name)]
     assert set(bare) <= OWN
+
+
+def written_by(kind: type) -> set[str]:
+    """Return the names of the fields that a class assigns to itself."""
+    tree = ast.parse(Path(inspect.getsourcefile(kind) or "").read_text())
+    body = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == kind.__name__)
+    stored = [node for node in ast.walk(body) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)]
+    return {node.attr for node in stored if isinstance(node.value, ast.Name) and node.value.id == "self"}
+
+
+def test_a_field_is_written_by_the_class_that_declares_it():
+    chain = [QueueState, QueuePolicies, QueueEntries, Queue]
+    twice = {name for lower, upper in combinations(chain, 2) for name in written_by(lower) & written_by(upper)}
+    assert twice == COUNTED_ABOVE
+
+
+def test_changes_of_the_fields_are_seen():
+    queue = make_queue()
+    first = queue.take_sequence()
+    queue.continue_from(first + 9)
+    assert queue.next_sequence == first + 9
+    queue.continue_from(first)
+    assert queue.take_sequence() == first + 9
+    queue.count_pending(5)
+    queue.count_delivering(7)
+    assert (queue.pending_bytes, queue.delivering_bytes) == (5, 7)
+    queue.note_turn(asked=True)
+    assert queue.turn_asked
 
 
 def test_a_new_queue_hides_and_pins_nothing():

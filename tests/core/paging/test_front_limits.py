@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from annulet.core.paging.folding import FOLD_BYTES_LEAST, FOLD_MESSAGES_LEAST
-from annulet.core.paging.front_limits import FrontBounds, bound_front
+from annulet.core.paging.front_limits import FrontBounds
 from annulet.core.paging.paged_fifo import KEEP_BYTES, KEEP_MESSAGES, PagedFifo
 from annulet.core.paging.paged_priorities import PagedLevels, paged_order_of
 from annulet.core.paging.paged_sorted import PagedSorted
@@ -40,7 +40,7 @@ def test_no_more_is_kept_and_what_was_kept_before_goes(settings: dict[str, objec
     queue, order = deep(**settings)
     paged(order)
     assert COUNT - order.paged_count() == KEEP_MESSAGES
-    bound_front(order, FEW)
+    FEW.apply(order)
     paged(order)
     assert COUNT - order.paged_count() == 20
     assert drift_of(queue) == 0
@@ -53,7 +53,7 @@ def test_few_large_bodies_go_as_well(settings: dict[str, object]) -> None:
     _, order = deep(size=1 << 12, **settings)
     paged(order)
     assert COUNT - order.paged_count() == KEEP_BYTES >> 12
-    bound_front(order, FEW)
+    FEW.apply(order)
     paged(order)
     assert COUNT - order.paged_count() == FEW.size >> 12
 
@@ -61,12 +61,12 @@ def test_few_large_bodies_go_as_well(settings: dict[str, object]) -> None:
 @pytest.mark.parametrize("settings", KINDS)
 def test_a_load_is_no_longer_than_a_front(settings: dict[str, object]) -> None:
     queue, order = deep(**settings)
-    bound_front(order, FEW)
+    FEW.apply(order)
     paged(order)
     assert queue.acquire(20, -1, NOW)
     assert queue.acquire(1, -1, NOW)
     assert COUNT - 21 - order.paged_count() == 19
-    bound_front(order, FrontBounds())
+    FrontBounds().apply(order)
     assert queue.acquire(20, -1, NOW)
     assert COUNT - 41 - order.paged_count() == LOAD_MESSAGES - 1
 
@@ -74,9 +74,9 @@ def test_a_load_is_no_longer_than_a_front(settings: dict[str, object]) -> None:
 @pytest.mark.parametrize("settings", KINDS)
 def test_who_may_keep_all_again_does(settings: dict[str, object]) -> None:
     _, order = deep(**settings)
-    bound_front(order, FEW)
+    FEW.apply(order)
     assert (order.fold_least, order.fold_bytes) == FEW
-    bound_front(order, FrontBounds())
+    FrontBounds().apply(order)
     assert (order.keep_messages, order.keep_bytes) == (KEEP_MESSAGES, KEEP_BYTES)
     assert (order.fold_least, order.fold_bytes) == (FOLD_MESSAGES_LEAST, FOLD_BYTES_LEAST)
     paged(order)
@@ -86,7 +86,7 @@ def test_who_may_keep_all_again_does(settings: dict[str, object]) -> None:
 def test_a_level_that_pages_later_reads_no_more_at_once_either() -> None:
     _, order = deep(max_priority=9)
     assert isinstance(order, PagedLevels)
-    bound_front(order, FEW)
+    FEW.apply(order)
     level = order.paged_level(7)
     assert (level.pages.most_messages, level.pages.most_bytes) == FEW
 
@@ -94,14 +94,14 @@ def test_a_level_that_pages_later_reads_no_more_at_once_either() -> None:
 def test_an_order_without_a_front_of_its_own_is_left_alone() -> None:
     queue = durable_queue(fair_key="key")
     filled(queue, Disk(), 10)
-    bound_front(queue.order, FEW)
+    FEW.apply(queue.order)
     assert queue.order.count == 10
 
 
 def test_a_level_keeps_no_more_of_what_came_back_than_the_order() -> None:
     _, order = deep(max_priority=9)
     assert isinstance(order, PagedLevels)
-    bound_front(order, FEW)
+    FEW.apply(order)
     paged(order)
     occupied = [level for level in order.levels if isinstance(level, PagedFifo) and level.count]
     assert occupied
@@ -113,7 +113,7 @@ def test_a_level_whose_front_cannot_go_yet_goes_later() -> None:
     assert isinstance(order, PagedLevels)
     paged(order)
     fewer = KEEP_MESSAGES - FOLD_MESSAGES_LEAST // 2
-    bound_front(order, FrontBounds(messages=fewer))
+    FrontBounds(messages=fewer).apply(order)
     assert order.page_out(1, COUNT) == 0, "nothing of it is written"
     paged(order)
     assert COUNT - order.paged_count() == fewer

@@ -9,7 +9,6 @@ from annulet.core.base.settings import QueueSettings
 from annulet.core.model.entry import DELIVERING, PENDING
 from annulet.core.ordering.ranks import PriorityLevels, StrictRanker
 from annulet.core.queue.invariants import check_invariants
-from annulet.core.searching.deep_lanes import DeepLanes
 from tests.core.helpers import NOW, RecordingSession, make_queue, send
 
 
@@ -57,10 +56,8 @@ def miscount_a_level(queue):
 
 
 def miscount_what_is_behind_lanes(queue):
-    lanes = DeepLanes(queue)
-    lanes.adopt(queue.order)
-    lanes.count += 1
-    queue.order = lanes
+    queue.use_lanes(None, None)
+    queue.deep_lanes.count += 1
 
 
 def leave_a_pending_entry_delivering(queue):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.settings import BROWSE_SNAPSHOT
 from annulet.core.queue.invariants import check_invariants
-from annulet.core.reading.copies import PRUNE_MINIMUM
 from tests.core.deep_doubles import numbers
 from tests.core.helpers import NOW, RecordingEffects, RecordingSession, make_message, pending, queue_of, removed, send
 from tests.core.reading.test_browse_order import deep_queue
@@ -101,14 +100,6 @@ def test_browsers_select():
     send(queue, "a", "b", "c")
     browser.consume(queue, browse="snapshot", selector="k = 'b'")
     assert browser.received == ["b"]
-
-
-def test_a_slow_reader_does_not_keep_what_has_gone():
-    queue, browser, session = queue_of(), RecordingSession("browser"), RecordingSession()
-    consumer = browser.consume(queue, browse="follow", messages=0)
-    session.consume(queue, auto_acknowledge=True)
-    send(queue, *["x"] * 500)
-    assert consumer.unseen.count <= PRUNE_MINIMUM + 1
 
 
 def test_who_pulls_from_a_non_destructive_queue_gets_the_first_again_and_again():

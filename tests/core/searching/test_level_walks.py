@@ -55,7 +55,7 @@ def test_matches_come_by_level_and_nothing_else_comes_into_memory() -> None:
     deep, session = Deep(2000, levels=True), RecordingSession()
     before = deep.in_memory()
     session.consume(deep.queue, selector="seven = 2", messages=5)
-    assert remaining(deep.queue) == 2000
+    assert remaining(deep.queue, deep.queue.deep_lanes) == 2000
     deep.take_turns()
     assert numbers(session) == matching(deep, 2000)[:5]
     assert deep.in_memory() <= before + 256
@@ -65,7 +65,7 @@ def test_matches_come_by_level_and_nothing_else_comes_into_memory() -> None:
     assert numbers(session) == matching(deep, 2000)
     assert deep.queue.matchers.evaluations == 2000
     assert max(deep.view.asked.values()) == 1
-    assert (remaining(deep.queue), drift_of(deep.queue)) == (0, 0)
+    assert (remaining(deep.queue, deep.queue.deep_lanes), drift_of(deep.queue)) == (0, 0)
     assert deep.in_memory() <= before
     check_invariants(deep.queue)
 

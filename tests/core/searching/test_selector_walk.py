@@ -268,7 +268,7 @@ def test_a_rare_match_is_found_on_disk_and_nothing_else_comes_into_memory() -> N
         deep.take_turns()
     assert numbers(session) == matching
     assert deep.queue.matchers.evaluations == 2000
-    assert remaining(deep.queue) == 0
+    assert remaining(deep.queue, deep.queue.deep_lanes) == 0
 
 
 def test_arrivals_go_past_a_class_that_has_seen_all_at_once() -> None:
@@ -281,7 +281,7 @@ def test_arrivals_go_past_a_class_that_has_seen_all_at_once() -> None:
     assert numbers(other) == [3]
     other.acknowledge(1, NOW)
     deep.publish(7)
-    assert remaining(deep.queue) > 0, "the second class waits for credit"
+    assert remaining(deep.queue, deep.queue.deep_lanes) > 0, "the second class waits for credit"
     assert deep.queue.matchers.evaluations >= 507
 
 
@@ -487,8 +487,8 @@ def test_who_demands_a_hot_property_does_not_wait_for_who_reads_everything() -> 
     for _ in range(6):
         deep.queue.scan(NOW)
     assert numbers(fast) == expected
-    assert remaining(deep.queue) > LOOK_MESSAGES, "of who reads everything"
+    assert remaining(deep.queue, deep.queue.deep_lanes) > LOOK_MESSAGES, "of who reads everything"
     deep.take_turns()
-    assert remaining(deep.queue) == 0
+    assert remaining(deep.queue, deep.queue.deep_lanes) == 0
     asked = {number for number, name in deep.view.asked if name == "three"}
     assert asked == set(range(1, count + 1))

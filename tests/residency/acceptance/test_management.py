@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from annulet.admin.resources.messages import Sample
+from annulet.broker.operation.looking import Sample
 from annulet.core.management import Operation, copy_messages, delete_messages, move_messages, select
 from annulet.core.management.operation import FINISHED, RUNNING
 from annulet.core.paging.paged_fifo import KEEP_MESSAGES

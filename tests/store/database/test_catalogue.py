@@ -390,7 +390,7 @@ def test_leases_of_a_file_of_the_version_before_have_no_user(tmp_path: Path) -> 
     path = tmp_path / "c.sqlite"
     with closing(sqlite3.connect(path)) as connection:
         tables = SCHEMA.removesuffix(LEASE_USERS)
-        connection.executescript(f"{tables}PRAGMA user_version=7;")
+        connection.executescript(f"{tables}PRAGMA user_version=8;")
         connection.execute("INSERT INTO leases VALUES ('/', 'lease', 1, 3, 1, 1000, 2000, 40, 50, 'checkpoint')")
         connection.commit()
     with closing(Catalogue(path)) as catalogue:

@@ -13,7 +13,6 @@ from annulet.admin.listening.web_socket import (
     WEB_SOCKET_STRANGERS_MAX,
     WEB_SOCKETS_MAX,
 )
-from annulet.admin.rabbitmq.framework import name_filter
 from annulet.admin.requests.bodies import BODY_BYTES_MAX, LIMIT_BODY, MEMBERS_BYTES_MAX
 from annulet.admin.requests.parameters import PAGE_SIZE_MAX
 from annulet.broker.amqp091.getting import GETS_WAITING_MAX, LIMIT_GETS
@@ -22,10 +21,15 @@ from annulet.broker.connections.views import LOOK_SECONDS
 from annulet.broker.durability.history import COUNTERS_MILLISECONDS
 from annulet.broker.network.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, STRANGER_BYTES_MAX
 from annulet.broker.network.unfinished import commit_limit
+from annulet.broker.observing.log_level import LOG_LEVEL_SECONDS_MAX
+from annulet.broker.observing.node_log import NODE_LINES_PER_SECOND
+from annulet.broker.observing.traces import TRACE_BYTES_MAX, TRACE_SECONDS_MAX, TRACES_MAX
 from annulet.broker.operation.getting import GET_BODY_BYTES_MAX, GET_BYTES_MAX, GET_COUNT_MAX
 from annulet.broker.operation.global_parameters import GLOBAL_PARAMETERS_MAX
+from annulet.broker.operation.looking import LOOKS_MAX
 from annulet.broker.operation.rates import ROUNDS_KEPT, SAMPLED_A_TICK, SAMPLED_QUEUES_MAX
 from annulet.broker.operation.virtual_hosts import DESCRIPTION_CHARACTERS_MAX
+from annulet.broker.operation.whole_messages import BODY_RANGE_MAX, JSON_BYTES_MAX
 from annulet.broker.paging.look_turns import BROWSER_SHARE, CHARGED_MAX, SHARE, TURN_SECONDS
 from annulet.broker.paging.lost_wakes import CONSUMERS_LOOKED_AT
 from annulet.broker.paging.spill_pace import SPILL_BEHIND_BYTES, SPILL_GO_ON_BYTES
@@ -73,6 +77,7 @@ from annulet.core.host.dead_letters import FORWARDED_AT_ONCE, FORWARDED_PER_SLIC
 from annulet.core.host.duplicate_ids import ID_CACHE_SIZE
 from annulet.core.host.entering import QUEUES_AT_ONCE_MAX
 from annulet.core.host.sliced_commit import COMMIT_AT_ONCE_MAX, LETTERS_AT_ONCE, SLICE_OPERATIONS, SLICE_PLANNED
+from annulet.core.management.conditions import TEXT_BODY_BYTES_MAX, TEXT_BYTES_MAX
 from annulet.core.message.conversion_bounds import CONVERTED_BYTES_MAX, CONVERTED_FIELDS_MAX, CONVERTED_VALUES_MAX
 from annulet.core.model.audit_trail import AUDIT_ENTRIES_MAX
 from annulet.core.model.loss_ledger import LEDGER_RECORDS_MAX
@@ -159,7 +164,7 @@ def bounds(broker: Broker) -> dict[str, float]:
         "search_doubts_per_stretch_max": DOUBTS_MAX,
         "heads_pending_bytes": PENDING_BYTES_MAX,
         **_bounds_of_bulk_transfer(broker.admission.limits),
-        **(_bounds_of_groups() | _bounds_of_a_tick() | _bounds_of_management() | _bounds_of_access()),
+        **(_bounds_of_groups() | _bounds_of_a_tick() | _bounds_of_management(broker) | _bounds_of_access()),
         "metrics_listed_queues_max": LISTED_QUEUES_MAX,
     }
 
@@ -259,19 +264,31 @@ def _bounds_of_memory(broker: Broker) -> dict[str, float]:
     }
 
 
-def _bounds_of_management() -> dict[str, float]:
+def _bounds_of_management(broker: Broker) -> dict[str, float]:
     """Return the limits of the management interfaces."""
     return {
         "management_page_items_max": PAGE_SIZE_MAX,
         "management_get_messages_max": GET_COUNT_MAX,
         "management_get_bytes_max": GET_BYTES_MAX,
         "management_get_body_bytes_max": GET_BODY_BYTES_MAX,
-        "management_expression_characters_max": name_filter.CHARACTERS_MAX,
-        "management_expression_states_max": name_filter.STATES_MAX,
+        "management_expression_characters_max": linear_expressions.FILTER_CHARACTERS_MAX,
+        "management_expression_states_max": linear_expressions.FILTER_STATES_MAX,
         "management_queues_sampled_max": SAMPLED_QUEUES_MAX,
         "management_queues_sampled_per_tick": SAMPLED_A_TICK,
         "management_sample_rounds_kept": ROUNDS_KEPT,
         "global_parameters_max": GLOBAL_PARAMETERS_MAX,
+        "look_messages_max": LOOKS_MAX,
+        "body_range_bytes_max": BODY_RANGE_MAX,
+        "json_body_bytes_max": JSON_BYTES_MAX,
+        "searched_body_bytes_max": TEXT_BODY_BYTES_MAX,
+        "searched_text_bytes_max": TEXT_BYTES_MAX,
+        "undo_bytes_max": broker.undo.bytes_max,
+        "undo_seconds": broker.undo.seconds,
+        "node_lines_per_second": NODE_LINES_PER_SECOND,
+        "traces_max": TRACES_MAX,
+        "trace_seconds_max": TRACE_SECONDS_MAX,
+        "trace_bytes_max": TRACE_BYTES_MAX,
+        "log_level_seconds_max": LOG_LEVEL_SECONDS_MAX,
     }
 
 

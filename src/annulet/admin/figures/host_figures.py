@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from annulet.broker.operation.undo_messages import UNDO_QUEUE
+
 if TYPE_CHECKING:
     from annulet.broker.durability.blocked import BlockedTargets
     from annulet.core.host.virtual_host import VirtualHost
@@ -20,6 +22,8 @@ HOST_GAUGES: Final = (
     ("addresses_page_full", "Addresses whose page limits are reached"),
     ("duplicate_addresses", "Addresses that remember duplicate ids"),
     ("duplicate_ids", "Duplicate ids remembered"),
+    ("undo_messages", "Messages of amq.undo: kept ones, and notes of moved ones"),
+    ("undo_bytes", "Body bytes of these (undo_bytes_max)"),
 )
 """Name behind ``annulet_vhost_``, help."""
 
@@ -41,6 +45,7 @@ def host_figures(host: VirtualHost, blocked: BlockedTargets) -> dict[str, int]:
     letters = host.dead_letters
     accounts = host.accounts.by_address.values()
     targets = (*blocked.queues.values(), *blocked.addresses.values())
+    undo = host.queues.get(UNDO_QUEUE)
     addresses = host.publisher.duplicates.addresses()
     return {
         "queues_blocked": len(blocked.queues),
@@ -53,6 +58,8 @@ def host_figures(host: VirtualHost, blocked: BlockedTargets) -> dict[str, int]:
         "addresses_page_full": sum(account.page_full for account in accounts),
         "duplicate_addresses": len(addresses),
         "duplicate_ids": sum(host.publisher.duplicates.count(address) for address in addresses),
+        "undo_messages": 0 if undo is None else undo.shown_count(),
+        "undo_bytes": 0 if undo is None else undo.shown_bytes(),
         "dead_letters_forwarded": letters.messages_forwarded,
         "dead_letters_cycles": letters.dead_letter_cycles,
         "dead_letters_unroutable": letters.messages_unroutable,

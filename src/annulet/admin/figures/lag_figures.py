@@ -48,8 +48,9 @@ async def lag_figures(broker: Broker, places: Sequence[tuple[str, str]]) -> LagF
     return found
 
 
-def lag_families(figures: LagFigures, listed_max: int) -> Iterator[GaugeMetricFamily]:
-    """Yield the families. Of queues with leases ``listed_max`` at most have series, the sums are of all."""
+def lag_families(figures: LagFigures, listed_max: int, *, totals: bool = True) -> Iterator[GaugeMetricFamily]:
+    """Yield the families. Of queues with leases ``listed_max`` at most have series, the sums of virtual hosts, with
+    ``totals``, are of all."""
     text = "How long the oldest pending message has waited, 0 when there is none"
     ages = GaugeMetricFamily("annulet_queue_oldest_message_age_seconds", text, labels=LABELS)
     for place, seconds in in_parts(figures.ages.items()):
@@ -63,7 +64,8 @@ def lag_families(figures: LagFigures, listed_max: int) -> Iterator[GaugeMetricFa
         messages.add_metric(place, sums.messages)
         oldest.add_metric(place, max(0, figures.at - sums.oldest_created_at) / 1000)
     yield from (leases, messages, oldest)
-    yield from _host_families(figures)
+    if totals:
+        yield from _host_families(figures)
 
 
 def _host_families(figures: LagFigures) -> Iterator[GaugeMetricFamily]:

@@ -24,11 +24,11 @@ PAUSE_SECONDS: Final = 50e-6
 """Long enough for a waiting thread to get the lock: a pause of zero would take it back at once."""
 
 
-def in_parts(items: Iterable[T]) -> Iterator[T]:
-    """Yield them, with a pause after each :data:`PART`."""
+def in_parts(items: Iterable[T], part: int = PART) -> Iterator[T]:
+    """Yield them, with a pause after each ``part``."""
     for number, item in enumerate(items, 1):
         yield item
-        if number % PART == 0:
+        if number % part == 0:
             time.sleep(PAUSE_SECONDS)
 
 

@@ -6,28 +6,34 @@ binding in a path is named by its ``properties_key``: the routing key, and a dig
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import quote, quote_plus
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from starlette.responses import Response
 
 from annulet.admin.rabbitmq.framework.bodies import ADDRESSING, read_fields
-from annulet.admin.rabbitmq.framework.errors import bad_request, not_found
-from annulet.admin.rabbitmq.framework.listing import Listing, Part, Turns, in_order
+from annulet.admin.rabbitmq.framework.errors import not_found
+from annulet.admin.rabbitmq.framework.listing import Listing
 from annulet.admin.rabbitmq.framework.routing import Route
-from annulet.admin.rabbitmq.framework.values import json_object
-from annulet.admin.requests.responses import json_response
+from annulet.admin.requests.columns import Part
+from annulet.admin.requests.json_values import json_object
+from annulet.admin.requests.responses import bad_request, json_response
+from annulet.admin.requests.turns import Turns, in_order
+from annulet.broker.operation.bindings import (
+    BindingRow,
+    bindings_between,
+    bindings_of_destination,
+    bindings_of_queue,
+    bindings_of_source,
+    properties_key,
+)
 from annulet.broker.operation.durable_changes import durably
-from annulet.core.base.reply_names import is_reply_name
-from annulet.core.routing.bindings import TO_EXCHANGE, TO_QUEUE, arguments_text
+from annulet.core.routing.bindings import TO_EXCHANGE, TO_QUEUE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from annulet.admin.rabbitmq.framework.call import Call
-    from annulet.core.configuration.arguments import Arguments
     from annulet.core.host.virtual_host import VirtualHost
 
 FIELDS: Final = ("routing_key", "arguments")
@@ -35,36 +41,12 @@ REPEATED: Final = ADDRESSING | {"properties_key"}
 KINDS: Final = {"q": TO_QUEUE, "e": TO_EXCHANGE}
 """Kinds of destinations in paths."""
 
-DIGEST_BYTES: Final = 4
-"""Of the arguments, in a ``properties_key``: RabbitMQ's keys are as short. They have to differ among the bindings of
-two ends with one routing key only."""
-
 NAMES: Final = frozenset(
     {"source", "vhost", "destination", "destination_type", "routing_key", "arguments", "properties_key"}
 )
 
 
-class Row(NamedTuple):
-    """One binding."""
-
-    host: VirtualHost
-    source: str
-    kind: str  # of the destination
-    destination: str
-    routing_key: str
-    arguments: Arguments
-
-
-def properties_key(routing_key: str, arguments: Arguments) -> str:
-    """Return the name of a binding among those of the same ends; ``~`` for none of both."""
-    key = quote_plus(routing_key).replace("~", "%7E")
-    if not arguments:
-        return key or "~"
-    digest = hashlib.blake2b(arguments_text(arguments).encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES)
-    return f"{key}~{base64.urlsafe_b64encode(digest.digest()).decode('ascii').rstrip('=')}"
-
-
-def describe(row: Row) -> dict[str, Any]:
+def describe(row: BindingRow) -> dict[str, Any]:
     """Return a binding's JSON."""
     return {
         "source": row.source,
@@ -77,60 +59,17 @@ def describe(row: Row) -> dict[str, Any]:
     }
 
 
-def _name_of(row: Row) -> str:
+def _name_of(row: BindingRow) -> str:
     return row.destination
 
 
-LISTING: Final[Listing[Row]] = Listing((Part(NAMES, describe),), _name_of)
+LISTING: Final[Listing[BindingRow]] = Listing((Part(NAMES, describe),), _name_of)
 
 
-def _of_hosts(names: list[tuple[VirtualHost, list[str]]]) -> Iterator[Row]:
+def _of_hosts(names: list[tuple[VirtualHost, list[str]]]) -> Iterator[BindingRow]:
     for host, sources in names:
         for source in sources:
-            yield from _of_source(host, source)
-
-
-def _of_source(host: VirtualHost, source: str) -> Iterator[Row]:
-    if not source:
-        for name in list(host.queues):
-            if not is_reply_name(name):
-                yield Row(host, "", TO_QUEUE, name, name, {})
-        return
-    exchange = host.exchanges.get(source)
-    if exchange is not None:
-        for binding in list(exchange.bindings.values()):
-            if not binding.leads_nowhere:
-                yield Row(
-                    host,
-                    source,
-                    binding.destination_kind,
-                    binding.destination_name,
-                    binding.routing_key,
-                    binding.arguments,
-                )
-
-
-def _of_queue(host: VirtualHost, name: str) -> Iterator[Row]:
-    queue = host.queues.get(name)
-    if queue is None or is_reply_name(name):
-        raise not_found("queue", name)
-    yield Row(host, "", TO_QUEUE, name, name, {})
-    for binding in host.bindings_of_queue(queue):
-        yield Row(host, binding.source.name, TO_QUEUE, name, binding.routing_key, binding.arguments)
-
-
-def _of_destination(host: VirtualHost, name: str) -> Iterator[Row]:
-    exchange = host.exchanges.get(name)
-    if exchange is None:
-        raise not_found("exchange", name)
-    for binding in list(exchange.incoming):
-        yield Row(host, binding.source.name, TO_EXCHANGE, name, binding.routing_key, binding.arguments)
-
-
-def _between(host: VirtualHost, source: str, kind: str, destination: str) -> Iterator[Row]:
-    """Yield the bindings of two ends: found from the destination, which has fewer than a source may have."""
-    rows = _of_queue(host, destination) if kind == TO_QUEUE else _of_destination(host, destination)
-    return (row for row in rows if row.source == source)
+            yield from bindings_of_source(host, source)
 
 
 # ---------------------------------------------------------------------- requests
@@ -147,25 +86,25 @@ async def list_of_source(call: Call) -> Response:
     host, name = call.host(), call.name("name")
     if name not in host.exchanges:
         raise not_found("exchange", name)
-    return await LISTING.answer(call, _of_source(host, name))
+    return await LISTING.answer(call, bindings_of_source(host, name))
 
 
 async def list_of_destination(call: Call) -> Response:
     """Bindings to an exchange."""
     host = call.host()
-    return await LISTING.answer(call, _of_destination(host, call.name("name")))
+    return await LISTING.answer(call, bindings_of_destination(host, call.name("name")))
 
 
 async def list_of_queue(call: Call) -> Response:
     """Bindings to a queue."""
     host = call.host()
-    return await LISTING.answer(call, _of_queue(host, call.names["name"]))
+    return await LISTING.answer(call, bindings_of_queue(host, call.names["name"]))
 
 
 async def list_between(call: Call) -> Response:
     """Bindings of two ends."""
     host, source, kind, destination = _ends(call)
-    return await LISTING.answer(call, _between(host, source, kind, destination))
+    return await LISTING.answer(call, bindings_between(host, source, kind, destination))
 
 
 async def make_binding(call: Call) -> Response:
@@ -210,11 +149,11 @@ def _ends(call: Call) -> tuple[VirtualHost, str, str, str]:
     return call.host(), call.name("source"), kind, destination
 
 
-async def _chosen(call: Call) -> Row:
+async def _chosen(call: Call) -> BindingRow:
     """Return the binding that the path names; 404 when there is none."""
     host, source, kind, destination = _ends(call)
     wanted, turns = call.names["properties"], Turns()
-    for row in _between(host, source, kind, destination):
+    for row in bindings_between(host, source, kind, destination):
         if properties_key(row.routing_key, row.arguments) == wanted:
             return row
         await turns.look()

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from annulet.admin.rabbitmq.connections import chosen_connection, visible_connections
 from annulet.admin.rabbitmq.consumers import describe as describe_consumer
 from annulet.admin.rabbitmq.framework.errors import not_found
-from annulet.admin.rabbitmq.framework.listing import Listing, Part
+from annulet.admin.rabbitmq.framework.listing import Listing
 from annulet.admin.rabbitmq.framework.naming import node_name
 from annulet.admin.rabbitmq.framework.routing import Route
+from annulet.admin.requests.columns import Part
 from annulet.broker.operation.inventory import describe_session, sessions_of
 
 if TYPE_CHECKING:

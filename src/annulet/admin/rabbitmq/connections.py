@@ -11,10 +11,11 @@ from starlette.responses import Response
 
 from annulet.admin.rabbitmq.framework.errors import not_authorised, not_found
 from annulet.admin.rabbitmq.framework.levels import ADMINISTRATORS, MONITORS
-from annulet.admin.rabbitmq.framework.listing import Listing, Part
+from annulet.admin.rabbitmq.framework.listing import Listing
 from annulet.admin.rabbitmq.framework.naming import node_name
 from annulet.admin.rabbitmq.framework.routing import Route
-from annulet.admin.rabbitmq.framework.values import json_object
+from annulet.admin.requests.columns import Part
+from annulet.admin.requests.json_values import json_object
 from annulet.admin.requests.responses import json_response
 from annulet.broker.operation.inventory import close_connection, describe_connection, open_connections, state_of
 

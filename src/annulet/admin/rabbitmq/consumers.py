@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from annulet.admin.rabbitmq.framework.listing import Listing, Part
+from annulet.admin.rabbitmq.framework.listing import Listing
 from annulet.admin.rabbitmq.framework.naming import node_name
 from annulet.admin.rabbitmq.framework.routing import Route
+from annulet.admin.requests.columns import Part
 from annulet.broker.operation.inventory import describe_consumer, open_connections, sessions_of
 
 if TYPE_CHECKING:

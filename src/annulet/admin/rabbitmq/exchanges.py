@@ -8,10 +8,12 @@ from starlette.responses import Response
 
 from annulet.admin.rabbitmq.framework.bodies import read_fields
 from annulet.admin.rabbitmq.framework.errors import not_found
-from annulet.admin.rabbitmq.framework.listing import Listing, Part, in_order
+from annulet.admin.rabbitmq.framework.listing import Listing
 from annulet.admin.rabbitmq.framework.routing import Route
-from annulet.admin.rabbitmq.framework.values import json_object
+from annulet.admin.requests.columns import Part
+from annulet.admin.requests.json_values import json_object
 from annulet.admin.requests.responses import json_response
+from annulet.admin.requests.turns import in_order
 from annulet.broker.operation.durable_changes import durably
 
 if TYPE_CHECKING:

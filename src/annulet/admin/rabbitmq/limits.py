@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.responses import Response
 
 from annulet.admin.rabbitmq.framework.bodies import read_fields
-from annulet.admin.rabbitmq.framework.errors import missing_field
 from annulet.admin.rabbitmq.framework.levels import ADMINISTRATORS
 from annulet.admin.rabbitmq.framework.routing import Route
-from annulet.admin.requests.responses import json_response
+from annulet.admin.requests.responses import json_response, missing_field
 from annulet.admin.resources.access_changes import AccessChanges
 from annulet.store.database.definitions import USER, VIRTUAL_HOST
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from annulet.admin.rabbitmq.exchanges import chosen_exchange
 from annulet.admin.rabbitmq.framework.bodies import Fields, read_fields
-from annulet.admin.rabbitmq.framework.errors import bad_request, missing_field
-from annulet.admin.rabbitmq.framework.listing import ENCODER, Turns, respond
+from annulet.admin.rabbitmq.framework.listing import ENCODER, respond
 from annulet.admin.rabbitmq.framework.routing import Route
-from annulet.admin.rabbitmq.framework.values import json_object
 from annulet.admin.rabbitmq.queues import chosen_queue
 from annulet.admin.requests.bodies import BODY_BYTES_MAX, arguments_of
+from annulet.admin.requests.json_values import json_object
 from annulet.admin.requests.local_requests import peer_address
-from annulet.admin.requests.responses import ResourceError, json_response
+from annulet.admin.requests.responses import ResourceError, bad_request, json_response, missing_field
+from annulet.admin.requests.turns import Turns
 from annulet.broker.amqp091.channel import delivered_header
 from annulet.broker.connections.views import ConversionError, converted
 from annulet.broker.operation.getting import GET_BODY_BYTES_MAX, GET_BYTES_MAX, GET_COUNT_MAX, Getter

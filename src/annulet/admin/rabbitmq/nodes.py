@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from annulet.admin.rabbitmq.framework.errors import not_found
 from annulet.admin.rabbitmq.framework.levels import MONITORS
-from annulet.admin.rabbitmq.framework.listing import Listing, Part
+from annulet.admin.rabbitmq.framework.listing import Listing
 from annulet.admin.rabbitmq.framework.naming import exchange_types, node_name
 from annulet.admin.rabbitmq.framework.routing import Route
+from annulet.admin.requests.columns import Part
 from annulet.admin.requests.responses import json_response
 from annulet.broker.paging.memory import resident_bytes
 

@@ -9,14 +9,14 @@ from starlette.responses import Response
 
 from annulet import __version__
 from annulet.admin.rabbitmq.framework.bodies import read_fields
-from annulet.admin.rabbitmq.framework.columns import Columns
 from annulet.admin.rabbitmq.framework.levels import ADMINISTRATORS
-from annulet.admin.rabbitmq.framework.listing import Turns
 from annulet.admin.rabbitmq.framework.naming import PROTOCOL_NAMES, exchange_types, node_name
 from annulet.admin.rabbitmq.framework.routing import Route
-from annulet.admin.rabbitmq.framework.values import with_rates
 from annulet.admin.rabbitmq.queues import counters_of
+from annulet.admin.requests.columns import Columns
+from annulet.admin.requests.json_values import with_rates
 from annulet.admin.requests.responses import json_response
+from annulet.admin.requests.turns import Turns
 from annulet.broker.operation.global_parameters import CLUSTER_NAME
 from annulet.broker.operation.inventory import open_connections
 from annulet.broker.operation.listeners import open_listeners

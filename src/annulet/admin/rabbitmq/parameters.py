@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.responses import Response
 
 from annulet.admin.rabbitmq.framework.bodies import read_fields
-from annulet.admin.rabbitmq.framework.errors import bad_request, missing_field, not_found
+from annulet.admin.rabbitmq.framework.errors import not_found
 from annulet.admin.rabbitmq.framework.levels import ADMINISTRATORS, POLICY_MAKERS
-from annulet.admin.rabbitmq.framework.listing import Listing, Part
+from annulet.admin.rabbitmq.framework.listing import Listing
 from annulet.admin.rabbitmq.framework.routing import Route
 from annulet.admin.rabbitmq.policies import policy_value
-from annulet.admin.requests.responses import json_response
+from annulet.admin.requests.columns import Part
+from annulet.admin.requests.responses import bad_request, json_response, missing_field
 from annulet.broker.operation.global_parameters import CLUSTER_NAME
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from starlette.responses import Response
 
 from annulet.admin.rabbitmq.framework.bodies import read_fields
 from annulet.admin.rabbitmq.framework.levels import ADMINISTRATORS
-from annulet.admin.rabbitmq.framework.listing import Listing, Part
+from annulet.admin.rabbitmq.framework.listing import Listing
 from annulet.admin.rabbitmq.framework.routing import Route
+from annulet.admin.requests.columns import Part
 from annulet.admin.requests.responses import ResourceError, json_response
 from annulet.admin.resources.access_changes import AccessChanges
 from annulet.store.database.definitions import PermissionRecord

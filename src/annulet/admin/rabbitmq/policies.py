@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from starlette.responses import Response
 
 from annulet.admin.rabbitmq.framework.bodies import INTEGER_MAX, read_fields
-from annulet.admin.rabbitmq.framework.errors import bad_request, missing_field, not_found
+from annulet.admin.rabbitmq.framework.errors import not_found
 from annulet.admin.rabbitmq.framework.levels import ADMINISTRATORS, POLICY_MAKERS
-from annulet.admin.rabbitmq.framework.listing import Listing, Part
+from annulet.admin.rabbitmq.framework.listing import Listing
 from annulet.admin.rabbitmq.framework.routing import Route
-from annulet.admin.rabbitmq.framework.values import json_object
-from annulet.admin.requests.responses import json_response
+from annulet.admin.requests.columns import Part
+from annulet.admin.requests.json_values import json_object
+from annulet.admin.requests.responses import bad_request, json_response, missing_field
 from annulet.admin.resources.audit import audit
 
 if TYPE_CHECKING:

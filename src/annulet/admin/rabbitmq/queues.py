@@ -9,11 +9,13 @@ from starlette.responses import Response
 
 from annulet.admin.rabbitmq.consumers import describe as describe_consumer
 from annulet.admin.rabbitmq.framework.bodies import read_fields
-from annulet.admin.rabbitmq.framework.errors import bad_request, not_found
-from annulet.admin.rabbitmq.framework.listing import Listing, Part
+from annulet.admin.rabbitmq.framework.errors import not_found
+from annulet.admin.rabbitmq.framework.listing import Listing
 from annulet.admin.rabbitmq.framework.naming import node_name, queue_type
 from annulet.admin.rabbitmq.framework.routing import Route
-from annulet.admin.rabbitmq.framework.values import json_object
+from annulet.admin.requests.columns import Part
+from annulet.admin.requests.json_values import json_object
+from annulet.admin.requests.responses import bad_request
 from annulet.admin.resources.queues import sorted_names
 from annulet.broker.connections.transport import ClientConnection
 from annulet.broker.operation.durable_changes import durably

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.responses import Response
 
 from annulet.admin.rabbitmq.framework.bodies import Fields, read_fields
-from annulet.admin.rabbitmq.framework.errors import bad_request, missing_field
 from annulet.admin.rabbitmq.framework.levels import ADMINISTRATORS
-from annulet.admin.rabbitmq.framework.listing import Listing, Part
+from annulet.admin.rabbitmq.framework.listing import Listing
 from annulet.admin.rabbitmq.framework.routing import Route
-from annulet.admin.requests.responses import json_response
+from annulet.admin.requests.columns import Part
+from annulet.admin.requests.responses import bad_request, json_response, missing_field
 from annulet.admin.resources.access_changes import AccessChanges
 from annulet.broker.security.password_hashes import NO_PASSWORD, describe_hash
 from annulet.store.database.definitions import USER

@@ -101,9 +101,9 @@ async def require_writer(request: Request, tags: frozenset[str] = WRITE_TAGS) ->
     if origin:
         raise ResourceError(403, f"requests from pages of {origin[:HOST_CHARACTERS_MAX]!r} may change nothing here")
     user = await require_user(request, tags)
-    needed = {"configure"} if tags == ADMINISTRATORS else {"configure", "write"}
-    if user.scope is not None and not needed & set(user.scope.operations):
-        words = " or ".join(sorted(needed))
+    needed = ("configure",) if tags == ADMINISTRATORS else ("configure", "manage", "write")
+    if user.scope is not None and not set(needed) & set(user.scope.operations):
+        words = " or ".join(needed)
         raise ResourceError(403, f"token {user.token!r} of user {user.name!r} has no operation {words} in its scope")
     return user
 

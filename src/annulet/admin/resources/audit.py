@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from annulet.admin.requests.access import ADMINISTRATOR, broker_of, chosen_hosts, require_user
-from annulet.admin.requests.parameters import INTEGER_MAX, PAGE_PARAMETERS, read_integer, read_page, read_parameters
+from annulet.admin.interface.operations import Answer, Operation, Resource
+from annulet.admin.interface.schemas import TEXT_SCHEMA, object_of, page_of
+from annulet.admin.interface.values import PAGES, SINCE, UNTIL, VHOST, Value
+from annulet.admin.requests.access import ADMINISTRATOR
 from annulet.admin.requests.responses import json_response
 from annulet.broker.operation.virtual_hosts import DEFAULT_HOST
 from annulet.core.model.audit_trail import AuditEntry
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
     from starlette.responses import Response
 
+    from annulet.admin.interface.call import Call
     from annulet.broker.broker import Broker
     from annulet.broker.security.authentication import User
     from annulet.core.host.virtual_host import VirtualHost
@@ -42,28 +44,24 @@ def audit_access(
     broker.hosts[DEFAULT_HOST].effects.audited(entry)
 
 
-async def list_operations(request: Request) -> Response:
-    """A page of operations. Filters: ``vhost``, ``user``, ``operation``, ``target``, and ``since`` and ``until``.
+async def list_operations(call: Call) -> Response:
+    """A page of operations.
 
     Times are milliseconds since 1970, both included. ``forgotten`` counts operations of all virtual hosts whose entry
     has fallen out of the trail's bound. Administrators see changes of access too, which are of no virtual host.
     """
-    user = await require_user(request)
-    filters = ("vhost", "user", "operation", "target", "since", "until")
-    parameters = read_parameters(request, (*PAGE_PARAMETERS, *filters))
-    page = read_page(parameters)
-    visible = {host.name for host in chosen_hosts(request, user, parameters.get("vhost"))}
-    if ADMINISTRATOR in user.tags and "vhost" not in parameters:
-        visible |= {"", *{entry.virtual_host for entry in broker_of(request).audit.query()}}
-    trail = broker_of(request).audit
+    page, given, trail = call.page, call.parameters, call.broker.audit
+    visible = {host.name for host in call.hosts()}
+    if ADMINISTRATOR in call.user.tags and "vhost" not in given:
+        visible |= {"", *{entry.virtual_host for entry in trail.query()}}
     found = [
         entry
         for entry in trail.query(
-            user=parameters.get("user"),
-            operation=parameters.get("operation"),
-            target=parameters.get("target"),
-            since=read_integer(parameters, "since", 0, 0),
-            until=read_integer(parameters, "until", INTEGER_MAX, 0),
+            user=given.get("user"),
+            operation=given.get("operation"),
+            target=given.get("target"),
+            since=given["since"],
+            until=given["until"],
         )
         if entry.virtual_host in visible
     ]
@@ -77,3 +75,32 @@ async def list_operations(request: Request) -> Response:
     envelope = page.envelope(items, filtered_count=len(found), total_count=total)
     envelope["forgotten"] = trail.forgotten
     return json_response(envelope)
+
+
+FILTERS: Final = (
+    VHOST,
+    Value("user", "a user, for its operations only"),
+    Value("operation", "an operation by its name in the trail", example="pause"),
+    Value("target", "a queue, pattern or other target by its whole name"),
+    SINCE,
+    UNTIL,
+)
+
+RESOURCES: Final = (
+    Resource(
+        "audit",
+        "records",
+        (
+            Operation(
+                "GET",
+                "list_audit",
+                "Actions of operators, the newest first.",
+                list_operations,
+                parameters=(*PAGES, *FILTERS),
+                answers={
+                    200: Answer("A page of actions.", page_of(object_of(vhost=TEXT_SCHEMA, operation=TEXT_SCHEMA)))
+                },
+            ),
+        ),
+    ),
+)

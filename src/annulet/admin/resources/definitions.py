@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from annulet.admin.requests.access import ADMINISTRATORS, broker_of, chosen_hosts, require_user, require_writer
-from annulet.admin.requests.bodies import read_octets
-from annulet.admin.requests.parameters import read_parameters, read_switch
+from annulet.admin.interface.operations import Answer, Document, Operation, Resource
+from annulet.admin.interface.values import VHOST, Value
+from annulet.admin.requests.access import ADMINISTRATORS, broker_of
+from annulet.admin.requests.bodies import SWITCH, read_octets
 from annulet.admin.requests.responses import ResourceError, json_response
 from annulet.admin.resources.audit import audit_access
 from annulet.broker.operation.definitions.applying import read_document
@@ -22,37 +23,33 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from annulet.admin.interface.call import Call
     from annulet.broker.security.authentication import User
 
-METHODS: Final = ("GET", "POST")
+SWITCHES: Final = (
+    Value("plan", "true to return what would be done", SWITCH, default=False),
+    Value(
+        "prune",
+        "true to delete what the document does not name, in the virtual hosts that it names",
+        SWITCH,
+        default=False,
+    ),
+    Value("keep", "true to leave what exists with other properties", SWITCH, default=False),
+)
 
 
-async def answer(request: Request) -> Response:
-    """Return all definitions (GET), or make the broker as a document says (POST) and return what was done.
-
-    ``vhost``: only those of one virtual host. ``plan=true``: return what would be done. ``prune=true``: delete what the
-    document does not name, in the virtual hosts that it names. ``keep=true``: leave what exists with other properties.
-    """
-    if request.method == "POST":
-        return json_response((await apply(request, "")).described())
-    user = await require_user(request, ADMINISTRATORS)
-    require_whole(user)
-    parameters = read_parameters(request, ("vhost", "format"))
-    form = parameters.get("format", "annulet")
-    if form not in {"annulet", "rabbitmq"}:
-        raise ResourceError(400, f"query parameter format={form!r}; give annulet or rabbitmq")
-    host = parameters.get("vhost", "")
-    hosts = chosen_hosts(request, user, host or None)
-    return json_response(await export(broker_of(request), hosts, own=form == "annulet", host=host))
+async def get_definitions(call: Call) -> Response:
+    """All definitions, or those of one virtual host."""
+    require_whole(call.user)
+    own, host = call.parameters["format"] == "annulet", call.parameters.get("vhost", "")
+    return json_response(await export(call.broker, call.hosts(), own=own, host=host))
 
 
-async def apply(request: Request, host: str) -> Plan:
-    """Plan or apply the document in the body. ``host``: it is of this virtual host alone."""
-    user = await require_writer(request, ADMINISTRATORS)
-    require_whole(user)
-    parameters = read_parameters(request, ("plan", "prune", "keep"))
-    switches = {name: read_switch(parameters, name) for name in ("plan", "prune", "keep")}
-    return await apply_octets(request, user, await read_octets(request, DOCUMENT_BYTES_MAX), host, **switches)
+async def apply_definitions(call: Call) -> Response:
+    """Make the broker as the document in the body says, and return the steps; or plan them."""
+    require_whole(call.user)
+    octets = await read_octets(call.request, DOCUMENT_BYTES_MAX)
+    return json_response((await apply_octets(call.request, call.user, octets, "", **call.parameters)).described())
 
 
 async def apply_octets(
@@ -85,3 +82,35 @@ def require_whole(user: User) -> None:
     scope = user.scope
     if scope is not None and (scope.virtual_hosts or set(scope.operations) != set(OPERATIONS)):
         raise ResourceError(403, f"token {user.token!r} of user {user.name!r} has a scope; definitions need all rights")
+
+
+RESOURCES: Final = (
+    Resource(
+        "definitions",
+        "broker",
+        (
+            Operation(
+                "GET",
+                "get_definitions",
+                "All definitions as one document, or those of one virtual host.",
+                get_definitions,
+                tags=ADMINISTRATORS,
+                parameters=(
+                    VHOST,
+                    Value("format", "the form", choices=("annulet", "rabbitmq"), default="annulet"),
+                ),
+                answers={200: Answer("The document. It has the hashes of passwords.")},
+            ),
+            Operation(
+                "POST",
+                "apply_definitions",
+                "Make the broker as a document says, all or nothing.",
+                apply_definitions,
+                tags=ADMINISTRATORS,
+                parameters=SWITCHES,
+                body=Document("A document of definitions, as GET returns it or RabbitMQ exports it."),
+                answers={200: Answer("The steps that were done, or would be.")},
+            ),
+        ),
+    ),
+)

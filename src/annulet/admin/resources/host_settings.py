@@ -7,89 +7,81 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from annulet.admin.requests.access import ADMINISTRATORS, broker_of, chosen_hosts, require_user, require_writer
-from annulet.admin.requests.bodies import INTEGER, OBJECT, TEXT, arguments_of, read_fields, read_object, required
-from annulet.admin.requests.parameters import path_segments, read_parameters
+from annulet.admin.interface.operations import Answer, Fields, Members, Operation, Resource
+from annulet.admin.interface.schemas import ANY_OBJECT, TEXT_SCHEMA, items_of, object_of
+from annulet.admin.interface.values import Value
+from annulet.admin.requests.access import ADMINISTRATORS
+from annulet.admin.requests.bodies import INTEGER, OBJECT, arguments_of
 from annulet.admin.requests.responses import ResourceError, json_response
 from annulet.admin.resources.audit import audit
 from annulet.broker.operation.operator_settings import describe_pattern, describe_policy
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
     from starlette.responses import Response
 
-    from annulet.broker.security.authentication import User
+    from annulet.admin.interface.call import Call
     from annulet.core.host.virtual_host import VirtualHost
 
-METHODS: Final = ("GET", "PUT", "DELETE")
 
-HOST_DEPTH: Final = 4
-"""api, v1, the resource, virtual host; a pattern or name may follow."""
-
-
-async def address_settings(request: Request) -> Response:
-    """Answer for one pattern, or for all of a virtual host, the most specific first.
-
-    ``address`` returns the effective settings of an address: each with its value and source.
-    """
-    host, user, pattern = await _chosen(request, "PATTERN", ("address",))
-    broker = broker_of(request)
-    if request.method == "PUT":
-        given = arguments_of("setting", await read_object(request))
-        durable = broker.operator_settings.set_address_settings(host, pattern, given)
-        audit(host, user, "set-address-settings", pattern, given, broker.clock())
-        return json_response({**_settings(host, pattern), "durable_change": durable})
-    if request.method == "DELETE":
-        durable = broker.operator_settings.remove_address_settings(host, pattern)
-        audit(host, user, "delete-address-settings", pattern, None, broker.clock())
-        return json_response({"match": pattern, "durable_change": durable})
-    address = request.query_params.get("address")
-    if address is not None:
-        explained = host.address_settings.explain(address)
-        return json_response(
-            {name: {"value": value, "from": origin} for name, (value, origin) in sorted(explained.items())}
-        )
-    if pattern:
-        return json_response(_settings(host, pattern))
-    return json_response({"items": [_settings(host, each) for each in host.address_settings.patterns()]})
+async def list_address_settings(call: Call) -> Response:
+    """All patterns of a virtual host, the most specific first, or the effective settings of an address."""
+    host, address = call.host(), call.parameters.get("address")
+    if address is None:
+        return json_response({"items": [_settings(host, each) for each in host.address_settings.patterns()]})
+    explained = host.address_settings.explain(address)
+    return json_response(
+        {name: {"value": value, "from": origin} for name, (value, origin) in sorted(explained.items())}
+    )
 
 
-async def policies(request: Request) -> Response:
-    """Answer for one policy, or for all of a virtual host, the one that wins first."""
-    host, user, name = await _chosen(request, "NAME", ())
-    broker = broker_of(request)
-    if request.method == "PUT":
-        given = await read_fields(request, {"pattern": TEXT, "definition": OBJECT, "priority": INTEGER})
-        pattern = required(given, "pattern", "a regular expression for names of queues")
-        definition = arguments_of("setting", required(given, "definition", "an object of queue arguments"))
-        durable = broker.operator_settings.set_policy(host, name, pattern, definition, given.get("priority", 0))
-        audit(host, user, "set-policy", name, given, broker.clock())
-        return json_response({**_policy(host, name), "durable_change": durable})
-    if request.method == "DELETE":
-        durable = broker.operator_settings.remove_policy(host, name)
-        audit(host, user, "delete-policy", name, None, broker.clock())
-        return json_response({"name": name, "durable_change": durable})
-    if name:
-        return json_response(_policy(host, name))
-    return json_response({"items": [describe_policy(policy) for policy in host.policies.all()]})
+async def get_address_settings(call: Call) -> Response:
+    """The settings of one pattern."""
+    return json_response(_settings(call.host(), call.names["pattern"]))
 
 
-async def _chosen(request: Request, what: str, known: tuple[str, ...]) -> tuple[VirtualHost, User, str]:
-    """Return virtual host, user, and the pattern or name, empty for all; changes require an administrator."""
-    reading = request.method in {"GET", "HEAD"}
-    user = await (require_user(request) if reading else require_writer(request, ADMINISTRATORS))
-    segments = path_segments(request)
-    parameters = read_parameters(request, known if reading else ())
-    if len(segments) not in {HOST_DEPTH, HOST_DEPTH + 1}:
-        place = "/".join(segments[: HOST_DEPTH - 1])
-        raise ResourceError(404, f"the path is /{place}/VHOST/{what}; write a slash within a name as %2F")
-    host = chosen_hosts(request, user, segments[HOST_DEPTH - 1])[0]
-    name = segments[HOST_DEPTH] if len(segments) > HOST_DEPTH else ""
-    if not reading and not name:
-        raise ResourceError(405, f"{request.method} needs a {what.lower()} behind the virtual host", {"Allow": "GET"})
-    if name and parameters:
-        raise ResourceError(400, f"query parameter 'address' is for all patterns; leave {name!r} out of the path")
-    return host, user, name
+async def put_address_settings(call: Call) -> Response:
+    """Replace the settings of a pattern."""
+    host, pattern, broker = call.host(), call.names["pattern"], call.broker
+    given = arguments_of("setting", call.fields)
+    durable = broker.operator_settings.set_address_settings(host, pattern, given)
+    audit(host, call.user, "set-address-settings", pattern, given, call.now)
+    return json_response({**_settings(host, pattern), "durable_change": durable})
+
+
+async def delete_address_settings(call: Call) -> Response:
+    """Take the settings of a pattern back."""
+    host, pattern = call.host(), call.names["pattern"]
+    durable = call.broker.operator_settings.remove_address_settings(host, pattern)
+    audit(host, call.user, "delete-address-settings", pattern, None, call.now)
+    return json_response({"match": pattern, "durable_change": durable})
+
+
+async def list_policies(call: Call) -> Response:
+    """All policies of a virtual host, the one that wins first."""
+    return json_response({"items": [describe_policy(policy) for policy in call.host().policies.all()]})
+
+
+async def get_policy(call: Call) -> Response:
+    """One policy."""
+    return json_response(_policy(call.host(), call.names["policy"]))
+
+
+async def put_policy(call: Call) -> Response:
+    """Make or replace a policy."""
+    host, name, given = call.host(), call.names["policy"], call.fields
+    definition = arguments_of("setting", given["definition"])
+    priority = given.get("priority", 0)
+    durable = call.broker.operator_settings.set_policy(host, name, given["pattern"], definition, priority)
+    audit(host, call.user, "set-policy", name, given, call.now)
+    return json_response({**_policy(host, name), "durable_change": durable})
+
+
+async def delete_policy(call: Call) -> Response:
+    """Delete a policy."""
+    host, name = call.host(), call.names["policy"]
+    durable = call.broker.operator_settings.remove_policy(host, name)
+    audit(host, call.user, "delete-policy", name, None, call.now)
+    return json_response({"name": name, "durable_change": durable})
 
 
 def _settings(host: VirtualHost, pattern: str) -> dict[str, Any]:
@@ -104,3 +96,127 @@ def _policy(host: VirtualHost, name: str) -> dict[str, Any]:
         if policy.name == name:
             return describe_policy(policy)
     raise ResourceError(404, f"no policy {name!r} in virtual host {host.name!r}")
+
+
+def _pattern_revision(call: Call) -> Any:
+    return describe_pattern(call.host(), call.names["pattern"])
+
+
+def _policy_revision(call: Call) -> Any:
+    found = (policy for policy in call.host().policies.all() if policy.name == call.names["policy"])
+    return next((describe_policy(policy) for policy in found), None)
+
+
+PATTERN_SCHEMA: Final = object_of(match=TEXT_SCHEMA, settings=ANY_OBJECT)
+POLICY_SCHEMA: Final = object_of(name=TEXT_SCHEMA)
+LEAST: Final = -(2**31)
+MOST: Final = 2**31 - 1
+"""Bounds of the priority of a policy: 32 bits, as other brokers have."""
+
+ADDRESS: Final = Value("address", "an address, for its effective settings, each with its value and source")
+
+RESOURCES: Final = (
+    Resource(
+        "address-settings/{vhost}",
+        "settings",
+        (
+            Operation(
+                "GET",
+                "list_address_settings",
+                "Address settings, the most specific pattern first.",
+                list_address_settings,
+                parameters=(ADDRESS,),
+                answers={200: Answer("All patterns, or the effective settings of an address.")},
+            ),
+        ),
+    ),
+    Resource(
+        "address-settings/{vhost}/{pattern}",
+        "settings",
+        (
+            Operation(
+                "GET",
+                "get_address_settings",
+                "The settings of one pattern.",
+                get_address_settings,
+                answers={200: Answer("The pattern with its settings.", PATTERN_SCHEMA)},
+            ),
+            Operation(
+                "PUT",
+                "put_address_settings",
+                "Replace the settings of a pattern.",
+                put_address_settings,
+                tags=ADMINISTRATORS,
+                body=Members("address settings by name, with their values", {"max-delivery-attempts": 5}),
+                answers={200: Answer("The pattern with its settings.", PATTERN_SCHEMA)},
+            ),
+            Operation(
+                "DELETE",
+                "delete_address_settings",
+                "Take the settings of a pattern back.",
+                delete_address_settings,
+                tags=ADMINISTRATORS,
+                answers={200: Answer("The settings are taken back.")},
+            ),
+        ),
+        _pattern_revision,
+    ),
+    Resource(
+        "policies/{vhost}",
+        "settings",
+        (
+            Operation(
+                "GET",
+                "list_policies",
+                "Policies, the one that wins first.",
+                list_policies,
+                answers={200: Answer("All policies of the virtual host.", items_of(POLICY_SCHEMA))},
+            ),
+        ),
+    ),
+    Resource(
+        "policies/{vhost}/{policy}",
+        "settings",
+        (
+            Operation(
+                "GET",
+                "get_policy",
+                "One policy.",
+                get_policy,
+                answers={200: Answer("The policy.", POLICY_SCHEMA)},
+            ),
+            Operation(
+                "PUT",
+                "put_policy",
+                "Make or replace a policy.",
+                put_policy,
+                tags=ADMINISTRATORS,
+                body=Fields(
+                    (
+                        Value(
+                            "pattern", "a regular expression for names of queues", required=True, example="^temporary"
+                        ),
+                        Value(
+                            "definition",
+                            "an object of queue arguments",
+                            OBJECT,
+                            required=True,
+                            example={"message-ttl": 60_000},
+                        ),
+                        Value("priority", "the priority among policies; the highest wins", INTEGER, LEAST, MOST, 0),
+                    )
+                ),
+                answers={200: Answer("The policy.", POLICY_SCHEMA)},
+            ),
+            Operation(
+                "DELETE",
+                "delete_policy",
+                "Delete a policy.",
+                delete_policy,
+                tags=ADMINISTRATORS,
+                answers={200: Answer("The policy is deleted.")},
+            ),
+        ),
+        _policy_revision,
+    ),
+)

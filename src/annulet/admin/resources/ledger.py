@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from annulet.admin.requests.access import access_of, chosen_hosts, require_user
-from annulet.admin.requests.parameters import INTEGER_MAX, PAGE_PARAMETERS, read_integer, read_page, read_parameters
-from annulet.admin.requests.responses import ResourceError, json_response
+from annulet.admin.interface.operations import Answer, Operation, Resource
+from annulet.admin.interface.schemas import COUNT, TEXT_SCHEMA, object_of, page_of
+from annulet.admin.interface.values import PAGES, SINCE, UNTIL, VHOST, Value
+from annulet.admin.requests.responses import json_response
 from annulet.broker.durability.ledger_queue import describe_loss
-from annulet.broker.settings.configuration import nearest_name
 from annulet.core.base.removal_reasons import LOSSES, RemovalReason
 from annulet.core.base.reply_names import REPLY_QUEUE
 from annulet.core.model.loss_ledger import count_losses
@@ -19,33 +19,29 @@ from annulet.core.model.loss_ledger import count_losses
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from starlette.requests import Request
     from starlette.responses import Response
 
+    from annulet.admin.interface.call import Call
     from annulet.broker.connections.access import Access
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.model.loss_ledger import LossRecord
 
 
-FILTERS: Final = ("vhost", "queue", "reason", "key", "publisher", "since", "until")
+REASONS: Final = {reason.value: reason for reason in (*LOSSES, RemovalReason.DEAD_LETTERED)}
+"""A dead letter that no queue got is a loss too."""
 
 
-async def list_losses(request: Request) -> Response:
+async def list_losses(call: Call) -> Response:
     """A page of losses of queues that the user may read.
-
-    Filters: ``vhost``, ``queue``, ``reason``, ``key``, ``publisher``, and ``since`` and ``until``.
 
     Times are milliseconds since 1970, both included. ``forgotten`` counts losses of these virtual hosts whose record
     has fallen out of the ledger's bound.
     """
-    user = await require_user(request)
-    parameters = read_parameters(request, (*PAGE_PARAMETERS, *FILTERS))
-    page = read_page(parameters)
-    hosts = chosen_hosts(request, user, parameters.get("vhost"))
+    page, hosts = call.page, call.hosts()
     found = [
         (record.at, host.name, record)
-        for host, records in _query(hosts, parameters)
-        for record in _readable(host, access_of(request, user, host), records)
+        for host, records in _query(hosts, call.parameters)
+        for record in _readable(host, call.access(host), records)
     ]
     found.reverse()
     if len(hosts) > 1:
@@ -57,18 +53,15 @@ async def list_losses(request: Request) -> Response:
     return json_response(envelope)
 
 
-async def count_losses_by_queue(request: Request) -> Response:
+async def count_losses_by_queue(call: Call) -> Response:
     """A page of counts by virtual host, queue and reason, the largest first. Filters as for the losses themselves.
 
     Counts the records in the ledgers; ``forgotten`` ones are in the queues' own counters only.
     """
-    user = await require_user(request)
-    parameters = read_parameters(request, (*PAGE_PARAMETERS, *FILTERS))
-    page = read_page(parameters)
-    hosts = chosen_hosts(request, user, parameters.get("vhost"))
+    page, hosts = call.page, call.hosts()
     found = [
         (-count, host.name, queue, reason.value)
-        for host, records in _query(hosts, parameters)
+        for host, records in _query(hosts, call.parameters)
         for (queue, reason), count in count_losses(records).items()
     ]
     found.sort()
@@ -94,28 +87,62 @@ def _readable(host: VirtualHost, access: Access, records: Iterator[LossRecord]) 
             yield record
 
 
-def _query(hosts: list[VirtualHost], parameters: dict[str, str]) -> Iterator[tuple[VirtualHost, Iterator[LossRecord]]]:
-    """Yield the matching records of each virtual host. Bad filters are refused before the first."""
-    reason = _read_reason(parameters.get("reason"))
-    since, until = read_integer(parameters, "since", 0, 0), read_integer(parameters, "until", INTEGER_MAX, 0)
+def _query(hosts: list[VirtualHost], given: dict[str, Any]) -> Iterator[tuple[VirtualHost, Iterator[LossRecord]]]:
+    """Yield the matching records of each virtual host."""
+    reason = REASONS[given["reason"]] if "reason" in given else None
     for host in hosts:
         yield (
             host,
             host.ledger.query(
-                queue=parameters.get("queue"),
+                queue=given.get("queue"),
                 reason=reason,
-                key=parameters.get("key"),
-                publisher=parameters.get("publisher"),
-                since=since,
-                until=until,
+                key=given.get("key"),
+                publisher=given.get("publisher"),
+                since=given["since"],
+                until=given["until"],
             ),
         )
 
 
-def _read_reason(text: str | None) -> RemovalReason | None:
-    if text is None:
-        return None
-    known = {reason.value: reason for reason in (*LOSSES, RemovalReason.DEAD_LETTERED)}  # no queue got it
-    if text not in known:
-        raise ResourceError(400, f"query parameter reason={text!r} is no loss{nearest_name(text, known)}")
-    return known[text]
+FILTERS: Final = (
+    VHOST,
+    Value("queue", "a queue, for its losses only"),
+    Value("reason", "a reason of a loss", choices=tuple(REASONS)),
+    Value("key", "a key of last values, groups or sorting"),
+    Value("publisher", "a publisher, as losses name it"),
+    SINCE,
+    UNTIL,
+)
+COUNT_SCHEMA: Final = object_of(vhost=TEXT_SCHEMA, queue=TEXT_SCHEMA, reason=TEXT_SCHEMA, count=COUNT)
+
+RESOURCES: Final = (
+    Resource(
+        "losses",
+        "records",
+        (
+            Operation(
+                "GET",
+                "list_losses",
+                "Losses of queues that the user may read, the newest first.",
+                list_losses,
+                parameters=(*PAGES, *FILTERS),
+                answers={200: Answer("A page of losses.", page_of(object_of(vhost=TEXT_SCHEMA, queue=TEXT_SCHEMA)))},
+                further="read on each queue whose losses are listed",
+            ),
+        ),
+    ),
+    Resource(
+        "losses/counts",
+        "records",
+        (
+            Operation(
+                "GET",
+                "count_losses",
+                "Losses by virtual host, queue and reason, the largest count first.",
+                count_losses_by_queue,
+                parameters=(*PAGES, *FILTERS),
+                answers={200: Answer("A page of counts.", page_of(COUNT_SCHEMA))},
+            ),
+        ),
+    ),
+)

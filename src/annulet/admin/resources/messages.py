@@ -1,32 +1,26 @@
-"""``GET /api/v1/queues/{vhost}/{name}/messages``: the messages in a queue, without removing them."""
+"""``/api/v1/queues/{vhost}/{queue}/messages``, one of them, and ``.../find``: messages in a queue, without touching
+them."""
 
 from __future__ import annotations
 
-import asyncio
-import base64
 from typing import TYPE_CHECKING, Any, Final
 
-from annulet.admin.requests.access import broker_of, require_user
-from annulet.admin.requests.parameters import read_integer, read_parameters
+from annulet.admin.interface.operations import Answer, Fields, Need, Operation, Resource
+from annulet.admin.interface.schemas import ANY_OBJECT, COUNT, SWITCH_SCHEMA, TEXT_SCHEMA, object_of
+from annulet.admin.interface.values import Value
+from annulet.admin.requests.bodies import INTEGER, INTEGERS, SWITCH, TEXT
 from annulet.admin.requests.responses import ResourceError, json_response
-from annulet.admin.resources.queues import queue_to_read
-from annulet.broker.connections.payloads import payload_of
-from annulet.broker.operation.management import REFUSED_PAUSE_SECONDS
-from annulet.broker.settings.configuration import nearest_name
-from annulet.core.base.errors import ContentUnavailable
+from annulet.admin.resources.operations import OPERATION_SCHEMA, describe_operation, number_of, started
+from annulet.broker.operation.looking import STATES, Sample, find_message
+from annulet.broker.operation.operation_requests import CONDITIONS, FIND, OperationRequests
+from annulet.broker.operation.whole_messages import AUTO, BODY_RANGE_MAX, FORMS, BodyRange, describe_whole
 from annulet.core.management import select
-from annulet.core.model.compact_messages import entry_in
-from annulet.core.model.entry import DELIVERING, PENDING, SCHEDULED, STATE_NAMES
-from annulet.core.ordering.lane import lane_of
-from annulet.core.queue.deep_queue_scan import scan_of
+from annulet.core.management.conditions import conditions
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
     from starlette.responses import Response
 
-    from annulet.core.management import Selection
-    from annulet.core.model.entry import QueueEntry
-    from annulet.core.queue.queue import Queue
+    from annulet.admin.interface.call import Call
 
 LIMIT: Final = 50
 """Messages of an answer when the request does not say."""
@@ -34,162 +28,171 @@ LIMIT: Final = 50
 LIMIT_MAX: Final = 500
 
 BODY_BYTES_MAX: Final = 4096
-"""Most bytes of each body: 2 MiB in all. To get bodies, consume or browse."""
+"""Most bytes of each body in a listing: 2 MiB in all. A single message is shown with more."""
 
-SLICE: Final = 200
-"""Messages examined before other tasks get a turn."""
+SKIP_MAX: Final = 100_000
+"""Messages that are passed over at most: as many as one look examines."""
 
-LOOKS_MAX: Final = 100_000
-"""Messages a selector is tried on, a second or so; then the answer is not complete."""
-
-WAITS_MAX: Final = 20
-"""Times the disk may refuse the next messages, with 50 ms between; then the answer is not complete."""
-
-STATES: Final = {STATE_NAMES[state]: state for state in (PENDING, SCHEDULED, DELIVERING)}
+ID_DIGITS_MAX: Final = 18
 
 
-async def list_messages(request: Request) -> Response:
+async def list_messages(call: Call) -> Response:
     """The first messages: pending in order of dispatch, then scheduled by time, then in delivery by id.
 
-    Parameters: ``selector``, ``state``, ``limit`` (1 to 500), ``body_bytes`` (number of leading bytes of each body, 0
-    to 4096, in base64; if it cannot be read ``body`` is null and ``body_unavailable`` has the reason). ``complete`` is
-    false when there may be more. Needs permission to read the queue.
+    A body that cannot be read is null, and ``body_unavailable`` has the reason. ``complete`` is false when there may be
+    more.
     """
-    user = await require_user(request)
-    parameters = read_parameters(request, ("selector", "state", "limit", "body_bytes"))
-    limit = read_integer(parameters, "limit", LIMIT, 1, LIMIT_MAX)
-    body_bytes = read_integer(parameters, "body_bytes", 0, 0, BODY_BYTES_MAX)
-    state = parameters.get("state", "")
-    if state and state not in STATES:
-        raise ResourceError(400, f"unknown state {state!r}{nearest_name(state, STATES)}")
-    _, queue = queue_to_read(request, user)
-    text = parameters.get("selector", "")
-    selection = select(selector=text, everything=not text)
-    sample = Sample(queue, selection, STATES.get(state), limit, body_bytes)
-    taken = False
-    try:
-        while not taken:
-            taken = sample.step(broker_of(request).clock())
-            await asyncio.sleep(REFUSED_PAUSE_SECONDS if sample.waits else 0)
-    finally:
-        sample.release()
+    queue, given = call.queue_to_browse(), call.parameters
+    state, text = given.get("state", ""), given.get("selector", "")
+    narrowed = conditions(**{name: given[name] for name in CONDITIONS if name in given})
+    selection = select(selector=text, everything=not text, conditions=narrowed)
+    sample = Sample(queue, selection, STATES.get(state), given["limit"], given["body_bytes"], skip=given["skip"])
+    await sample.run(call.broker.clock)
     return json_response(
         {
             "items": sample.items,
             "looked": sample.looked,
             "unreadable": sample.unreadable,
+            "unsearched": sample.unsearched,
             "complete": sample.complete,
         }
     )
 
 
-class Sample:
-    """Describes the first messages of a queue that a selection means, in slices. Call :meth:`step` until it is true.
-
-    A message is described when it is reached, in its present state; examined messages are not kept in memory.
-    """
-
-    def __init__(self, queue: Queue, selection: Selection, state: int | None, limit: int, body_bytes: int = 0) -> None:
-        self.items: list[dict[str, Any]] = []
-        self.looked = 0
-        self.unreadable = 0  # messages whose records are damaged, or whose properties the selector could not read
-        self.complete = False  # all messages have been examined
-        self.waits = 0  # times in a row that the disk did not give the next messages
-        self._selection = selection
-        self._limit = limit
-        self._body_bytes = body_bytes
-        self._scan = scan_of(
-            queue,
-            pending=state in {None, PENDING},
-            scheduled=state in {None, SCHEDULED},
-            chosen=None,
-            reader="a look at its messages",
-        )
-        delivering = queue.delivering.slots() if state in {None, DELIVERING} else []
-        self._delivering = map(entry_in, delivering)  # of very many folded ones no more are made again than are shown
-        self._shown: set[int] = set()
-
-    def step(self, now: int) -> bool:
-        """Examine one slice. Returns whether the sample is complete; a refusing disk ends it."""
-        if not self._scan.prepare(SLICE):
-            self.waits += self._scan.waiting
-            return self.waits > WAITS_MAX
-        self.waits = 0
-        self.unreadable += len(self._scan.damaged)
-        self._scan.damaged.clear()
-        self._selection.begin_slice()
-        for _ in range(SLICE):
-            if self._selection.used_up:
-                return False
-            if len(self.items) >= self._limit or self.looked >= LOOKS_MAX:
-                return True
-            if self._scan.used_up:
-                return False
-            entry = self._scan.following() or next(self._delivering, None)
-            if entry is None:
-                self.complete = True
-                return True
-            self.looked += 1
-            own = self._scan.own(entry)
-            if own is None or own.state not in STATES.values() or 0 < own.queue.expires_at(own) <= now:
-                continue
-            if self._judge(own):
-                return False
-        return False
-
-    def release(self) -> None:
-        """Stop and release the references to the queue, whose messages may leave memory; the sample stays."""
-        self._scan.release()
-
-    def _judge(self, entry: QueueEntry) -> bool:
-        """Describe an entry if it is meant. Returns whether all of its body had to be read for that: enough a turn."""
-        if entry.sequence in self._shown:  # it was pending, and is in delivery now
-            return False
-        try:
-            meant = self._selection.matches(entry)
-        except Exception:  # noqa: BLE001 - views raise errors of rooms this one does not know; they are counted
-            self.unreadable += 1
-            return False
-        if not meant:
-            return False
-        self._shown.add(entry.sequence)
-        self.items.append(describe_entry(entry, self._body_bytes))
-        return self._body_bytes > 0 and entry.message.absent
+async def get_message(call: Call) -> Response:
+    """One whole message: properties, headers, annotations, deaths, and a byte range of its body."""
+    queue, given = call.queue_to_browse(), call.parameters
+    number = call.names["message"]
+    if not (number.isascii() and number.isdigit() and len(number) <= ID_DIGITS_MAX and int(number)):
+        raise ResourceError(404, f"no message {number!r}; messages have whole numbers from 1, the ids of the listing")
+    entry = await find_message(queue, int(number), call.broker.clock)
+    return json_response(describe_whole(entry, BodyRange(given["body"], given["offset"], given["length"])))
 
 
-def describe_entry(entry: QueueEntry, body_bytes: int = 0) -> dict[str, Any]:
-    """Return a message's JSON. Times are milliseconds since 1970, 0 for none; ``size`` is bytes of the body."""
-    message = entry.message
-    lane = lane_of(entry)
-    group = None if lane is None else lane.group
-    described: dict[str, Any] = {
-        "id": entry.sequence,
-        "state": STATE_NAMES[entry.state],
-        "size": message.size,
-        "priority": message.priority,
-        "durable": message.durable,
-        "key": "" if entry.key is None else entry.key.text,
-        "group": "" if group is None else group.name,
-        "exchange": message.origin.exchange,
-        "routing_key": message.origin.routing_key,
-        "publisher": message.origin.publisher,
-        "protocol": message.origin.view.name,
-        "accepted_at": message.accepted_at,
-        "expires_at": entry.queue.expires_at(entry),
-        "deliver_at": entry.queue.due_at(entry),
-        "delivery_count": entry.delivery_count,
-        "redelivered": entry.redelivered,
-        "consumer": "" if entry.consumer is None else entry.consumer.tag,
-    }
-    if body_bytes:
-        try:
-            payload = payload_of(message)
-            body = message.body if payload is None else payload[0]
-        except ContentUnavailable as error:
-            described["body"] = None
-            described["body_complete"] = False
-            described["body_unavailable"] = str(error)
-            return described
-        described["body"] = base64.b64encode(body[:body_bytes]).decode("ascii")
-        described["body_complete"] = len(body) <= body_bytes
-    return described
+async def start_find(call: Call) -> Response:
+    """Begin to find messages: 202 with the id of the operation. It reports the ids of those that match."""
+    queue = call.queue_to_browse()
+    requests = OperationRequests(call.host(), call.broker.undo)
+    operation = requests.build(queue, FIND, call.fields, user=call.user.name, now=call.now)
+    return started(call.broker.management.start(operation), operation)
+
+
+async def cancel_find(call: Call) -> Response:
+    """End a search; what it has found stays."""
+    queue, number = call.queue_to_browse(), number_of(call)
+    management, host = call.broker.management, call.host().name
+    if management.operation(number, host, queue.name).action.name != FIND:
+        raise ResourceError(404, f"operation {number} is no search; cancel it at operations/{number}")
+    return json_response(describe_operation(number, management.cancel(number, host, queue.name)))
+
+
+NARROWING: Final = (
+    Value("key", "a key of a last-value queue"),
+    Value("routing_key", "the routing key"),
+    Value("since", "the earliest time of acceptance, milliseconds since 1970", INTEGER),
+    Value("until", "the time before which messages were accepted, milliseconds since 1970", INTEGER),
+    Value("first_id", "the least id", INTEGER),
+    Value("last_id", "the largest id", INTEGER),
+    Value("text", "a text in header, routing key or body"),
+)
+"""Conditions that narrow a selection."""
+
+SELECTING: Final = (
+    Value("ids", "a list of ids of messages", INTEGERS),
+    Value("selector", "a selector, for the messages that match it", TEXT),
+    Value("everything", "true for all messages", SWITCH),
+    Value("limit", "the most messages, or -1 for no limit", INTEGER, -1),
+)
+
+BROWSE: Final = (Need("browse", "queue"),)
+
+MESSAGES_SCHEMA: Final = object_of(
+    items={"type": "array", "items": ANY_OBJECT},
+    looked=COUNT,
+    unreadable=COUNT,
+    unsearched=COUNT,
+    complete=SWITCH_SCHEMA,
+)
+MESSAGE_SCHEMA: Final[dict[str, Any]] = object_of(
+    id=COUNT, state=TEXT_SCHEMA, size=COUNT, properties=ANY_OBJECT, headers=ANY_OBJECT, annotations=ANY_OBJECT
+)
+
+RESOURCES: Final = (
+    Resource(
+        "queues/{vhost}/{queue}/messages",
+        "messages",
+        (
+            Operation(
+                "GET",
+                "list_messages",
+                "The first messages of a queue, without touching them.",
+                list_messages,
+                needs=BROWSE,
+                parameters=(
+                    Value("selector", "a selector, for the messages that match it", example="colour = 'red'"),
+                    Value("state", "a state", choices=tuple(STATES)),
+                    Value("limit", "how many messages", INTEGER, 1, LIMIT_MAX, LIMIT),
+                    Value(
+                        "skip",
+                        "how many matching messages come before, a position in the order",
+                        INTEGER,
+                        0,
+                        SKIP_MAX,
+                        0,
+                    ),
+                    Value("body_bytes", "bytes of each body, in base64", INTEGER, 0, BODY_BYTES_MAX, 0),
+                    *NARROWING,
+                ),
+                answers={200: Answer("The messages.", MESSAGES_SCHEMA)},
+            ),
+        ),
+    ),
+    Resource(
+        "queues/{vhost}/{queue}/messages/{message}",
+        "messages",
+        (
+            Operation(
+                "GET",
+                "get_message",
+                "One whole message with a byte range of its body, without touching it.",
+                get_message,
+                needs=BROWSE,
+                parameters=(
+                    Value("body", "the form of the body", choices=FORMS, default=AUTO),
+                    Value("offset", "the first byte of the body", INTEGER, default=0),
+                    Value("length", "bytes of the body", INTEGER, 1, BODY_RANGE_MAX, BODY_RANGE_MAX),
+                ),
+                answers={200: Answer("The message.", MESSAGE_SCHEMA)},
+            ),
+        ),
+    ),
+    Resource(
+        "queues/{vhost}/{queue}/find",
+        "messages",
+        (
+            Operation(
+                "POST",
+                "start_find",
+                "Begin to find messages in all of a queue, without touching them.",
+                start_find,
+                needs=BROWSE,
+                body=Fields((*SELECTING, *NARROWING)),
+                answers={202: Answer("The search has begun; Location has its path.", OPERATION_SCHEMA)},
+            ),
+        ),
+    ),
+    Resource(
+        "queues/{vhost}/{queue}/find/{operation}",
+        "messages",
+        (
+            Operation(
+                "DELETE",
+                "cancel_find",
+                "End a search.",
+                cancel_find,
+                needs=BROWSE,
+                answers={200: Answer("The search as it ended.", OPERATION_SCHEMA)},
+            ),
+        ),
+    ),
+)

@@ -1,7 +1,8 @@
 """``GET /metrics``: Prometheus text from a registry of this broker's own.
 
-Gathering reads the queues in slices; rendering runs in a thread. Of very many queues only the first are listed
-individually; the totals cover all, and a metric counts the omitted ones.
+Gathering reads the queues in slices; rendering runs in a thread. Of very many queues only the busiest are listed
+individually; the totals cover all, and a metric counts the omitted ones. ``?queue=REGEX`` answers with the series of
+the matching queues only.
 """
 
 from __future__ import annotations
@@ -25,25 +26,31 @@ from starlette.responses import Response
 
 from annulet import __version__
 from annulet.admin.figures.bounds import LISTED_QUEUES_MAX, bounds
+from annulet.admin.figures.busiest_queues import BusiestQueues
 from annulet.admin.figures.host_figures import HOST_COUNTERS, HOST_GAUGES, host_figures
 from annulet.admin.figures.lag_figures import LagFigures, lag_families, lag_figures
 from annulet.admin.figures.paging_figures import paging_counters, paging_gauges
-from annulet.admin.figures.rendering import in_parts, render
+from annulet.admin.figures.queue_figures import QUEUE_COUNTERS, QUEUE_FIELDS, QUEUE_GAUGES, queue_text
+from annulet.admin.figures.rendering import render
 from annulet.admin.requests.access import broker_of, hosts_without_credentials, require_user, visible_hosts
 from annulet.admin.requests.local_requests import is_local
+from annulet.admin.requests.parameters import read_parameters
+from annulet.admin.requests.responses import ResourceError
 from annulet.admin.requests.survey import survey
 from annulet.admin.resources.overview import build_mode
 from annulet.admin.resources.queues import unaccounted
 from annulet.broker.connections.views import CONVERSIONS
 from annulet.broker.durability.event_log import EVENT_QUEUE
 from annulet.broker.durability.ledger_queue import LEDGER_QUEUE
+from annulet.broker.observing.node_log import NODE_LOG
 from annulet.broker.security.admission import SETTINGS_OF_LIMITS
 from annulet.broker.turns.loop_watch import STALL_BOUNDS
+from annulet.core.base.linear_expressions import ExpressionError, filter_expression
 from annulet.core.base.reply_names import is_reply_name
 from annulet.residency.bodies.memory_figures import Residence, residence_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from starlette.requests import Request
 
@@ -56,43 +63,17 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 RESIDENCE_SLICE: Final = 20
 """Large queues whose bodies are examined before other tasks get a turn: about 2 ms."""
 
-QUEUE_LABELS: Final = ("vhost", "queue")
-
-QUEUE_GAUGES: Final = (
-    ("messages_pending", "pending_count", "Messages waiting for a consumer"),
-    ("messages_delivering", "delivering_count", "Messages delivered and not settled"),
-    ("messages_scheduled", "scheduled_count", "Messages waiting for their time"),
-    ("messages_paged", "paged_count", "Messages waiting beyond the limits of a queue that pages"),
-    ("messages_on_disk", "messages_paged", "Pending messages of which memory holds no more than a place in the queue"),
-    ("pending_bytes", "pending_bytes", "Body bytes of the pending messages"),
-    ("delivering_bytes", "delivering_bytes", "Body bytes of the messages in delivery"),
-    ("consumers", "consumer_count", "Consumers"),
-    ("keys", "key_count", "Distinct keys of a queue that keeps messages per key"),
-    ("groups", "group_count", "Message groups that are assigned or have something in the queue"),
-    ("matchers", "matcher_count", "Distinct selectors and exclusions of its consumers, those remembered included"),
-    ("scan_remaining", "scan_remaining", "Messages that the selector furthest behind has not looked at, about"),
-)
-"""Name behind ``annulet_queue_``, field of the statistics, help."""
-
-QUEUE_COUNTERS: Final = (
-    ("messages_added", "messages_added", "Messages accepted by the queue"),
-    ("bytes_added", "bytes_added", "Body bytes accepted by the queue"),
-    ("messages_delivered", "messages_delivered", "Hand-overs to consumers, redeliveries too"),
-    ("messages_returned", "messages_returned", "Deliveries that came back"),
-    ("messages_browsed", "messages_browsed", "Copies handed to browsers"),
-    ("selector_evaluations", "selector_evaluations", "Questions that consumers' selectors asked about messages"),
-)
-
 
 @dataclasses.dataclass(slots=True)
 class Snapshot:
     """The results of one scrape. Made on the event loop, read by the rendering thread, never changed in between."""
 
     listed: list[tuple[str, QueueStatistics]] = dataclasses.field(default_factory=list)
+    omitted: int = 0  # queues without series of their own
     hosts_omitted: int = 0  # virtual hosts that the user does not see
     queues: Counter[str] = dataclasses.field(default_factory=Counter)  # by virtual host, without reply queues
     reply_queues: Counter[str] = dataclasses.field(default_factory=Counter)  # by virtual host
-    totals: Counter[tuple[str, str]] = dataclasses.field(default_factory=Counter)  # by virtual host and field
+    totals: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)  # by virtual host and field
     removed: Counter[tuple[str, str]] = dataclasses.field(default_factory=Counter)  # by virtual host and reason
     unaccounted: Counter[str] = dataclasses.field(default_factory=Counter)  # by virtual host
     figures: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)  # by virtual host and name
@@ -122,28 +103,69 @@ async def metrics(request: Request) -> Response:
         hosts = visible_hosts(request, await require_user(request))
     else:
         hosts = hosts_without_credentials(request)
-    snapshot = await gather(broker_of(request), hosts)
-    return Response(await asyncio.to_thread(render, BrokerCollector(snapshot)), media_type=CONTENT_TYPE)
+    parameters = read_parameters(request, ("queue",))
+    if "queue" in parameters:
+        matches = _expression("queue", parameters["queue"])
+        snapshot = await gather_queues(broker_of(request), hosts, matches)
+        collector: Collector = LagCollector(snapshot)
+    else:
+        snapshot = await gather(broker_of(request), hosts)
+        collector = BrokerCollector(snapshot)
+    return Response(await asyncio.to_thread(exposition, snapshot, collector), media_type=CONTENT_TYPE)
+
+
+def exposition(snapshot: Snapshot, collector: Collector) -> bytes:
+    """Return the text of a collector's families and of the queues. For a thread."""
+    return render(collector) + queue_text(snapshot.listed, snapshot.omitted)
+
+
+def _expression(name: str, text: str) -> Callable[[str], bool]:
+    try:
+        return filter_expression(text).search
+    except ExpressionError as error:
+        raise ResourceError(400, f"query parameter {name}={text!r} is no regular expression: {error}") from error
+
+
+async def gather_queues(broker: Broker, hosts: list[VirtualHost], matches: Callable[[str], bool]) -> Snapshot:
+    """Gather the queues with matching names, in slices."""
+    snapshot = Snapshot()
+    busiest = BusiestQueues(LISTED_QUEUES_MAX)
+    async for host_name, statistics in survey(hosts, matches):
+        if not is_reply_name(statistics.name):
+            busiest.show(host_name, statistics)
+    await _choose(broker, busiest, snapshot)
+    places = {(host, statistics.name) for host, statistics in snapshot.listed}
+    leases = snapshot.lags.leases
+    snapshot.lags.leases = {place: sums for place, sums in leases.items() if place in places}
+    return snapshot
+
+
+async def _choose(broker: Broker, busiest: BusiestQueues, snapshot: Snapshot) -> None:
+    snapshot.listed = busiest.chosen()
+    snapshot.omitted = busiest.shown - len(snapshot.listed)
+    snapshot.lags = await lag_figures(broker, [(host, statistics.name) for host, statistics in snapshot.listed])
 
 
 async def gather(broker: Broker, hosts: list[VirtualHost] | None = None) -> Snapshot:
     """Gather everything, queues in slices; of virtual hosts only ``hosts``, all unless given."""
     snapshot = Snapshot()
+    busiest = BusiestQueues(LISTED_QUEUES_MAX)
     hosts = list(broker.hosts.values()) if hosts is None else hosts
     snapshot.hosts_omitted = len(broker.hosts) - len(hosts)
     for host in hosts:
         snapshot.queues[host.name] = snapshot.reply_queues[host.name] = 0
         snapshot.unaccounted[host.name] = 0
+        snapshot.totals[host.name] = dict.fromkeys(QUEUE_FIELDS, 0)
     async for host_name, statistics in survey(hosts):
         if is_reply_name(statistics.name):  # one for each requesting client, with a name that others must not see
             snapshot.reply_queues[host_name] += 1
         else:
-            if len(snapshot.listed) < LISTED_QUEUES_MAX:
-                snapshot.listed.append((host_name, statistics))
+            busiest.show(host_name, statistics)
             snapshot.queues[host_name] += 1
         snapshot.unaccounted[host_name] += unaccounted(statistics)
-        for _, field, _ in (*QUEUE_GAUGES, *QUEUE_COUNTERS):
-            snapshot.totals[host_name, field] += getattr(statistics, field)
+        sums = snapshot.totals[host_name]
+        for field in QUEUE_FIELDS:
+            sums[field] += getattr(statistics, field)
         for reason, count in statistics.removed.items():
             snapshot.removed[host_name, reason] += count
     for host in hosts:
@@ -156,7 +178,7 @@ async def gather(broker: Broker, hosts: list[VirtualHost] | None = None) -> Snap
             snapshot.residence += residence_of(queue, budget.front_of(queue))
             if number % RESIDENCE_SLICE == 0:
                 await asyncio.sleep(0)
-    snapshot.lags = await lag_figures(broker, [(host, statistics.name) for host, statistics in snapshot.listed])
+    await _choose(broker, busiest, snapshot)
     _gather_broker(broker, snapshot)
     return snapshot
 
@@ -183,6 +205,11 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         **paging_counters(broker),
         **_turns(broker),
         **_fed(broker),
+        "traces_started": ("Protocol traces of connections that operators began", broker.traces.started),
+        "node_lines_left_out": (
+            "Log lines about queues, exchanges, bindings, consumers and operations beyond the limit a second",
+            NODE_LOG.log.left_out_total,
+        ),
         "audited_operations": ("Management operations in the audit trail, with those it forgot", broker.audit.total),
         "messages_unroutable": ("Publishes that reached no queue", broker.unroutable),
         "publishes_refused": ("Persistent publishes refused because the disk takes no more", broker.refused_publishes),
@@ -267,6 +294,10 @@ def _fed(broker: Broker) -> dict[str, tuple[str, float]]:
             "Losses that could not be put into amq.ledger; the ledger itself has them",
             broker.fed_losses[LEDGER_QUEUE],
         ),
+        "undo_forgotten": ("Kept messages whose time for an undo was over", broker.undo.forgotten),
+        "undo_dropped": ("Kept messages that made room for others before", broker.undo.dropped),
+        "undo_unkept": ("Messages of operations that no undo brings back, although it was wanted", broker.undo.unkept),
+        "undo_operations": ("Undo operations begun", broker.undo.undone),
     }
 
 
@@ -344,6 +375,7 @@ def _gauges(broker: Broker) -> dict[str, tuple[str, float]]:
             "Longest lateness of the timer that watches the event loop, since the start",
             broker.loop_watch.longest,
         ),
+        "traces": ("Protocol traces of connections that are kept", len(broker.traces.all())),
         "sliced_work": (
             "Returns, purges, expiries and dead letters of very many messages under way",
             broker.worker.waiting,
@@ -421,7 +453,6 @@ class BrokerCollector(Collector):
         yield _lateness("annulet_event_loop_held_seconds", text, snapshot.held, snapshot.held_seconds)
         yield from self._hosts()
         yield from self._ledgers()
-        yield from self._queues()
         yield from lag_families(self._snapshot.lags, LISTED_QUEUES_MAX)
 
     def _labelled(self, name: str, text: str, label: str, values: dict[str, float]) -> GaugeMetricFamily:
@@ -435,8 +466,6 @@ class BrokerCollector(Collector):
         yield self._labelled("annulet_queues", "Queues, reply queues not counted", "vhost", dict(snapshot.queues))
         text = "Reply queues: channels that wait for answers by direct reply-to"
         yield self._labelled("annulet_reply_queues", text, "vhost", dict(snapshot.reply_queues))
-        omitted = sum(snapshot.queues.values()) - len(snapshot.listed)
-        yield GaugeMetricFamily("annulet_metrics_queues_omitted", "Queues without series of their own", omitted)
         yield GaugeMetricFamily(
             "annulet_metrics_vhosts_omitted", "Virtual hosts that the user does not see", snapshot.hosts_omitted
         )
@@ -449,13 +478,13 @@ class BrokerCollector(Collector):
         for name, field, text in QUEUE_GAUGES:
             family = GaugeMetricFamily(f"annulet_vhost_{name}", f"{text}, all queues", labels=["vhost"])
             for host in snapshot.queues:
-                family.add_metric([host], snapshot.totals[host, field])
+                family.add_metric([host], snapshot.totals[host][field])
             yield family
         for name, field, text in QUEUE_COUNTERS:
             # a gauge: the sum shrinks when a queue is deleted
             family = GaugeMetricFamily(f"annulet_vhost_{name}", f"{text}, all present queues", labels=["vhost"])
             for host in snapshot.queues:
-                family.add_metric([host], snapshot.totals[host, field])
+                family.add_metric([host], snapshot.totals[host][field])
             yield family
         text = "Messages that left the present queues, by reason"
         removed = GaugeMetricFamily("annulet_vhost_messages_removed", text, labels=["vhost", "reason"])
@@ -487,24 +516,16 @@ class BrokerCollector(Collector):
             forgotten.add_metric([host], pushed_out)
         yield from (held, total, forgotten)
 
-    def _queues(self) -> Iterator[Metric]:
-        listed = [([host, statistics.name], statistics) for host, statistics in self._snapshot.listed]
-        for name, field, text in QUEUE_GAUGES:
-            gauge = GaugeMetricFamily(f"annulet_queue_{name}", text, labels=QUEUE_LABELS)
-            for labels, statistics in in_parts(listed):
-                gauge.add_metric(labels, getattr(statistics, field))
-            yield gauge
-        for name, field, text in QUEUE_COUNTERS:
-            counter = CounterMetricFamily(f"annulet_queue_{name}", text, labels=QUEUE_LABELS)
-            for labels, statistics in in_parts(listed):
-                counter.add_metric(labels, getattr(statistics, field))
-            yield counter
-        text = "Messages that left the queue, by reason"
-        removed = CounterMetricFamily("annulet_queue_messages_removed", text, labels=[*QUEUE_LABELS, "reason"])
-        for labels, statistics in in_parts(listed):
-            for reason, count in statistics.removed.items():
-                removed.add_metric([*labels, reason], count)
-        yield removed
+
+class LagCollector(Collector):
+    """Turns the figures of lagging queues of a snapshot into metric families."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the families."""
+        yield from lag_families(self._snapshot.lags, LISTED_QUEUES_MAX, totals=False)
 
 
 def _lateness(name: str, text: str, looks: list[int], seconds: float) -> HistogramMetricFamily:

@@ -6,153 +6,99 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from annulet.admin.requests.access import access_of, broker_of, require_user, require_writer
-from annulet.admin.requests.bodies import INTEGER, INTEGERS, SWITCH, TEXT, TEXTS, read_fields, required
-from annulet.admin.requests.parameters import PAGE_PARAMETERS, path_segments, read_page, read_parameters
+from annulet.admin.interface.operations import Answer, Fields, Need, Resource
+from annulet.admin.interface.operations import Operation as Method
+from annulet.admin.interface.schemas import COUNT, SWITCH_SCHEMA, TEXT_SCHEMA, object_of, page_of
+from annulet.admin.interface.values import PAGES, Value
+from annulet.admin.requests.bodies import INTEGER, INTEGERS, SWITCH, TEXT, TEXTS, required
 from annulet.admin.requests.responses import ResourceError, json_response
-from annulet.admin.resources.queues import chosen_queue, queue_to_configure
-from annulet.broker.settings.configuration import nearest_name
+from annulet.broker.operation.operation_requests import CHANGES, RATE_MAX, TAKES, TRANSFERS, OperationRequests
 from annulet.core.base.errors import NotFound
-from annulet.core.management import (
-    Operation,
-    cancel_scheduled,
-    change_priority,
-    copy_messages,
-    delete_messages,
-    deliver_scheduled,
-    expire_messages,
-    move_messages,
-    pause_queue,
-    purge,
-    reset_groups,
-    resume_queue,
-    retry_messages,
-    select,
-    send_to_dead_letters,
-)
+from annulet.core.management import Operation, pause_queue, reset_groups, resume_queue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from starlette.requests import Request
     from starlette.responses import Response
 
-    from annulet.broker.connections.access import Access
-    from annulet.broker.security.authentication import User
-    from annulet.core.host.virtual_host import VirtualHost
-    from annulet.core.queue.queue import Queue
-
-FIELDS: Final = {
-    "operation": TEXT,
-    "ids": INTEGERS,
-    "selector": TEXT,
-    "everything": SWITCH,
-    "limit": INTEGER,
-    "scheduled": SWITCH,
-    "destination": TEXT,
-    "priority": INTEGER,
-    "strip": TEXTS,
-    "preview": SWITCH,
-}
-
-SELECTION: Final = ("ids", "selector", "everything", "limit", "scheduled")
-
-SELECTED: Final[dict[str, Callable[..., Operation]]] = {
-    "delete": delete_messages,
-    "expire": expire_messages,
-    "dead-letter": send_to_dead_letters,
-    "deliver-now": deliver_scheduled,
-    "cancel-scheduled": cancel_scheduled,
-}
-"""Operations that take a selection and nothing more."""
-
-TRANSFERS: Final[dict[str, Callable[..., Operation]]] = {"move": move_messages, "copy": copy_messages}
-
-TAKES: Final = {
-    **dict.fromkeys(SELECTED, SELECTION),
-    **dict.fromkeys(TRANSFERS, (*SELECTION, "destination")),
-    "retry": (*SELECTION, "strip"),
-    "change-priority": (*SELECTION, "priority"),
-    "purge": (),
-}
-"""Every operation with the fields it takes, under the names of the audit trail."""
+    from annulet.admin.interface.call import Call
 
 
-async def start_operation(request: Request) -> Response:
+async def start_operation(call: Call) -> Response:
     """Begin an operation on messages of the queue: 202 with its id; or return its expected effect (``preview``).
 
     400 for errors in the body, 409 for a conflict with the queue, or when too many operations are running.
     """
-    user = await require_writer(request)
-    read_parameters(request, ())
-    host, queue = queue_to_configure(request, user)
-    given = await read_fields(request, FIELDS)
-    name = required(given, "operation", f"one of {', '.join(TAKES)}")
-    if name not in TAKES:
-        raise ResourceError(400, f"unknown operation {name!r}{nearest_name(name, TAKES)}")
+    host, queue, given = call.host(), call.queue_to_manage(), call.fields
+    name = given["operation"]
     for field in given:
         if field not in {"operation", "preview", *TAKES[name]}:
-            takes = ", ".join(TAKES[name]) or "no further fields"
+            takes = ", ".join(TAKES[name])
             raise ResourceError(400, f"field {field!r} does not belong to operation {name!r}, which takes {takes}")
-    _require_permissions(access_of(request, user, host), queue, name, given)
-    operation = _operation(host, queue, name, given, user=user.name, now=broker_of(request).clock())
-    management = broker_of(request).management
+    if name == "change-priority":
+        required(given, "priority", "an integer from 0 to 255")
+    if name in TRANSFERS:
+        required(given, "destination", "the name of a queue")
+    requests, management = OperationRequests(host, call.broker.undo), call.broker.management
+    requests.require(call.access(), queue, name, given)
+    try:
+        operation = requests.build(queue, name, given, user=call.user.name, now=call.now)
+    except NotFound as error:  # the path was found, the body is wrong
+        raise ResourceError(400, f"field 'destination': {error}") from error
     if given.get("preview", False):
         return json_response(asdict(await management.preview(operation.preview())))
-    number = management.start(operation)
-    place = f"/api/v1/queues/{quote(host.name, safe='')}/{quote(queue.name, safe='')}/operations/{number}"
+    requests.keep(operation, given)
+    return started(management.start(operation), operation)
+
+
+def started(number: int, operation: Operation) -> Response:
+    """Return the answer about an operation that has begun: 202 with its place."""
+    host, queue = quote(operation.host.name, safe=""), quote(operation.target, safe="")
+    place = f"/api/v1/queues/{host}/{queue}/operations/{number}"
     return json_response(describe_operation(number, operation), 202, {"Location": place})
 
 
-async def list_operations(request: Request) -> Response:
+async def list_operations(call: Call) -> Response:
     """A page of the operations on the queue that are remembered, the newest first."""
-    user = await require_user(request)
-    page = read_page(read_parameters(request, PAGE_PARAMETERS))
-    host, queue = chosen_queue(request, user)
-    found = broker_of(request).management.operations(host.name, queue.name)
+    page = call.page
+    found = call.broker.management.operations(call.host().name, call.queue().name)
     items = [describe_operation(number, operation) for number, operation in page.take(found)]
     return json_response(page.envelope(items, filtered_count=len(found), total_count=len(found)))
 
 
-async def get_operation(request: Request) -> Response:
+async def get_operation(call: Call) -> Response:
     """One operation with its progress and a page of changed messages: pairs of the id and the new id, 0 for none."""
-    user = await require_user(request)
-    page = read_page(read_parameters(request, PAGE_PARAMETERS))
-    host, queue = chosen_queue(request, user)
-    number = _number(request)
-    operation = broker_of(request).management.operation(number, host.name, queue.name)
+    page, queue = call.page, call.queue()
+    number = number_of(call)
+    operation = call.broker.management.operation(number, call.host().name, queue.name)
     pairs = zip(page.take(operation.ids), page.take(operation.new_ids), strict=True)
     return json_response({**describe_operation(number, operation), "changed": [list(pair) for pair in pairs]})
 
 
-async def cancel_operation(request: Request) -> Response:
+async def cancel_operation(call: Call) -> Response:
     """Cancel an operation; its changes stay. A finished one is not affected."""
-    user = await require_writer(request)
-    read_parameters(request, ())
-    host, queue = queue_to_configure(request, user)
-    number = _number(request)
-    operation = broker_of(request).management.cancel(number, host.name, queue.name)
+    queue = call.queue_to_manage()
+    number = number_of(call)
+    operation = call.broker.management.cancel(number, call.host().name, queue.name)
     return json_response(describe_operation(number, operation))
 
 
-async def pause(request: Request) -> Response:
+async def pause(call: Call) -> Response:
     """Stop dispatch. ``changed`` tells whether it was running."""
-    host, queue, user, _ = await _command(request, {})
-    changed = pause_queue(host, queue, user=user.name, now=broker_of(request).clock())
+    queue = call.queue_to_manage()
+    changed = pause_queue(call.host(), queue, user=call.user.name, now=call.now)
     return json_response({"paused": queue.paused, "changed": changed})
 
 
-async def resume(request: Request) -> Response:
+async def resume(call: Call) -> Response:
     """End a pause. ``changed`` tells whether the queue was paused."""
-    host, queue, user, _ = await _command(request, {})
-    changed = resume_queue(host, queue, user=user.name, now=broker_of(request).clock())
+    queue = call.queue_to_manage()
+    changed = resume_queue(call.host(), queue, user=call.user.name, now=call.now)
     return json_response({"paused": queue.paused, "changed": changed})
 
 
-async def reset(request: Request) -> Response:
+async def reset(call: Call) -> Response:
     """End the assignment of one message group, ``group``, or of all. ``count`` is the number of assigned ones."""
-    host, queue, user, given = await _command(request, {"group": TEXT})
-    count = reset_groups(host, queue, user=user.name, now=broker_of(request).clock(), name=given.get("group", ""))
+    queue, name = call.queue_to_manage(), call.fields.get("group", "")
+    count = reset_groups(call.host(), queue, user=call.user.name, now=call.now, name=name)
     return json_response({"count": count})
 
 
@@ -162,54 +108,156 @@ def describe_operation(number: int, operation: Operation) -> dict[str, Any]:
     return {
         "id": number,
         "vhost": operation.host.name,
-        "queue": action.queue.name,
+        "queue": operation.target,
         "operation": action.name,
         "selection": str(operation.selection),
         "arguments": action.arguments,
         "user": operation.user,
         **asdict(operation.progress),
+        "undo": _undo(operation),
     }
 
 
-# ------------------------------------------------------------------ common parts
+def _undo(operation: Operation) -> dict[str, Any] | None:
+    """Return how an operation can be undone, ``None`` when it cannot be."""
+    keeper = operation.action.keeper
+    if keeper is None:
+        return None
+    return {
+        "undo": keeper.token,
+        "until": keeper.until,
+        "kept": keeper.kept,
+        "unkept": keeper.unkept,
+        "reason": keeper.reason,
+    }
 
 
-async def _command(request: Request, fields: dict[str, str]) -> tuple[VirtualHost, Queue, User, dict[str, Any]]:
-    user = await require_writer(request)
-    read_parameters(request, ())
-    host, queue = queue_to_configure(request, user)
-    return host, queue, user, await read_fields(request, fields)
-
-
-def _require_permissions(access: Access, queue: Queue, name: str, given: dict[str, Any]) -> None:
-    """Require the permissions for the same action as a client, in addition to ``configure`` on the queue."""
-    if name in TRANSFERS:
-        access.require("read", queue.name)
-        access.require("write", given.get("destination", ""))
-    if name == "retry":  # each message has its own destination
-        access.require("write", *access.host.queues)
-
-
-def _operation(host: VirtualHost, queue: Queue, name: str, given: dict[str, Any], *, user: str, now: int) -> Operation:
-    if name == "purge":
-        return purge(host, queue, user=user, now=now)
-    selection = select(**{field: given[field] for field in SELECTION if field in given})
-    if name in SELECTED:
-        return SELECTED[name](host, queue, selection, user=user, now=now)
-    if name == "retry":
-        return retry_messages(host, queue, selection, user=user, now=now, strip=tuple(given.get("strip", ())))
-    if name == "change-priority":
-        priority = required(given, "priority", "an integer from 0 to 255")
-        return change_priority(host, queue, selection, priority, user=user, now=now)
-    destination = required(given, "destination", "the name of a queue")
-    try:
-        return TRANSFERS[name](host, queue, selection, destination, user=user, now=now)
-    except NotFound as error:  # the path was found, the body is wrong
-        raise ResourceError(400, f"field 'destination': {error}") from error
-
-
-def _number(request: Request) -> int:
-    text = path_segments(request)[-1]
+def number_of(call: Call) -> int:
+    """Return the number of the operation that the path names; 404 for another text."""
+    text = call.names["operation"]
     if not (text.isascii() and text.isdigit() and len(text) < 20):
         raise ResourceError(404, f"no operation {text!r}; operations have whole numbers")
     return int(text)
+
+
+FIELDS: Final = (
+    Value("operation", f"one of {', '.join(CHANGES)}", choices=CHANGES, required=True, example="delete"),
+    Value("ids", "a list of ids of messages", INTEGERS),
+    Value("selector", "a selector, for the messages that match it", TEXT),
+    Value("everything", "true for all messages", SWITCH),
+    Value("limit", "the most messages, or -1 for no limit", INTEGER, -1),
+    Value("scheduled", "true for scheduled messages too", SWITCH),
+    Value("key", "a key of a last-value queue"),
+    Value("routing_key", "the routing key"),
+    Value("since", "the earliest time of acceptance, milliseconds since 1970", INTEGER),
+    Value("until", "the time before which messages were accepted, milliseconds since 1970", INTEGER),
+    Value("first_id", "the least id", INTEGER),
+    Value("last_id", "the largest id", INTEGER),
+    Value("text", "a text in header, routing key or body"),
+    Value("destination", "the name of a queue, for move and copy", TEXT),
+    Value("priority", "an integer from 0 to 255, for change-priority", INTEGER, 0, 255),
+    Value("strip", "a list of headers to leave out, for retry", TEXTS),
+    Value("rate", "the most messages a second", INTEGER, 1, RATE_MAX),
+    Value("undo", "false if nothing has to be kept for an undo", SWITCH),
+    Value("preview", "true to return the effect without doing it", SWITCH),
+)
+MANAGE: Final = (Need("manage", "queue"),)
+OPERATION_SCHEMA: Final = object_of(id=COUNT, vhost=TEXT_SCHEMA, queue=TEXT_SCHEMA, operation=TEXT_SCHEMA)
+PAUSE_SCHEMA: Final = object_of(paused=SWITCH_SCHEMA, changed=SWITCH_SCHEMA)
+
+RESOURCES: Final = (
+    Resource(
+        "queues/{vhost}/{queue}/operations",
+        "messages",
+        (
+            Method(
+                "GET",
+                "list_operations",
+                "Operations on messages of the queue, the newest first.",
+                list_operations,
+                parameters=PAGES,
+                answers={200: Answer("A page of operations.", page_of(OPERATION_SCHEMA))},
+            ),
+            Method(
+                "POST",
+                "start_operation",
+                "Begin an operation on messages of the queue, or preview it.",
+                start_operation,
+                needs=MANAGE,
+                body=Fields(FIELDS),
+                answers={
+                    200: Answer("The effect that the operation would have."),
+                    202: Answer("The operation has begun; Location has its path.", OPERATION_SCHEMA),
+                },
+                further="move and copy: browse on the queue and write on the destination; retry: write on all queues",
+            ),
+        ),
+    ),
+    Resource(
+        "queues/{vhost}/{queue}/operations/{operation}",
+        "messages",
+        (
+            Method(
+                "GET",
+                "get_operation",
+                "One operation with its progress and a page of its changed messages.",
+                get_operation,
+                parameters=PAGES,
+                answers={200: Answer("The operation.", OPERATION_SCHEMA)},
+            ),
+            Method(
+                "DELETE",
+                "cancel_operation",
+                "Cancel an operation; its changes stay.",
+                cancel_operation,
+                needs=MANAGE,
+                answers={200: Answer("The operation as it ended.", OPERATION_SCHEMA)},
+            ),
+        ),
+    ),
+    Resource(
+        "queues/{vhost}/{queue}/pause",
+        "queues",
+        (
+            Method(
+                "POST",
+                "pause_queue",
+                "Stop dispatch of a queue.",
+                pause,
+                needs=MANAGE,
+                body=Fields(()),
+                answers={200: Answer("The queue is paused.", PAUSE_SCHEMA)},
+            ),
+        ),
+    ),
+    Resource(
+        "queues/{vhost}/{queue}/resume",
+        "queues",
+        (
+            Method(
+                "POST",
+                "resume_queue",
+                "End the pause of a queue.",
+                resume,
+                needs=MANAGE,
+                body=Fields(()),
+                answers={200: Answer("The queue delivers.", PAUSE_SCHEMA)},
+            ),
+        ),
+    ),
+    Resource(
+        "queues/{vhost}/{queue}/reset-groups",
+        "queues",
+        (
+            Method(
+                "POST",
+                "reset_groups",
+                "End the assignment of message groups to consumers.",
+                reset,
+                needs=MANAGE,
+                body=Fields((Value("group", "a group; none for all", TEXT),)),
+                answers={200: Answer("How many groups were assigned.", object_of(count=COUNT))},
+            ),
+        ),
+    ),
+)

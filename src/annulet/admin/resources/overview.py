@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import platform
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from annulet import __version__, _build
 from annulet.admin.figures.host_figures import host_figures
-from annulet.admin.requests.access import broker_of, require_user, visible_hosts
-from annulet.admin.requests.parameters import read_parameters
+from annulet.admin.interface.operations import Answer, Operation, Resource
+from annulet.admin.interface.schemas import ANY_OBJECT, COUNT, TEXT_SCHEMA, object_of
+from annulet.admin.requests.access import visible_hosts
 from annulet.admin.requests.responses import json_response
 from annulet.admin.requests.survey import survey
 from annulet.admin.resources.health import alarms, warnings
@@ -16,9 +17,9 @@ from annulet.admin.resources.health import alarms, warnings
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from starlette.requests import Request
     from starlette.responses import Response
 
+    from annulet.admin.interface.call import Call
     from annulet.broker.broker import Broker
     from annulet.core.host.virtual_host import VirtualHost
 
@@ -28,15 +29,13 @@ def build_mode() -> str:
     return "compiled" if _build.compiled() else "pure"
 
 
-async def overview(request: Request) -> Response:
+async def overview(call: Call) -> Response:
     """Version, build, uptime in milliseconds, listeners, and totals over the virtual hosts the user may see.
 
     ``publishes`` counts those of all virtual hosts; ``dead_letter_failures`` has the last one of each.
     """
-    user = await require_user(request)
-    read_parameters(request, ())
-    broker = broker_of(request)
-    hosts = visible_hosts(request, user)
+    broker = call.broker
+    hosts = visible_hosts(call.request, call.user)
     connections = [connection for connection in broker.connections if connection.host in hosts]
     memory = broker.memory
     return json_response(
@@ -101,3 +100,25 @@ async def totals(hosts: Iterable[VirtualHost]) -> dict[str, Any]:
         "messages_added": added,
         "removed": removed,
     }
+
+
+RESOURCES: Final = (
+    Resource(
+        "overview",
+        "broker",
+        (
+            Operation(
+                "GET",
+                "overview",
+                "Version, start time, alarms, and totals over the visible virtual hosts.",
+                overview,
+                answers={
+                    200: Answer(
+                        "The overview.",
+                        object_of(version=TEXT_SCHEMA, uptime=COUNT, object_totals=ANY_OBJECT, totals=ANY_OBJECT),
+                    )
+                },
+            ),
+        ),
+    ),
+)

@@ -8,59 +8,127 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-from annulet.admin.requests.access import ADMINISTRATORS, broker_of, require_user, require_writer
-from annulet.admin.requests.bodies import TEXT, read_fields, required
-from annulet.admin.requests.parameters import PAGE_PARAMETERS, path_segments, read_page, read_parameters
-from annulet.admin.requests.responses import ResourceError, json_response
+from annulet.admin.interface.operations import Answer, Fields, Operation, Resource
+from annulet.admin.interface.schemas import TEXT_SCHEMA, object_of, page_of
+from annulet.admin.interface.values import PAGES, VHOST, Value
+from annulet.admin.requests.access import ADMINISTRATORS
+from annulet.admin.requests.responses import json_response
 from annulet.admin.resources.access_changes import AccessChanges
+from annulet.core.base.errors import NotFound
 from annulet.store.database.definitions import PermissionRecord
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
     from starlette.responses import Response
 
-METHODS: Final = ("GET", "PUT", "DELETE")
-
-DEPTH: Final = 5
-"""api, v1, permissions, virtual host, user."""
+    from annulet.admin.interface.call import Call
 
 KINDS: Final = ("configure", "write", "read")
+FURTHER_KINDS: Final = ("browse", "manage")
+"""Beside RabbitMQ's three; they allow nothing more where they are left out."""
 
 
-async def list_permissions(request: Request) -> Response:
-    """A page of permissions, by user and virtual host. Filters: ``vhost``, ``user``."""
-    await require_user(request, ADMINISTRATORS)
-    parameters = read_parameters(request, (*PAGE_PARAMETERS, "vhost", "user"))
-    page = read_page(parameters)
-    every = broker_of(request).access_directory.permissions()
-    host, user = parameters.get("vhost"), parameters.get("user")
+async def list_permissions(call: Call) -> Response:
+    """A page of permissions, by user and virtual host."""
+    page = call.page
+    every = call.broker.access_directory.permissions()
+    host, user = call.parameters.get("vhost"), call.parameters.get("user")
     found = [record for record in every if host in {None, record.virtual_host} and user in {None, record.user}]
     items = [_described(record) for record in page.take(found)]
     return json_response(page.envelope(items, filtered_count=len(found), total_count=len(every)))
 
 
-async def answer(request: Request) -> Response:
-    """Answer for one user in one virtual host."""
-    reading = request.method in {"GET", "HEAD"}
-    user = await (require_user if reading else require_writer)(request, ADMINISTRATORS)
-    segments = path_segments(request)
-    read_parameters(request, ())
-    if len(segments) != DEPTH:
-        raise ResourceError(404, "the path is /api/v1/permissions/VHOST/USER; write a slash within a name as %2F")
-    host, name = segments[-2:]
-    changes = AccessChanges(request, user)
-    if request.method == "DELETE":
-        changes.delete_permission(name, host)
-        return json_response({"vhost": host, "user": name, "deleted": True})
-    if request.method == "PUT":
-        given = await read_fields(request, dict.fromkeys(KINDS, TEXT))
-        texts = [required(given, kind, "a regular expression for names; '' allows nothing") for kind in KINDS]
-        record = PermissionRecord(name, host, *texts)
-        return json_response(_described(record), 201 if changes.put_permission(record) else 200)
-    return json_response(_described(broker_of(request).access_directory.permission(name, host)))
+async def get_permission(call: Call) -> Response:
+    """The permissions of one user in one virtual host."""
+    return json_response(_described(call.broker.access_directory.permission(call.names["user"], call.names["vhost"])))
+
+
+async def put_permission(call: Call) -> Response:
+    """Give a user permissions in a virtual host."""
+    further = {kind: call.fields[kind] for kind in FURTHER_KINDS if kind in call.fields}
+    record = PermissionRecord(
+        call.names["user"], call.names["vhost"], *(call.fields[kind] for kind in KINDS), **further
+    )
+    made = AccessChanges(call.request, call.user).put_permission(record)
+    return json_response(_described(record), 201 if made else 200)
+
+
+async def delete_permission(call: Call) -> Response:
+    """Take a user's permissions in a virtual host away."""
+    host, name = call.names["vhost"], call.names["user"]
+    AccessChanges(call.request, call.user).delete_permission(name, host)
+    return json_response({"vhost": host, "user": name, "deleted": True})
+
+
+def _revision(call: Call) -> Any:
+    try:
+        return _described(call.broker.access_directory.permission(call.names["user"], call.names["vhost"]))
+    except NotFound:
+        return None
 
 
 def _described(record: PermissionRecord) -> dict[str, Any]:
-    item = asdict(record)
+    item = {name: value for name, value in asdict(record).items() if value or name not in FURTHER_KINDS}
     item["vhost"] = item.pop("virtual_host")
     return item
+
+
+PERMISSION_SCHEMA: Final = object_of(vhost=TEXT_SCHEMA, user=TEXT_SCHEMA, **dict.fromkeys(KINDS, TEXT_SCHEMA))
+EXPRESSION: Final = "a regular expression for names; '' allows nothing"
+
+RESOURCES: Final = (
+    Resource(
+        "permissions",
+        "access",
+        (
+            Operation(
+                "GET",
+                "list_permissions",
+                "Permissions, by user and virtual host.",
+                list_permissions,
+                tags=ADMINISTRATORS,
+                parameters=(*PAGES, VHOST, Value("user", "a user, for its permissions only")),
+                answers={200: Answer("A page of permissions.", page_of(PERMISSION_SCHEMA))},
+            ),
+        ),
+    ),
+    Resource(
+        "permissions/{vhost}/{user}",
+        "access",
+        (
+            Operation(
+                "GET",
+                "get_permission",
+                "The permissions of one user in one virtual host.",
+                get_permission,
+                tags=ADMINISTRATORS,
+                answers={200: Answer("The permissions.", PERMISSION_SCHEMA)},
+            ),
+            Operation(
+                "PUT",
+                "put_permission",
+                "Give a user permissions in a virtual host.",
+                put_permission,
+                tags=ADMINISTRATORS,
+                body=Fields(
+                    (
+                        *(Value(kind, EXPRESSION, required=True, example="^shop") for kind in KINDS),
+                        *(Value(kind, EXPRESSION) for kind in FURTHER_KINDS),
+                    )
+                ),
+                answers={
+                    200: Answer("The changed permissions.", PERMISSION_SCHEMA),
+                    201: Answer("The new permissions.", PERMISSION_SCHEMA),
+                },
+            ),
+            Operation(
+                "DELETE",
+                "delete_permission",
+                "Take a user's permissions in a virtual host away.",
+                delete_permission,
+                tags=ADMINISTRATORS,
+                answers={200: Answer("The permissions are taken away.")},
+            ),
+        ),
+        _revision,
+    ),
+)

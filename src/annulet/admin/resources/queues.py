@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from annulet.admin.requests.access import access_of, broker_of, chosen_hosts, require_user, require_writer
-from annulet.admin.requests.bodies import OBJECT, arguments_of, read_fields, required
-from annulet.admin.requests.parameters import PAGE_PARAMETERS, path_segments, read_page, read_parameters
-from annulet.admin.requests.responses import ResourceError, json_response
+from annulet.admin.interface.call import QUEUE
+from annulet.admin.interface.listing import LIST_PARAMETERS, Listing
+from annulet.admin.interface.operations import Answer, Fields, Need, Operation, Resource
+from annulet.admin.interface.schemas import COUNT, SWITCH_SCHEMA, TEXT_SCHEMA, object_of, page_of
+from annulet.admin.interface.values import VHOST, Value
+from annulet.admin.requests.bodies import OBJECT, SWITCH, arguments_of
+from annulet.admin.requests.columns import Part
+from annulet.admin.requests.responses import json_response
 from annulet.admin.resources.audit import audit
+from annulet.broker.operation.durable_changes import durably
 from annulet.core.base.removal_reasons import LOSSES
 from annulet.core.base.reply_names import is_reply_name
 from annulet.core.base.settings import QueueSettings
@@ -19,21 +24,18 @@ from annulet.core.queue.statistics import QueueStatistics, lag_of
 from annulet.residency.bodies.memory_figures import residence_of
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
+    from collections.abc import Iterator
+
     from starlette.responses import Response
 
-    from annulet.broker.security.authentication import User
+    from annulet.admin.interface.call import Call
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.queue.queue import Queue
 
-PATH_DEPTH: Final = 5
-"""api, v1, queues, virtual host, name."""
-
-SLICE: Final = 100
-"""Queues described before other tasks get a turn: about 2 ms."""
-
 SLICE_NAMES: Final = 1000
 """Names that are sorted or searched before other tasks get a turn: less than 1 ms."""
+
+Row: TypeAlias = "tuple[VirtualHost, Queue]"
 
 # dataclasses.asdict copies every value deeply, which made up most of a listing's time
 STATISTIC_NAMES: Final = tuple(field.name for field in dataclasses.fields(QueueStatistics))
@@ -41,32 +43,19 @@ SETTING_NAMES: Final = tuple(field.name for field in dataclasses.fields(QueueSet
 LOSS_NAMES: Final = tuple(sorted(reason.value for reason in LOSSES))
 
 
-async def list_queues(request: Request) -> Response:
-    """A page of queues by virtual host and name. ``vhost`` chooses one host, ``name`` a part of the name.
+async def list_queues(call: Call) -> Response:
+    """A page of queues, by virtual host and name if no other order is asked for.
 
     Reply queues of direct reply-to are in no list: with the name of one, others could answer in place of the server.
     """
-    user = await require_user(request)
-    parameters = read_parameters(request, (*PAGE_PARAMETERS, "vhost", "name"))
-    page = read_page(parameters)
-    hosts = chosen_hosts(request, user, parameters.get("vhost"))
-    part = parameters.get("name", "")
-    total = 0
-    chosen: list[tuple[VirtualHost, str]] = []
+    return await LISTING.answer(call, _rows(call.hosts()))
+
+
+def _rows(hosts: list[VirtualHost]) -> Iterator[Row]:
     for host in hosts:
-        names = await sorted_names(host)
-        total += len(names)
-        for first in range(0, len(names), SLICE_NAMES):
-            chosen += [(host, name) for name in names[first : first + SLICE_NAMES] if part in name]
-            await asyncio.sleep(0)
-    items: list[dict[str, Any]] = []
-    for host, name in page.take(chosen):
-        queue = host.queues.get(name)
-        if queue is not None:  # else it was deleted while other tasks had their turn
-            items.append(describe_queue(host, queue))
-        if len(items) % SLICE == 0:
-            await asyncio.sleep(0)
-    return json_response(page.envelope(items, filtered_count=len(chosen), total_count=total))
+        for queue in list(host.queues.values()):
+            if not (queue.deleted or is_reply_name(queue.name)):
+                yield host, queue
 
 
 async def sorted_names(host: VirtualHost) -> list[str]:
@@ -80,97 +69,237 @@ async def sorted_names(host: VirtualHost) -> list[str]:
     return listed
 
 
-async def get_queue(request: Request) -> Response:
+async def get_queue(call: Call) -> Response:
     """One queue; 404 when it does not exist or is not visible to the user."""
-    user = await require_user(request)
-    read_parameters(request, ())
-    host, queue = chosen_queue(request, user)
-    broker = broker_of(request)
+    host, queue, broker = call.host(), call.queue(), call.broker
     more = {
         "body_bytes_in_memory": residence_of(
             queue, None if broker.pager is None else broker.pager.budget.front_of(queue)
         ).as_dict(),
-        "lag_milliseconds": lag_of(queue, broker.clock()),
+        "lag_milliseconds": lag_of(queue, call.now),
         "lease_statistics": broker.leases.of_queue(queue),
     }
     return json_response({**describe_queue(host, queue), **more})
 
 
-async def change_queue(request: Request) -> Response:
+async def put_queue(call: Call) -> Response:
+    """Create a queue: 201; or check that the one that is there is the same: 200."""
+    host, name, given, now = call.host(), call.names[QUEUE], call.fields, call.now
+    arguments = arguments_of("argument", given.get("arguments", {}))
+    access, known = call.access(host), name in host.queues
+    queue = await durably(
+        call.broker.definitions,
+        lambda: access.declare_queue(
+            name,
+            now=now,
+            durable=given.get("durable", True),
+            auto_delete=given.get("auto_delete", False),
+            arguments=arguments,
+        ),
+    )
+    if not known:
+        audit(host, call.user, "create-queue", name, given, now)
+    return json_response(describe_queue(host, queue), 200 if known else 201)
+
+
+async def delete_queue(call: Call) -> Response:
+    """Delete a queue with its messages, and answer how many there were."""
+    host, queue, given, now = call.host(), call.queue_to_configure(), call.parameters, call.now
+    messages = queue.statistics().message_count
+    access = call.access(host)
+    await durably(
+        call.broker.definitions,
+        lambda: access.delete_queue(queue.name, now, if_unused=given["if_unused"], if_empty=given["if_empty"]),
+    )
+    audit(host, call.user, "delete-queue", queue.name, {"messages": messages}, now)
+    return json_response({"vhost": host.name, "name": queue.name, "deleted": True, "messages": messages})
+
+
+async def change_queue(call: Call) -> Response:
     """Change ``settings`` of an existing queue, by the names of its arguments; unchangeable ones are refused (400).
 
     Answers with the queue, and with ``durable_change``: whether the change outlives the broker.
     """
-    user = await require_writer(request)
-    read_parameters(request, ())
-    host, queue = chosen_queue(request, user)
-    access = access_of(request, user, host)
-    access.queue_to_configure(queue.name)
-    given = await read_fields(request, {"settings": OBJECT})
-    changes = arguments_of("setting", required(given, "settings", "an object of arguments such as {'ring-size': 100}"))
-    access.require_change(queue, changes)
-    broker = broker_of(request)
-    now = broker.clock()
-    durable = broker.operator_settings.change_queue(host, queue, changes, now)
-    audit(host, user, "change-queue", queue.name, changes, now)
+    host, queue = call.host(), call.queue_to_configure()
+    changes = arguments_of("setting", call.fields["settings"])
+    call.access().require_change(queue, changes)
+    durable = call.broker.operator_settings.change_queue(host, queue, changes, call.now)
+    audit(host, call.user, "change-queue", queue.name, changes, call.now)
     return json_response({**describe_queue(host, queue), "durable_change": durable})
-
-
-def queue_to_read(request: Request, user: User) -> tuple[VirtualHost, Queue]:
-    """As :func:`chosen_queue`, of a queue whose messages the user may read, which an exclusive queue's owner alone may.
-
-    Raises :class:`~annulet.core.base.errors.AccessRefused` (403), :class:`~annulet.core.base.errors.ResourceLocked`
-    (409).
-    """
-    host, queue = chosen_queue(request, user)
-    return host, access_of(request, user, host).queue_to_read(queue.name)
-
-
-def queue_to_configure(request: Request, user: User) -> tuple[VirtualHost, Queue]:
-    """As :func:`chosen_queue`, of a queue that the user may change; see :func:`queue_to_read`."""
-    host, queue = chosen_queue(request, user)
-    return host, access_of(request, user, host).queue_to_configure(queue.name)
-
-
-def chosen_queue(request: Request, user: User) -> tuple[VirtualHost, Queue]:
-    """Return the queue that the path names with its virtual host; 404 when the user does not see one.
-
-    No user sees a reply queue.
-    """
-    segments = path_segments(request)
-    host = chosen_hosts(request, user, segments[PATH_DEPTH - 2])[0]
-    name = segments[PATH_DEPTH - 1]
-    queue = host.queues.get(name)
-    if queue is None or is_reply_name(name):
-        raise ResourceError(404, f"no queue {name!r} in virtual host {host.name!r}")
-    return host, queue
 
 
 def describe_queue(host: VirtualHost, queue: Queue) -> dict[str, Any]:
     """Return a queue's JSON: its properties, settings and their sources, RabbitMQ's four counts, all our counters."""
-    statistics = queue.statistics()
+    return LISTING.item((host, queue))
+
+
+def _name(row: Row) -> dict[str, Any]:
+    return {"vhost": row[0].name, "name": row[1].name}
+
+
+def _identity(row: Row) -> dict[str, Any]:
+    queue = row[1]
     return {
-        "vhost": host.name,
         "durable": queue.durable,
         "auto_delete": queue.auto_delete,
         "exclusive": queue.owner is not None,
+        "paused": queue.paused,
+        "blocked": queue.blocked,
+        "leases": sorted(name for _, name in queue.leases),
+    }
+
+
+def _settings(row: Row) -> dict[str, Any]:
+    host, queue = row
+    return {
         "arguments": describe(queue.settings),
         "settings": {name: getattr(queue.settings, name) for name in SETTING_NAMES},
         "settings_from": queue.origins,
-        "arguments_without_effect": list(host.resolved_for(queue).without_effect),
-        "paused": queue.paused,
-        "blocked": queue.blocked,
+        "arguments_without_effect": [] if queue.deleted else list(host.resolved_for(queue).without_effect),
+    }
+
+
+def _figures(row: Row) -> dict[str, Any]:
+    statistics = row[1].statistics()
+    return {
         "messages": statistics.message_count,
         "messages_ready": statistics.pending_count,
         "messages_unacknowledged": statistics.delivering_count,
         "consumers": statistics.consumer_count,
-        "leases": sorted(name for _, name in queue.leases),
         **{name: getattr(statistics, name) for name in STATISTIC_NAMES},
         "losses": {name: statistics.removed[name] for name in LOSS_NAMES if name in statistics.removed},
         "unaccounted": unaccounted(statistics),
     }
 
 
+def _key(row: Row) -> tuple[str, str]:
+    return row[0].name, row[1].name
+
+
+def _name_of(row: Row) -> str:
+    return row[1].name
+
+
+LISTING: Final[Listing[Row]] = Listing(
+    (
+        Part(frozenset({"vhost", "name"}), _name),
+        Part(frozenset({"durable", "auto_delete", "exclusive", "paused", "blocked", "leases"}), _identity),
+        Part(frozenset({"arguments", "settings", "settings_from", "arguments_without_effect"}), _settings),
+        Part(
+            frozenset({"messages", "messages_ready", "messages_unacknowledged", "consumers", "losses", "unaccounted"})
+            | (frozenset(STATISTIC_NAMES) - {"name"}),
+            _figures,
+        ),
+    ),
+    _key,
+    (str, str),
+    _name_of,
+)
+
+
 def unaccounted(statistics: QueueStatistics) -> int:
     """Messages that were added but are neither there nor removed for a reason: 0, or the broker has a defect."""
     return statistics.messages_added - statistics.message_count - sum(statistics.removed.values())
+
+
+def _revision(call: Call) -> Any:
+    """Return the definition of a queue; ``None`` when there is none, and for reply queues."""
+    host, name = call.host(), call.names[QUEUE]
+    queue = host.queues.get(name)
+    return None if queue is None or is_reply_name(name) else definition_of(queue)
+
+
+def definition_of(queue: Queue) -> dict[str, Any]:
+    """Return the definition of a queue: its properties and settings."""
+    return {
+        "queue_id": queue.queue_id,  # another queue of this name is no earlier state
+        "durable": queue.durable,
+        "auto_delete": queue.auto_delete,
+        "arguments": describe(queue.settings),
+        "settings_from": queue.origins,
+        "paused": queue.paused,
+    }
+
+
+QUEUE_SCHEMA: Final = object_of(
+    vhost=TEXT_SCHEMA, name=TEXT_SCHEMA, durable=SWITCH_SCHEMA, messages=COUNT, messages_ready=COUNT, consumers=COUNT
+)
+
+RESOURCES: Final = (
+    Resource(
+        "queues",
+        "queues",
+        (
+            Operation(
+                "GET",
+                "list_queues",
+                "Queues by virtual host and name.",
+                list_queues,
+                parameters=(*LIST_PARAMETERS, VHOST),
+                answers={200: Answer("A page of queues.", page_of(QUEUE_SCHEMA))},
+            ),
+        ),
+    ),
+    Resource(
+        "queues/{vhost}/{queue}",
+        "queues",
+        (
+            Operation(
+                "GET",
+                "get_queue",
+                "One queue with its settings and figures.",
+                get_queue,
+                answers={200: Answer("The queue.", QUEUE_SCHEMA)},
+            ),
+            Operation(
+                "PUT",
+                "put_queue",
+                "Create a queue, or check that it is the same.",
+                put_queue,
+                needs=(Need("configure", QUEUE),),
+                body=Fields(
+                    (
+                        Value("durable", "false for a queue that ends with the broker", SWITCH, default=True),
+                        Value("auto_delete", "true to delete it after its last consumer", SWITCH, default=False),
+                        Value("arguments", "an object of queue arguments", OBJECT, example={"ring-size": 100}),
+                    )
+                ),
+                answers={200: Answer("The queue is the same.", QUEUE_SCHEMA), 201: Answer("The queue.", QUEUE_SCHEMA)},
+                further="for arguments that name a target: read on the queue and write on the target",
+            ),
+            Operation(
+                "DELETE",
+                "delete_queue",
+                "Delete a queue with its messages.",
+                delete_queue,
+                needs=(Need("configure", QUEUE),),
+                parameters=(
+                    Value("if_unused", "true to refuse it while there are consumers", SWITCH, default=False),
+                    Value("if_empty", "true to refuse it while there are messages", SWITCH, default=False),
+                ),
+                answers={200: Answer("The queue is deleted.", object_of(name=TEXT_SCHEMA, messages=COUNT))},
+            ),
+            Operation(
+                "PATCH",
+                "change_queue",
+                "Change settings of a queue.",
+                change_queue,
+                needs=(Need("configure", QUEUE),),
+                body=Fields(
+                    (
+                        Value(
+                            "settings",
+                            "an object of arguments such as {'ring-size': 100}",
+                            OBJECT,
+                            required=True,
+                            example={"ring-size": 100},
+                        ),
+                    )
+                ),
+                answers={200: Answer("The changed queue.", QUEUE_SCHEMA)},
+                further="for settings that name a target: read on the queue and write on the target",
+            ),
+        ),
+        _revision,
+    ),
+)

@@ -1,66 +1,56 @@
-"""``/api/v1/users`` and ``/api/v1/users/{name}``: users, their tags, passwords and limits. For administrators."""
+"""``/api/v1/users`` and ``/api/v1/users/{user}``: users, their tags, passwords and limits. For administrators."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from annulet.admin.requests.access import ADMINISTRATORS, broker_of, require_user, require_writer
-from annulet.admin.requests.bodies import OBJECT, TEXT, TEXTS, read_fields
-from annulet.admin.requests.parameters import PAGE_PARAMETERS, path_segments, read_page, read_parameters, read_switch
+from annulet.admin.interface.operations import Answer, Fields, Operation, Resource
+from annulet.admin.interface.schemas import COUNT, SWITCH_SCHEMA, TEXT_SCHEMA, object_of, page_of
+from annulet.admin.interface.values import NAME_PART, PAGES, Value
+from annulet.admin.requests.access import ADMINISTRATORS
+from annulet.admin.requests.bodies import OBJECT, SWITCH, TEXT, TEXTS
 from annulet.admin.requests.responses import ResourceError, json_response
 from annulet.admin.resources.access_changes import AccessChanges, limits_of
 from annulet.broker.security.password_hashes import describe_hash
 from annulet.broker.settings.configuration import TAGS, nearest_name
+from annulet.core.base.errors import NotFound
 from annulet.store.database.definitions import OF_FILE, USER
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
     from starlette.responses import Response
 
+    from annulet.admin.interface.call import Call
     from annulet.store.database.definitions import UserRecord
-
-METHODS: Final = ("GET", "PUT", "DELETE")
-
-DEPTH: Final = 4
-"""api, v1, users, name."""
 
 RUN_TIME: Final = "run time"
 
 
-async def list_users(request: Request) -> Response:
-    """A page of users by name. Filters: ``name``, a part of it."""
-    await require_user(request, ADMINISTRATORS)
-    parameters = read_parameters(request, (*PAGE_PARAMETERS, "name"))
-    page = read_page(parameters)
-    users = broker_of(request).access_directory.users()
-    found = [user for user in users if parameters.get("name", "") in user.name]
-    items = [_described(request, user) for user in page.take(found)]
+async def list_users(call: Call) -> Response:
+    """A page of users by name."""
+    page = call.page
+    users = call.broker.access_directory.users()
+    found = [user for user in users if call.parameters.get("name", "") in user.name]
+    items = [_described(call, user) for user in page.take(found)]
     return json_response(page.envelope(items, filtered_count=len(found), total_count=len(users)))
 
 
-async def answer(request: Request) -> Response:
-    """Answer for one user. ``force=true`` of a change: also if no administrator is left."""
-    reading = request.method in {"GET", "HEAD"}
-    user = await (require_user if reading else require_writer)(request, ADMINISTRATORS)
-    segments = path_segments(request)
-    if len(segments) != DEPTH:
-        raise ResourceError(404, "the path is /api/v1/users/NAME; write a slash within a name as %2F")
-    name = segments[-1]
-    force = read_switch(read_parameters(request, () if reading else ("force",)), "force")
-    directory = broker_of(request).access_directory
-    changes = AccessChanges(request, user)
-    if request.method == "DELETE":
-        changes.delete_users([name], force=force)
-        return json_response({"name": name, "deleted": True})
-    if request.method == "PUT":
-        return await _put(request, changes, name, force=force)
-    return json_response(_described(request, directory.user(name)))
+async def get_user(call: Call) -> Response:
+    """One user."""
+    return json_response(_described(call, call.broker.access_directory.user(call.names["user"])))
 
 
-async def _put(request: Request, changes: AccessChanges, name: str, *, force: bool) -> Response:
-    known = {"tags": TEXTS, "password": TEXT, "password_hash": TEXT, "hashing_algorithm": TEXT, "limits": OBJECT}
-    given = await read_fields(request, known)
-    directory = broker_of(request).access_directory
+async def delete_user(call: Call) -> Response:
+    """Delete a user, and end its connections."""
+    name = call.names["user"]
+    AccessChanges(call.request, call.user).delete_users([name], force=call.parameters["force"])
+    return json_response({"name": name, "deleted": True})
+
+
+async def put_user(call: Call) -> Response:
+    """Make or change a user."""
+    name, given = call.names["user"], call.fields
+    changes = AccessChanges(call.request, call.user)
+    directory = call.broker.access_directory
     former = {user.name: user.tags for user in directory.users()}
     tags = given.get("tags", former.get(name, ()))
     for tag in tags:
@@ -72,22 +62,96 @@ async def _put(request: Request, changes: AccessChanges, name: str, *, force: bo
         password=given.get("password"),
         password_hash=given.get("password_hash"),
         algorithm=given.get("hashing_algorithm"),
-        force=force,
+        force=call.parameters["force"],
     )
     for limit, value in given.get("limits", {}).items():
         changes.set_limit(USER, name, limit, value)
-    return json_response(_described(request, directory.user(name)), 201 if made else 200)
+    return json_response(_described(call, directory.user(name)), 201 if made else 200)
 
 
-def _described(request: Request, user: UserRecord) -> dict[str, Any]:
+def _described(call: Call, user: UserRecord) -> dict[str, Any]:
     """Return a user without its hash. ``source`` says where it is changed: in the file, or here."""
-    broker = broker_of(request)
+    return {**_definition(call, user), "connections": call.broker.admission.by_user[user.name]}
+
+
+def _definition(call: Call, user: UserRecord) -> dict[str, Any]:
     return {
         "name": user.name,
         "tags": list(user.tags),
         "has_password": bool(user.password_hash),
         "hashing_algorithm": describe_hash(user.password_hash)[1] if user.password_hash else None,
         "source": OF_FILE if user.source == OF_FILE else RUN_TIME,
-        "limits": limits_of(request, USER, user.name),
-        "connections": broker.admission.by_user[user.name],
+        "limits": limits_of(call.request, USER, user.name),
     }
+
+
+def _revision(call: Call) -> Any:
+    try:
+        user = call.broker.access_directory.user(call.names["user"])
+    except NotFound:
+        return None
+    return {**_definition(call, user), "hash": user.password_hash}
+
+
+FORCE: Final = Value("force", "true to do it even if no administrator is left", SWITCH, default=False)
+USER_SCHEMA: Final = object_of(name=TEXT_SCHEMA, has_password=SWITCH_SCHEMA, connections=COUNT)
+
+RESOURCES: Final = (
+    Resource(
+        "users",
+        "access",
+        (
+            Operation(
+                "GET",
+                "list_users",
+                "Users by name.",
+                list_users,
+                tags=ADMINISTRATORS,
+                parameters=(*PAGES, NAME_PART),
+                answers={200: Answer("A page of users.", page_of(USER_SCHEMA))},
+            ),
+        ),
+    ),
+    Resource(
+        "users/{user}",
+        "access",
+        (
+            Operation(
+                "GET",
+                "get_user",
+                "One user, without its hash.",
+                get_user,
+                tags=ADMINISTRATORS,
+                answers={200: Answer("The user.", USER_SCHEMA)},
+            ),
+            Operation(
+                "PUT",
+                "put_user",
+                "Make or change a user; without password and hash it keeps its own.",
+                put_user,
+                tags=ADMINISTRATORS,
+                parameters=(FORCE,),
+                body=Fields(
+                    (
+                        Value("tags", "a list of tags", TEXTS, example=["management"]),
+                        Value("password", "the password", TEXT),
+                        Value("password_hash", "a hash of the password, in place of it", TEXT),
+                        Value("hashing_algorithm", "the algorithm of the hash, by RabbitMQ's name", TEXT),
+                        Value("limits", "limits by name, with their values", OBJECT, example={"max-connections": 10}),
+                    )
+                ),
+                answers={200: Answer("The changed user.", USER_SCHEMA), 201: Answer("The new user.", USER_SCHEMA)},
+            ),
+            Operation(
+                "DELETE",
+                "delete_user",
+                "Delete a user; its connections end.",
+                delete_user,
+                tags=ADMINISTRATORS,
+                parameters=(FORCE,),
+                answers={200: Answer("The user is deleted.")},
+            ),
+        ),
+        _revision,
+    ),
+)

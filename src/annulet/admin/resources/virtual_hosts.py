@@ -7,82 +7,138 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from annulet.admin.requests.access import (
-    ADMINISTRATORS,
-    broker_of,
-    chosen_hosts,
-    require_user,
-    require_writer,
-    visible_hosts,
-)
-from annulet.admin.requests.bodies import OBJECT, TEXT, TEXTS, read_fields
-from annulet.admin.requests.parameters import PAGE_PARAMETERS, path_segments, read_page, read_parameters
-from annulet.admin.requests.responses import ResourceError, json_response
+from annulet.admin.interface.operations import Answer, Fields, Operation, Resource
+from annulet.admin.interface.schemas import COUNT, SWITCH_SCHEMA, TEXT_SCHEMA, object_of, page_of
+from annulet.admin.interface.values import NAME_PART, PAGES, Value
+from annulet.admin.requests.access import ADMINISTRATORS, chosen_hosts, visible_hosts
+from annulet.admin.requests.bodies import OBJECT, TEXTS
+from annulet.admin.requests.responses import json_response
 from annulet.admin.resources.access_changes import AccessChanges, limits_of
 from annulet.store.database.definitions import VIRTUAL_HOST
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
     from starlette.responses import Response
 
+    from annulet.admin.interface.call import Call
     from annulet.core.host.virtual_host import VirtualHost
 
-METHODS: Final = ("GET", "PUT", "DELETE")
-
-DEPTH: Final = 4
-"""api, v1, virtual-hosts, name."""
+NAME: Final = "virtual_host"
+"""The name in the path. It may be of a virtual host that is not there yet, unlike ``vhost`` of other paths."""
 
 
-async def list_virtual_hosts(request: Request) -> Response:
-    """A page of the virtual hosts that the user may see. Filter: ``name``, a part of it."""
-    user = await require_user(request)
-    parameters = read_parameters(request, (*PAGE_PARAMETERS, "name"))
-    page = read_page(parameters)
-    every = visible_hosts(request, user)
-    found = [host for host in every if parameters.get("name", "") in host.name]
-    items = [_described(request, host) for host in page.take(found)]
+async def list_virtual_hosts(call: Call) -> Response:
+    """A page of the virtual hosts that the user may see."""
+    page = call.page
+    every = visible_hosts(call.request, call.user)
+    found = [host for host in every if call.parameters.get("name", "") in host.name]
+    items = [_described(call, host) for host in page.take(found)]
     return json_response(page.envelope(items, filtered_count=len(found), total_count=len(every)))
 
 
-async def answer(request: Request) -> Response:
-    """Answer for one virtual host."""
-    reading = request.method in {"GET", "HEAD"}
-    user = await (require_user(request) if reading else require_writer(request, ADMINISTRATORS))
-    segments = path_segments(request)
-    read_parameters(request, ())
-    if len(segments) != DEPTH:
-        raise ResourceError(404, "the path is /api/v1/virtual-hosts/NAME; write a slash within a name as %2F")
-    name = segments[-1]
-    changes = AccessChanges(request, user)
-    if request.method == "DELETE":
-        done = await changes.delete_virtual_host(name)
-        return json_response({"name": name, "deleted": done}, 200 if done else 202)
-    if request.method == "PUT":
-        return await _put(request, changes, name)
-    return json_response(_described(request, chosen_hosts(request, user, name)[0]))
+async def get_virtual_host(call: Call) -> Response:
+    """One virtual host."""
+    return json_response(_described(call, chosen_hosts(call.request, call.user, call.names[NAME])[0]))
 
 
-async def _put(request: Request, changes: AccessChanges, name: str) -> Response:
-    given = await read_fields(request, {"description": TEXT, "tags": TEXTS, "limits": OBJECT})
-    broker = broker_of(request)
+async def delete_virtual_host(call: Call) -> Response:
+    """Delete a virtual host: 202 when that takes longer than the request may."""
+    name = call.names[NAME]
+    done = await AccessChanges(call.request, call.user).delete_virtual_host(name)
+    return json_response({"name": name, "deleted": done}, 200 if done else 202)
+
+
+async def put_virtual_host(call: Call) -> Response:
+    """Make or describe a virtual host."""
+    name, given, broker = call.names[NAME], call.fields, call.broker
+    changes = AccessChanges(call.request, call.user)
     known = broker.virtual_hosts.record(name) if name in broker.hosts else None
     description = given.get("description", "" if known is None else known.description)
     tags = tuple(given.get("tags", () if known is None else known.tags))
     made = changes.put_virtual_host(name, description, tags)
     for limit, value in given.get("limits", {}).items():
         changes.set_limit(VIRTUAL_HOST, name, limit, value)
-    return json_response(_described(request, broker.hosts[name]), 201 if made else 200)
+    return json_response(_described(call, broker.hosts[name]), 201 if made else 200)
 
 
-def _described(request: Request, host: VirtualHost) -> dict[str, Any]:
-    broker = broker_of(request)
-    record = broker.virtual_hosts.records.get(host.name)
+def _described(call: Call, host: VirtualHost) -> dict[str, Any]:
+    return {
+        **_definition(call, host),
+        "queues": len(host.listed_queues()),
+        "connections": call.broker.admission.by_host[host.name],
+    }
+
+
+def _definition(call: Call, host: VirtualHost) -> dict[str, Any]:
+    record = call.broker.virtual_hosts.records.get(host.name)
     return {
         "name": host.name,
         "description": "" if record is None else record.description,
         "tags": () if record is None else record.tags,
         "deleting": record is not None and record.deleting,
-        "limits": limits_of(request, VIRTUAL_HOST, host.name),
-        "queues": len(host.listed_queues()),
-        "connections": broker.admission.by_host[host.name],
+        "limits": limits_of(call.request, VIRTUAL_HOST, host.name),
     }
+
+
+def _revision(call: Call) -> Any:
+    host = call.broker.hosts.get(call.names[NAME])
+    return None if host is None else _definition(call, host)
+
+
+HOST_SCHEMA: Final = object_of(name=TEXT_SCHEMA, description=TEXT_SCHEMA, deleting=SWITCH_SCHEMA, queues=COUNT)
+
+RESOURCES: Final = (
+    Resource(
+        "virtual-hosts",
+        "access",
+        (
+            Operation(
+                "GET",
+                "list_virtual_hosts",
+                "Virtual hosts that the user may see.",
+                list_virtual_hosts,
+                parameters=(*PAGES, NAME_PART),
+                answers={200: Answer("A page of virtual hosts.", page_of(HOST_SCHEMA))},
+            ),
+        ),
+    ),
+    Resource(
+        "virtual-hosts/{virtual_host}",
+        "access",
+        (
+            Operation(
+                "GET",
+                "get_virtual_host",
+                "One virtual host.",
+                get_virtual_host,
+                answers={200: Answer("The virtual host.", HOST_SCHEMA)},
+            ),
+            Operation(
+                "PUT",
+                "put_virtual_host",
+                "Make or describe a virtual host.",
+                put_virtual_host,
+                tags=ADMINISTRATORS,
+                body=Fields(
+                    (
+                        Value("description", "a text"),
+                        Value("tags", "a list of words", TEXTS),
+                        Value("limits", "limits by name, with their values", OBJECT, example={"max-queues": 100}),
+                    )
+                ),
+                answers={
+                    200: Answer("The changed virtual host.", HOST_SCHEMA),
+                    201: Answer("The new virtual host.", HOST_SCHEMA),
+                },
+            ),
+            Operation(
+                "DELETE",
+                "delete_virtual_host",
+                "Delete a virtual host with all in it.",
+                delete_virtual_host,
+                tags=ADMINISTRATORS,
+                answers={200: Answer("It is deleted."), 202: Answer("The deletion goes on.")},
+            ),
+        ),
+        _revision,
+    ),
+)

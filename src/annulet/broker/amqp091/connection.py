@@ -19,6 +19,7 @@ from annulet.wire.amqp091.types.errors import ConnectionFault
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
     from annulet.broker.connections.services import BrokerServices
     from annulet.broker.security.authentication import User
@@ -54,6 +55,10 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
         self.engine.output.error_sent = self.note_error
         self.login = ConnectionLogin(self)
         self.standard_qos = False  # a new prefetch without ``global`` limits the channel, as in the standard
+
+    def trace_frames(self, trace: Callable[[str], None] | None) -> None:
+        """Call ``trace`` with each frame as a line from now on; ``None``: as the configuration says."""
+        self.engine.output.trace = frame_trace(self.broker.configuration, self) if trace is None else trace
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Determine the peer's identity, which decides how it may log in."""

@@ -146,7 +146,7 @@ class Topology:
                 exclusive=exclusive,
                 server_named=not queue,
             )
-        found.last_used_at = now
+        found.note_use(now)
         channel.last_queue = found.name
         if not no_wait:
             self.replies.send_queue_declare_ok(channel.number, found.name, found.shown_count(), found.consumers.count)

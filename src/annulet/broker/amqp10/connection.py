@@ -21,6 +21,8 @@ from annulet.wire.amqp10.types import conditions
 from annulet.wire.amqp10.types.errors import ConnectionFault
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from annulet.broker.amqp10.services import Amqp10Services
     from annulet.wire.amqp10.connection.link import Link
     from annulet.wire.amqp10.frames.outcomes import Outcome
@@ -75,6 +77,10 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
         self.dynamic_nodes = DynamicNodes(broker)
         self._exchange: SaslExchange | None = None
         self._login: asyncio.Task[None] | None = None
+
+    def trace_frames(self, trace: Callable[[str], None] | None) -> None:
+        """Call ``trace`` with each frame as a line from now on; ``None``: as the configuration says."""
+        self.engine.output.trace = frame_trace(self.broker.configuration, self) if trace is None else trace
 
     # ------------------------------------------------------------------ login, §5.3
 

@@ -147,7 +147,7 @@ class DynamicNodes:
 
     def _look_at(self, node: DynamicNode) -> None:
         queue = node.queue
-        empty = queue is None or queue.order.count + len(queue.delivering) + queue.schedule.count == 0
+        empty = queue is None or queue.message_count() == 0
         orphaned = node.creator is None and not node.links
         unlinked = orphaned or (node.was_linked and not node.links)
         if node.policy == terminus.DELETE_ON_NO_LINKS:

@@ -42,6 +42,8 @@ GENERATED: Final = "amq.gen-"
 CONFIGURE: Final = "configure"
 WRITE: Final = "write"
 READ: Final = "read"
+BROWSE: Final = "browse"
+MANAGE: Final = "manage"
 
 
 def generated_name(prefix: str = GENERATED) -> str:
@@ -115,7 +117,7 @@ class Access:
     # ------------------------------------------------------------------ permissions
 
     def allowed(self, kind: PermissionKind, name: str) -> bool:
-        """Return whether the user may configure, write or read the exchange, address or queue ``name``."""
+        """Return whether the user may configure, write, read, browse or manage what is called ``name``."""
         if self._scope is not None and not self._scope.allows(kind, self.host.name):
             return False
         if self._administrator is not None and self._authenticator.is_administrator(self._administrator):
@@ -135,7 +137,7 @@ class Access:
         return bool(sources) and all(self.allowed(READ, source) for source in sources)
 
     def require(self, kind: PermissionKind, *names: str) -> None:
-        """Raise :class:`AccessRefused` unless the user may configure, write or read all of ``names``."""
+        """Raise :class:`AccessRefused` unless the user may do this with all of ``names``."""
         for name in names:
             if not self.allowed(kind, name):
                 raise AccessRefused(
@@ -277,6 +279,16 @@ class Access:
         """Return a queue whose messages the user may read: for each basic.get, so what ``require`` adds is left out."""
         if not self.allowed(READ, name):
             self.require(READ, name)
+        return self.host.queue_for(name, self.owner)
+
+    def queue_to_browse(self, name: str) -> Queue:
+        """Return a queue whose messages the user may look at, which takes nothing from others."""
+        self.require(BROWSE, name)
+        return self.host.queue_for(name, self.owner)
+
+    def queue_to_manage(self, name: str) -> Queue:
+        """Return a queue with whose messages the user may do operations."""
+        self.require(MANAGE, name)
         return self.host.queue_for(name, self.owner)
 
     def queue_to_configure(self, name: str) -> Queue:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from mypy_extensions import mypyc_attr
 
 from annulet.broker.connections.views import CONVERSIONS, converted
+from annulet.broker.observing.node_log import NODE_LOG
 from annulet.core.base.errors import CoreError, TransactionTooLarge
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.host.commit_plan import LIMIT_TRANSACTION
@@ -109,6 +110,14 @@ class ClientSession(Session):
         """
         self.host.check_owner(consumer.queue, self.connection)
         super().attach(consumer, now)
+        NODE_LOG.consumer_created(self.host.name, self.connection.name, consumer)
+
+    def detach(self, tag: str, now: int, *, serve: bool = True) -> Consumer | None:
+        """End a consumer, as :meth:`annulet.core.sessions.session.Session.detach` does."""
+        consumer = super().detach(tag, now, serve=serve)
+        if consumer is not None:
+            NODE_LOG.consumer_deleted(self.host.name, self.connection.name, consumer)
+        return consumer
 
     # ------------------------------------------------------------------ being held back
 

@@ -96,6 +96,10 @@ class BrokerServices:
         self.unfinished = UnfinishedWork(unfinished_limit(configuration))
         self.shares, self.inputs, self.spill_pace = DeliveryShares(), InputShares(), SpillPace()
 
+    def accepted(self, protocol: asyncio.BaseProtocol) -> asyncio.BaseProtocol:
+        """Return the protocol of a socket that was accepted. The test kit puts a gate before it."""
+        return protocol
+
     def look_drained(self) -> None:
         """Note that a socket is closed: a stop may wait for the last."""
         raise NotImplementedError

@@ -691,6 +691,10 @@ class ClientConnection(Generic[EngineT, SessionT]):
         """End the connection politely, on the broker's own account."""
         raise NotImplementedError
 
+    def trace_frames(self, trace: Callable[[str], None] | None) -> None:
+        """Call ``trace`` with each frame as a line from now on; ``None``: as the configuration says."""
+        raise NotImplementedError
+
     def close_for_resources(self, text: str) -> None:
         """End the connection with the protocol's error for a lack of resources."""
         raise NotImplementedError

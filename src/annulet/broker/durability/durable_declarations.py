@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from annulet.broker.observing.node_log import NODE_LOG
 from annulet.store.database.definitions import SubscriptionRecord
 from annulet.store.files.errors import CatalogueError
 
@@ -50,6 +51,8 @@ class DurableDeclarations:
                 host.delete_exchange(name)
                 raise
             self.catalogue.if_refused(lambda: host.delete_exchange(name))
+        if not known:
+            NODE_LOG.exchange_created(host.name, declared)
         return declared
 
     def queue(
@@ -92,6 +95,8 @@ class DurableDeclarations:
                 host.delete_queue(queue, now)
                 raise
             self.catalogue.if_refused(lambda: self._undo_queue(queue, now))
+        if not known:
+            NODE_LOG.queue_created(host.name, queue)
         return queue
 
     def mark_subscription(self, queue: Queue, subscription: SubscriptionMark) -> None:
@@ -121,10 +126,13 @@ class DurableDeclarations:
                 raise
             if len(binding.source.bindings) > count:
                 self.catalogue.if_refused(lambda: host.drop_edge(binding))
+        if len(binding.source.bindings) > count:
+            NODE_LOG.binding_created(host.name, source, queue.name, routing_key)
 
     def unbind_queue(self, queue: Queue, source: str, routing_key: str, arguments: Arguments) -> None:
         """Undo :meth:`bind_queue`; a binding that is not there is fine (RabbitMQ)."""
-        self.host.unbind_queue(queue, source, routing_key, arguments)
+        if self.host.unbind_queue(queue, source, routing_key, arguments) is not None:
+            NODE_LOG.binding_deleted(self.host.name, source, queue.name, routing_key)
         if queue.queue_id:
             self.catalogue.remove_binding(self.host.name, source, QUEUE, queue.name, routing_key, arguments)
 
@@ -142,8 +150,11 @@ class DurableDeclarations:
                 raise
             if len(binding.source.bindings) > count:
                 self.catalogue.if_refused(lambda: host.drop_edge(binding))
+        if len(binding.source.bindings) > count:
+            NODE_LOG.binding_created(host.name, source, destination, routing_key)
 
     def unbind_exchange(self, destination: str, source: str, routing_key: str, arguments: Arguments) -> None:
         """Undo :meth:`bind_exchange`; a binding that is not there is fine (RabbitMQ)."""
-        self.host.unbind_exchange(destination, source, routing_key, arguments)
+        if self.host.unbind_exchange(destination, source, routing_key, arguments) is not None:
+            NODE_LOG.binding_deleted(self.host.name, source, destination, routing_key)
         self.catalogue.remove_binding(self.host.name, source, EXCHANGE, destination, routing_key, arguments)

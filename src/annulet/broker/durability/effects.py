@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from annulet.broker.durability.blocked import BlockedTargets
+from annulet.broker.observing.node_log import NODE_LOG
 from annulet.core.model.audit_trail import AuditTrail
 from annulet.core.model.loss_ledger import LossListener, LossRecord
 from annulet.core.queue.queue import as_queue
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from annulet.broker.durability.commit import CommitPipeline
-    from annulet.broker.durability.event_log import EventLog
+    from annulet.broker.durability.event_log import EventSource
     from annulet.broker.paging.pager import Pager
     from annulet.broker.turns.sliced_work import SlicedWorker
     from annulet.broker.turns.wake import WakeTimer
@@ -104,7 +105,7 @@ class HostEffects(NodeEffects):
         self.blocked = BlockedTargets() if blocked is None else blocked
         self.pager: Pager | None = None  # set where messages are on a disk, see :meth:`use_pager`
         self.notes: ArrivalNotes | None = None  # the pager's
-        self.event_log: EventLog | None = None  # None: none was requested
+        self.event_log: EventSource | None = None  # None: none was requested
         self.worker: SlicedWorker | None = None  # None: sliced work is done at once
         self.host: VirtualHost | None = None  # set when it is made
         self.timer: WakeTimer | None = None  # as above; wakes it
@@ -395,6 +396,8 @@ class HostEffects(NodeEffects):
     def audited(self, entry: AuditEntry) -> None:
         """Keep an operation in the audit trail, over restarts too."""
         self.audit.add(entry)
+        of_queue = self.host is not None and entry.virtual_host == self.host_name and entry.target in self.host.queues
+        NODE_LOG.operation(entry, of_queue=of_queue)
         if self.history is not None:
             self.history.pending.audit.append(entry)
             self.pipeline.request()
@@ -426,6 +429,7 @@ class HostEffects(NodeEffects):
 
     def queue_created(self, queue: Queue) -> None:
         """Write down a durable queue the core made by itself. Raises :class:`CatalogueError`."""
+        NODE_LOG.queue_created(self.host_name, queue)
         if queue.durable and self.host is not None:
             arguments = self.host.resolved_for(queue).arguments  # and not what settings made of them: those may change
             lifetime = self.host.lifetime_of(queue)
@@ -446,6 +450,7 @@ class HostEffects(NodeEffects):
 
     def binding_created(self, binding: Binding) -> None:
         """Write down a binding the core made by itself between durable ends. Raises :class:`CatalogueError`."""
+        NODE_LOG.binding_created(self.host_name, binding.source.name, binding.destination_name, binding.routing_key)
         if binding.durable:
             self.catalogue.add_binding(
                 self.host_name,
@@ -461,6 +466,7 @@ class HostEffects(NodeEffects):
 
     def address_created(self, address: Address) -> None:
         """Write down a durable address the core made by itself. Raises :class:`CatalogueError`."""
+        NODE_LOG.exchange_created(self.host_name, address)
         if address.durable:
             self.catalogue.add_exchange(
                 self.host_name,
@@ -487,6 +493,7 @@ class HostEffects(NodeEffects):
         The queue is gone from memory already, and callers (a closing connection, expiry) have more to do, so a
         catalogue that refuses is no reason to stop half-way: the queue comes back, empty, at the next start.
         """
+        NODE_LOG.queue_deleted(self.host_name, queue)
         if self.pager is not None:
             self.pager.budget.account(queue)  # which is nothing: no round over all queues comes to it again
         if queue.queue_id:
@@ -503,6 +510,7 @@ class HostEffects(NodeEffects):
 
     def exchange_deleted(self, name: str) -> None:
         """Forget a durable exchange; the catalogue ignores names it does not hold, a refusal is as above."""
+        NODE_LOG.exchange_deleted(self.host_name, name)
         try:
             self.catalogue.delete_exchange(self.host_name, name)
         except CatalogueError as error:

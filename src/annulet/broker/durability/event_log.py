@@ -8,7 +8,7 @@ which its own counters say and nothing else, as with ``amq.ledger``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
@@ -76,6 +76,13 @@ class EventBatch(msgspec.Struct):
     waiting: int
     delivering: int
     events: list[Event]
+
+
+class EventSource(Protocol):
+    """A listener of events for a whole virtual host: the log below, or the journal of a test."""
+
+    def events_of(self, queue: QueueState, /) -> QueueEvents | None:
+        """Return the listener of a queue, ``None`` if its events are not wanted."""
 
 
 class QueueNotes(QueueEvents):

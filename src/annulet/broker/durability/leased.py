@@ -8,6 +8,8 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from annulet.core.base.errors import NotFound
+
 if TYPE_CHECKING:
     from annulet.core.queue.queue import Queue
     from annulet.store.database.catalogue import Catalogue
@@ -39,6 +41,12 @@ class LeaseFigures(Protocol):
     def of_queue(self, queue: Queue) -> list[dict[str, object]]:
         """Describe the leases of a queue, by name."""
 
+    def statistics(self, host: str | None = None) -> list[dict[str, object]]:
+        """Describe all leases, or those of a virtual host."""
+
+    async def end(self, host: str, name: str) -> int:
+        """End a lease: its messages return. Returns their number; raises ``NotFound``."""
+
     def sums(self) -> dict[tuple[str, str], LeaseSum]:
         """Return the figures of the queues that have leases, by virtual host and name."""
 
@@ -50,6 +58,15 @@ class NoLeases:
         """Return none."""
         del queue
         return []
+
+    def statistics(self, host: str | None = None) -> list[dict[str, object]]:
+        """Return none."""
+        del host
+        return []
+
+    async def end(self, host: str, name: str) -> int:
+        """Raise ``NotFound``."""
+        raise NotFound(f"no lease {name!r} in virtual host {host!r}; this broker has no bulk transfer")
 
     def sums(self) -> dict[tuple[str, str], LeaseSum]:
         """Return none."""

@@ -1,4 +1,4 @@
-"""Log lines that a hostile peer can cause, at most a fixed number a second; omitted lines are counted."""
+"""Log lines that a peer can cause, at most a fixed number a second; omitted lines are counted."""
 
 from __future__ import annotations
 
@@ -32,11 +32,17 @@ class LimitedLog:
         self, logger: Any, lines_per_second: int = LINES_PER_SECOND, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.left_out = 0  # since the last line
+        self.left_out_total = 0
         self._logger = logger
         self._most = lines_per_second
         self._clock = clock
         self._since = clock()
         self._lines = 0  # in this second
+
+    def info(self, event: str, **values: Any) -> None:
+        """Log what is usual, or count it."""
+        if self._may_log(values):
+            self._logger.info(event, **values)
 
     def warning(self, event: str, **values: Any) -> None:
         """Log a warning, or count it."""
@@ -59,6 +65,7 @@ class LimitedLog:
             self._lines = 0
         if self._lines >= self._most:
             self.left_out += 1
+            self.left_out_total += 1
             return False
         self._lines += 1
         if self.left_out:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import structlog
 
+from annulet.broker.observing.message_ids import identify
+
 if TYPE_CHECKING:
     from structlog.typing import Processor
 
@@ -36,13 +38,14 @@ def set_up(log_format: LogFormat = "console", level: LogLevel = "info", stream: 
     """Send every event to ``stream`` (default: standard error). Called once by a program; libraries never call it.
 
     Console: time, level, event, key=value; coloured on a terminal only. JSON: one object a line with ``timestamp``
-    (ISO 8601, UTC), ``level``, ``logger``, ``event`` and the event's values.
+    (ISO 8601, UTC), ``level``, ``logger``, ``event``, ``id`` and the event's values.
     """
     target = sys.stderr if stream is None else stream
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
+        identify,
         structlog.stdlib.PositionalArgumentsFormatter(),
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),

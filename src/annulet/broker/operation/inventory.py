@@ -18,6 +18,8 @@ from annulet.broker.connections.client_session import ClientSession
 from annulet.core.base.errors import InvalidArgument
 from annulet.core.base.settings import UNLIMITED
 from annulet.core.configuration.arguments.values import refuse_line_breaks, shown
+from annulet.core.deliveries.delivery_table import BLOCK_BITS
+from annulet.core.model.compact_messages import consumer_of, entry_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -93,6 +95,20 @@ class ConsumerFacts:
     priority: int
     selector: str
     browses: bool
+    attached_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeldMessage:
+    """One unsettled delivery. ``message``: its id in the queue. ``since`` is 0 while no consumer timeout applies."""
+
+    delivery_tag: int
+    queue: str
+    message: int
+    delivery_count: int
+    redelivered: bool
+    bytes: int
+    since: int
 
 
 def open_connections(connections: Iterable[AnyConnection], hosts: Iterable[VirtualHost]) -> list[AnyConnection]:
@@ -215,6 +231,7 @@ def describe_consumer(consumer: Consumer, host: VirtualHost) -> ConsumerFacts:
         priority=consumer.priority,
         selector=consumer.settings.selector,
         browses=bool(consumer.settings.browse),
+        attached_at=consumer.attached_at,
     )
 
 
@@ -230,16 +247,59 @@ def number_of(session: ClientSession) -> int:
     return next((number for number, other in session.connection.channels.items() if other is session), 0)
 
 
+def held_messages(session: ClientSession, consumer: Consumer | None, after: int) -> Iterator[HeldMessage | None]:
+    """Yield the unsettled deliveries of a session behind a tag, by tag; of one consumer, or of all (``None``).
+
+    ``None`` is yielded for each block of tags without a wanted one, so that the caller can give others a turn.
+    """
+    table, deadlines = session.unacknowledged, session.deadlines
+    for number in table.block_numbers():
+        block = table.block(number)
+        first = number << BLOCK_BITS
+        slots = [] if block is None or first + (1 << BLOCK_BITS) <= after else list(block.slots)
+        for tag, slot in enumerate(slots, first):
+            if slot is None or tag <= after or (consumer is not None and consumer_of(slot) is not consumer):
+                continue
+            entry = entry_in(slot)
+            yield HeldMessage(
+                delivery_tag=tag,
+                queue=entry.queue.name,
+                message=entry.sequence,
+                delivery_count=entry.delivery_count,
+                redelivered=entry.redelivered,
+                bytes=entry.message.size,
+                since=0 if deadlines is None else deadlines.delivered_after(tag),
+            )
+        yield None
+
+
+def checked_reason(reason: str) -> str:
+    """Return a reason to be told to a client; refuse one that is too long or has a line break."""
+    refuse_line_breaks("reason", reason)
+    if len(reason) > REASON_CHARACTERS_MAX:
+        raise InvalidArgument(
+            f"reason {shown(reason)} has {len(reason)} characters; give at most {REASON_CHARACTERS_MAX}"
+        )
+    return reason
+
+
+def end_consumer(consumer: Consumer, reason: str, by: str, now: int) -> None:
+    """End a consumer: its client is told as when its queue is deleted. Its deliveries stay with its session.
+
+    ``by``: name of the requesting user, for the log. Raises as :func:`close_connection`.
+    """
+    checked_reason(reason)
+    logger.info("consumer ended by an operator", consumer=consumer.tag, queue=consumer.queue.name, reason=reason, by=by)
+    consumer.ended_for = reason
+    consumer.queue.end_consumer(consumer, now)
+
+
 def close_connection(connection: AnyConnection, reason: str, by: str) -> None:
     """End a connection and tell its client why: 320 in AMQP 0-9-1, ``amqp:connection:forced``, ERROR in STOMP.
 
     ``by``: name of the requesting user, for the log. Raises :class:`~annulet.core.base.errors.InvalidArgument` for a
     reason that is too long or has a line break; nothing happens then.
     """
-    refuse_line_breaks("reason", reason)
-    if len(reason) > REASON_CHARACTERS_MAX:
-        raise InvalidArgument(
-            f"reason {shown(reason)} has {len(reason)} characters; give at most {REASON_CHARACTERS_MAX}"
-        )
+    checked_reason(reason)
     logger.info("connection closed by an operator", peer=connection.name, reason=reason, by=by)
     connection.force_close(reason)

@@ -62,7 +62,7 @@ class ManagementOperations:
     def operation(self, number: int, virtual_host: str, queue: str) -> Operation:
         """Return an operation on a queue, under way or ended. Raises :class:`NotFound`, for those of others too."""
         task = self._tasks.task(number)
-        if isinstance(task, Operation) and task.host.name == virtual_host and task.action.queue.name == queue:
+        if isinstance(task, Operation) and task.host.name == virtual_host and task.target == queue:
             return task
         return self._tasks.unknown(number)
 
@@ -71,7 +71,7 @@ class ManagementOperations:
         found: list[tuple[int, Operation]] = []
         for number in sorted(self._tasks.numbers(), reverse=True):
             task = self._tasks.task(number)
-            if isinstance(task, Operation) and task.host.name == virtual_host and task.action.queue.name == queue:
+            if isinstance(task, Operation) and task.host.name == virtual_host and task.target == queue:
                 found.append((number, task))
         return found
 

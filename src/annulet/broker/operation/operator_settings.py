@@ -1,7 +1,7 @@
 """Settings that operators change while the broker runs, in effect at once and kept in the catalogue over restarts.
 
-Three kinds: changed settings of one durable queue, address settings, policies. The configuration file's entry for a
-pattern or a policy applies at every start, as with users: an operator's change of it lasts until then.
+Four kinds: changed settings of one durable queue, address settings, policies, diverts. The configuration file's entry
+for a pattern, a policy or a divert applies at every start, as with users: an operator's change of it lasts until then.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from annulet.core.base.errors import CoreError
 from annulet.core.configuration.address_limits import NO_POLICY
 from annulet.core.configuration.address_settings import describe_address_settings
 from annulet.core.configuration.arguments.reading import read_arguments
-from annulet.store.database.catalogue import OPERATOR_ADDRESS_SETTINGS, OPERATOR_POLICY, OPERATOR_QUEUE
+from annulet.core.routing.diverts import STRIP, Divert
+from annulet.store.database.catalogue import OPERATOR_ADDRESS_SETTINGS, OPERATOR_DIVERT, OPERATOR_POLICY, OPERATOR_QUEUE
 
 if TYPE_CHECKING:
     from annulet.broker.settings.static_definitions import StaticDefinitions
@@ -40,7 +41,12 @@ class OperatorSettings:
 
     def __init__(self, catalogue: Catalogue, definitions: StaticDefinitions) -> None:
         self._catalogue = catalogue
+        self.adopt(definitions)
+
+    def adopt(self, definitions: StaticDefinitions) -> None:
+        """Take the definitions of a file that was read again for the file's."""
         self._policies = {(policy.virtual_host, policy.name) for policy in definitions.policies}
+        self._diverts = {(divert.virtual_host, divert.name) for divert in definitions.diverts}
         self._patterns = {
             (item.get(VIRTUAL_HOST, DEFAULT_HOST), item.get(MATCH)) for item in definitions.address_settings
         }
@@ -91,6 +97,25 @@ class OperatorSettings:
             host.policies.remove(name)
         return (host.name, name) not in self._policies
 
+    def set_divert(self, host: VirtualHost, divert: Divert) -> bool:
+        """Let a divert take part in routing, in place of the one of this name. False for one of the file."""
+        durable = (host.name, divert.name) not in self._diverts
+        with self._catalogue.transaction():
+            if durable:
+                value = describe_divert(divert)
+                self._catalogue.set_operator_setting(OPERATOR_DIVERT, host.name, divert.name, value)
+            if divert.name in host.diverts.by_name:
+                host.remove_divert(divert.name)
+            host.add_divert(divert)
+        return durable
+
+    def remove_divert(self, host: VirtualHost, name: str) -> bool:
+        """Forget a divert. Raises ``NotFound``. False for one of the file: it comes back."""
+        with self._catalogue.transaction():
+            self._catalogue.delete_operator_setting(OPERATOR_DIVERT, host.name, name)
+            host.remove_divert(name)
+        return (host.name, name) not in self._diverts
+
     # ------------------------------------------------------------------ at a start
 
     def restore_host(self, host: VirtualHost) -> None:
@@ -123,6 +148,12 @@ class OperatorSettings:
             )
         for pattern in host.address_settings.patterns():
             _warn_of_idle(host, pattern)
+        for name, value in self._catalogue.operator_settings(OPERATOR_DIVERT, host.name).items():
+            if (host.name, name) not in self._diverts:
+                try:
+                    host.add_divert(read_divert(name, value))
+                except CoreError as error:
+                    _not_restored("divert", name, error)
 
     def restore_queues(self, host: VirtualHost, now: int) -> None:
         """Put back what operators changed of durable queues. After these were declared, before their messages come."""
@@ -133,6 +164,29 @@ class OperatorSettings:
                     host.change_queue(queue, changes, now)
                 except CoreError as error:
                     _not_restored("changed settings of a queue", name, error)
+
+
+def describe_divert(divert: Divert) -> Arguments:
+    """Return a divert as it is given, without its name."""
+    return {
+        "address": divert.address,
+        "forwarding_addresses": list(divert.forwarding_addresses),
+        "filter": divert.selector_text,
+        "exclusive": divert.exclusive,
+        "routing_type": divert.routing_type,
+    }
+
+
+def read_divert(name: str, given: Arguments) -> Divert:
+    """Return a divert of these settings; those that are missing have their defaults. Raises ``InvalidArgument``."""
+    return Divert(
+        name,
+        cast("str", given["address"]),
+        tuple(cast("list[str]", given["forwarding_addresses"])),
+        selector=cast("str", given.get("filter", "")),
+        exclusive=bool(given.get("exclusive", False)),
+        routing_type=cast("str", given.get("routing_type", STRIP)),
+    )
 
 
 def describe_policy(policy: Policy) -> dict[str, object]:

@@ -93,6 +93,7 @@ class VirtualHosts:
             broker.catalogue.access.describe_virtual_host(name, description, tags)
         if made:
             broker.open_host(name)
+            logger.info("virtual host created", vhost=name)
         self.records[name] = VirtualHostRecord(name, description, tags)
         return made
 

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from annulet.core.searching.deep_lanes import DeepLanes
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
@@ -77,8 +75,8 @@ class LostWakes:
             return False
         if 0 <= queue.settings.in_flight_max <= len(queue.delivering):
             return False
-        lanes, bodies = queue.lanes, queue.bodies
-        if queue.matchers.continued or (isinstance(lanes, DeepLanes) and lanes.looking):
+        lanes, bodies = queue.deep_lanes, queue.bodies
+        if queue.matchers.continued or (lanes is not None and lanes.looking):
             return False
         parts = queue.order.page_parts()
         if (bodies is not None and bodies.stalled) or any(pages.stalled or pages.awaits_read() for pages in parts):

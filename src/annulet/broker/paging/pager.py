@@ -25,12 +25,10 @@ from annulet.broker.paging.stall_warnings import StallWarnings
 from annulet.broker.turns.in_turn import in_turn
 from annulet.core.deliveries.compaction import HELD_BLOCKS_LEAST, Compaction
 from annulet.core.deliveries.delivery_table import BLOCK_TAGS
-from annulet.core.paging.front_limits import bound_front
 from annulet.core.paging.paged_fifo import KEEP_MESSAGES, PagedFifo
 from annulet.core.paging.paged_priorities import PagedLevels, paged_order_of
 from annulet.core.paging.paged_sorted import PagedSorted
 from annulet.core.queue.queue import Queue, as_queue
-from annulet.core.searching.deep_lanes import DeepLanes
 from annulet.core.sessions.session import Session
 from annulet.residency.bodies.account_audit import AccountAudit
 from annulet.residency.bodies.arrival_notes import FLOOR_BYTES, ArrivalNotes
@@ -344,11 +342,7 @@ class Pager:
     def _deep(self, queue: Queue, durable: int) -> bool:
         """Return whether a queue that messages came to is to keep hardly any of them, whatever the budget has left."""
         order = queue.order
-        return (
-            isinstance(order, PagedFifo)
-            and order.paged_bytes() > DEEP_SHARES * self.budget.share
-            and order.enough_written(DEEP_LATE, durable)
-        )
+        return order.paged_bytes() > DEEP_SHARES * self.budget.share and order.enough_written(DEEP_LATE, durable)
 
     def _page_out(self, queue: Queue, durable: int) -> int:
         """Let one slice go, and return of how many entries; 0 when nothing can go.
@@ -396,7 +390,7 @@ class Pager:
     def _paged(self, queue: Queue) -> PagedFifo | PagedLevels | PagedSorted | None:
         order = paged_order_of(queue, self._pages_of(queue))
         if order is not None and self.budget.floor < FLOOR_BYTES:  # else it is made so, or was told so
-            bound_front(order, self.budget.front_of(queue))
+            self.budget.front_of(queue).apply(order)
         return order
 
     def _bound(self, queue: Queue) -> None:
@@ -405,7 +399,8 @@ class Pager:
             self._try_again([queue])
             bounds = self.budget.front_of(queue)
             bodies.bound(bounds)
-            bound_front(queue.order.stock if isinstance(queue.order, DeepLanes) else queue.order, bounds)
+            if queue.stock is not None:
+                bounds.apply(queue.stock)
 
     def _bodies_of(self, queue: Queue) -> StoredBodies:
         bodies = self._bodies.get(queue)
@@ -416,9 +411,9 @@ class Pager:
         return bodies
 
     def _pages_of(self, queue: Queue) -> StoredQueueArea:
-        order = queue.order.stock if isinstance(queue.order, DeepLanes) else queue.order
-        if isinstance(order, (PagedFifo, PagedSorted)) and isinstance(order.pages, StoredQueueArea):
-            return order.pages
+        pages = None if queue.stock is None else queue.stock.whole_area()
+        if isinstance(pages, StoredQueueArea):
+            return pages
         if queue.ranker.sorts:
             return ChosenRows(queue, self._log, self.figures, self.store.room, self.scanning.ask, self._search)
         wake = self._read_wakes.of(queue)

@@ -11,11 +11,8 @@ from itertools import compress
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from annulet.core.message.message import DEFAULT_PRIORITY
-from annulet.core.ordering.order import FifoOrder
-from annulet.core.ordering.priority_order import LevelledOrder
 from annulet.core.paging.paged_priorities import PagedLevels
 from annulet.core.queue.restoring import front_room, restore_rows
-from annulet.core.searching.grouped_lanes import GroupedLanes
 from annulet.store.segments.columns import grows, is_uniform, is_zero
 from annulet.store.segments.interface import NO_PRIORITY, RecoveredMessage
 
@@ -89,9 +86,7 @@ class RowRestorer:
     def may_have_rows(self, queue_id: int) -> bool:
         """Return whether the queue can have rows now; not so one that is gone."""
         queue = self._queues.get(queue_id)
-        return (
-            queue is not None and queue.pageable() and isinstance(queue.order, (FifoOrder, LevelledOrder, GroupedLanes))
-        )
+        return queue is not None and queue.pageable() and queue.order.restores_rows()
 
     def restore(self, rows: RecoveredRows) -> int:
         """Put messages back. Returns how much work it was, as a number of messages read."""

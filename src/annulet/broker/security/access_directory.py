@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import structlog
 
-from annulet.broker.security.authentication import ADMINISTRATOR
+from annulet.broker.security.authentication import ADMINISTRATOR, PERMISSION_KINDS
 from annulet.broker.security.file_users import declare_users
 from annulet.broker.security.given_limits import check_limit
 from annulet.broker.security.password_hashes import NO_PASSWORD
@@ -231,12 +231,20 @@ class AccessDirectory:
         """
         self.user(record.user)
         self._refuse_of_file(record.user)
-        for kind in ("configure", "write", "read"):
+        for kind in PERMISSION_KINDS:
             _check_expression(kind, getattr(record, kind))
         key = (record.user, record.virtual_host)
         known = self._permissions.get(key)
         with self.together():
-            self._access.set_permission(record.user, record.virtual_host, record.configure, record.write, record.read)
+            self._access.set_permission(
+                record.user,
+                record.virtual_host,
+                record.configure,
+                record.write,
+                record.read,
+                browse=record.browse,
+                manage=record.manage,
+            )
             self._permissions[key] = record
             if known not in {None, record}:
                 self._narrowed.add(record.user)

@@ -8,12 +8,13 @@ remembered, so a client that reconnects in a loop costs microseconds. Each faile
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import hmac
 import secrets
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 import msgspec
 import structlog
@@ -22,7 +23,7 @@ from annulet.broker.observing.limited_log import LimitedLog
 from annulet.broker.security import password_hashes
 from annulet.broker.security.file_users import FIRST_USER, declare_users
 from annulet.broker.security.login_throttle import NAME_CHARACTERS_MAX, LoginThrottle
-from annulet.broker.security.tokens import TokenScope, digest_of, is_token
+from annulet.broker.security.tokens import IMPLIED_BY, TokenScope, digest_of, is_token
 from annulet.broker.settings.clock import system_clock
 from annulet.broker.settings.scram_verifiers import (
     DIGESTS,
@@ -39,6 +40,8 @@ from annulet.wire.amqp091.types.errors import RemoteProtocolError
 from annulet.wire.amqp091.types.values import read_table_content
 
 if TYPE_CHECKING:
+    from argon2 import PasswordHasher
+
     from annulet.broker.network.listening import PeerFacts
     from annulet.broker.settings.clock import Clock
     from annulet.broker.settings.configuration import BrokerConfiguration
@@ -47,9 +50,11 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 
-PermissionKind = Literal["configure", "write", "read"]
-Patterns = dict[tuple[str, str, str], dict[PermissionKind, Expression]]
-"""The three expressions of a permission, compiled, by their texts."""
+PermissionKind = Literal["configure", "write", "read", "browse", "manage"]
+PERMISSION_KINDS: Final[tuple[PermissionKind, ...]] = ("configure", "write", "read", "browse", "manage")
+Patterns = dict[tuple[str, ...], dict[PermissionKind, Expression]]
+"""The expressions of a permission, compiled, by their texts."""
+
 
 REMEMBERED_MAX: Final = 1024
 """Password checks whose outcome is remembered, right and wrong ones each: about 200 KB together."""
@@ -124,7 +129,7 @@ class Authenticator:
     """Users and permissions of one catalogue. Belongs to the event loop; only hashing leaves it.
 
     ``sleep`` (seconds) and ``clock`` (monotonic seconds) are for tests; ``now``: the broker's clock, for
-    the end of tokens.
+    the end of tokens; ``hasher``: of the first user's password, and of the decoy; ``None``: the product's.
     """
 
     def __init__(
@@ -135,6 +140,7 @@ class Authenticator:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
         now: Clock = system_clock,
+        hasher: PasswordHasher | None = None,
     ) -> None:
         self._catalogue = catalogue
         self._loopback_users = frozenset(configuration.loopback_users)
@@ -159,7 +165,7 @@ class Authenticator:
         self._tokens: dict[str, KnownToken] = {}  # by digest
         self._now = now
         # unknown users cost as much as wrong passwords
-        self._decoy = password_hashes.HASHER.hash(secrets.token_hex(16))
+        self._decoy = (hasher or password_hashes.HASHER).hash(secrets.token_hex(16))
         self._executor = ready_threads(CONCURRENT_CHECKS_MAX, "annulet-passwords")
         limits = configuration.limits
         self._throttle = LoginThrottle(
@@ -176,7 +182,7 @@ class Authenticator:
         self._unchecked = 0
         self._delayed = 0
         self._hashed = 0
-        self._made_hash = declare_users(catalogue, configuration.users)
+        self._made_hash = declare_users(catalogue, configuration.users, hasher)
         self.reload()
 
     def statistics(self) -> AuthenticationStatistics:
@@ -210,11 +216,12 @@ class Authenticator:
 
     def _patterns(self, record: PermissionRecord, former: Patterns) -> dict[PermissionKind, Expression]:
         """Return the compiled expressions of a record; those that were there before need no compiling."""
-        key = (record.configure, record.write, record.read)
+        key = tuple([getattr(record, kind) for kind in PERMISSION_KINDS])
         compiled = self._compiled.get(key) or former.get(key)
         if compiled is None:
-            configure, write, read = (stored_expression(text or NOTHING) for text in key)
-            compiled = {"configure": configure, "write": write, "read": read}
+            compiled = {
+                kind: stored_expression(text or NOTHING) for kind, text in zip(PERMISSION_KINDS, key, strict=True)
+            }
         self._compiled[key] = compiled
         return compiled
 
@@ -249,8 +256,8 @@ class Authenticator:
         return token.user if token is not None and self._is_live(token) else None
 
     def close(self) -> None:
-        """End the threads; logins under way are cancelled. No login may follow."""
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        """End the threads; logins under way are cancelled, up to a hash that is being computed. No login may follow."""
+        self._executor.shutdown(wait=True, cancel_futures=True)
 
     # ------------------------------------------------------------------ authentication
 
@@ -419,7 +426,9 @@ class Authenticator:
         return user.scope is None or user.scope.enters(virtual_host)
 
     def allowed(self, user: str, virtual_host: str, kind: PermissionKind, name: str) -> bool:
-        """Whether the user may configure, write to or read the exchange or queue ``name``.
+        """Whether the user may configure, write to, read, browse or manage the exchange or queue ``name``.
+
+        To read is to browse, and to configure is to manage (:data:`IMPLIED_BY`).
 
         The expression is searched, not matched whole, as in RabbitMQ: anchor it with ``^`` and ``$``.
         """
@@ -429,6 +438,9 @@ class Authenticator:
             patterns = self._permissions.get((user, virtual_host))
             subject = name or DEFAULT_EXCHANGE_IN_PERMISSIONS
             verdict = patterns is not None and patterns[kind].search(subject)
+            implying = IMPLIED_BY.get(kind)
+            if not verdict and implying is not None:
+                verdict = self.allowed(user, virtual_host, cast("PermissionKind", implying), name)
             if len(self._verdicts) >= VERDICTS_MAX:
                 self._verdicts.clear()
             self._verdicts[question] = verdict
@@ -527,9 +539,13 @@ class Authenticator:
         self._anonymous = first == self._made_hash or (cheap and self._verify(first, FIRST_USER))
         self._anonymous &= bool(first)
         wanted = [name for name in DIGESTS if name in self._allowed_mechanisms] if self._anonymous else []
-        self._first_verifiers = {
-            (name, FIRST_USER): derive_verifier(name, FIRST_USER, iterations=ITERATIONS_LEAST) for name in wanted
-        }
+        self._first_verifiers = {(name, FIRST_USER): _verifier_of_first_user(name) for name in wanted}
+
+
+@functools.cache
+def _verifier_of_first_user(mechanism: str) -> ScramVerifier:
+    """Return a verifier of the well-known password, one for all brokers of a process: it takes 3 ms."""
+    return derive_verifier(mechanism, FIRST_USER, iterations=ITERATIONS_LEAST)
 
 
 def _hash_password(password: str, mechanisms: list[str]) -> tuple[str, str]:

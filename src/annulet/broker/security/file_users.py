@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import structlog
 
 from annulet.broker.security import password_hashes
-from annulet.store.database.definitions import OF_FILE
+from annulet.store.database.definitions import OF_FILE, PermissionRecord
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from argon2 import PasswordHasher
 
     from annulet.broker.settings.configuration import UserDeclaration
     from annulet.store.database.catalogue import Catalogue
@@ -32,8 +35,13 @@ FIRST_START: Final = "first-start"
 DONE: Final = "done"
 
 
-def declare_users(catalogue: Catalogue, users: Mapping[str, UserDeclaration]) -> str:
-    """Write the file's users, and revoke those that it no longer names. Returns the hash of a first user made now."""
+def declare_users(
+    catalogue: Catalogue, users: Mapping[str, UserDeclaration], hasher: PasswordHasher | None = None
+) -> str:
+    """Write the file's users, and revoke those that it no longer names. Returns the hash of a first user made now.
+
+    ``hasher`` makes that hash; ``None``: the product's.
+    """
     access = catalogue.access
     with catalogue.transaction():
         _revoke(catalogue, users)
@@ -41,14 +49,14 @@ def declare_users(catalogue: Catalogue, users: Mapping[str, UserDeclaration]) ->
             access.set_user(name, user.password_hash, user.tags, source=OF_FILE)
             access.set_scram(name, " ".join(user.scram))  # none but the file's
             for virtual_host, permission in user.permissions.items():
-                _grant(catalogue, name, virtual_host, permission.configure, permission.write, permission.read)
+                _grant(catalogue, PermissionRecord(name, virtual_host, **msgspec.structs.asdict(permission)))
         made = ""
         if access.fact(FIRST_START) != DONE:
             access.set_fact(FIRST_START, DONE)
             if not access.users():
-                made = password_hashes.HASHER.hash(FIRST_USER)
+                made = (hasher or password_hashes.HASHER).hash(FIRST_USER)
                 access.set_user(FIRST_USER, made, TAGS_OF_FIRST_USER)
-                _grant(catalogue, FIRST_USER, "/", EVERYTHING, EVERYTHING, EVERYTHING)
+                _grant(catalogue, PermissionRecord(FIRST_USER, "/", EVERYTHING, EVERYTHING, EVERYTHING))
     if made:
         logger.info(
             "first start: user made with a well-known password, for connections from this machine only",
@@ -80,8 +88,16 @@ def _revoke(catalogue: Catalogue, users: Mapping[str, UserDeclaration]) -> None:
             )
 
 
-def _grant(catalogue: Catalogue, user: str, virtual_host: str, configure: str, write: str, read: str) -> None:
+def _grant(catalogue: Catalogue, record: PermissionRecord) -> None:
     """Give permissions; a virtual host they name exists from then on."""
-    if virtual_host not in catalogue.virtual_hosts():
-        catalogue.add_virtual_host(virtual_host)
-    catalogue.access.set_permission(user, virtual_host, configure, write, read)
+    if record.virtual_host not in catalogue.virtual_hosts():
+        catalogue.add_virtual_host(record.virtual_host)
+    catalogue.access.set_permission(
+        record.user,
+        record.virtual_host,
+        record.configure,
+        record.write,
+        record.read,
+        browse=record.browse,
+        manage=record.manage,
+    )

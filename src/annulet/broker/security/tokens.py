@@ -19,14 +19,23 @@ TOKEN_PREFIX: Final = "annulet-token-"  # noqa: S105 - how tokens begin, so that
 TOKEN_BYTES: Final = 32
 
 OPERATIONS: Final = ("configure", "write", "read")
+"""The operations of a scope that does not name any."""
+
+FURTHER_OPERATIONS: Final = ("browse", "manage")
+"""Implied by ``read`` and ``configure``."""
+
+KNOWN_OPERATIONS: Final = (*OPERATIONS, *FURTHER_OPERATIONS)
 """The permissions of its user that a scope may keep."""
+
+IMPLIED_BY: Final = {"browse": "read", "manage": "configure"}
+"""RabbitMQ's permissions imply those that it does not have: looking at messages, and operations on them."""
 
 
 class TokenScope(msgspec.Struct, frozen=True):
     """The rights of its user that a token keeps.
 
-    ``operations`` of :data:`OPERATIONS`; ``virtual_hosts``: empty for all of the user's; ``tags``: those of the user's
-    that it has too. HTTP changes settings, users and permissions only with ``configure``.
+    ``operations`` of :data:`KNOWN_OPERATIONS`; ``virtual_hosts``: empty for all of the user's; ``tags``: those of the
+    user's that it has too. HTTP changes settings, users and permissions only with ``configure``.
     """
 
     operations: tuple[str, ...] = OPERATIONS
@@ -35,7 +44,8 @@ class TokenScope(msgspec.Struct, frozen=True):
 
     def allows(self, operation: str, virtual_host: str) -> bool:
         """Return whether an operation in a virtual host is within the scope."""
-        return operation in self.operations and self.enters(virtual_host)
+        named = operation in self.operations or IMPLIED_BY.get(operation) in self.operations
+        return named and self.enters(virtual_host)
 
     def enters(self, virtual_host: str) -> bool:
         """Return whether a virtual host is within the scope."""
@@ -44,10 +54,10 @@ class TokenScope(msgspec.Struct, frozen=True):
     def check(self) -> None:
         """Raise :class:`InvalidArgument` for an unknown operation, or for none."""
         for operation in self.operations:
-            if operation not in OPERATIONS:
-                raise InvalidArgument(f"operation {operation!r} is unknown; take some of {', '.join(OPERATIONS)}")
+            if operation not in KNOWN_OPERATIONS:
+                raise InvalidArgument(f"operation {operation!r} is unknown; take some of {', '.join(KNOWN_OPERATIONS)}")
         if not self.operations:
-            raise InvalidArgument(f"'operations' is empty; name some of {', '.join(OPERATIONS)}")
+            raise InvalidArgument(f"'operations' is empty; name some of {', '.join(KNOWN_OPERATIONS)}")
 
 
 def new_token() -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -85,6 +85,14 @@ HANDSHAKE_TIMEOUT: Final = 10.0
 CONSUMER_TIMEOUT: Final = 0
 """Milliseconds a delivery may be held unless something else is set; 0: for ever. RabbitMQ has 30 minutes, which end
 Celery's workers with longer countdowns."""
+UNDO_SECONDS: Final = 3600
+"""Time that an undo has: an error is noticed within minutes of the answer, and an hour covers the change of a shift."""
+
+UNDO_SECONDS_MAX: Final = 7 * 24 * 3600
+
+UNDO_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of kept messages in one virtual host: an hour of deletions by hand. The log is longer by as much."""
+
 EVENT_QUEUE_BYTES: Final = 64 * 1024 * 1024
 """Bodies the event queue holds before the oldest go: the lives of some 250,000 messages, in memory until they are
 read."""
@@ -106,11 +114,16 @@ UnknownArguments = Literal["warn", "refuse"]
 
 
 class PermissionDeclaration(msgspec.Struct, frozen=True):
-    """Regular expressions for names of exchanges and queues, as in RabbitMQ; an empty one matches nothing."""
+    """Regular expressions for names of exchanges and queues, as in RabbitMQ; an empty one matches nothing.
+
+    ``browse`` (look at messages) and ``manage`` (operations on messages) are beside RabbitMQ's three.
+    """
 
     configure: str = ""
     write: str = ""
     read: str = ""
+    browse: str = ""
+    manage: str = ""
 
 
 class UserDeclaration(msgspec.Struct, frozen=True):
@@ -157,7 +170,10 @@ class BrokerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     ledger_queue: bool = False  # each virtual host has a queue amq.ledger that gets its losses as messages
     event_queues: tuple[str, ...] = ()  # patterns of the queues whose events become messages of amq.events
     event_queue_bytes: int = EVENT_QUEUE_BYTES  # bodies amq.events holds
+    undo_seconds: int = UNDO_SECONDS  # what operations take away is kept so long; 0: nothing is kept
+    undo_bytes: int = UNDO_BYTES  # of a virtual host
     definitions: StaticDefinitions = StaticDefinitions()  # declared at every start
+    origins: dict[str, str] = {}  # by name in the file: where a value comes from that is not the default
 
 
 # ---------------------------------------------------------------------- the file's shape
@@ -217,6 +233,8 @@ class ConfigurationFile(msgspec.Struct):
     ledger_queue: bool = False
     event_queues: list[str] = []
     event_queue_bytes: int | str = EVENT_QUEUE_BYTES
+    undo_seconds: int = UNDO_SECONDS
+    undo_bytes: int | str = UNDO_BYTES
     listeners: ListenersSection = msgspec.field(default_factory=ListenersSection)
     tls: TlsSection = msgspec.field(default_factory=TlsSection)
     limits: Limits = msgspec.field(default_factory=Limits)
@@ -265,6 +283,15 @@ def load(file: Path | None = None, command_line: Mapping[str, Any] | None = None
     return _Reader(file, given).read()
 
 
+def _flat_names(given: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of given settings, those of a section with its name before."""
+    for name, value in given.items():
+        if isinstance(value, Mapping):
+            yield from (f"{name}.{inner}" for inner in value)
+        else:
+            yield name
+
+
 class _Reader:
     """One run of :func:`load`; knows which source a value came from, for the errors."""
 
@@ -294,6 +321,7 @@ class _Reader:
         self._check_range("channel_max", values.channel_max, 1, 65_535, "channels")
         self._check_range("handshake_timeout", values.handshake_timeout, 0.1, 3600, "seconds")
         self._check_range("consumer_timeout", values.consumer_timeout, 0, MILLISECONDS_MAX, "milliseconds")
+        self._check_range("undo_seconds", values.undo_seconds, 0, UNDO_SECONDS_MAX, "seconds")
         wrong = why_no_path(values.data or "")
         if wrong:
             raise ConfigurationError(f"{self._source('data')}: {wrong}")
@@ -329,8 +357,16 @@ class _Reader:
             ledger_queue=values.ledger_queue,
             event_queues=parse_patterns(self._source("event_queues"), values.event_queues),
             event_queue_bytes=self._bytes("event_queue_bytes", values.event_queue_bytes, EVENT_QUEUE_BYTES_LEAST),
+            undo_seconds=values.undo_seconds,
+            undo_bytes=self._bytes("undo_bytes", values.undo_bytes, 0),
             definitions=self._definitions(values),
+            origins=self._origins(),
         )
+
+    def _origins(self) -> dict[str, str]:
+        """Return where each given value comes from, by its name in the file; the command line overrides the file."""
+        sources = ((self.document, f"file {self.file}"), (self.command_line, "command line"))
+        return {name: source for given, source in sources for name in _flat_names(given)}
 
     @property
     def _folder(self) -> Path:
@@ -412,7 +448,7 @@ class _Reader:
                 refuse_line_breaks("virtual host", host)
             except InvalidArgument as error:
                 raise ConfigurationError(f"{self._source(where)}.permissions: {error}") from error
-            for kind in ("configure", "write", "read"):
+            for kind in permission.__struct_fields__:
                 try:
                     LinearExpression(getattr(permission, kind))
                 except ExpressionError as error:

@@ -20,6 +20,7 @@ from annulet.wire.stomp.engine import ConnectionEngine
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
     from annulet.broker.connections.services import BrokerServices
     from annulet.broker.security.sasl import Step
@@ -67,6 +68,11 @@ class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
     def go_on(self) -> None:
         """Serve the input that rested."""
         self.engine.go_on()
+
+    def trace_frames(self, trace: Callable[[str], None] | None) -> None:
+        """Call ``trace`` with each frame as a line from now on; ``None``: as the configuration says."""
+        self._trace_line = frame_trace(self.broker.configuration, self) if trace is None else trace
+        self.engine.trace = None if self._trace_line is None else self._trace
 
     def _trace(self, line: str, incoming: bool) -> None:
         if self._trace_line is not None:

@@ -60,4 +60,4 @@ def accept(broker: BrokerServices) -> asyncio.BaseProtocol:
     """Return the protocol of a new connection, for sockets with or without TLS."""
     broker.connections_accepted += 1
     # The connection has the methods of asyncio.Protocol; inheriting from it would keep it from being compiled.
-    return cast("asyncio.BaseProtocol", StompConnection(broker))
+    return broker.accepted(cast("asyncio.BaseProtocol", StompConnection(broker)))

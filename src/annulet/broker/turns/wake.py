@@ -40,6 +40,11 @@ class WakeTimer:
         self._rest = 0.0  # seconds until which the next tick has to wait, for its share of the loop
         self._ended = False
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether a tick was called for a part of its work, and the rest follows."""
+        return self._goes_on
+
     def wake_at(self, at: int) -> None:
         """Tick at ``at`` (milliseconds since 1970) or as soon after as the share allows. The earliest wish counts."""
         if self._goes_on:

@@ -38,7 +38,7 @@ from annulet.bulk.reading.adoption import (
 )
 from annulet.bulk.reading.lease import CompactDelivery, Lease, pack_positions, unpack
 from annulet.bulk.reading.rejection import mark_rejected
-from annulet.core.base.errors import CoreError
+from annulet.core.base.errors import CoreError, NotFound
 from annulet.store.database.definitions import LeaseRange
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class LeaseManager:
 
     def _enter(self, lease: Lease) -> None:
         self._leases[lease.key] = lease
-        lease.queue.leases.add(lease.key)
+        lease.queue.add_lease(lease.key)
 
     def _create(self, request: LeaseRequest) -> Lease:
         if len(self._leases) >= LEASES_MAX:
@@ -410,6 +410,13 @@ class LeaseManager:
             await self._forget(lease, "released")
         return count
 
+    async def end(self, host: str, name: str) -> int:
+        """As :meth:`release`, for the API of operators. Raises :class:`~annulet.core.base.errors.NotFound`."""
+        try:
+            return await self.release(host, name)
+        except LeaseGoneError as error:
+            raise NotFound(str(error)) from error
+
     def note_user(self, host: str, name: str, user: User) -> None:
         """Remember by which user a lease was used, over restarts, too."""
         lease = self._leases.get((host, name))
@@ -454,8 +461,7 @@ class LeaseManager:
         stop_choosing(lease, self._broker.clock())
         self._leases.pop(lease.key, None)
         self._used_by.pop(lease.key, None)
-        lease.queue.leases.discard(lease.key)
-        lease.queue.last_used_at = self._broker.clock()
+        lease.queue.end_lease(lease.key, self._broker.clock())
         self._return(lease, lease.let_all_go())
         await self._broker.commit.durable()
         logger.info("lease ended", lease=lease.name, queue=lease.queue_name, why=why, returned=held)

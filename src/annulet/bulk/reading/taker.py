@@ -44,7 +44,7 @@ class SelectorTaker:
         settings = ConsumerSettings(selector=selector)
         self._consumer = Consumer(self._inbox, queue, f"lease {name}", window=self._window, settings=settings)
         self._inbox.attach(self._consumer, now)
-        queue.leases_as_consumers += 1
+        queue.count_leases_as_consumers(1)
 
     @property
     def cancelled(self) -> bool:
@@ -58,7 +58,7 @@ class SelectorTaker:
         """
         queue = self._queue
         full = 0 <= queue.settings.in_flight_max <= len(queue.delivering)
-        return not queue.halted and not full and is_looking(queue, self._consumer, last_sequence)
+        return not queue.halted and not full and is_looking(queue, queue.deep_lanes, self._consumer, last_sequence)
 
     def take(self, messages_max: int, bytes_max: int, last_sequence: int, now: int) -> list[QueueEntry]:
         """Return matches, in delivery from now on: at most ``messages_max`` and ``bytes_max`` (-1: no limit).
@@ -111,7 +111,7 @@ class SelectorTaker:
     def close(self, now: int) -> None:
         """End it. Its lease's messages stay in delivery."""
         self.withdraw(now)
-        self._queue.leases_as_consumers -= 1
+        self._queue.count_leases_as_consumers(-1)
         self._inbox.detach(self._consumer.tag, now)
 
     def _older_follow(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -109,8 +109,11 @@ def permissions(remote: Remote, of_user: str) -> None:
         query["user"] = of_user
     remote.output.items(
         remote.client.pages(*OWN_API, "permissions", query=query),
-        [(title, title) for title in ("user", "vhost", "configure", "write", "read")],
+        [(title, title) for title in ("user", "vhost", *KINDS)],
     )
+
+
+KINDS: Final = ("configure", "write", "read", "browse", "manage")
 
 
 @click.group()
@@ -123,13 +126,15 @@ def permission() -> None:
 @click.option("--configure", default="", metavar="REGEX", help=EXPRESSION)
 @click.option("--write", default="", metavar="REGEX", help=EXPRESSION)
 @click.option("--read", default="", metavar="REGEX", help=EXPRESSION)
+@click.option("--browse", default="", metavar="REGEX", help="Queues to look into; those to read are among them.")
+@click.option("--manage", default="", metavar="REGEX", help="Queues for operations; those to configure are among them.")
 @remote_options
-def set_permission(remote: Remote, name: str, configure: str, write: str, read: str) -> None:
+def set_permission(remote: Remote, name: str, **expressions: str) -> None:
     """Set the permissions of a user in the virtual host; those not given allow nothing.
 
     annulet permission set app -V shop --write "orders.*" --read ".*"
     """
-    body = {"configure": configure, "write": write, "read": read}
+    body = {kind: expressions[kind] for kind in KINDS}
     remote.client.ask("PUT", (*OWN_API, "permissions", remote.vhost, name), body)
     remote.output.done(f"permissions of user {name!r} in {remote.vhost!r} set", user=name, vhost=remote.vhost, **body)
 
@@ -140,7 +145,7 @@ def set_permission(remote: Remote, name: str, configure: str, write: str, read: 
 def clear_permission(remote: Remote, name: str) -> None:
     """Take all permissions of a user in the virtual host away. Its connections there are closed."""
     known = remote.client.get(*OWN_API, "permissions", remote.vhost, name)
-    lines = [f"{kind}: {known[kind]!r}" for kind in ("configure", "write", "read")]
+    lines = [f"{kind}: {known[kind]!r}" for kind in KINDS if known.get(kind)]
     confirm(remote, f"take the permissions of user {name!r} in virtual host {remote.vhost!r} away", name, lines)
     remote.client.ask("DELETE", (*OWN_API, "permissions", remote.vhost, name))
     remote.output.done(f"cleared permissions of user {name!r} in {remote.vhost!r}", user=name, vhost=remote.vhost)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Final
+import json
+import time
+from typing import Any, Final
 
 import click
 
 from annulet.cli.remote.confirming import confirm
 from annulet.cli.remote.failures import usage
-from annulet.cli.remote.options import API, Remote, remote_options
+from annulet.cli.remote.options import API, OWN_API, Remote, remote_options
+from annulet.cli.remote.text import printable
 
 REASON_CHARACTERS_MAX: Final = 200
 """The broker takes no longer one."""
+
+TRACE_INTERVAL_SECONDS: Final = 0.5
+"""Between two questions for frames."""
 
 TITLES: Final = ("name", "user_provided_name", "user", "vhost", "protocol", "state", "channels", "recv_oct", "send_oct")
 
@@ -28,7 +34,7 @@ def connections(remote: Remote, of_user: str) -> None:
 
 @click.group()
 def connection() -> None:
-    """Show or close a connection."""
+    """Show, trace or close a connection."""
 
 
 @connection.command()
@@ -59,6 +65,43 @@ def close(remote: Remote, name: str, reason: str) -> None:
     confirm(remote, f"close the connection {name!r} of user {found['user']!r}", name)
     remote.client.ask("DELETE", (*API, "connections", name), headers={"X-Reason": reason})
     remote.output.done(f"closed connection {name!r}", name=name, reason=reason)
+
+
+@connection.command()
+@click.argument("name")
+@click.option("--seconds", type=click.IntRange(1, 3600), default=60, show_default=True, help="How long.")
+@click.option("--bodies", is_flag=True, help="Show the first octets of bodies too.")
+@remote_options
+def trace(remote: Remote, name: str, seconds: int, *, bodies: bool) -> None:
+    """Print each frame of a connection, live, for administrators. Control-C ends it.
+
+    Bodies are hidden unless --bodies; passwords and tokens always. With --json one JSON value for each frame.
+    """
+    path = (*OWN_API, "traces", name)
+    remote.client.ask("PUT", path, {"seconds": seconds, "bodies": bodies})
+    after = 0
+    try:
+        while True:
+            found = remote.client.get(*path, query={"after": str(after)})
+            for line in found["lines"]:
+                if line["number"] > after + 1:
+                    click.echo(f"{line['number'] - after - 1} frames left out", err=True)
+                after = line["number"]
+                _print_frame(remote, line)
+            if not found["lines"]:
+                if not found["running"]:
+                    return
+                time.sleep(TRACE_INTERVAL_SECONDS)
+    finally:
+        remote.client.ask("DELETE", path)
+
+
+def _print_frame(remote: Remote, line: dict[str, Any]) -> None:
+    if remote.output.as_json:
+        click.echo(json.dumps(line))
+        return
+    at = time.strftime("%H:%M:%S", time.localtime(line["at"] / 1000))
+    click.echo(f"{at}.{line['at'] % 1000:03d} {printable(line['text'])}")
 
 
 @click.command()

@@ -1,14 +1,16 @@
-"""Policies: settings for the queues whose names match a pattern."""
+"""Policies, the settings for the queues whose names match a pattern; and the settings of the broker."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from annulet.cli.remote.confirming import confirm
 from annulet.cli.remote.options import API, OWN_API, Remote, remote_options
 from annulet.cli.remote.values import read_arguments
+
+SETTING_TITLES: Final = ("name", "value", "unit", "default", "origin", "changeable")
 
 
 @click.command()
@@ -53,3 +55,41 @@ def clear_policy(remote: Remote, name: str) -> None:
     confirm(remote, f"clear policy {name!r} of virtual host {remote.vhost!r}", name, lines)
     remote.client.ask("DELETE", (*OWN_API, "policies", remote.vhost, name))
     remote.output.done(f"cleared policy {name!r}", name=name, vhost=remote.vhost)
+
+
+@click.group()
+def settings() -> None:
+    """Show the broker's settings with their origins, and change those that may change at run time."""
+
+
+@settings.command("show")
+@click.argument("name", required=False)
+@remote_options
+def show_settings(remote: Remote, name: str | None) -> None:
+    """Show all settings, or one: value, unit, default, and where the value comes from."""
+    path = (*OWN_API, "settings") if name is None else (*OWN_API, "settings", name)
+    answer = remote.client.get(*path)
+    rows = answer["items"] if name is None else [answer]
+    remote.output.items(rows, [(title, title) for title in SETTING_TITLES])
+
+
+@settings.command("set")
+@click.argument("name")
+@click.argument("value", type=int)
+@remote_options
+def change_setting(remote: Remote, name: str, value: int) -> None:
+    """Change a setting now and for later starts; bytes and seconds are whole numbers.
+
+    annulet settings set undo_seconds 7200
+    """
+    changed = remote.client.ask("PUT", (*OWN_API, "settings", name), {"value": value}).content
+    remote.output.done(f"{name} is {changed['value']} {changed['unit']} now", **changed)
+
+
+@settings.command("reset")
+@click.argument("name")
+@remote_options
+def reset_setting(remote: Remote, name: str) -> None:
+    """Let the value of the configuration hold again."""
+    changed = remote.client.ask("DELETE", (*OWN_API, "settings", name)).content
+    remote.output.done(f"{name} is {changed['value']} {changed['unit']} again", **changed)

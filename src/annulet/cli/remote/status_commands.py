@@ -1,4 +1,4 @@
-"""``annulet status`` and ``annulet top``."""
+"""``annulet status``, ``annulet top`` and ``annulet log``."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from annulet.cli.remote.failures import usage
 from annulet.cli.remote.options import API, OWN_API, Remote, remote_options
 from annulet.cli.remote.output import make_table, print_plain, terminal_lines
 from annulet.cli.remote.text import cell, duration_text, printable, size_text
@@ -77,6 +78,31 @@ def status(remote: Remote) -> None:
 
 def _texts(values: Any) -> str:
     return ", ".join(cell(value) for value in values)
+
+
+@click.group()
+def log() -> None:
+    """Show or change how much the broker logs."""
+
+
+@log.command()
+@click.argument("level", required=False, type=click.Choice(["debug", "info", "warning", "error"]))
+@click.option("--seconds", type=click.IntRange(1, 86_400), help="For how long; without it until the broker ends.")
+@remote_options
+def level(remote: Remote, level: str | None, seconds: int | None) -> None:
+    """Show the level of the broker's log, or change it. The log is where the broker runs."""
+    if level is None:
+        if seconds is not None:
+            raise usage("--seconds needs a level: debug, info, warning or error")
+        found = remote.client.get(*OWN_API, "log")
+    else:
+        given = {"level": level} if seconds is None else {"level": level, "seconds": seconds}
+        found = remote.client.ask("PUT", (*OWN_API, "log"), given).content
+    if remote.output.as_json:
+        remote.output.json(found)
+        return
+    until = time.strftime("%H:%M:%S", time.localtime(found["until"] / 1000)) if found["until"] else "-"
+    remote.output.members({"level": found["level"], "configured": found["configured"], "until": until})
 
 
 @click.command()

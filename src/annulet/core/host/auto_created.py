@@ -48,7 +48,7 @@ def queue_due_at(queue: Queue, lifetime: Lifetime, settings: ResolvedSettings) -
     wanted = settings.auto_delete_queues if lifetime.auto_created else settings.auto_delete_created_queues
     if not wanted or lifetime.configured or queue.owner is not None or queue.users:
         return NEVER
-    held = queue.order.count + queue.schedule.count + len(queue.delivering)
+    held = queue.message_count()
     if 0 <= settings.auto_delete_queues_message_count < held:
         return NEVER
     if not (queue.had_consumer or queue.counters.messages_added) and not settings.auto_delete_queues_skip_usage_check:

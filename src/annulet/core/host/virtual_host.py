@@ -33,7 +33,6 @@ from annulet.core.policies.staged_batches import Batches
 from annulet.core.queue.live_changes import read_in, require_whole
 from annulet.core.queue.queue import Queue, as_queue
 from annulet.core.routing.routing_graph import ROUTES_MAX, RoutingGraph
-from annulet.core.searching.grouped_lanes import GroupedLanes
 
 if TYPE_CHECKING:
     from annulet.core.base.settings import ConsumerSettings, QueueSettings
@@ -157,7 +156,7 @@ class VirtualHost(RoutingGraph):
         if name in self.queues:
             queue = self.queue_for(name, owner)
             self._require_same(queue, given, durable=durable, auto_delete=auto_delete, exclusive=owner is not None)
-            queue.last_used_at = now
+            queue.note_use(now)
             return queue
         if not server_named:
             self._refuse_name("queue", name)
@@ -177,7 +176,7 @@ class VirtualHost(RoutingGraph):
             forwarder=self.forwarder,
         )
         queue.batches = self.batches
-        queue.last_used_at = now
+        queue.note_use(now)
         self._lifetimes[queue] = Lifetime(
             address or name, auto_created=auto_created, configured=configured or ring, created_at=now
         )
@@ -203,7 +202,7 @@ class VirtualHost(RoutingGraph):
         return resolve_queue(name, address or name, given, self.address_settings, self.policies, unknown=unknown)
 
     def _admit(self, queue: Queue, resolved: ResolvedQueue) -> None:
-        queue.origins = resolved.origins
+        queue.note_origins(resolved.origins)
         self._declared[queue] = resolved
         if self.accounts.by_address:
             self.limited.tell(queue)
@@ -272,7 +271,7 @@ class VirtualHost(RoutingGraph):
         selector = compile_filter(resolved.settings.selector, SELECTOR_PLACE)
         if resolved.settings != queue.settings:
             queue.update(resolved.settings, now)
-        queue.origins = resolved.origins
+        queue.note_origins(resolved.origins)
         self._declared[queue] = resolved
         if selector is None:
             self.filters.pop(queue, None)
@@ -421,7 +420,7 @@ class VirtualHost(RoutingGraph):
             return
         if queue.order.pages_behind() is None:
             read_in(queue, "a consumer that browses, selects, replays or leaves its own messages out")
-        elif isinstance(queue.lanes, GroupedLanes) and not settings.browse:  # its group may have to wait for a match
+        elif queue.grouped_lanes is not None and not settings.browse:  # its group may have to wait for a match
             read_in(queue, "a consumer that selects, replays or leaves its own messages out, where there are groups,")
 
     def consumer_removed(self, state: QueueState, now: int) -> bool:

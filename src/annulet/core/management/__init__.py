@@ -1,5 +1,6 @@
 """Management of queues and their messages: selected, previewed, done in slices, counted truthfully and audited."""
 
+from annulet.core.management.actions import Find
 from annulet.core.management.commands import (
     cancel_scheduled,
     change_priority,
@@ -20,6 +21,7 @@ from annulet.core.management.selection import Selection, select
 from annulet.core.management.tasks import Tasks
 
 __all__ = [
+    "Find",
     "MessageFacts",
     "Operation",
     "Preview",

@@ -8,6 +8,7 @@ from annulet.core.model.entry import SCHEDULED
 
 if TYPE_CHECKING:
     from annulet.core.base.removal_reasons import RemovalReason
+    from annulet.core.management.keeping import Keeper
     from annulet.core.model.entry import QueueEntry
     from annulet.core.queue.queue import Queue
 
@@ -25,9 +26,8 @@ SCHEDULED_ALREADY: Final = "scheduled"
 NOT_SCHEDULED: Final = "not scheduled"
 SAME_PRIORITY: Final = "has this priority already"
 UNREADABLE: Final = "its properties cannot be read"
-FILTERED: Final = "does not pass the destination's selector"
+BODY_TOO_LONG: Final = "too long to be searched for a text"
 DAMAGED: Final = "its record is damaged"
-TOO_LARGE: Final = "larger than the destination's max-bytes"
 NO_ORIGINAL: Final = "names no original queue"
 ORIGINAL_GONE: Final = "its original queue does not exist"
 ORIGINAL_HERE: Final = "this is its original queue"
@@ -35,16 +35,21 @@ ORIGINAL_REFUSES: Final = "its original queue refuses it"
 
 
 class Action:
-    """One kind of operation on the messages of one queue, its ``arguments`` as the audit trail quotes them."""
+    """One kind of operation on the messages of one queue, its ``arguments`` as the audit trail quotes them.
+
+    With a ``keeper`` it can be undone.
+    """
 
     pending = True  # it applies to pending messages
     scheduled = False  # it applies to scheduled messages by default
     keep = False  # messages stay in the queue as they are
+    delivering = False  # it applies to messages in delivery as well
 
     def __init__(self, name: str, queue: Queue, arguments: str = "") -> None:
         self.name = name
         self.queue = queue
         self.arguments = arguments
+        self.keeper: Keeper | None = None
 
     def obstacle(self, entry: QueueEntry, now: int) -> str:
         """Return why this entry, pending or scheduled, is passed over; empty when it is not."""
@@ -77,8 +82,30 @@ class Remove(Action):
 
     def carry_out(self, entry: QueueEntry, now: int) -> int:
         """Remove it, and settle its record, so that it does not return at a restart, for every kind of queue."""
-        self.queue.remove(entry, self.reason, now)
+        keeper = self.keeper
+        kept = None if keeper is None else keeper.envelope(entry, now)
+        if keeper is None or kept is None:
+            self.queue.remove(entry, self.reason, now)
+        else:
+            keeper.place().take(self.queue, entry, kept, self.reason, now)
         return 0
+
+    def cost(self, entry: QueueEntry) -> int:
+        """Return the body bytes that are kept."""
+        return 0 if self.keeper is None else entry.message.size
+
+
+class Find(Action):
+    """Change nothing: the operation reports the ids of the selected messages."""
+
+    scheduled = True
+    keep = True
+    delivering = True
+
+    def carry_out(self, entry: QueueEntry, now: int) -> int:
+        """Leave it as it is; it keeps its id."""
+        del now
+        return entry.sequence
 
 
 class CancelScheduled(Remove):

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from annulet.core.base.errors import InvalidArgument, NotFound, PreconditionFailed
 from annulet.core.base.nearest import nearest_name
 from annulet.core.base.removal_reasons import RemovalReason
-from annulet.core.base.settings import UNLIMITED
 from annulet.core.management.actions import CancelScheduled, ChangePriority, DeliverNow, Remove
 from annulet.core.management.operation import Operation
 from annulet.core.management.selection import select
@@ -32,17 +31,24 @@ PRIORITY_MAX: Final = 255
 # ------------------------------------------------------------------ messages
 
 
-def delete_messages(host: VirtualHost, queue: Queue, selection: Selection, *, user: str, now: int) -> Operation:
-    """Remove messages, with reason *deleted* however they are selected."""
+def delete_messages(
+    host: VirtualHost, queue: Queue, selection: Selection, *, user: str, now: int, singly: bool = False
+) -> Operation:
+    """Remove messages, with reason *deleted* however they are selected.
+
+    ``singly``: all of a deep queue one by one too, so that they can be kept.
+    """
     action = Remove("delete", queue, RemovalReason.DELETED)
-    if selection.ids is None and selection.selector is None and selection.limit == UNLIMITED and selection.scheduled:
+    if selection.whole and selection.scheduled and not singly:
         return _removal(host, action, selection, user, now)
     return _operation(host, action, selection, user, now)
 
 
-def purge(host: VirtualHost, queue: Queue, *, user: str, now: int) -> Operation:
-    """Remove all pending and scheduled messages, with reason *purged*."""
+def purge(host: VirtualHost, queue: Queue, *, user: str, now: int, singly: bool = False) -> Operation:
+    """Remove all pending and scheduled messages, with reason *purged*; ``singly`` as in :func:`delete_messages`."""
     action = Remove("purge", queue, RemovalReason.PURGED, scheduled=True)
+    if singly:
+        return _operation(host, action, select(everything=True), user, now)
     return _removal(host, action, select(everything=True), user, now)
 
 

@@ -7,8 +7,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.base.settings import UNLIMITED
-from annulet.core.management.actions import DAMAGED, IN_DELIVERY, NOT_THERE, SCHEDULED_ALREADY, UNREADABLE
+from annulet.core.management.actions import (
+    BODY_TOO_LONG,
+    DAMAGED,
+    IN_DELIVERY,
+    NOT_THERE,
+    SCHEDULED_ALREADY,
+    UNREADABLE,
+)
+from annulet.core.management.conditions import BodyTooLong
 from annulet.core.model.audit_trail import AuditEntry
+from annulet.core.model.compact_messages import entry_in
 from annulet.core.model.entry import DELIVERING, SCHEDULED, STATE_NAMES
 from annulet.core.queue.deep_queue_scan import scan_of
 from annulet.core.queue.queue_scan import Scan
@@ -80,14 +89,18 @@ class Work:
     """
 
     def __init__(self, action: Action, selection: Selection, leading: int = -1) -> None:
+        self.seen = 0
+        self.matched = 0
+        self.skipped: dict[str, int] = {}
+        self._begin(action, selection, leading)
+
+    def _begin(self, action: Action, selection: Selection, leading: int = -1) -> None:
+        """Begin to walk over the queue of an action."""
         queue = action.queue
         scheduled = action.scheduled or selection.scheduled or selection.ids is not None
         pending = action.pending or selection.ids is not None
         self.action = action
         self.selection = selection
-        self.seen = 0
-        self.matched = 0
-        self.skipped: dict[str, int] = {}
         self._scheduled = scheduled
         if pending and leading >= 0:
             self._scan = Scan(queue, pending=True, scheduled=scheduled, leading=leading)
@@ -95,18 +108,26 @@ class Work:
             self._scan = scan_of(
                 queue, pending=pending, scheduled=scheduled, chosen=selection.ids, reader="a management operation"
             )
+        slots = queue.delivering.slots() if action.delivering else []
+        self._delivering = map(entry_in, slots)  # those in delivery at the start, after all others
+        self._delivering_count = len(slots)
         self._refused_since = 0  # the disk has not given the next messages since then
         self._missing = set(selection.ids or ())  # ids not met yet
 
     @property
     def total(self) -> int:
         """How many messages there were at the start."""
-        return self._scan.size
+        return self._scan.size + self._delivering_count
 
     @property
     def waiting(self) -> bool:
         """Return whether it has nothing to do until the disk gives more."""
         return self._scan.waiting
+
+    def _release(self) -> None:
+        """Keep no messages any more."""
+        self._scan.release()
+        self._delivering = map(entry_in, [])
 
     def _ready(self, looks: int, now: int) -> bool:
         """Let the scan prepare a slice. Returns whether there is something to process; retries later if not."""
@@ -137,7 +158,7 @@ class Work:
         """Return the next entry to process, ``None`` if there are no more or all ids were found."""
         if self._all_met:
             return None
-        entry = self._scan.following()
+        entry = self._scan.following() or next(self._delivering, None)
         if entry is not None:
             self.seen += 1
         return entry
@@ -149,19 +170,26 @@ class Work:
         try:
             if shown is not None and self.selection.matches(shown):
                 own = self._scan.own(entry)
+        except BodyTooLong:
+            self._pass_over(entry, BODY_TOO_LONG)
+            return None
         except Exception:  # noqa: BLE001 - views raise errors of rooms the core does not know
-            if self._scan.own(entry) is not None:
-                self._skip(UNREADABLE)
-                self.matched += 1
+            self._pass_over(entry, UNREADABLE)
             return None
         if own is not None:
             self._missing.discard(own.sequence)
             self.matched += 1
         return own
 
+    def _pass_over(self, entry: QueueEntry, reason: str) -> None:
+        """Count an entry that may be meant."""
+        if self._scan.own(entry) is not None:
+            self._skip(reason)
+            self.matched += 1
+
     def _obstacle(self, entry: QueueEntry, now: int) -> str:
         """Return why a selected entry cannot be touched."""
-        if entry.state == DELIVERING:
+        if entry.state == DELIVERING and not self.action.delivering:
             return IN_DELIVERY
         if entry.state == SCHEDULED and not self._scheduled:
             return SCHEDULED_ALREADY
@@ -254,7 +282,7 @@ class Preview(Work):
 
     def _end(self) -> None:
         self._account_for_missing()
-        self._scan.release()
+        self._release()
         self.result.matched = self.matched
         self.result.skipped = self.skipped
         self.ended = True
@@ -269,7 +297,11 @@ class Operation(Work):
         super().__init__(action, selection, leading)
         self.host = host
         self.user = user
+        self.target = action.queue.name  # the queue that it is an operation on
         self.done = 0
+        self.rate = 0  # messages a second at most; 0: as fast as slices allow
+        self._done_max = -1  # messages that may be done in this slice, counted from the start; -1: any number
+        self._paced = False  # the rate allows none now
         self.state = RUNNING
         self.reason = ""
         self.started_at = now
@@ -305,13 +337,34 @@ class Operation(Work):
         """Do one slice, bounded in messages and copied body bytes. Returns whether the operation has ended."""
         if self.ended:
             return True
-        if self.action.queue.deleted:
+        if self.is_gone(self.action):
             self._end(STOPPED, now, f"queue '{self.action.queue.name}' was deleted")
             return True
+        if self._pace(now):
+            return False
         self.action.queue.tick(now)  # expired messages are not there any more
         if self._ready(budget_messages, now):
             self._do(budget_messages, budget_bytes, now)
+        if self.action.keeper is not None:
+            self.action.keeper.end_slice(now)
         return self.state != RUNNING
+
+    @property
+    def waiting(self) -> bool:
+        """Return whether it has nothing to do until the disk gives more, or the rate allows more."""
+        return self._paced or super().waiting
+
+    @staticmethod
+    def is_gone(action: Action) -> bool:
+        """Return whether the queue of an action was deleted."""
+        return action.queue.deleted
+
+    def _pace(self, now: int) -> bool:
+        """Find how many messages may be done in this slice. Returns whether it is none, because of the rate."""
+        if self.rate:
+            self._done_max = (now - self.started_at) * self.rate // 1000 + 1
+            self._paced = self.done >= self._done_max
+        return self._paced
 
     def cancel(self, now: int) -> None:
         """Stop. Changes stay."""
@@ -326,7 +379,7 @@ class Operation(Work):
         copied = 0
         self.selection.begin_slice()
         for _ in range(looks):
-            if self.selection.used_up:
+            if self.selection.used_up or self.done == self._done_max:
                 return
             enough = self.done == self.selection.limit
             if self._scan.used_up and not enough and not self._all_met:
@@ -370,7 +423,7 @@ class Operation(Work):
         return size
 
     def _end(self, state: str, now: int, reason: str = "") -> None:
-        self._scan.release()  # an operation is kept after its end, its deleted messages must not be
+        self._release()  # an operation is kept after its end, its deleted messages must not be
         self.state = state
         self.reason = reason
         self.ended_at = now
@@ -381,7 +434,7 @@ class Operation(Work):
                 virtual_host=self.host.name,
                 user=self.user,
                 operation=action.name,
-                target=action.queue.name,
+                target=self.target,
                 arguments=", ".join(part for part in (str(self.selection), action.arguments) if part),
                 count=self.done,
                 duration=now - self.started_at,
@@ -392,6 +445,9 @@ class Operation(Work):
     def _outcome(self) -> str:
         parts = [f"{self.state}: {self.reason}" if self.reason else self.state, f"{self.matched} matched"]
         parts.extend(f"{count} {reason}" for reason, count in self.skipped.items())
+        keeper = self.action.keeper
+        if keeper is not None and keeper.kept + keeper.unkept:
+            parts.append(str(keeper))
         return "; ".join(parts)
 
 

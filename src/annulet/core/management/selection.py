@@ -1,4 +1,4 @@
-"""Selection of a queue's messages by an operator: by id, by selector or all, with a limit."""
+"""Selection of a queue's messages by an operator: by id, by selector or all, narrowed by conditions, with a limit."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.base.errors import InvalidArgument
 from annulet.core.base.settings import UNLIMITED
+from annulet.core.management.conditions import Conditions
 from annulet.core.message.selector_names import PER_DELIVERY, MessageLookup
 from annulet.core.policies.evaluation_turns import EVALUATION_STEPS_MAX
 from annulet.selector.errors import SelectorError
@@ -30,25 +31,49 @@ class Selection:
     Exactly one of ``ids`` and ``selector`` is set, or neither: then it is all messages.
     """
 
-    __slots__ = ("ids", "limit", "per_delivery", "scheduled", "selector", "steps")
+    __slots__ = ("conditions", "ids", "limit", "per_delivery", "scheduled", "selector", "steps")
 
-    def __init__(self, ids: frozenset[int] | None, selector: Selector | None, limit: int, *, scheduled: bool) -> None:
+    def __init__(
+        self,
+        ids: frozenset[int] | None,
+        selector: Selector | None,
+        limit: int,
+        *,
+        scheduled: bool,
+        conditions: Conditions | None = None,
+    ) -> None:
         self.ids = ids
         self.selector = selector
         self.limit = limit  # messages the operation may change; -1 = no limit
         self.scheduled = scheduled  # scheduled ones too; ids name them in any case
-        self.steps = 0  # of the selector since :meth:`begin_slice`
+        self.conditions = conditions  # that a selected message has to fulfil as well
+        self.steps = 0  # of the selector and the search for a text since :meth:`begin_slice`
         # the selector uses names that change from delivery to delivery
         self.per_delivery = selector is not None and not PER_DELIVERY.isdisjoint(selector.identifiers)
 
     def matches(self, entry: QueueEntry) -> bool:
-        """Return whether an entry is selected. Passes on the view's exceptions for malformed content."""
-        if self.ids is not None:
-            return entry.sequence in self.ids
+        """Return whether an entry is selected. Passes on the view's exceptions for malformed content.
+
+        Raises :class:`~annulet.core.management.conditions.BodyTooLong` where a text would have to be searched in it.
+        """
+        if self.ids is not None and entry.sequence not in self.ids:
+            return False
+        wanted = self.conditions
+        if wanted is not None and not wanted.match(entry):
+            return False
         if self.selector is not None:
             self.steps += self.selector.steps_for(len(entry.message.header))
-            return self.selector.matches(entry_lookup(entry))
-        return True
+            if not self.selector.matches(entry_lookup(entry)):
+                return False
+        if wanted is None:
+            return True
+        self.steps += wanted.steps(entry.message)
+        return wanted.contain(entry.message)
+
+    @property
+    def whole(self) -> bool:
+        """Return whether it is all messages, without a limit."""
+        return self.ids is None and self.selector is None and self.conditions is None and self.limit == UNLIMITED
 
     def begin_slice(self) -> None:
         """Begin to count the steps of the selector anew."""
@@ -68,6 +93,8 @@ class Selection:
             parts = [f"ids {', '.join(map(str, shown))}" + (f" and {more} more" if more else "")]
         elif self.selector is not None:
             parts = [f"selector {self.selector.text}"]
+        if self.conditions is not None:
+            parts.append(str(self.conditions))
         if self.scheduled:
             parts.append("with scheduled ones")
         if self.limit != UNLIMITED:
@@ -82,11 +109,13 @@ def select(
     everything: bool = False,
     limit: int = UNLIMITED,
     scheduled: bool = False,
+    conditions: Conditions | None = None,
 ) -> Selection:
     """Return the selection that was given in exactly one way: ``ids``, ``selector`` or ``everything``.
 
     ``ids`` are sequence numbers of the queue, at most :data:`IDS_MAX`. ``selector`` is a JMS selector, which may here
     name the delivery count as well. ``limit``: messages the operation may change, from 1; -1 = no limit.
+    ``conditions`` narrow any of the three.
 
     Raises:
         InvalidArgument: none or several ways, a bad selector (with its place), an id or limit out of range.
@@ -99,7 +128,8 @@ def select(
         )
     if type(limit) is not int or (limit != UNLIMITED and limit < 1):
         raise InvalidArgument(f"limit={limit!r}: give how many messages may be changed, from 1; -1 is no limit")
-    return Selection(chosen, _compiled(selector), limit, scheduled=scheduled)
+    narrowed = conditions if conditions is not None and conditions.given else None
+    return Selection(chosen, _compiled(selector), limit, scheduled=scheduled, conditions=narrowed)
 
 
 def _checked_ids(ids: Iterable[int]) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from annulet.core.management.operation import FINISHED, SAMPLE_MAX, SLICE_MESSAGES, Operation, Preview
 
@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.management.actions import Remove
     from annulet.core.management.selection import Selection
+
+
+TOO_MUCH: Final = "the queue has more bytes than are kept"
 
 
 class WholePreview(Preview):
@@ -49,4 +52,6 @@ class WholeRemoval(Operation):
         del looks, octets
         self.done = self.action.queue.empty(self._removal.reason, now)
         self._there = self.seen = self.matched = self.done
+        if self.action.keeper is not None:
+            self.action.keeper.not_kept(self.done, TOO_MUCH)
         self._end(FINISHED, now)

@@ -15,7 +15,6 @@ from annulet.core.base.errors import InvalidArgument
 from annulet.core.message.selector_names import lookup_for
 from annulet.core.model.entry import DELIVERING, PENDING
 from annulet.core.ordering.lane import lane_of
-from annulet.core.reading.browse_order import BrowseOrder
 
 if TYPE_CHECKING:
     from annulet.core.model.consumer import Consumer
@@ -160,7 +159,7 @@ def named(consumer: Consumer) -> str:
 
 def _is_behind(consumer: Consumer) -> bool:
     """Return whether a reader of a deep queue has something before it that it has not read yet."""
-    return isinstance(consumer.unseen, BrowseOrder) and consumer.unseen.is_behind()
+    return consumer.unseen is not None and consumer.unseen.is_behind()
 
 
 # ------------------------------------------------------------------ the consumer

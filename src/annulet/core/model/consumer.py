@@ -11,7 +11,7 @@ from annulet.core.message.selector_names import message_selector
 
 if TYPE_CHECKING:
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.model.order import Order
+    from annulet.core.model.order import UnseenMessages
     from annulet.core.model.queue_state import QueueState
 
 
@@ -132,6 +132,7 @@ class Consumer:
     """
 
     __slots__ = (
+        "attached_at",
         "auto_acknowledge",
         "back",
         "back_bytes",
@@ -173,13 +174,14 @@ class Consumer:
         self.settings = settings
         self.selector = message_selector(settings.selector, "selector")
         self.cancelled = False
+        self.attached_at = 0  # milliseconds since 1970
         self.ended_for = ""  # why the queue ended it, if not at the end of a browse or by deletion of the queue
         self.held = 0  # deliveries of this queue that are neither settled nor back
         self.back = 0  # of them, those returned in the current slice and not deducted yet
         self.back_bytes = 0  # their body bytes
         self.required = 0  # bits of the matchers that must admit its messages
         self.refused = 0  # the bit of messages it refused for itself
-        self.unseen: Order | None = None  # a browser's or non-destructive consumer's list of unseen messages
+        self.unseen: UnseenMessages | None = None  # a browser's or non-destructive consumer's list of unseen messages
 
     @property
     def copies(self) -> bool:

@@ -7,10 +7,12 @@ part                      is called by
 :class:`OrderView`        browsers, scans, management and figures, which take nothing
 :class:`Order`            the queue, for its moves
 :class:`SequenceList`     the lookup of entries by sequence
+:class:`UnseenMessages`   browsers and non-destructive queues, for the list of one reader
 ========================= =======================================================================================
 
 The shapes are in :mod:`annulet.core.ordering`; with rows behind entries in :mod:`annulet.core.paging`; as several
-orders for restricted consumers in :mod:`annulet.core.policies.lanes`.
+orders for restricted consumers in :mod:`annulet.core.policies.lanes`. The list of a reader is of entries
+(:mod:`annulet.core.reading.unseen_entries`) or of rows (:mod:`annulet.core.reading.browse_order`).
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import TYPE_CHECKING
 from annulet.core.base.expiry_times import NEVER
 
 if TYPE_CHECKING:
+    from annulet.core.model.compact_messages import CompactDelivery
     from annulet.core.model.entry import QueueEntry
     from annulet.core.model.queue_area import Ended, QueueArea
 
@@ -49,6 +52,27 @@ class OrderRows:
     def paged_bytes(self) -> int:
         """Return the body bytes of these."""
         return 0
+
+    def whole_area(self) -> QueueArea | None:
+        """Return what keeps all of its rows, ``None`` if each of its parts has its own, or none has any."""
+        return None
+
+    def restores_rows(self) -> bool:
+        """Return whether rows may be put back here at start, while nothing but the order knows of them."""
+        return False
+
+    @property
+    def split(self) -> bool:
+        """There is something behind the front of a plain queue with rows."""
+        return False
+
+    def bound_front(self, messages: int, size: int) -> None:
+        """Limit what stays in memory before the rows, and each read: messages, or body bytes except one message."""
+
+    def enough_written(self, count: int, durable_record: int) -> bool:
+        """Return whether so many of the entries behind all rows are below a record; false where none are."""
+        del count, durable_record
+        return False
 
     def bring_all(self) -> bool:
         """Make all entries objects. Returns whether the disk gave those that are on disk only; else some stay there."""
@@ -152,6 +176,10 @@ class OrderView(OrderRows):
         """Return the entries that are objects and that :meth:`SequenceList.standing` of none of its lists returns."""
         return self.in_memory()
 
+    def parts_count(self) -> int:
+        """Return what its parts count: ``count``, as :meth:`annulet.core.queue.invariants.check_parts` verifies."""
+        return self.count
+
     def recount(self) -> None:
         """Recount after one of its lists changed, which may lose damaged records in any scan."""
 
@@ -179,6 +207,14 @@ class Order(OrderView):
         """Add entries returned together, by ascending place."""
         for entry in entries:
             self.reinsert(entry)
+
+    def keeps_compact(self) -> bool:
+        """Return whether :meth:`reinsert_folded` may be called."""
+        return False
+
+    def reinsert_folded(self, messages: list[CompactDelivery]) -> None:
+        """Add compact messages returned together, by ascending sequence: they may stay compact."""
+        raise NotImplementedError
 
     def take_first(self) -> QueueEntry | None:
         """Remove and return the next entry, ``None`` when nothing is pending."""
@@ -221,3 +257,82 @@ class SequenceList(Order):
     def take_out(self, entries: list[QueueEntry]) -> None:
         """Take out rows that were read: their entries are the queue's from now on."""
         raise NotImplementedError
+
+
+class UnseenMessages(OrderView):
+    """The messages that one reader has not seen, in its order. The defaults are those of a list of entries."""
+
+    def __init__(self, *, of_rows: bool) -> None:
+        super().__init__()
+        self.of_rows = of_rows  # what it has may become rows: it finds them again in the log
+
+    # ------------------------------------------------------------------ the reader takes
+
+    def take_first(self) -> QueueEntry | None:
+        """Remove and return what :meth:`first` has returned just now, ``None`` when there is none."""
+        raise NotImplementedError
+
+    def exhausted(self) -> bool:
+        """Return whether everything was seen, which is more than having no first now."""
+        return self.first() is None
+
+    def note_handed_out(self) -> None:
+        """Note that the reader got what it took."""
+
+    def has_read(self, entry: QueueEntry) -> bool:
+        """Return whether the next entry was made of a row for this reader only."""
+        del entry
+        return False
+
+    # ------------------------------------------------------------------ the queue changes
+
+    def arrived(self, entry: QueueEntry) -> None:
+        """Add a new pending entry."""
+        raise NotImplementedError
+
+    def reinsert(self, entry: QueueEntry) -> None:
+        """Add an entry that the reader reached while it waited for redelivery."""
+        raise NotImplementedError
+
+    def revised(self, former: QueueEntry, entry: QueueEntry) -> None:
+        """Replace ``former`` by ``entry`` if that was not seen."""
+        raise NotImplementedError
+
+    def stored_anew(self, entry: QueueEntry) -> None:
+        """Note an entry whose message has another record now."""
+
+    def paged(self) -> None:
+        """Note that entries of the queue have become rows."""
+
+    def emptied(self) -> None:
+        """Note that all pending messages of the queue were removed."""
+
+    def end(self) -> None:
+        """Release everything: there is no reader any more."""
+
+    # ------------------------------------------------------------------ turns of a list with rows
+
+    def due(self, *, ready: bool) -> bool:
+        """Return whether it has work for a turn; ``ready``: the reader would take a message."""
+        del ready
+        return False
+
+    def read_on(self) -> bool:
+        """Do some of that work. Returns whether the disk could be read."""
+        return True
+
+    def ask_turn(self) -> None:
+        """Have :meth:`read_on` called soon."""
+
+    def waits_for_turn(self) -> bool:
+        """Return whether there is something to see, and nothing of it before :meth:`read_on`."""
+        return False
+
+    def is_looking(self, upto: int) -> bool:
+        """Return whether its next turns may find messages below the sequence ``upto`` that precede all it has ready."""
+        del upto
+        return False
+
+    def is_behind(self) -> bool:
+        """Return whether there is something that :meth:`snapshot` leaves out."""
+        return False

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from annulet.core.model.effects import Effects
     from annulet.core.model.entry import QueueEntry
     from annulet.core.model.events import QueueEvents
-    from annulet.core.model.order import Order
+    from annulet.core.model.order import Order, OrderView
     from annulet.core.model.queue_bodies import QueueBodies
     from annulet.core.model.queue_listeners import AddressListener, ReaderLists, SettlementWork
 
@@ -129,6 +129,56 @@ class QueueState:
         """Return the records of messages that an emptied queue keeps: in delivery, hidden, or waiting to be sent on."""
         raise NotImplementedError
 
+    # ------------------------------------------------------------------ changes of these fields
+
+    def take_sequence(self) -> int:
+        """Return the sequence of a message that takes the place of another one, and use it up."""
+        sequence = self.next_sequence
+        self.next_sequence += 1
+        return sequence
+
+    def continue_from(self, sequence: int) -> None:
+        """Let arrivals have this sequence or a higher one."""
+        self.next_sequence = max(self.next_sequence, sequence)
+
+    def count_pending(self, size: int) -> None:
+        """Count body bytes that became pending, or with a minus sign are pending no more."""
+        self.pending_bytes += size
+
+    def count_delivering(self, size: int) -> None:
+        """Count body bytes that went into delivery, or with a minus sign came out of it."""
+        self.delivering_bytes += size
+
+    def use_order(self, order: Order) -> None:
+        """Have another order, which has the same entries."""
+        self.order = order
+
+    def use_settings(self, settings: QueueSettings) -> None:
+        """Have other settings; what was made from the former ones is made anew by the classes that have it."""
+        self.settings = settings
+
+    def note_deleted(self) -> None:
+        """Note that the queue is deleted: references to it may stay, and its entries go."""
+        self.deleted = True
+
+    def note_paused(self, *, paused: bool) -> None:
+        """Note whether an operator has stopped dispatch."""
+        self.paused = paused
+
+    def note_halted(self, *, halted: bool) -> None:
+        """Note whether dispatch waits, for whatever reason."""
+        self.halted = halted
+
+    def block_publishers(self, *, blocked: bool) -> None:
+        """Tell publishers whether they have to wait, where that changed."""
+        if blocked is not self.blocked:
+            self.blocked = blocked
+            self.effects.publishers_blocked(self)
+
+    def note_turn(self, *, asked: bool) -> None:
+        """Note that a turn of :meth:`scan` was requested, or has come."""
+        self.turn_asked = asked
+
     # ------------------------------------------------------------------ dispatch
 
     def wake(self, now: int) -> None:
@@ -230,7 +280,7 @@ class QueueState:
         """Count messages that left the order because their records are damaged, and body bytes found to be theirs."""
         raise NotImplementedError
 
-    def show(self, entry: QueueEntry, upcoming: Order) -> int:
+    def show(self, entry: QueueEntry, upcoming: OrderView) -> int:
         """Have the body of an entry at hand for a reader that does not take it, with the next ones it will see."""
         raise NotImplementedError
 

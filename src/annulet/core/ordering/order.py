@@ -59,6 +59,14 @@ class FifoOrder(SequenceList):
         self._returned.add(entries)
         self.count += len(entries)
 
+    def keeps_compact(self) -> bool:
+        """Return true: compact messages may be among the returned ones."""
+        return True
+
+    def restores_rows(self) -> bool:
+        """Return true: a queue in order of arrival may have rows."""
+        return True
+
     def reinsert_folded(self, messages: list[CompactDelivery]) -> None:
         """Add compact messages returned together, by ascending sequence: they may stay compact."""
         self._returned.add_folded(messages)

@@ -131,6 +131,14 @@ class LevelledOrder(Order):
         """Combine the levels."""
         return sum([level.came_back() for level in self._occupied()])
 
+    def parts_count(self) -> int:
+        """Combine the levels."""
+        return sum([level.count for level in self.levels])
+
+    def restores_rows(self) -> bool:
+        """Return true: a queue with strict priorities may have rows."""
+        return True
+
     def upcoming(self, count: int) -> list[QueueEntry]:
         """Return the next entries, level by level."""
         found: list[QueueEntry] = []

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from annulet.core.message.message import Origin
     from annulet.core.model.entry import QueueEntry, Rank
     from annulet.core.model.queue_state import QueueState
+    from annulet.core.policies.matchers import MatchClass
 
 KEEP_MESSAGES: Final = 1024
 """Entries at the front that never page: the next ones for consumers, about four of the largest usual prefetches."""
@@ -110,6 +111,11 @@ class PagedFifo(FifoOrder):
     def first_area(self) -> PagedFifo:
         """Return itself; it is not empty."""
         return self
+
+    def next_area(self, match_class: MatchClass) -> PagedFifo | None:
+        """Return itself if it has a message that a match class has not evaluated."""
+        unasked = self.count > 0 and match_class.frontier_on(self.pages.level) <= self.last_sequence()
+        return self if unasked else None
 
     def area_changed(self, area: PagedFifo, former: int) -> None:
         """Do nothing: its counts are current."""
@@ -354,6 +360,10 @@ class PagedFifo(FifoOrder):
         """There is something behind the front."""
         return self._split
 
+    def whole_area(self) -> QueueArea | None:
+        """Return the pages."""
+        return self.pages
+
     def page_parts(self) -> list[QueueArea]:
         """Return the pages."""
         return [self.pages]
@@ -422,6 +432,18 @@ class PagedFifo(FifoOrder):
         if excess >= FOLD_MESSAGES_LEAST:
             return True
         return sum([tail[-1 - place].message.size for place in range(excess)]) >= self.fold_bytes
+
+    def bound_front(self, messages: int, size: int) -> None:
+        """Limit the front and the reads; what is more goes with the next attempts."""
+        lowered = messages < self.keep_messages or size < self.keep_bytes
+        self.keep_messages, self.keep_bytes = messages, size
+        self.fold_least, self.fold_bytes = min(FOLD_MESSAGES_LEAST, messages), min(FOLD_BYTES_LEAST, size)
+        self.bound_reads(messages, size, lowered=lowered)
+
+    def bound_reads(self, messages: int, size: int, *, lowered: bool) -> None:
+        """Limit the reads. ``lowered``: less is kept at the front from now on."""
+        self.pages.most_messages, self.pages.most_bytes = messages, size
+        self.lowered = lowered or self.lowered
 
     def length_kept(self) -> int:
         """Return how many entries of the front stay in memory."""

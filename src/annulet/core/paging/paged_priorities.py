@@ -23,6 +23,7 @@ from annulet.core.paging.row_conditions import refusal_for
 if TYPE_CHECKING:
     from annulet.core.model.entry import QueueEntry
     from annulet.core.model.order import Order
+    from annulet.core.policies.matchers import MatchClass
     from annulet.core.policies.queue_policies import QueuePolicies
 
 
@@ -156,6 +157,19 @@ class PagedLevels(LevelledOrder):
             self._upto -= 1
         return self.paged_level(self._upto - 1)
 
+    def next_area(self, match_class: MatchClass) -> PagedFifo | None:
+        """Return the most important level with a message that a match class has not evaluated."""
+        match_class.open_levels |= self.gained_from(match_class.seen_upto)
+        match_class.seen_upto = self.newest + 1
+        while match_class.open_levels:
+            number = match_class.open_levels.bit_length() - 1
+            if self.levels[number].count:
+                area = self.paged_level(number)
+                if match_class.frontier_on(number) <= area.last_sequence():
+                    return area
+            match_class.open_levels -= 1 << number
+        return None
+
     def gained_from(self, sequence: int) -> int:
         """Return the bits (1 for level 0) of non-empty levels, all with an arrival from ``sequence`` on.
 
@@ -172,9 +186,19 @@ class PagedLevels(LevelledOrder):
     def use_pages(self, pages: QueueArea) -> None:
         """Have levels with the like of these instead of those they have, in which there is nothing."""
         self.pages = pages
-        for level in self.levels:
-            if isinstance(level, PagedFifo):
-                level.use_pages(pages.renewed())
+        for number, level in enumerate(self.levels):
+            if level.page_parts():
+                self.paged_level(number).use_pages(pages.renewed())
+
+    def bound_front(self, messages: int, size: int) -> None:
+        """Limit the front of all levels together, and the reads of each; see :meth:`PagedFifo.bound_front`."""
+        lowered = messages < self.keep_messages or size < self.keep_bytes
+        self.keep_messages, self.keep_bytes = messages, size
+        self.fold_least, self.fold_bytes = min(FOLD_MESSAGES_LEAST, messages), min(FOLD_BYTES_LEAST, size)
+        self.pages.most_messages, self.pages.most_bytes = messages, size
+        for number, level in enumerate(self.levels):
+            if level.page_parts():
+                self.paged_level(number).bound_reads(messages, size, lowered=lowered)
 
     def detach_front(self, most: int) -> list[QueueEntry]:
         """Take out the returned entries, in no order.
@@ -299,16 +323,23 @@ def paged_order_of(queue: QueuePolicies, pages: QueueArea) -> PagedFifo | PagedL
     if queue.lanes is not None:
         return queue.lanes.paged_part(queue, pages)
     order = queue.order
-    if isinstance(order, (PagedFifo, PagedLevels, PagedSorted)):
+    paged: PagedFifo | PagedLevels | PagedSorted | None = as_deep_order(order)
+    if paged is not None:
+        return paged
+    if isinstance(order, PagedSorted):
         return order
-    paged: PagedFifo | PagedLevels | PagedSorted | None = None
     paged = PagedSorted(queue, pages, order) if isinstance(order, RankedOrder) else deep_order(queue, pages, order)
     if paged is not None:
-        queue.order = paged
+        queue.use_order(paged)
         readers = queue.reader_lists()
         if readers is not None:
             readers.use_rows()
     return paged
+
+
+def as_deep_order(order: Order) -> PagedFifo | PagedLevels | None:
+    """Return an order whose middle may be on disk, ``None`` for any other."""
+    return order if isinstance(order, (PagedFifo, PagedLevels)) else None
 
 
 def deep_order(queue: QueuePolicies, pages: QueueArea, order: Order) -> PagedFifo | PagedLevels | None:

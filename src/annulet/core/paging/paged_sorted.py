@@ -246,6 +246,10 @@ class PagedSorted(Order):
 
     # ------------------------------------------------------------------ figures
 
+    def whole_area(self) -> QueueArea | None:
+        """Return the pages."""
+        return self.pages
+
     def page_parts(self) -> list[QueueArea]:
         """Return the pages."""
         return [self.pages]
@@ -306,6 +310,12 @@ class PagedSorted(Order):
     def fold(self, durable_record: int, limit: int) -> int:
         """The same: returned entries have their original places."""
         return self.page_out(durable_record, limit)
+
+    def bound_front(self, messages: int, size: int) -> None:
+        """Limit the front and the reads."""
+        self.keep_messages, self.keep_bytes = messages, size
+        self.fold_least, self.fold_bytes = min(FOLD_MESSAGES_LEAST, messages), min(FOLD_BYTES_LEAST, size)
+        self.pages.most_messages, self.pages.most_bytes = messages, size
 
     def _last_of_front(self) -> QueueEntry | None:
         """Return the last entry of those that stay in memory because they are next."""

@@ -55,6 +55,10 @@ class Fairness:
             self._keys[value] = key
         return key
 
+    def known(self) -> list[FairKey]:
+        """Return the keys of which messages are in the queue."""
+        return list(self._keys.values())
+
     def capped(self, key: FairKey) -> bool:
         """Return whether as much of the key is in delivery as may be."""
         return 0 <= self._cap <= key.in_delivery

@@ -37,6 +37,7 @@ class Lanes(Order):
         self.groups = groups
         self.fairness = fairness
         self.plain = groups is None and fairness is None  # only selectors and refusals restrict consumers
+        self.stored = 0  # times that entries went from lanes behind them, where they may become rows
         self.asked = 0  # evaluated heads that moved to another lane; checks of very many consumers count as some
         self._ranker = ranker
         self._lanes: dict[LaneKey, Lane] = {}
@@ -180,6 +181,21 @@ class Lanes(Order):
             if head is not None and lane.shelf in shelves and (best is None or head < best):
                 best = head
         return best
+
+    def bring(self, entry: QueueEntry, admitted: int) -> None:
+        """Give an entry that was behind the lanes its lane. ``admitted``: the match classes that match it."""
+        del admitted
+        self.reinsert(entry)
+
+    def bring_whole(self) -> None:
+        """Move everything into lanes where a selector will evaluate all of it: a consumer with one is attached."""
+
+    def note_selective(self, *, selective: bool) -> None:
+        """Note whether any consumer left has a selector."""
+
+    def release_all(self) -> Order | None:
+        """Return one order of all entries, none of which has a lane then; ``None`` if that has to wait."""
+        return None
 
     def overtakes(self, entry: QueueEntry, consumers: list[Consumer]) -> bool:
         """Return whether one of the consumers might get another message that precedes an entry."""

@@ -48,6 +48,10 @@ class KeyTable(Retention):
     def __len__(self) -> int:
         return len(self._records)
 
+    def records(self) -> list[KeyRecord]:
+        """Return the records of all keys, as they came."""
+        return list(self._records.values())
+
     def key_for(self, message: Message) -> Key | None:
         """Return the key of a message, ``None`` when it carries none and so is never replaced."""
         view = message.origin.view

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.sliced_work import SLICE_MESSAGES
 from annulet.core.deliveries.entry_set import EntrySet
+from annulet.core.model.entry import PENDING, SCHEDULED
 from annulet.core.model.queue_state import HIDES_NOTHING, QueueState
 from annulet.core.ordering.ranks import PriorityLevels, ranker_for
 from annulet.core.policies.consumer_turns import ConsumerTurns, live_max_of
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from annulet.core.model.entry import QueueEntry
     from annulet.core.model.forwarder import Forwarder
     from annulet.core.model.loss_ledger import LossLedger
+    from annulet.core.model.order import Order
     from annulet.core.policies.lanes import Lanes
     from annulet.core.policies.schedule import Appointment
 
@@ -101,6 +103,14 @@ class QueuePolicies(QueueState):
             return at
         return expires_at(self.settings, entry)
 
+    def message_count(self) -> int:
+        """Return how many messages there are: pending, scheduled and in delivery."""
+        return self.order.count + self.schedule.count + len(self.delivering)
+
+    def readable_count(self) -> int:
+        """Return how many messages its readers may see: pending ones and those in delivery."""
+        return self.order.count + len(self.delivering)
+
     def outranks(self, consumer: Consumer) -> bool:
         """Return whether a consumer comes before others of its queue by priority."""
         return self.consumers.outranks(consumer)
@@ -166,6 +176,28 @@ class QueuePolicies(QueueState):
             and self.reader_lists() is None
         )
 
+    def order_by(self, order: Order, lanes: Lanes | None) -> None:
+        """Have another order of the same entries; ``lanes``: the same, if consumers are restricted."""
+        self.use_order(order)
+        self.lanes = lanes
+
+    def take_apart(self) -> None:
+        """Break the cycles of a deleted queue, so that no garbage collection has to find it.
+
+        Structures that skip removed entries later still have some, and each entry has its queue.
+        """
+        if self.lanes is not None:
+            self.lanes.take_apart()
+        self.order_by(self.ranker.new_order(), None)
+        self.schedule = ScheduleIndex()
+        self.group_firsts.clear()
+
+    def detach_schedule(self) -> ScheduleIndex:
+        """Take out the schedule with all that is in it."""
+        schedule = self.schedule
+        self.schedule = ScheduleIndex()
+        return schedule
+
     # ------------------------------------------------------------------ the index of expiry
 
     def index_expiry(self, entry: QueueEntry) -> None:
@@ -174,9 +206,24 @@ class QueuePolicies(QueueState):
             return
         at = self.expires_at(entry)
         if at:
-            if self.expiry is None:
-                self.expiry = ExpiryIndex()
-            self.expiry.add(at, entry)
+            self.use_expiry().add(at, entry)
+
+    def use_expiry(self) -> ExpiryIndex:
+        """Return the index of expiry, which is made when the first message may expire."""
+        if self.expiry is None:
+            self.expiry = ExpiryIndex()
+        return self.expiry
+
+    def reindex(self) -> None:
+        """Rebuild the expiry index after the queue's times changed."""
+        known = not self.ages or self.order.rows_are_timed()  # when rows expire, if they do
+        pending = self.order.in_memory() if known else self.order.entries()
+        self.order.retime()
+        self.expiry = ExpiryIndex() if self.ages or self.order.paged_count() else None
+        for entry in [*self.delivering.unfolded(), *pending, *self.schedule.entries()]:
+            entry.indexed = False
+            if entry.state in (PENDING, SCHEDULED):
+                self.index_expiry(entry)
 
     def leave_expiry(self, entry: QueueEntry) -> None:
         """Remove an entry that left early, or became a row, from the index of expiry, if present."""

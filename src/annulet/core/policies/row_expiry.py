@@ -78,7 +78,7 @@ def expire_ended(queue: QueuePolicies, now: int) -> bool:
         ended = queue.order.take_ended(now, queue.ledger.records_max) if len(ranges) < ENDED_RANGES else None
         if ended is None:
             break
-        queue.pending_bytes -= ended.size
+        queue.count_pending(-ended.size)
         queue.counters.removed[RemovalReason.EXPIRED] += ended.rows
         queue.counters.bytes_removed += ended.size
         queue.ledger.skip(ended.rows, ended.rows)  # messages on disk are durable
@@ -97,5 +97,5 @@ def _expire_rows(queue: QueuePolicies, before: tuple[int, int], limit: int, now:
     read = queue.forwarder.takes(queue, RemovalReason.EXPIRED)
     for entry in queue.order.take_expired(before, limit, read=read):
         entry.state = REMOVED
-        queue.pending_bytes -= entry.message.size
+        queue.count_pending(-entry.message.size)
         queue.finish_removal(entry, RemovalReason.EXPIRED, now, 0)

@@ -195,7 +195,7 @@ class StagedEntries:
                 queue.order.append(entry)
             else:
                 queue.order.reinsert(entry)
-            queue.pending_bytes += entry.message.size
+            queue.count_pending(entry.message.size)
             queue.count_hidden(entry, 1)
 
     def schedule_again(self) -> None:

@@ -70,8 +70,7 @@ def admit(queue: QueueEntries, entry: QueueEntry, now: int, *, due: bool) -> Non
     if due and queue.settings.tombstone_ttl >= 0:  # it has taken over its key, and may expire earlier for that
         entry.indexed = False
     if due and queue.ranker.due_first and not moved:
-        entry.place = queue.next_due_place
-        queue.next_due_place += 1
+        entry.place = queue.take_due_place()
         moved = True
     queue.ranker.assign(entry, now, due=due)
     queue.insert(entry, arrival=not moved)
@@ -146,7 +145,7 @@ class Firing(SlicedWork):
     def __init__(self, queue: QueueEntries) -> None:
         super().__init__()
         self._queue = queue
-        queue.firing = True
+        queue.note_firing(firing=True)
 
     def step(self, now: int) -> bool:
         """Let the next ones fall due, and serve consumers."""
@@ -165,7 +164,7 @@ class Firing(SlicedWork):
         """Have the next tick at the time of the next scheduled message."""
         del now
         queue = self._queue
-        queue.firing = False
+        queue.note_firing(firing=False)
         if at := queue.schedule.next_at():
             queue.effects.wake_at(at)
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from annulet.core.base.removal_reasons import RemovalReason
-from annulet.core.reading.browse_order import BrowseOrder
-from annulet.core.searching.deep_lanes import DeepLanes
-from annulet.core.searching.grouped_lanes import GroupedLanes
 
 if TYPE_CHECKING:
     from annulet.core.model.consumer import Consumer
@@ -36,7 +33,7 @@ class Attachment:
             queue.use_copies().attach(consumer)
         elif consumer.required and queue.lanes is None:
             queue.use_lanes(None, None)
-        elif consumer.required and isinstance(queue.lanes, GroupedLanes):
+        elif consumer.required and queue.lanes is not None:
             queue.lanes.bring_whole()
         queue.consumers.add(consumer)
         if not settings.browse:
@@ -53,7 +50,7 @@ class Attachment:
         """
         queue = self._queue
         lanes = queue.lanes
-        takes_all = lanes is None or (isinstance(lanes, DeepLanes) and lanes.plain and not consumer.required)
+        takes_all = lanes is None or (lanes.plain and not consumer.required)
         pages = queue.order.pages_behind() if takes_all and not queue.settings.non_destructive else None
         if pages is not None:
             pages.look_ahead()
@@ -72,7 +69,7 @@ class Attachment:
         queue = self._queue
         queue.consumers.remove(consumer)
         queue.draining.pop(consumer, None)
-        if isinstance(consumer.unseen, BrowseOrder):
+        if consumer.unseen is not None:
             consumer.unseen.end()
         consumer.unseen = None
         lanes = queue.lanes
@@ -81,8 +78,8 @@ class Attachment:
         forgotten = queue.matchers.dismiss(consumer, now)
         if forgotten:
             self._forget(forgotten)
-        if isinstance(lanes, GroupedLanes):
-            lanes.selective = any(other.required and not other.copies for other in queue.consumers)
+        if lanes is not None:
+            lanes.note_selective(selective=any(other.required and not other.copies for other in queue.consumers))
         self._leave_lanes()
         queue.leave_copies()
         queue.update_gate(now)
@@ -117,14 +114,12 @@ class Attachment:
             order = self._order_behind(lanes)
             if order is None:
                 return
-        queue.lanes = None
-        queue.order = queue.ranker.new_order() if order is None else order
-        queue.simplify()
+        queue.leave_lanes(queue.ranker.new_order() if order is None else order)
 
     def _order_behind(self, lanes: Lanes) -> Order | None:
         """Return one order of all messages if most of them are behind the lanes; ``None`` if that has to wait."""
         queue = self._queue
-        if not isinstance(lanes, DeepLanes) or not lanes.paged_count() or len(queue.matchers):
+        if not lanes.paged_count() or len(queue.matchers):
             return None
         for entry in [*queue.delivering.unfolded(), *queue.schedule.entries()]:
             entry.lane = None
@@ -134,7 +129,7 @@ class Attachment:
     def retire(self, now: int) -> None:
         """Forget match classes without recent consumers if messages are on disk, and unneeded lanes."""
         queue = self._queue
-        if not isinstance(queue.lanes, DeepLanes) or not queue.order.paged_count():
+        if queue.lanes is None or not queue.order.paged_count():
             return
         forgotten = queue.matchers.retire(now)
         if forgotten:

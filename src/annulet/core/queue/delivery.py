@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.sliced_work import SLICE_MESSAGES
-from annulet.core.deliveries.bodies import claim
-from annulet.core.model.entry import DELIVERING, PENDING, level_of, position_of
+from annulet.core.model.entry import PENDING, level_of, position_of
 from annulet.core.ordering.lane import lane_of
 from annulet.core.policies.consumer_turns import PASSED_ROUNDS
 from annulet.core.policies.evaluation_turns import used_up
@@ -20,7 +19,6 @@ from annulet.core.policies.takers import STEP_CONSUMERS, Takers
 from annulet.core.queue.continued_dispatch import go_on_later
 from annulet.core.queue.entries import ACKNOWLEDGED
 from annulet.core.searching import selector_walk
-from annulet.core.searching.deep_lanes import DeepLanes
 
 if TYPE_CHECKING:
     from collections import deque
@@ -31,6 +29,7 @@ if TYPE_CHECKING:
     from annulet.core.policies.lanes import Lanes
     from annulet.core.policies.matchers import Matchers
     from annulet.core.queue.entries import QueueEntries
+    from annulet.core.searching.deep_lanes import DeepLanes
 
 ASKED_IN_VAIN: Final = 3
 """Selectors that are evaluated one by one; with more, the classes are looked up by the message's values: that costs as
@@ -54,29 +53,17 @@ def _serve_all(queue: QueueEntries, now: int) -> None:
     lanes = queue.lanes
     if lanes is None:
         dispatch_plain(queue, now)
-    elif isinstance(lanes, DeepLanes):
-        walking = selector_walk.may_walk(queue, lanes)
+    elif (deep := queue.deep_lanes) is not None:
+        walking = selector_walk.may_walk(queue, deep)
         if walking:  # before consumers without a condition, so that turns are kept if nothing has to be read
-            selector_walk.serve_arrivals(queue, lanes, now)
-        dispatch_deep(queue, lanes, now)
-        while walking and selector_walk.serve_arrivals(queue, lanes, now):
-            dispatch_deep(queue, lanes, now)
+            selector_walk.serve_arrivals(queue, deep, now)
+        dispatch_deep(queue, deep, now)
+        while walking and selector_walk.serve_arrivals(queue, deep, now):
+            dispatch_deep(queue, deep, now)
     else:
         dispatch_lanes(queue, lanes, now)
     if queue.copies is not None:  # a message for which a browser had no room may be removed, and the next one fit
         queue.copies.serve(now, consumers_too=False)
-
-
-def wake_insisting(queue: QueueEntries, now: int) -> None:
-    """Wake a queue for a client that treats no delivery as an empty queue.
-
-    Waits for rows that a thread is reading.
-    """
-    queue.insists = True
-    try:
-        queue.wake(now)
-    finally:
-        queue.insists = False
 
 
 def dispatch_deep(queue: QueueEntries, lanes: DeepLanes, now: int) -> None:
@@ -137,7 +124,7 @@ def dispatch_lanes(queue: QueueEntries, lanes: Lanes, now: int) -> None:
     in_flight_max = queue.settings.in_flight_max
     waiting: set[Consumer] = set()  # their next message is too large for the rest of their window
     served = False  # something was handed over since the first of them began to wait
-    deep = lanes if isinstance(lanes, DeepLanes) and lanes.plain else None
+    deep = queue.deep_lanes if lanes.plain else None
     expired = lanes.asked = 0  # first messages that were removed, or evaluated and not taken
     takers: Takers | None = None  # until a message is delivered
     matchers = queue.matchers
@@ -246,7 +233,8 @@ def _choose(queue: QueueEntries, entry: QueueEntry, takers: Takers, waiting: set
     matchers = queue.matchers
     asked = matchers.evaluations
     unmet = 0  # bits of classes that demand other values, where that was looked up
-    stocked = isinstance(queue.lanes, DeepLanes) and _has_stock(queue.lanes)
+    deep = queue.deep_lanes
+    stocked = deep is not None and _has_stock(deep)
     consumers = takers.consumers
     places = None if stocked or owner is not None else takers.places_open(entry.blocked)
     refusing = step = 0
@@ -256,7 +244,7 @@ def _choose(queue: QueueEntries, entry: QueueEntry, takers: Takers, waiting: set
         step += 1
         if owner is not None and consumer is not owner:
             continue
-        if stocked and _may_be_overtaking(queue.lanes, matchers, consumer, entry):
+        if stocked and _may_be_overtaking(deep, matchers, consumer, entry):
             short.append(consumer)
             continue
         if consumer.required & unmet:
@@ -282,9 +270,9 @@ def _choose(queue: QueueEntries, entry: QueueEntry, takers: Takers, waiting: set
     return None
 
 
-def _may_be_overtaking(lanes: Lanes | None, matchers: Matchers, consumer: Consumer, entry: QueueEntry) -> bool:
+def _may_be_overtaking(lanes: DeepLanes | None, matchers: Matchers, consumer: Consumer, entry: QueueEntry) -> bool:
     """Return whether something older that a consumer's selector looks for may still be found in a deep backlog."""
-    if not consumer.required or not isinstance(lanes, DeepLanes) or lanes.stock is None or not lanes.stock.count:
+    if not consumer.required or lanes is None or lanes.stock is None or not lanes.stock.count:
         return False
     match_class = matchers.class_of(consumer)
     return match_class is not None and position_of(entry) >= lanes.frontier_of(match_class)
@@ -378,14 +366,7 @@ def hand_over(queue: QueueEntries, consumer: Consumer, entry: QueueEntry, now: i
             queue.group_firsts.discard(entry)
         queue.finish_removal(entry, ACKNOWLEDGED, now, 0)
         return
-    entry.state = DELIVERING
-    entry.consumer = consumer
-    queue.delivering.add(entry)
-    size = entry.message.size
-    queue.delivering_bytes += size
-    if queue.bodies is not None:
-        claim(entry, queue.bodies)
-    consumer.take(size)
+    queue.mark_delivering(entry, consumer)
     if not consumer.auto_acknowledge:
         consumer.session.deliver_unsettled(consumer, entry)
 

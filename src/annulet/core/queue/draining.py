@@ -16,11 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from annulet.core.queue import delivery
-from annulet.core.reading.browse_order import BrowseOrder
 from annulet.core.searching import group_walk, selector_walk
-from annulet.core.searching.deep_lanes import DeepLanes
-from annulet.core.searching.grouped_lanes import GroupedLanes
 
 if TYPE_CHECKING:
     from annulet.core.model.consumer import Consumer
@@ -30,7 +26,7 @@ if TYPE_CHECKING:
 def begin(queue: QueueEntries, consumer: Consumer, now: int) -> None:
     """Notify a consumer's session when all present messages for it were delivered, possibly at once."""
     queue.draining[consumer] = queue.next_sequence
-    delivery.wake_insisting(queue, now)
+    queue.wake_insisting(now)
     settle(queue)
 
 
@@ -62,8 +58,7 @@ def may_find(queue: QueueEntries, consumer: Consumer, upto: int) -> bool:
         return True
     refused = queue.bodies is not None and queue.bodies.stalled
     if consumer.unseen is not None:
-        unseen = consumer.unseen
-        return refused or (isinstance(unseen, BrowseOrder) and unseen.is_looking(upto))
+        return refused or consumer.unseen.is_looking(upto)
     if not queue.order.count or 0 <= queue.settings.in_flight_max <= len(queue.delivering):
         return False
     return refused or _may_be_brought(queue, consumer, upto)
@@ -71,12 +66,13 @@ def may_find(queue: QueueEntries, consumer: Consumer, upto: int) -> bool:
 
 def _may_be_brought(queue: QueueEntries, consumer: Consumer, upto: int) -> bool:
     """The same for a destructive consumer, if dispatch is not suspended."""
-    lanes = queue.lanes
-    if isinstance(lanes, DeepLanes):
+    lanes = queue.deep_lanes
+    if lanes is not None:
         if lanes.unasked:
             return True
-        if isinstance(lanes, GroupedLanes):
-            return group_walk.may_find(queue, lanes, consumer, upto)
+        grouped = lanes.as_grouped()
+        if grouped is not None:
+            return group_walk.may_find(queue, grouped, consumer, upto)
         if consumer.required:
             return selector_walk.may_find(queue, lanes, consumer, upto)
     return any(pages.stalled or pages.awaits_read() for pages in queue.order.page_parts())

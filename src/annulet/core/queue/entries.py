@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Final
 from annulet.core.base.errors import PreconditionFailed
 from annulet.core.base.removal_reasons import LOSSES, RemovalReason
 from annulet.core.base.settings import MOVE_TO_TAIL
-from annulet.core.deliveries.bodies import DAMAGED, LOOK_MESSAGES, REFUSED, leaves_delivery, let_go
-from annulet.core.model.entry import PENDING, REMOVED, SCHEDULED, DeliveryCopy, QueueEntry
+from annulet.core.deliveries.bodies import DAMAGED, LOOK_MESSAGES, REFUSED, claim, leaves_delivery, let_go
+from annulet.core.model.entry import DELIVERING, PENDING, REMOVED, SCHEDULED, DeliveryCopy, QueueEntry
 from annulet.core.model.loss_ledger import LossRecord, loss_of
-from annulet.core.policies.expiry import ExpiryIndex
 from annulet.core.policies.fair_keys import Fairness
 from annulet.core.policies.lanes import Lanes
 from annulet.core.policies.message_groups import GroupTable
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from annulet.core.model.effects import Effects
     from annulet.core.model.forwarder import Forwarder
     from annulet.core.model.loss_ledger import LossLedger
-    from annulet.core.model.order import Order
+    from annulet.core.model.order import Order, OrderView
     from annulet.core.model.queue_listeners import ReaderLists
     from annulet.core.queue.emptying import Emptying
     from annulet.core.queue.pull_waits import PullWaiter
@@ -77,6 +76,7 @@ class QueueEntries(QueuePolicies):
         )
         self.owner = owner  # the connection an exclusive queue belongs to; None when it is shared
         self.copies: Copies | None = None
+        self.deep_lanes: DeepLanes | None = None  # the lanes, if messages may stand behind them
         self.next_due_place = DUE_PLACES_FROM
         self.ring_debt: RingDebt | None = None  # a ring is too long because the disk refused to read the victims
         self.origins: Mapping[str, str] = {}  # the source of each setting, by field
@@ -105,7 +105,7 @@ class QueueEntries(QueuePolicies):
         settings = self.settings
         self.set_limits()
         self.may_refuse = self.limits is not None and self.limits.rejects
-        self.halted = self.paused or not self.gate.open or self.gate.rebalancing or self.sliced
+        self.note_halted(halted=self.paused or not self.gate.open or self.gate.rebalancing or self.sliced)
         self.gated = settings.consumers_before_dispatch > 1 or settings.group_rebalance_pause
         self.simple = False
         self.simplify()
@@ -177,6 +177,18 @@ class QueueEntries(QueuePolicies):
         self.pending_bytes -= entry.message.size
         if self.evictions is not None:
             self.evictions.compact(self.order.count)
+
+    def mark_delivering(self, entry: QueueEntry, consumer: Consumer | None) -> None:
+        """Put an entry that is out of the order into delivery; without a consumer it was pulled."""
+        entry.state = DELIVERING
+        entry.consumer = consumer
+        self.delivering.add(entry)
+        size = entry.message.size
+        self.delivering_bytes += size
+        if self.bodies is not None:
+            claim(entry, self.bodies)
+        if consumer is not None:
+            consumer.take(size)
 
     def unmark_delivering(self, entry: QueueEntry) -> None:
         """Take an entry out of delivery; its next place is the caller's."""
@@ -345,7 +357,7 @@ class QueueEntries(QueuePolicies):
             self.pass_over(entry)
         return found != REFUSED
 
-    def show(self, entry: QueueEntry, upcoming: Order) -> int:
+    def show(self, entry: QueueEntry, upcoming: OrderView) -> int:
         """Have the body of an entry at hand for a reader that does not take it, with the next ones it will see.
 
         Returns ``FOUND``, ``REFUSED`` or ``DAMAGED``; damaged pending ones are skipped.
@@ -445,12 +457,63 @@ class QueueEntries(QueuePolicies):
             self.gate.update(self, now)
             if at := self.gate.opens_at(self):
                 self.effects.wake_at(at)
-        self.halted = self.paused or not self.gate.open or self.gate.rebalancing or self.sliced
+        self.note_halted(halted=self.paused or not self.gate.open or self.gate.rebalancing or self.sliced)
 
     @property
     def key_count(self) -> int:
         """Distinct keys of a keep-per-key queue with a message in it; 0 without a key."""
         return 0 if self.retention is None else len(self.retention)
+
+    def note_use(self, now: int) -> None:
+        """Note a use of the queue, from which ``expires`` counts."""
+        self.last_used_at = now
+
+    def note_consumer(self, now: int) -> None:
+        """Note that a consumer came."""
+        self.had_consumer = True
+        self.note_use(now)
+
+    def note_origins(self, origins: Mapping[str, str]) -> None:
+        """Note the source of each setting, by field."""
+        self.origins = origins
+
+    def add_lease(self, key: tuple[str, str]) -> None:
+        """Count a lease as a user of the queue."""
+        self.leases.add(key)
+
+    def end_lease(self, key: tuple[str, str], now: int) -> None:
+        """Count it no more."""
+        self.leases.discard(key)
+        self.note_use(now)
+
+    def count_leases_as_consumers(self, more: int) -> None:
+        """Count leases that take as a consumer does, or with a minus sign no longer do."""
+        self.leases_as_consumers += more
+
+    def take_due_place(self) -> int:
+        """Return the place of a message that falls due now: before all arrivals, behind those due before."""
+        place = self.next_due_place
+        self.next_due_place += 1
+        return place
+
+    def note_firing(self, *, firing: bool) -> None:
+        """Note whether very many scheduled messages become pending in slices."""
+        self.firing = firing
+
+    def owe(self, debt: RingDebt | None) -> None:
+        """Note what a ring has too much because the disk refused to read the victims; ``None``: nothing."""
+        self.ring_debt = debt
+
+    def wake_insisting(self, now: int) -> None:
+        """Wake the queue for a client that treats no delivery as an empty queue.
+
+        Waits for rows that a thread is reading.
+        """
+        self.insists = True
+        try:
+            self.wake(now)
+        finally:
+            self.insists = False
 
     @property
     def users(self) -> int:
@@ -470,16 +533,35 @@ class QueueEntries(QueuePolicies):
     def use_lanes(self, groups: GroupTable | None, fairness: Fairness | None) -> None:
         """Split the order into lanes from now on, because consumers are restricted."""
         if groups is None and fairness is None and self.ranker.in_turn:
-            lanes: Lanes = DeepLanes(self)
+            self.deep_lanes = DeepLanes(self)
         elif groups is not None and not self.ranker.ranks:
-            lanes = GroupedLanes(self, groups)
-        else:
-            lanes = Lanes(self.ranker, groups, fairness)
+            self.deep_lanes = GroupedLanes(self, groups)
+        lanes = Lanes(self.ranker, groups, fairness) if self.deep_lanes is None else self.deep_lanes
         if self.order.count:
             lanes.adopt(self.order)
-        self.lanes = lanes
-        self.order = lanes
+        self.order_by(lanes, lanes)
         self.simplify()
+
+    def leave_lanes(self, order: Order) -> None:
+        """Have one order again: nothing restricts consumers, and no entry has a lane."""
+        self.deep_lanes = None
+        self.order_by(order, None)
+        self.simplify()
+
+    def take_apart(self) -> None:
+        """Break the cycles of a deleted queue."""
+        super().take_apart()
+        self.deep_lanes = self.ring_debt = None
+
+    @property
+    def stock(self) -> Order | None:
+        """The order that may have rows: all pending messages, or those behind the lanes, ``None`` without any."""
+        return self.order if self.deep_lanes is None else self.deep_lanes.stock
+
+    @property
+    def grouped_lanes(self) -> GroupedLanes | None:
+        """The lanes, if messages of groups may stand behind them."""
+        return None if self.deep_lanes is None else self.deep_lanes.as_grouped()
 
     def unsettled(self) -> list[QueueEntry]:
         """Return the messages in delivery, by sequence."""
@@ -522,17 +604,6 @@ class QueueEntries(QueuePolicies):
         self.counters.removed[RemovalReason.UNREADABLE] += messages
         self.counters.bytes_removed += size
         self.pending_bytes -= size
-
-    def reindex(self) -> None:
-        """Rebuild the expiry index after the queue's times changed."""
-        known = not self.ages or self.order.rows_are_timed()  # when rows expire, if they do
-        pending = self.order.in_memory() if known else self.order.entries()
-        self.order.retime()
-        self.expiry = ExpiryIndex() if self.ages or self.order.paged_count() else None
-        for entry in [*self.delivering.unfolded(), *pending, *self.schedule.entries()]:
-            entry.indexed = False
-            if entry.state in (PENDING, SCHEDULED):
-                self.index_expiry(entry)
 
     def note_loss(
         self, entry: QueueEntry, reason: RemovalReason, now: int, replaced_by: int, *, forwarded: bool = False

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 from annulet.core.model.entry import DELIVERING, PENDING, SCHEDULED
 from annulet.core.model.queue_state import HIDES_NOTHING
-from annulet.core.ordering.priority_order import LevelledOrder
-from annulet.core.searching.deep_lanes import DeepLanes
 
 if TYPE_CHECKING:
     from annulet.core.queue.entries import QueueEntries
@@ -34,13 +32,13 @@ def check_invariants(queue: QueueEntries) -> None:
 
 def check_parts(queue: QueueEntries) -> None:
     """Before a full scan, which recounts."""
-    order = queue.order
-    stock = order.stock if isinstance(order, DeepLanes) else order
-    if isinstance(stock, LevelledOrder):
-        assert stock.count == sum(level.count for level in stock.levels), "levels count what they hold"
-    if isinstance(order, DeepLanes):
-        in_lanes = len(order.entries_in_lanes())
-        assert order.count == in_lanes + (0 if stock is None else stock.count), (
+    lanes = queue.deep_lanes
+    stock = queue.stock
+    if stock is not None:
+        assert stock.count == stock.parts_count(), "levels count what they hold"
+    if lanes is not None:
+        in_lanes = len(lanes.entries_in_lanes())
+        assert lanes.count == in_lanes + (0 if stock is None else stock.count), (
             "lanes count the entries behind them, too"
         )
 

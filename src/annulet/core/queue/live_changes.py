@@ -83,8 +83,7 @@ def revise_priority(queue: QueueEntries, entry: QueueEntry, priority: int, now: 
         expires_at=former.expires_at,
         deliver_at=former.deliver_at,
     )
-    replacement = QueueEntry(queue, message, queue.next_sequence)
-    queue.next_sequence += 1
+    replacement = QueueEntry(queue, message, queue.take_sequence())
     replacement.redelivered = entry.redelivered
     replacement.delivery_count = entry.delivery_count
     # selectors may use the priority, so they are evaluated again; a consumer that refused it still does

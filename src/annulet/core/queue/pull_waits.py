@@ -33,8 +33,8 @@ def begin(queue: QueueEntries, waiter: PullWaiter, upto: int, now: int) -> bool:
 
     Call it behind a pull that brought nothing.
     """
-    lanes = queue.lanes
-    if not isinstance(lanes, GroupedLanes) or not _walks(queue, lanes, upto):
+    lanes = queue.grouped_lanes
+    if lanes is None or not _walks(queue, lanes, upto):
         return False
     lanes.ask_turn(now)
     queue.pull_waiters[waiter] = upto
@@ -43,9 +43,9 @@ def begin(queue: QueueEntries, waiter: PullWaiter, upto: int, now: int) -> bool:
 
 def settle(queue: QueueEntries) -> None:
     """Tell clients for which the walk has found something, or which it can bring nothing any more."""
-    lanes = queue.lanes
+    lanes = queue.grouped_lanes
     for waiter, upto in list(queue.pull_waiters.items()):
-        if not isinstance(lanes, GroupedLanes) or not _walks(queue, lanes, upto):
+        if lanes is None or not _walks(queue, lanes, upto):
             del queue.pull_waiters[waiter]
             waiter.look_again()
 

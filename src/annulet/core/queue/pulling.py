@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from annulet.core.base.removal_reasons import RemovalReason
-from annulet.core.deliveries.bodies import claim
-from annulet.core.model.entry import DELIVERING, PENDING
+from annulet.core.model.entry import PENDING
 from annulet.core.ordering.lane import lane_of
 
 if TYPE_CHECKING:
@@ -101,7 +100,7 @@ class Pull:
         for entry in passed:
             lane = lane_of(entry)
             queue.order.reinsert(entry)
-            queue.pending_bytes += entry.message.size
+            queue.count_pending(entry.message.size)
             if queue.lanes is not None and lane is not None and lane.fair is not None:
                 lane.fair.pending -= 1
 
@@ -129,12 +128,4 @@ class Pull:
         queue.ranker.served(entry)
         if queue.lanes is not None:
             queue.lanes.taken(entry, consumer)
-        entry.state = DELIVERING
-        entry.consumer = consumer
-        queue.delivering.add(entry)
-        size = entry.message.size
-        queue.delivering_bytes += size
-        if queue.bodies is not None:
-            claim(entry, queue.bodies)
-        if consumer is not None:
-            consumer.take(size)
+        queue.mark_delivering(entry, consumer)

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING
 from annulet.core.base.sliced_work import AT_ONCE_MAX
 from annulet.core.model.compact_messages import CompactDelivery, entry_in
 from annulet.core.policies.eviction import eviction_index_for
-from annulet.core.policies.schedule import ScheduleIndex
 from annulet.core.policies.staged_batches import StagedEntries
 from annulet.core.queue.emptying import Emptying, Gone
-from annulet.core.searching.deep_lanes import DeepLanes
 
 if TYPE_CHECKING:
     from annulet.core.base.removal_reasons import RemovalReason
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
 def suits(queue: QueueEntries) -> bool:
     """Return whether a queue has to be emptied by :func:`empty`: a deep one, or one with hidden messages that stay."""
     many = queue.order.count + queue.schedule.count > AT_ONCE_MAX or bool(queue.hidden)
-    return many and (queue.lanes is None or isinstance(queue.order, DeepLanes))
+    return many and (queue.lanes is None or queue.deep_lanes is not None)
 
 
 def empty(queue: QueueEntries, reason: RemovalReason, now: int) -> int:
@@ -41,7 +39,7 @@ def empty(queue: QueueEntries, reason: RemovalReason, now: int) -> int:
     size = queue.shown_bytes() + queue.shown_scheduled_bytes()
     gone = Gone(order.take_pages())
     order.clear()
-    queue.pending_bytes = 0
+    queue.count_pending(-queue.pending_bytes)
     kept.put_back()
     entries += queue.schedule.take_all()
     kept.schedule_again()
@@ -70,11 +68,10 @@ def _swap_out(queue: QueueEntries, reason: RemovalReason, now: int) -> int:
     gone = Gone(order.take_pages())
     gone.found = found
     order.clear()
-    queue.pending_bytes = 0
+    queue.count_pending(-queue.pending_bytes)
     if schedule.count:
         gone.found += schedule.unordered()
-        gone.schedule = schedule
-        queue.schedule = ScheduleIndex()
+        gone.schedule = queue.detach_schedule()
     if queue.evictions is not None:
         gone.evictions, queue.evictions = queue.evictions, eviction_index_for(queue.settings)
     if queue.retention is not None:

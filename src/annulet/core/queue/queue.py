@@ -13,7 +13,6 @@ from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.sliced_work import AT_ONCE_MAX
 from annulet.core.model.entry import DELIVERING, PENDING, SCHEDULED, DeliveryCopy, QueueEntry, sequence_of
 from annulet.core.policies.expiry import times_of
-from annulet.core.policies.schedule import ScheduleIndex
 from annulet.core.queue import (
     arrival,
     delivery,
@@ -31,7 +30,6 @@ from annulet.core.queue.pulling import Pull
 from annulet.core.queue.ring_debt import make_way, trim_ring
 from annulet.core.queue.statistics import QueueStatistics, statistics_of
 from annulet.core.searching import selector_walk
-from annulet.core.searching.deep_lanes import DeepLanes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -156,8 +154,8 @@ class Queue(QueueEntries):
 
     def add_consumer(self, consumer: Consumer, now: int) -> None:
         """Attach a consumer and serve it."""
-        self.had_consumer = True
-        self.last_used_at = now
+        consumer.attached_at = now
+        self.note_consumer(now)
         self.expire_due(now)
         Attachment(self).attach(consumer, now)
         self.finish(now)
@@ -168,7 +166,7 @@ class Queue(QueueEntries):
         ``serve=False``: the caller returns its deliveries and then calls :meth:`wake`, so that nothing overtakes them.
         """
         consumer.cancelled = True
-        self.last_used_at = now
+        self.note_use(now)
         Attachment(self).detach(consumer, now, serve=serve)
         self.finish(now)
 
@@ -220,15 +218,14 @@ class Queue(QueueEntries):
 
         Returns whether there is more to look at for selectors, of which it asks about so many ``messages`` at most.
         """
-        lanes = self.lanes
-        self.turn_asked = False
+        self.note_turn(asked=False)
         self.matchers.steps = 0
         if self.copies is not None and not self.deleted:
             self.copies.read_on(now)
             go_on_later(self, now)
         more = False
-        if not self.deleted and isinstance(lanes, DeepLanes):
-            served, more = selector_walk.scan(self, lanes, messages)
+        if not self.deleted and self.deep_lanes is not None:
+            served, more = selector_walk.scan(self, self.deep_lanes, messages)
             if served:
                 self.wake(now)
         if self.draining:
@@ -246,7 +243,7 @@ class Queue(QueueEntries):
         with a sequence above ``last_sequence`` (0: no limit) are passed over, at O(log n) each. Nothing while the queue
         is paused or its gate is shut. On a non-destructive queue copies of the first messages.
         """
-        self.last_used_at = now
+        self.note_use(now)
         self.finish_slices(now)
         taken = Pull(self, consumer, now).take(messages_max, bytes_max, last_sequence)
         self.wake(now)  # the taken message may have been too large for a consumer, the next one not
@@ -357,14 +354,14 @@ class Queue(QueueEntries):
     def pause(self, now: int) -> None:
         """Stop dispatch; arrivals are accepted, ring and limits go on. Browsers are served."""
         if not self.paused:
-            self.paused = True
+            self.note_paused(paused=True)
             self.update_gate(now)
             self.effects.queue_paused(self)
 
     def resume(self, now: int) -> None:
         """End :meth:`pause` and serve the waiting consumers."""
         if self.paused:
-            self.paused = False
+            self.note_paused(paused=False)
             self.update_gate(now)
             self.effects.queue_paused(self)
             self.wake(now)
@@ -385,7 +382,7 @@ class Queue(QueueEntries):
         holders = {consumer.session: None for consumer in self.delivering.holders()}
         for session in holders:  # settled before, it is not lost
             session.settle_all_of(self, now)
-        self.deleted = True
+        self.note_deleted()
         self.forget_hidden()
         if self.forwarder.waiting:  # or the log forgets a message not sent yet
             self.forwarder.complete(now)
@@ -404,20 +401,8 @@ class Queue(QueueEntries):
         self.finish(now)
         for session in holders:  # their deliveries here filled their shared windows, which other queues wait for
             session.wake(now)
-        self._take_apart()
+        self.take_apart()
         return pending
-
-    def _take_apart(self) -> None:
-        """Break the cycles of a deleted queue, so that no garbage collection has to find it.
-
-        Structures that skip removed entries later still hold some, and each entry holds its queue.
-        """
-        if self.lanes is not None:
-            self.lanes.take_apart()
-        self.lanes = self.ring_debt = None
-        self.order = self.ranker.new_order()
-        self.schedule = ScheduleIndex()
-        self.group_firsts.clear()
 
     def remove(self, entry: QueueEntry, reason: RemovalReason, now: int) -> bool:
         """Take out one pending or scheduled entry, by an operator. Returns whether it was there."""
@@ -471,7 +456,7 @@ class Queue(QueueEntries):
         current = self.settings
         live_changes.check_changeable(self.name, current, settings)
         self.finish_slices(now)
-        self.settings = settings
+        self.use_settings(settings)
         self.configure()
         if self.evictions is not None:
             for entry in self.order.entries():
@@ -482,7 +467,7 @@ class Queue(QueueEntries):
         if self.sliced:
             self.make_room(0, now)
         if not 0 <= settings.ring_size < self.order.count:
-            self.ring_debt = None
+            self.owe(None)
         elif settings.ring_trim_now:
             trim_ring(self, now)
         arrival.enforce_limits(self, now)
@@ -512,9 +497,7 @@ class Queue(QueueEntries):
             blocked = not limits.drained(self)
         else:
             blocked = limits.exceeded(self)
-        if blocked is not self.blocked:
-            self.blocked = blocked
-            self.effects.publishers_blocked(self)
+        self.block_publishers(blocked=blocked)
         if self.forwarder.waiting:
             self.forwarder.flush(now)
         if self.draining:

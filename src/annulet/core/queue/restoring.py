@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.model.entry import DELIVERING, SCHEDULED, QueueEntry
-from annulet.core.paging.paged_fifo import PagedFifo
-from annulet.core.policies.expiry import ExpiryIndex
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from annulet.core.message.message import Message, Origin
     from annulet.core.paging.front_limits import FrontBounds
+    from annulet.core.paging.paged_fifo import PagedFifo
     from annulet.core.queue.entries import QueueEntries
 
 
@@ -25,7 +24,7 @@ def restore(
     entry.redelivered = redelivered
     entry.delivery_count = delivery_count
     in_sequence = sequence >= queue.next_sequence
-    queue.next_sequence = max(queue.next_sequence, sequence + 1)
+    queue.continue_from(sequence + 1)
     leased = sequence in queue.leased
     if message.deliver_at and deliver_at != 0 and delivery_count == 0 and not leased:
         # not current for its key before it falls due
@@ -39,7 +38,7 @@ def restore(
     if leased:  # in delivery, so neither key nor time can take it away
         entry.state = DELIVERING
         queue.delivering.add(entry)
-        queue.delivering_bytes += message.size
+        queue.count_delivering(message.size)
         queue.index_expiry(entry)
         if queue.lanes is not None:  # its group waits for it, its fair key has one more in delivery
             queue.lanes.recovered(entry)
@@ -66,12 +65,12 @@ def restore_rows(
 
     ``columns``: sequences, records, sizes and origins. Nothing but the order may know of the queue's messages.
     """
-    if times and queue.expiry is None:
-        queue.expiry = ExpiryIndex()
+    if times:
+        queue.use_expiry()
     sequences, records, sizes, origins = columns
     size = order.restore_rows(sequences, records, sizes, origins, redelivered=redelivered, times=times, counts=counts)
-    queue.pending_bytes += size
-    queue.next_sequence = max(queue.next_sequence, sequences[-1] + 1)
+    queue.count_pending(size)
+    queue.continue_from(sequences[-1] + 1)
 
 
 def _schedule(queue: QueueEntries, entry: QueueEntry, at: int, *, fresh: bool) -> None:
@@ -95,10 +94,10 @@ def finish_restore(queue: QueueEntries, next_sequence: int, torn: int, now: int)
         if victim is None:
             break
         queue.remove_pending(victim, RemovalReason.REPLACED_RING, now, 0)
-    queue.next_sequence = max(queue.next_sequence, next_sequence)
-    queue.leased = set()
+    queue.continue_from(next_sequence)
+    queue.leased.clear()
     counters = queue.counters
-    count = queue.order.count + len(queue.delivering) + queue.schedule.count
+    count = queue.message_count()
     size = queue.pending_bytes + queue.delivering_bytes + queue.schedule.bytes
     counters.messages_added = sum(counters.removed.values()) + count
     counters.bytes_added = counters.bytes_removed + size
@@ -108,7 +107,7 @@ def finish_restore(queue: QueueEntries, next_sequence: int, torn: int, now: int)
 def front_room(queue: QueueEntries, sizes: Sequence[int], bounds: FrontBounds) -> int:
     """Return how many of the next messages, of these sizes in bytes, a restored queue's front has room for."""
     order = queue.order
-    if (isinstance(order, PagedFifo) and order.split) or order.paged_count():
+    if order.split or order.paged_count():
         return 0
     room = bounds.size - queue.pending_bytes
     count = 0

@@ -14,7 +14,6 @@ from annulet.core.base.sliced_work import AT_ONCE_MAX, SLICE_MESSAGES, SlicedWor
 from annulet.core.deliveries.delivery_table import DeliveryTable
 from annulet.core.model.compact_messages import CompactDelivery, SharedFields, entry_in
 from annulet.core.model.entry import BEHIND_ALL, DELIVERING, PENDING, SCHEDULED, DeliveryCopy
-from annulet.core.ordering.order import FifoOrder
 from annulet.core.policies.eviction import eviction_rank
 from annulet.core.policies.redelivery_delay import redelivery_delay, redelivery_spread
 from annulet.core.queue.live_changes import read_in
@@ -120,11 +119,11 @@ class Returning(SlicedWork):
             self._gather()
         plain, order = self._exclude is None and _plain(queue, counted=self._counted), queue.order
         folded: list[CompactDelivery] = []
-        to_stay = folded if plain and isinstance(order, FifoOrder) else None
+        to_stay = folded if plain and order.keeps_compact() else None
         following = self._batch.take(queue, self._slice_messages, to_stay)
         if plain:
             following = _back_plainly(queue, following, self._holders, counted=self._counted)
-        if folded and isinstance(order, FifoOrder):
+        if folded:
             _back_folded(queue, folded, self._holders, counted=self._counted)
             order.reinsert_folded(folded)
         self._take(following, now)
@@ -323,8 +322,8 @@ def _back_plainly(
         holder.give_back_slice()
         holders[holder.session] = None
     queue.delivering.discard_all(cast("list[Slot]", back))
-    queue.delivering_bytes -= total
-    queue.pending_bytes += total
+    queue.count_delivering(-total)
+    queue.count_pending(total)
     queue.counters.messages_returned += len(back)
     if queue.bodies is not None:
         queue.bodies.in_delivery -= away
@@ -351,7 +350,7 @@ def _back_folded(
     for kind in kinds:
         assert kind.consumer is not None
         holders[kind.consumer.session] = None
-    queue.pending_bytes += size
+    queue.count_pending(size)
     queue.counters.messages_returned += len(folded)
     if counted:
         queue.effects.folded_changed(queue, folded)

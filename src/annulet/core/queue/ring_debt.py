@@ -78,7 +78,7 @@ class RingDebt(SlicedWork):
             if size >= SLICE_BYTES:
                 break
         if queue.order.count <= allowed and queue.ring_debt is self:
-            queue.ring_debt = None
+            queue.owe(None)
             self._running = False
         elif not self._running:
             self._left = self._pause = min(max(1, 2 * self._pause), PAUSE_MOST)
@@ -99,9 +99,10 @@ def make_way(queue: QueueEntries, arrival: QueueEntry, before: int, now: int) ->
     allowed = max(queue.settings.ring_size, before)
     dropped = drop_next(queue, allowed, taken_in, now) is not None
     if queue.order.count <= allowed:
-        queue.ring_debt = None
+        if queue.ring_debt is not None:
+            queue.owe(None)
     elif debt is None and not dropped:
-        queue.ring_debt = RingDebt(queue, allowed)
+        queue.owe(RingDebt(queue, allowed))
     elif debt is not None and dropped:
         debt.pay(now)
 
@@ -125,4 +126,4 @@ def trim_ring(queue: QueueEntries, now: int) -> None:
     ring_size = queue.settings.ring_size
     while drop_next(queue, ring_size, None, now) is not None:
         pass
-    queue.ring_debt = RingDebt(queue, ring_size) if queue.order.count > ring_size else None
+    queue.owe(RingDebt(queue, ring_size) if queue.order.count > ring_size else None)

@@ -90,7 +90,7 @@ def statistics_of(queue: QueueEntries) -> QueueStatistics:
         group_count=0 if queue.lanes is None or queue.lanes.groups is None else len(queue.lanes.groups.groups),
         matcher_count=len(queue.matchers),
         selector_evaluations=queue.matchers.evaluations,
-        scan_remaining=remaining(queue),
+        scan_remaining=remaining(queue, queue.deep_lanes),
         first_sequence=first if first < queue.hidden_from else 0,
         next_sequence=min(queue.next_sequence, queue.hidden_from),
     )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from annulet.core.base.sequence_ranges import RANGES_MAX, SequenceRanges
 from annulet.core.model.compact_messages import entry_in
 from annulet.core.model.entry import BEHIND_ALL, REMOVED, SCHEDULED, QueueEntry, position_of, sequence_of
-from annulet.core.model.order import Order
+from annulet.core.model.order import UnseenMessages
 from annulet.core.ordering.returned_entries import first_of_heap
 from annulet.core.paging.row_views import view_of
 
@@ -36,7 +36,7 @@ it stays.
 """
 
 
-class BrowseOrder(Order):
+class BrowseOrder(UnseenMessages):
     """Entries and rows by position. ``count`` is not kept: removed messages are detected when reached.
 
     A browser of very many messages in memory is *noting* first: it has references to them and examines some each turn.
@@ -44,7 +44,7 @@ class BrowseOrder(Order):
     """
 
     def __init__(self, queue: QueuePolicies, pages: QueueArea, *, follow: bool, first: int = 0) -> None:
-        super().__init__()
+        super().__init__(of_rows=True)
         self._queue = queue
         self._pages = pages
         self._follow = follow
@@ -62,10 +62,6 @@ class BrowseOrder(Order):
         self._view: RowView | None = None  # where rows are noted
         self._unsifted: list[Slot] = []  # to be noted, the next ones last; perhaps rows or gone by now
         self._note(first)
-
-    def append(self, entry: QueueEntry) -> None:
-        """Add an entry that cannot become a row."""
-        heappush(self._entries, entry)
 
     def reinsert(self, entry: QueueEntry) -> None:
         """Add a returned entry, unless it is among those searched in the queue."""

@@ -7,7 +7,7 @@ does not see messages that left the queue before their turn.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.sequence_ranges import SequenceRanges
@@ -19,15 +19,13 @@ from annulet.core.paging.paged_fifo import PagedFifo
 from annulet.core.policies.evaluation_turns import used_up
 from annulet.core.reading.browse_order import BrowseOrder, fell_due
 from annulet.core.reading.reader_position import UnseenRows
+from annulet.core.reading.unseen_entries import UnseenEntries
 
 if TYPE_CHECKING:
     from annulet.core.model.consumer import Consumer, DeliveryOwner
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.model.order import Order
+    from annulet.core.model.order import UnseenMessages
     from annulet.core.policies.queue_policies import QueuePolicies
-
-PRUNE_MINIMUM: Final = 64
-"""Entries that left the queue before a slow reader's list is swept."""
 
 
 class Copies(ReaderLists):
@@ -51,11 +49,12 @@ class Copies(ReaderLists):
         """Give a consumer its list. O(n): a point-in-time view has to remember its messages, at least as rows."""
         queue = self._queue
         self._waiting = False
-        order = queue.order
-        if isinstance(order, PagedFifo) and self._reads_on(consumer):
+        paged = self._order_with_rows()
+        if paged is not None and self._reads_on(consumer):
             first = queue.next_sequence if consumer.settings.replay_period == 0 else 1
-            self._have_rows(consumer, order, first, order.aside(), SequenceRanges())
+            self._have_rows(consumer, paged, first, paged.aside(), SequenceRanges())
             return
+        order = queue.order
         pages = order.pages_behind()
         if pages is not None and consumer.settings.browse:
             unseen_rows = BrowseOrder(queue, pages, follow=consumer.settings.browse != BROWSE_SNAPSHOT)
@@ -63,21 +62,18 @@ class Copies(ReaderLists):
             if unseen_rows.to_note:  # also without credit, to release its references
                 pages.ask_turn()
             return
-        unseen = queue.ranker.new_list()
         if self._reads_on(consumer):  # as far as they are in memory; see :meth:`use_rows`
             there = [entry for entry in order.in_memory() if entry.state == PENDING]
         else:
             there = order.entries()
         if consumer.settings.browse == BROWSE_SNAPSHOT:
             there = queue.shown(there)
-        for entry in sorted([*there, *queue.delivering]):
-            unseen.append(entry)
-        consumer.unseen = unseen
+        consumer.unseen = UnseenEntries(queue, sorted([*there, *queue.delivering]))
 
     def use_rows(self) -> None:
         """Note that the queue may have rows from now on: following readers keep no entries any more."""
-        order = self._queue.order
-        if not isinstance(order, PagedFifo):
+        order = self._order_with_rows()
+        if order is None:
             return
         for consumer in self._queue.consumers.readers():
             unseen = consumer.unseen
@@ -90,6 +86,11 @@ class Copies(ReaderLists):
                 for sequence in sorted({entry.sequence for entry in behind} - sequences):
                     seen.add(sequence)
                 self._have_rows(consumer, order, first, there, seen)
+
+    def _order_with_rows(self) -> PagedFifo | None:
+        """Return the order if it is first in, first out and may have rows."""
+        order = self._queue.order
+        return order if isinstance(order, PagedFifo) else None
 
     def _reads_on(self, consumer: Consumer) -> bool:
         """Return whether a reader sees everything from some sequence on, because nothing returns and it follows
@@ -107,57 +108,49 @@ class Copies(ReaderLists):
 
     def arrived(self, entry: QueueEntry) -> None:
         """Show a new pending entry to the readers that follow the queue."""
-        queue = self._queue
-        for consumer in queue.consumers.readers():
-            unseen = consumer.unseen
-            if unseen is None or consumer.settings.browse == BROWSE_SNAPSHOT:
-                continue
-            if isinstance(unseen, BrowseOrder):
-                unseen.arrived(entry)
-                continue
-            unseen.reinsert(entry)
-            if unseen.count > 2 * (queue.order.count + len(queue.delivering)) + PRUNE_MINIMUM:
-                self._prune(consumer)
+        for consumer in self._queue.consumers.readers():
+            if consumer.unseen is not None and consumer.settings.browse != BROWSE_SNAPSHOT:
+                consumer.unseen.arrived(entry)
 
     def revised(self, former: QueueEntry, entry: QueueEntry) -> None:
         """Replace ``former`` by ``entry`` for readers that have not seen it yet. O(n) for each reader."""
         for consumer in self._queue.consumers.readers():
-            unseen = consumer.unseen
-            if isinstance(unseen, BrowseOrder):
-                unseen.revised(former, entry)
-            elif unseen is not None and former in unseen.held():
-                unseen.reinsert(entry)
+            if consumer.unseen is not None:
+                consumer.unseen.revised(former, entry)
 
     def stored_anew(self, entry: QueueEntry) -> None:
         """Note that an entry's message has another record now."""
         for consumer in self._queue.consumers.readers():
-            if isinstance(consumer.unseen, BrowseOrder):
+            if consumer.unseen is not None:
                 consumer.unseen.stored_anew(entry)
 
     def may_page(self) -> bool:
         """Return whether no reader has to keep references to possible rows."""
-        readers = self._queue.consumers.readers()
-        return all(isinstance(consumer.unseen, BrowseOrder) or self._reads_on(consumer) for consumer in readers)
+        for consumer in self._queue.consumers.readers():
+            unseen = consumer.unseen
+            if (unseen is None or not unseen.of_rows) and not self._reads_on(consumer):
+                return False
+        return True
 
     def paged(self) -> None:
         """Note that entries have become rows: other entries replace them when they are read."""
         for consumer in self._queue.consumers.readers():
-            if isinstance(consumer.unseen, BrowseOrder):
+            if consumer.unseen is not None:
                 consumer.unseen.paged()
 
     def emptied(self) -> None:
         """Note that all pending messages were removed."""
         self._waiting = False
         for consumer in self._queue.consumers.readers():
-            if isinstance(consumer.unseen, BrowseOrder):
+            if consumer.unseen is not None:
                 consumer.unseen.emptied()
 
     def read_on(self, now: int) -> None:
         """Let one reader of a deep queue, each when it is its turn, read its next rows, and hand them out."""
-        due: list[BrowseOrder] = []
+        due: list[UnseenMessages] = []
         for consumer in self._queue.consumers.readers():
             unseen = consumer.unseen
-            if isinstance(unseen, BrowseOrder) and unseen.due(ready=consumer.ready):
+            if unseen is not None and unseen.due(ready=consumer.ready):
                 due.append(unseen)
         if due:
             self._turn += 1
@@ -202,7 +195,7 @@ class Copies(ReaderLists):
         finished: list[Consumer] = []
         self._waiting = True
         for consumer in queue.consumers.readers() if consumers_too else queue.consumers.browsers():
-            if queue.turn_asked and isinstance(consumer.unseen, BrowseOrder) and consumer.unseen.waits_for_turn():
+            if queue.turn_asked and consumer.unseen is not None and consumer.unseen.waits_for_turn():
                 continue
             self._waiting = False
             if consumer.settings.browse or queue.consumers.is_live(consumer):
@@ -263,18 +256,19 @@ class Copies(ReaderLists):
                         unseen.take_first()
                     continue
             unseen.take_first()
+            unseen.note_handed_out()
             if queue.events is not None and not consumer.settings.browse:
                 queue.events.delivered(entry, consumer, now)
             self._hand_over(consumer, entry)
 
-    def _admits(self, consumer: Consumer, unseen: Order, entry: QueueEntry) -> bool:
+    def _admits(self, consumer: Consumer, unseen: UnseenMessages, entry: QueueEntry) -> bool:
         matchers = self._queue.matchers
-        if isinstance(unseen, BrowseOrder):
+        if unseen.of_rows:
             return matchers.ask_in_passing(consumer, entry)
         matchers.browsed |= consumer.required
         return matchers.ask(consumer, entry)
 
-    def _expires(self, entry: QueueEntry, unseen: Order, now: int) -> bool:
+    def _expires(self, entry: QueueEntry, unseen: UnseenMessages, now: int) -> bool:
         """Return whether the time of a pending entry has passed, and have it removed then.
 
         An entry read by a browser is private to it: the queue's own expires in its place.
@@ -282,7 +276,7 @@ class Copies(ReaderLists):
         queue = self._queue
         if entry is queue.arriving or not 0 < queue.expires_at(entry) <= now:
             return False
-        if not isinstance(unseen, BrowseOrder) or not unseen.has_read(entry):
+        if not unseen.has_read(entry):
             queue.remove_pending(entry, RemovalReason.EXPIRED, now, 0)
         return True
 
@@ -299,8 +293,6 @@ class Copies(ReaderLists):
             counters.messages_browsed += 1
         else:
             counters.messages_delivered += 1
-        if isinstance(consumer.unseen, UnseenRows):
-            consumer.unseen.handed_out += 1
         if consumer.auto_acknowledge:
             copy = DeliveryCopy(entry)
             copy.state = REMOVED
@@ -318,11 +310,3 @@ class Copies(ReaderLists):
         if consumer is not None:
             consumer.take(size)
         return copy
-
-    def _prune(self, consumer: Consumer) -> None:
-        assert consumer.unseen is not None
-        unseen = self._queue.ranker.new_list()
-        while (entry := consumer.unseen.take_first()) is not None:
-            if entry.state != REMOVED:
-                unseen.append(entry)
-        consumer.unseen = unseen

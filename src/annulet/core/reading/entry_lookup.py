@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from annulet.core.model.entry import REMOVED
 from annulet.core.reading.browse_order import may_be_noted_as_row
-from annulet.core.searching.deep_lanes import DeepLanes
 
 if TYPE_CHECKING:
     from annulet.core.model.entry import QueueEntry
@@ -27,7 +26,7 @@ class EntryLookup:
         self._aside: dict[int, QueueEntry] = {}  # entries that neither a page nor a search finds, by sequence
         self._noted_at: tuple[int, ...] = ()
         self._noted_in = queue.order
-        self._stored = 0  # what :attr:`DeepLanes.stored` was when they were noted
+        self._stored = 0  # what :attr:`Lanes.stored` was when they were noted
 
     def own(self, shown: QueueEntry) -> QueueEntry | None:
         """Return what the queue holds of a message that was shown; ``None`` when it has left.
@@ -61,8 +60,8 @@ class EntryLookup:
         standing.take_out([entry])
         order = self._queue.order
         order.recount()
-        if isinstance(order, DeepLanes):
-            order.bring(entry, 0)
+        if self._queue.lanes is not None:
+            self._queue.lanes.bring(entry, 0)
         else:
             order.reinsert(entry)
 
@@ -72,7 +71,7 @@ class EntryLookup:
     def _forget_stored(self) -> None:
         """Note nothing any more when what stood in lanes may have become rows, and those other entries."""
         order = self._queue.order
-        stored = order.stored if isinstance(order, DeepLanes) else 0
+        stored = 0 if self._queue.lanes is None else self._queue.lanes.stored
         if order is not self._noted_in or stored != self._stored:
             self.release()
             self._noted_in, self._stored = order, stored

@@ -44,7 +44,7 @@ class UnseenRows(BrowseOrder):
     ) -> None:
         self._eager = eager
         self._found = 0  # messages of the last read
-        self.handed_out = 0  # of the messages shown since; the caller counts
+        self._handed_out = 0  # of the messages shown since
         super().__init__(queue, pages, follow=True, first=first)
         self._entries = fallen
         heapify(fallen)
@@ -54,7 +54,7 @@ class UnseenRows(BrowseOrder):
         """Return the next entry; see :meth:`BrowseOrder.first`."""
         if self._head() is None:
             self._look_again()
-            if self._eager and not self._waiting and self.due(ready=True) and 2 * self.handed_out >= self._found:
+            if self._eager and not self._waiting and self.due(ready=True) and 2 * self._handed_out >= self._found:
                 self.read_on()
         return super().first()
 
@@ -68,8 +68,12 @@ class UnseenRows(BrowseOrder):
         there = super().read_on()
         if reads:
             self._found = max(1, len(self._read))
-            self.handed_out = 0
+            self._handed_out = 0
         return there
+
+    def note_handed_out(self) -> None:
+        """Count it, to know whether the next rows are worth reading at once."""
+        self._handed_out += 1
 
     def arrived(self, entry: QueueEntry) -> None:
         """Note an arrival, unless others before it were not."""

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from annulet.core.base.expiry_times import NEVER
 from annulet.core.model.entry import BEHIND_ALL, PENDING, level_of, position_of
-from annulet.core.paging.paged_fifo import LOOK_ENTRIES, PagedFifo
-from annulet.core.paging.paged_priorities import PagedLevels, deep_order
+from annulet.core.paging.paged_fifo import LOOK_ENTRIES
+from annulet.core.paging.paged_priorities import as_deep_order, deep_order
 from annulet.core.policies.lanes import Lanes
 from annulet.core.searching.unpaged_stock import EmptyArea, StockWalk
 
@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from annulet.core.model.order import Order, SequenceList
     from annulet.core.model.queue_area import Ended, QueueArea
     from annulet.core.ordering.lane import Lane
+    from annulet.core.paging.paged_fifo import PagedFifo
+    from annulet.core.paging.paged_priorities import PagedLevels
     from annulet.core.policies.matchers import MatchClass
     from annulet.core.policies.queue_policies import QueuePolicies
+    from annulet.core.searching.grouped_lanes import GroupedLanes
 
 
 class DeepLanes(Lanes):
@@ -38,9 +41,12 @@ class DeepLanes(Lanes):
         self.looking = False  # sliced work that examines messages in memory is running
         self.stock: PagedFifo | PagedLevels | None = None
         self._in_stock = 0  # as far as counted in ``count``
-        self.stored = 0  # times that entries went from lanes into the stock, where they may become rows
         self._kept = 0  # entries that the last attempt to put them into the stock had to leave
         self._pinned = 0  # up to this sequence they were pinned then
+
+    def as_grouped(self) -> GroupedLanes | None:
+        """Return these lanes if groups restrict consumers: then the walk is for groups, not for selectors."""
+        return None
 
     # ------------------------------------------------------------------ the order
 
@@ -148,15 +154,16 @@ class DeepLanes(Lanes):
         Only its front when it is one whose middle may be on disk: the rest becomes the stock. Of very many in memory
         only returned ones: they would all be evaluated in one turn.
         """
-        if not isinstance(order, (PagedFifo, PagedLevels)) and order.count > self._matchers.lanes_max:
-            order = deep_order(self._queue, EmptyArea(), order) or order
-        if not isinstance(order, (PagedFifo, PagedLevels)):
+        stock = as_deep_order(order)
+        if stock is None and order.count > self._matchers.lanes_max:
+            stock = deep_order(self._queue, EmptyArea(), order)
+        if stock is None:
             super().adopt(order)
             return
-        for entry in sorted(order.detach_front(self._matchers.lanes_max)):
+        for entry in sorted(stock.detach_front(self._matchers.lanes_max)):
             entry.lane = None
             self._put(entry, arrival=False)
-        self.stock = order
+        self.stock = stock
         self.recount()
 
     def forget(self, bits: int) -> None:
@@ -202,22 +209,7 @@ class DeepLanes(Lanes):
 
     def next_area(self, match_class: MatchClass) -> PagedFifo | None:
         """Return the part of the stock with the first message that a class has not evaluated."""
-        stock = self.stock
-        if isinstance(stock, PagedFifo):
-            unasked = stock.count > 0 and match_class.frontier_on(stock.pages.level) <= stock.last_sequence()
-            return stock if unasked else None
-        if stock is None:
-            return None
-        match_class.open_levels |= stock.gained_from(match_class.seen_upto)
-        match_class.seen_upto = stock.newest + 1
-        while match_class.open_levels:
-            number = match_class.open_levels.bit_length() - 1
-            if stock.levels[number].count:
-                area = stock.paged_level(number)
-                if match_class.frontier_on(number) <= area.last_sequence():
-                    return area
-            match_class.open_levels -= 1 << number
-        return None
+        return None if self.stock is None else self.stock.next_area(match_class)
 
     def frontier_of(self, match_class: MatchClass) -> int:
         """Return the position of the first of the stock that a class has not evaluated, or a lower one behind all it

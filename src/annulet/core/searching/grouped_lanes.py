@@ -78,6 +78,18 @@ class GroupedLanes(DeepLanes):
         self._waiting = OwnerBacklog(None)  # groups whose former owner has deliveries: no more may be delivered
         self._holdings: dict[Consumer, OwnerBacklog] = {}
 
+    def as_grouped(self) -> GroupedLanes | None:
+        """Return these lanes."""
+        return self
+
+    def restores_rows(self) -> bool:
+        """Return true: they come behind the lanes."""
+        return True
+
+    def note_selective(self, *, selective: bool) -> None:
+        """Note whether any consumer left has a selector; without, messages may be behind the lanes again."""
+        self.selective = selective
+
     def may_page(self) -> bool:
         """Return whether messages behind the lanes may be on disk only: not if all consumers select, so that the first
         one would need all of them."""

@@ -17,8 +17,6 @@ from annulet.core.message.hot_properties import terms_of
 from annulet.core.model.entry import BEHIND_ALL
 from annulet.core.policies.evaluation_turns import EVALUATION_STEPS_MAX
 from annulet.core.searching import group_walk
-from annulet.core.searching.deep_lanes import DeepLanes
-from annulet.core.searching.grouped_lanes import GroupedLanes
 
 if TYPE_CHECKING:
     from annulet.core.message.hot_properties import Term
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
     from annulet.core.paging.paged_fifo import PagedFifo
     from annulet.core.policies.matchers import MatchClass
     from annulet.core.policies.queue_policies import QueuePolicies
+    from annulet.core.searching.deep_lanes import DeepLanes
 
 LOOK_MESSAGES: Final = 256
 """Messages of one scan at most: one read of rows."""
@@ -59,7 +58,7 @@ def may_walk(queue: QueuePolicies, lanes: DeepLanes) -> bool:
 
     Called at each dispatch: cheap if no consumer with a selector waits.
     """
-    if isinstance(lanes, GroupedLanes):
+    if lanes.as_grouped() is not None:
         return True
     stock = lanes.stock
     if stock is None or not stock.count or not queue.consumers.selecting:
@@ -72,8 +71,9 @@ def serve_arrivals(queue: QueuePolicies, lanes: DeepLanes, now: int) -> bool:
 
     Returns whether a consumer may get a message now.
     """
-    if isinstance(lanes, GroupedLanes):
-        return group_walk.serve(queue, lanes, now)
+    grouped = lanes.as_grouped()
+    if grouped is not None:
+        return group_walk.serve(queue, grouped, now)
     walks = _walks(queue, lanes)
     behind = queue.next_sequence - LOOK_MESSAGES
     near = []
@@ -95,8 +95,9 @@ def scan(queue: QueuePolicies, lanes: DeepLanes, messages: int) -> tuple[bool, b
 
     Returns whether a consumer may get a message now, and whether there is more to scan now.
     """
-    if isinstance(lanes, GroupedLanes):
-        return group_walk.scan(queue, lanes, messages)
+    grouped = lanes.as_grouped()
+    if grouped is not None:
+        return group_walk.scan(queue, grouped, messages)
     if lanes.unasked:  # dispatch continues, which is enough for one turn
         lanes.unasked = False
         return True, True
@@ -108,13 +109,12 @@ def scan(queue: QueuePolicies, lanes: DeepLanes, messages: int) -> tuple[bool, b
     return found, moved
 
 
-def remaining(queue: QueuePolicies) -> int:
+def remaining(queue: QueuePolicies, lanes: DeepLanes | None) -> int:
     """Return about how many messages the slowest class with a consumer has before it.
 
     0 if nothing is behind the lanes: then a message is evaluated as soon as a consumer could take it.
     """
-    lanes = queue.lanes
-    stock = lanes.stock if isinstance(lanes, DeepLanes) else None
+    stock = None if lanes is None else lanes.stock
     taking = [consumer for consumer in queue.consumers if consumer.required and not consumer.copies]
     if stock is None or not stock.count or not taking:
         return 0
@@ -131,14 +131,13 @@ def _remaining_of(match_class: MatchClass, areas: list[PagedFifo]) -> int:
     return left
 
 
-def is_looking(queue: QueuePolicies, consumer: Consumer, last_sequence: int) -> bool:
+def is_looking(queue: QueuePolicies, lanes: DeepLanes | None, consumer: Consumer, last_sequence: int) -> bool:
     """Return whether a consumer's class has something before it with a sequence up to the last one (0: any).
 
     And may scan it: its consumers may leave as many matches with higher sequences as stop a walk.
     """
-    lanes = queue.lanes
     match_class = queue.matchers.class_of(consumer)
-    if match_class is None or not isinstance(lanes, DeepLanes) or lanes.stock is None:
+    if match_class is None or lanes is None or lanes.stock is None:
         return False
     if last_sequence:
         messages, size = lanes.found_above(match_class, last_sequence)

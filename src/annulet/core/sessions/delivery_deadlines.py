@@ -7,7 +7,7 @@ found overdue early, and late by at most the time between two checks, unless mar
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.model.compact_messages import consumer_of, queue_of
@@ -98,6 +98,14 @@ class DeliveryDeadlines:
         """Return a tag up to which all were delivered by then; 0 if unknown."""
         place = bisect_right(self._times, at)
         return self._tags[place - 1] if place else 0
+
+    def delivered_after(self, tag: int) -> int:
+        """Return the latest known time before which a tag was not delivered, or its extension; 0 if unknown."""
+        extended = self._extended.get(tag)
+        if extended is not None:
+            return extended
+        place = bisect_left(self._tags, tag)
+        return self._times[place] if place < len(self._times) else 0
 
     def extend(self, session: Session, tag: int, now: int) -> bool:
         """Restart the timeout of a delivery. Returns whether the session has it, and there is room to record it."""

@@ -196,7 +196,7 @@ def cost_of(queue: Queue) -> int:
 
 def waiting_in(queue: Queue) -> int:
     """Return the bytes that all messages of a queue would take in memory, those on disk too."""
-    count = queue.order.count + len(queue.delivering) + queue.schedule.count
+    count = queue.message_count()
     size = queue.pending_bytes + queue.delivering_bytes + queue.schedule.bytes
     return count * _bytes_beside(queue) + size
 

@@ -370,7 +370,7 @@ class StoredQueueArea(QueueArea):
     def ask_turn(self) -> None:
         """Request a turn, once until the next one."""
         if self._on_asked is not None and not self._queue.turn_asked:
-            self._queue.turn_asked = True
+            self._queue.note_turn(asked=True)
             self._on_asked(self._queue)
 
     def entries_kept(self) -> list[QueueEntry]:

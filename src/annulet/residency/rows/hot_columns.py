@@ -12,7 +12,6 @@ from sys import byteorder
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.message.hot_properties import CODE_BYTES, UNKNOWN, codes_of
-from annulet.core.searching.grouped_lanes import GroupedLanes
 from annulet.residency.rows.group_column import BY_GROUP, PASSED_TIMES, TEXTS_MAX, GroupColumn
 from annulet.residency.rows.page import PAGE_ITEMS_MAX
 from annulet.residency.rows.row_columns import RowColumns
@@ -187,7 +186,7 @@ class HotRows:
         """
         queue = self._queue
         if queue.lanes is not None and queue.lanes.groups is not None:
-            return BY_GROUP if isinstance(queue.lanes, GroupedLanes) else ()
+            return BY_GROUP if queue.grouped_lanes is not None else ()
         return () if queue.ranker.sorts else queue.settings.hot_properties
 
     def fits(self, page: Page) -> bool:
@@ -201,8 +200,8 @@ class HotRows:
             return
         column = page.hot
         if names is BY_GROUP:
-            lanes = self._queue.lanes
-            assert isinstance(lanes, GroupedLanes)
+            lanes = self._queue.grouped_lanes
+            assert lanes is not None
             if not isinstance(column, GroupColumn):
                 column = page.hot = GroupColumn()
             if len(self._texts) > TEXTS_MAX:

@@ -74,7 +74,7 @@ def configure(replica: Replica, command: Command, body: bytes) -> Values:
             replica.ledger(),
             forwarder=EngineForwarder(replica.output),
         )
-        replica.queue.last_used_at = replica.now
+        replica.queue.note_use(replica.now)
     else:
         assert replica.resolved is not None
         resolved = change_queue(replica.resolved, given)
@@ -87,7 +87,7 @@ def configure(replica: Replica, command: Command, body: bytes) -> Values:
             replica.queue.update(resolved.settings, replica.now)
         replica.filter = wanted
     replica.resolved = resolved
-    replica.queue.origins = resolved.origins
+    replica.queue.note_origins(resolved.origins)
     return {}
 
 

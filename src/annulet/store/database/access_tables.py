@@ -100,14 +100,27 @@ class AccessTables:
     def permissions(self) -> list[PermissionRecord]:
         """Return all permissions."""
         rows = self._rows(
-            "SELECT user, virtual_host, configure, write, read FROM permissions ORDER BY user, virtual_host"
+            "SELECT user, virtual_host, configure, write, read, browse, manage FROM permissions "
+            "ORDER BY user, virtual_host"
         )
         return [PermissionRecord(*row) for row in rows]
 
-    def set_permission(self, user: str, virtual_host: str, configure: str, write: str, read: str) -> None:
+    def set_permission(
+        self,
+        user: str,
+        virtual_host: str,
+        configure: str,
+        write: str,
+        read: str,
+        *,
+        browse: str = "",
+        manage: str = "",
+    ) -> None:
         """Create or replace the permissions of a user in a virtual host."""
         self._change(
-            "INSERT OR REPLACE INTO permissions VALUES (?, ?, ?, ?, ?)", user, virtual_host, configure, write, read
+            "INSERT OR REPLACE INTO permissions (user, virtual_host, configure, write, read, browse, manage) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            *(user, virtual_host, configure, write, read, browse, manage),
         )
 
     def delete_permission(self, user: str, virtual_host: str) -> None:

@@ -78,8 +78,10 @@ REDELIVERED: Final = "redelivered"
 """Among the counters of a queue as they are written: a list, where the counters are numbers."""
 
 OPERATOR_QUEUE: Final = "queue"
+OPERATOR_BROKER: Final = "broker"
 OPERATOR_ADDRESS_SETTINGS: Final = "address-settings"
 OPERATOR_POLICY: Final = "policy"
+OPERATOR_DIVERT: Final = "divert"
 """Kinds of settings that operators make at run time: changed settings of a queue, address settings, policies."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-SCHEMA_VERSION: Final = 8
+SCHEMA_VERSION: Final = 9
 """Written into the file. A file of an older version is migrated at open, a newer one is refused."""
 
 CHECKS: Final = """
@@ -74,6 +74,14 @@ CREATE INDEX access_limits_check ON access_limits (value);
 CREATE INDEX tokens_check ON tokens (digest, scope, created_at, expires_at);
 CREATE INDEX access_facts_check ON access_facts (value);
 """
+BROWSE_AND_MANAGE: Final = """
+ALTER TABLE permissions ADD COLUMN browse TEXT NOT NULL DEFAULT '';
+ALTER TABLE permissions ADD COLUMN manage TEXT NOT NULL DEFAULT '';
+DROP INDEX permissions_check;
+CREATE INDEX permissions_check ON permissions (configure, write, read, browse, manage);
+"""
+"""Permissions beside RabbitMQ's three."""
+
 FIRST_START_WAS: Final = """
 INSERT INTO access_facts SELECT 'first-start', 'done' WHERE EXISTS (SELECT 1 FROM users);
 """
@@ -105,7 +113,8 @@ CREATE TABLE secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
     4: CHECKS,
     5: SUBSCRIPTIONS + SUBSCRIPTIONS_CHECK + FIND_SUBSCRIPTIONS + DELETIONS,
     6: ACCESS + ACCESS_CHECKS + FIRST_START_WAS,
-    7: LEASE_USERS,
+    7: BROWSE_AND_MANAGE,
+    8: LEASE_USERS,
 }
 """Statements that lead from a version to the next one."""
 
@@ -144,4 +153,14 @@ CREATE TABLE operator_settings (
 CREATE TABLE secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 """
 
-SCHEMA: Final = TABLES + SUBSCRIPTIONS + CHECKS + SUBSCRIPTIONS_CHECK + DELETIONS + ACCESS + ACCESS_CHECKS + LEASE_USERS
+SCHEMA: Final = (
+    TABLES
+    + SUBSCRIPTIONS
+    + CHECKS
+    + SUBSCRIPTIONS_CHECK
+    + DELETIONS
+    + ACCESS
+    + ACCESS_CHECKS
+    + BROWSE_AND_MANAGE
+    + LEASE_USERS
+)

@@ -30,13 +30,18 @@ OF_FILE: Final = "file"
 
 @dataclass(frozen=True, slots=True)
 class PermissionRecord:
-    """The permissions of a user in a virtual host: regular expressions for names."""
+    """The permissions of a user in a virtual host: regular expressions for names.
+
+    ``browse`` and ``manage`` are beside RabbitMQ's three; empty they add nothing to ``read`` and ``configure``.
+    """
 
     user: str
     virtual_host: str
     configure: str
     write: str
     read: str
+    browse: str = ""
+    manage: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from annulet.admin.rabbitmq.framework.errors import answer_error, bad_request, missing_field, not_authorised, not_found
-from annulet.admin.requests.responses import ResourceError
+from annulet.admin.rabbitmq.framework.errors import answer_error, not_authorised, not_found
+from annulet.admin.requests.responses import ResourceError, bad_request, missing_field
 from annulet.core.base.errors import AccessRefused, CoreError, NotFound, PreconditionFailed
 from annulet.store.files.errors import CatalogueError
 

@@ -9,9 +9,11 @@ import pytest
 
 from annulet.admin.rabbitmq.framework import listing
 from annulet.admin.rabbitmq.framework.call import Call
-from annulet.admin.rabbitmq.framework.listing import Listing, Part, Turns
+from annulet.admin.rabbitmq.framework.listing import Listing
 from annulet.admin.rabbitmq.framework.query import Query
+from annulet.admin.requests.columns import Part
 from annulet.admin.requests.responses import ResourceError
+from annulet.admin.requests.turns import TURN_SECONDS, Turns
 
 
 class FakeCall:
@@ -106,25 +108,6 @@ async def test_a_long_answer_leaves_in_parts(monkeypatch: pytest.MonkeyPatch) ->
     assert len(await site.ask()) == 500
 
 
-async def test_other_tasks_have_turns_after_a_time() -> None:
-    now = 0.0
-    turns = Turns(lambda: now)
-    steps: list[str] = []
-
-    async def other() -> None:
-        steps.append("other")
-        await asyncio.sleep(0)
-
-    task = asyncio.get_running_loop().create_task(other())
-    await turns.look()
-    assert steps == []
-    now += listing.TURN_SECONDS
-    await turns.look()
-    assert steps == ["other"]
-    assert turns.given == 1
-    await task
-
-
 def names(*columns: str) -> str:
     return ",".join(columns)
 
@@ -146,7 +129,7 @@ async def test_a_long_list_gives_turns_while_it_is_filtered_sorted_and_built(mon
 
     def clock() -> float:  # each look at it takes 100 µs of this time: twenty items a turn
         nonlocal now
-        now += listing.TURN_SECONDS / 20
+        now += TURN_SECONDS / 20
         return now
 
     monkeypatch.setattr(listing, "Turns", lambda: Turns(clock))
@@ -165,12 +148,6 @@ async def test_a_long_list_gives_turns_while_it_is_filtered_sorted_and_built(mon
     watching.cancel()
     assert site.built == {"name": 2000, "figures": 4000}
     assert most <= 2 * 21, "items built without a turn for others"
-
-
-async def test_names_are_sorted_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "SORTED_AT_ONCE", 3)
-    names = [f"n{(number * 7) % 20}" for number in range(20)]
-    assert await listing.in_order(names) == sorted(names)
 
 
 async def test_one_item_with_many_details() -> None:

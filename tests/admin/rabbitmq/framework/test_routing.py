@@ -4,7 +4,8 @@ import pytest
 from starlette.responses import Response
 
 from annulet.admin.rabbitmq.framework.call import Call
-from annulet.admin.rabbitmq.framework.routing import Route, RouteTable, decode_segment
+from annulet.admin.rabbitmq.framework.routing import Route, RouteTable
+from annulet.admin.requests.paths import decode_segment
 from annulet.admin.requests.responses import ResourceError
 from tests.admin.conftest import Site
 

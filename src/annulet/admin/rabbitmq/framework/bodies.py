@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Any, Final
 
-from annulet.admin.rabbitmq.framework.errors import bad_request, missing_field
 from annulet.admin.requests.bodies import MEMBERS_BYTES_MAX, arguments_of, read_object
+from annulet.admin.requests.responses import bad_request, missing_field
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

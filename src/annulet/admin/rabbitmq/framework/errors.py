@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from annulet.admin.requests.responses import ResourceError, json_response
+from annulet.admin.requests.responses import BAD_REQUEST, ResourceError, json_response
 from annulet.core.base.errors import AccessRefused, CoreError, NotFound
-from annulet.core.configuration.arguments.values import shown
 from annulet.store.files.errors import CatalogueError
 
 if TYPE_CHECKING:
@@ -28,18 +27,6 @@ STATUSES: Final = ((NotFound, 404), (AccessRefused, 401), (CatalogueError, 503))
 
 All others, conflicts with existing objects included, are 400.
 """
-
-BAD_REQUEST: Final = 400
-
-
-def bad_request(field: str, value: Any, remedy: str) -> ResourceError:
-    """Return the error of one wrong field of a path, query or body: its name, its value, and what to give instead."""
-    return ResourceError(BAD_REQUEST, f"field {field!r}: value {shown(value)}; {remedy}")
-
-
-def missing_field(field: str, remedy: str) -> ResourceError:
-    """Return the error of a field that the request has to have."""
-    return ResourceError(BAD_REQUEST, f"field {field!r}: missing; {remedy}")
 
 
 def not_found(what: str, name: str) -> ResourceError:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -17,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
-from annulet.admin.rabbitmq.framework.columns import Columns, SortKey, sort_key, split_column
 from annulet.admin.rabbitmq.framework.name_filter import name_filter
+from annulet.admin.requests.columns import Columns, Part, SortKey, sort_key, split_column
 from annulet.admin.requests.responses import JSON, ResourceError
+from annulet.admin.requests.turns import SORTED_AT_ONCE, Turns
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -28,54 +28,8 @@ if TYPE_CHECKING:
 
 Row = TypeVar("Row")
 
-TURN_SECONDS: Final = 0.001
-"""How long a list computes before other tasks get a turn. The clock is read after each item, so that the loop is held
-for this time and one item more: under 5 ms with the other work of a turn."""
-
-SORTED_AT_ONCE: Final = 1000
-"""Items that are sorted in one go, about 1 ms; the sorted parts are merged item by item."""
-
 ANSWER_BYTES_AT_ONCE: Final = 256 * 1024
 """Bytes of an answer that are joined and handed to the server at once."""
-
-
-class Turns:
-    """Gives other tasks a turn of the event loop once this one has computed for :data:`TURN_SECONDS`."""
-
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.given = 0
-        self._clock = clock
-        self._until = clock() + TURN_SECONDS
-
-    async def look(self) -> None:
-        """Give a turn if it is time; called after each item."""
-        if self._clock() >= self._until:
-            self.given += 1
-            await asyncio.sleep(0)
-            self._until = self._clock() + TURN_SECONDS
-
-
-async def in_order(names: Iterable[str]) -> list[str]:
-    """Return names sorted. Other tasks get turns: 100,000 names take 50 ms to sort."""
-    given = list(names)
-    ordered: list[str] = []
-    for first in range(0, len(given), SORTED_AT_ONCE):
-        ordered += sorted(given[first : first + SORTED_AT_ONCE])
-        await asyncio.sleep(0)
-    ordered.sort()  # which only merges sorted parts
-    return ordered
-
-
-@dataclass(frozen=True, slots=True)
-class Part(Generic[Row]):
-    """Columns of an item that are computed together. ``build`` may leave some of ``names`` out.
-
-    ``statistic``: left out with ``disable_stats=true``.
-    """
-
-    names: frozenset[str]
-    build: Callable[[Row], dict[str, Any]]
-    statistic: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Final
 
-from annulet.admin.rabbitmq.framework.errors import bad_request
 from annulet.admin.requests.parameters import PAGE_SIZE, PAGE_SIZE_MAX
+from annulet.admin.requests.responses import bad_request
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -1,20 +1,17 @@
-"""Routes: paths and methods with the functions that answer them, and the tags that these take.
-
-Paths are taken apart before they are decoded, so that ``%2F`` is part of a name: the virtual host ``/`` is ``%2F``.
-"""
+"""Routes: paths and methods with the functions that answer them, and the tags that these take."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
-from urllib.parse import unquote_to_bytes
 
 from annulet.admin.rabbitmq.framework.call import Call
-from annulet.admin.rabbitmq.framework.errors import answer_error, bad_request, not_authorised
+from annulet.admin.rabbitmq.framework.errors import answer_error, not_authorised
 from annulet.admin.rabbitmq.framework.levels import MANAGEMENT, REFUSALS
 from annulet.admin.rabbitmq.framework.query import Query
 from annulet.admin.requests.access import TagMissing, broker_of, require_user, require_writer
+from annulet.admin.requests.paths import PathTable, decode_segment, raw_segments
 from annulet.admin.requests.responses import ResourceError
 from annulet.broker.settings.configuration import nearest_name
 from annulet.core.base.errors import CoreError
@@ -29,10 +26,6 @@ Handler: TypeAlias = "Callable[[Call], Awaitable[Response]]"
 PREFIX_SEGMENTS: Final = 1
 """Segments of a path before the resource: ``api``."""
 
-SEGMENTS_MAX: Final = 9
-"""The longest path of the API, a binding, has nine segments with ``api``."""
-
-ANY: Final = "{}"
 READING: Final = frozenset({"GET", "HEAD"})
 
 
@@ -58,32 +51,15 @@ class RouteTable:
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self.routes = tuple(routes)
-        self._by_shape: dict[tuple[str, ...], Route] = {}
-        self._by_length: dict[int, list[tuple[str, ...]]] = {}
-        for route in self.routes:
-            shape = tuple(ANY if part.startswith("{") else part for part in route.path.split("/"))
-            if shape in self._by_shape:
-                raise ValueError(f"the path {route.path!r} is in the table twice")
-            self._by_shape[shape] = route
-            self._by_length.setdefault(len(shape), []).append(shape)
-        for shapes in self._by_length.values():
-            shapes.sort(key=lambda shape: [part == ANY for part in shape])
+        self._paths = PathTable((route.path, route) for route in self.routes)
 
     def match(self, segments: list[str]) -> tuple[Route, dict[str, str]] | None:
         """Return the route of a path, and the segments that are names, still encoded; ``None`` for an unknown path."""
-        for shape in self._by_length.get(len(segments), ()):
-            if all(part in (ANY, segment) for part, segment in zip(shape, segments, strict=True)):
-                route = self._by_shape[shape]
-                parts = route.path.split("/")
-                names = {
-                    part[1:-1]: segment for part, segment in zip(parts, segments, strict=True) if part.startswith("{")
-                }
-                return route, names
-        return None
+        return self._paths.match(segments)
 
     def nearest(self, segments: list[str]) -> str:
         """Return a hint to a path that is not in the table."""
-        first = {shape[0]: None for shape in self._by_shape}
+        first = {route.path.split("/", 1)[0]: None for route in self.routes}
         return nearest_name(segments[0] if segments else "", first)
 
     async def answer(self, request: Request) -> Response:
@@ -116,25 +92,3 @@ class RouteTable:
             raise not_authorised(REFUSALS[level]) from error
         names = {name: decode_segment(name, segment) for name, segment in encoded.items()}
         return await handler(Call(request, broker_of(request), user, names, Query.of(request)))
-
-
-def raw_segments(request: Request) -> list[str]:
-    """Return the segments of a request's path, still encoded; a slash at the end is no segment (RabbitMQ)."""
-    raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
-    path = raw.split(b"?", 1)[0].decode("ascii", errors="replace").removeprefix("/")
-    segments = path.removesuffix("/").split("/", SEGMENTS_MAX + 1)
-    return segments if segments != [""] else []
-
-
-def decode_segment(name: str, segment: str) -> str:
-    """Return a name in a path, decoded as RabbitMQ does: ``%XX`` only, UTF-8; ``+`` is a plus.
-
-    Refuses line breaks and other text than UTF-8 (400).
-    """
-    try:
-        text = unquote_to_bytes(segment).decode()
-    except UnicodeDecodeError as error:
-        raise bad_request(name, segment, "give UTF-8, percent-encoded") from error
-    if "\r" in text or "\n" in text or "\0" in text:
-        raise bad_request(name, text, "give a name without CR, LF and NUL")
-    return text

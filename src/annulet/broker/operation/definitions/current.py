@@ -127,6 +127,8 @@ def _of_broker(broker: Broker) -> Iterator[Item]:
             yield Item(USER_LIMIT, "", (user.name, limit), {"value": most})
     for permission in directory.permissions():
         value = {"configure": permission.configure, "write": permission.write, "read": permission.read}
+        further = {"browse": permission.browse, "manage": permission.manage}
+        value.update({kind: text for kind, text in further.items() if text})
         yield Item(PERMISSION, permission.virtual_host, (permission.user,), value)
     for name, parameter in broker.global_parameters.all().items():
         yield Item(GLOBAL_PARAMETER, "", (name,), {"value": parameter})

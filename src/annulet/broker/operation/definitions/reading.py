@@ -158,6 +158,7 @@ class Reading:
 
     def _permission(self, given: dict[str, Any]) -> None:
         value = {kind: _text(given, kind) for kind in ("configure", "write", "read")}
+        value.update({kind: _text(given, kind) for kind in ("browse", "manage") if given.get(kind)})
         self._add(PERMISSION, self._host_of(given), (_text(given, "user"),), value)
 
     def _topic_permission(self, given: dict[str, Any]) -> None:

@@ -1,0 +1,1 @@
+"""Resources of clients: connections, their sessions and consumers, and leases."""

@@ -1,0 +1,1 @@
+"""Resources of routing: exchanges, bindings and diverts."""

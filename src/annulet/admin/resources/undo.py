@@ -1,0 +1,91 @@
+"""``/api/v1/queues/{vhost}/{queue}/undo`` and ``.../undo/{token}``: what operations took away, and the way back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from annulet.admin.interface.operations import Answer, Fields, Operation, Resource
+from annulet.admin.interface.schemas import COUNT, TEXT_SCHEMA, object_of, page_of
+from annulet.admin.interface.values import PAGES, Value
+from annulet.admin.requests.bodies import INTEGER, SWITCH
+from annulet.admin.requests.responses import json_response
+from annulet.admin.resources.operations import MANAGE, OPERATION_SCHEMA, started
+from annulet.broker.operation.operation_requests import RATE_MAX
+from annulet.broker.operation.undo_window import describe_undoable
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+    from annulet.admin.interface.call import Call
+
+
+async def list_undoable(call: Call) -> Response:
+    """A page of the operations on the queue that can be undone, the newest first.
+
+    ``complete`` is false when more is kept than one look examines.
+    """
+    page, window, queue = call.page, call.broker.undo, call.queue_to_manage()
+    found, complete = await window.operations(call.host(), queue.name)
+    items = [describe_undoable(item, window) for item in page.take(found)]
+    envelope = page.envelope(items, filtered_count=len(found), total_count=len(found))
+    return json_response({**envelope, "complete": complete})
+
+
+async def undo(call: Call) -> Response:
+    """Undo an operation: 202 with the operation that does it; or say what it would do (``preview``)."""
+    host, queue, given, broker = call.host(), call.queue_to_manage(), call.fields, call.broker
+    plan = await broker.undo.plan(host, queue.name, call.names["token"])
+    access = call.access()
+    access.require("manage", *plan.moved)
+    access.require("browse", *plan.moved)
+    if given.get("preview", False):
+        queues = {name: sum(count for _, count in runs) for name, runs in plan.moved.items()}
+        return json_response({**describe_undoable(plan, broker.undo), "moved_to": queues})
+    operation = broker.undo.operation(host, plan, call.user.name)
+    operation.rate = given.get("rate", 0)
+    return started(broker.management.start(operation), operation)
+
+
+UNDOABLE_SCHEMA: Final = object_of(undo=TEXT_SCHEMA, operation=TEXT_SCHEMA, user=TEXT_SCHEMA, count=COUNT)
+
+RESOURCES: Final = (
+    Resource(
+        "queues/{vhost}/{queue}/undo",
+        "messages",
+        (
+            Operation(
+                "GET",
+                "list_undoable",
+                "Operations on messages of the queue that can be undone, the newest first.",
+                list_undoable,
+                needs=MANAGE,
+                parameters=PAGES,
+                answers={200: Answer("A page of operations.", page_of(UNDOABLE_SCHEMA))},
+            ),
+        ),
+    ),
+    Resource(
+        "queues/{vhost}/{queue}/undo/{token}",
+        "messages",
+        (
+            Operation(
+                "POST",
+                "undo_operation",
+                "Bring back what an operation took away, or preview it.",
+                undo,
+                needs=MANAGE,
+                body=Fields(
+                    (
+                        Value("rate", "the most messages a second", INTEGER, 1, RATE_MAX),
+                        Value("preview", "true to return the effect without doing it", SWITCH),
+                    )
+                ),
+                answers={
+                    200: Answer("The effect that the undo would have.", UNDOABLE_SCHEMA),
+                    202: Answer("The undo has begun; Location has its path.", OPERATION_SCHEMA),
+                },
+                further="of a move: manage and browse on the queues that messages were moved to",
+            ),
+        ),
+    ),
+)

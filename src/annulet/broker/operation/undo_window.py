@@ -1,0 +1,327 @@
+"""The undo window: what operations delete, move or send back is kept for a time, and an undo brings it back.
+
+Each virtual host has a durable queue for it, :data:`UNDO_QUEUE`, made at the first operation. A removed message gets
+into it in the transaction that takes it out of its queue, so a crash leaves it in exactly one of them. Of moved
+messages the queue has notes, one for each slice of an operation, written in the same turn of the event loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from annulet.broker.durability.durable_declarations import DurableDeclarations
+from annulet.broker.operation.looking import Look
+from annulet.broker.operation.undo_messages import (
+    KEPT,
+    UNDO_QUEUE,
+    Run,
+    UndoFacts,
+    Unwrapping,
+    count_of,
+    kept_message,
+    kind_of,
+    moved_message,
+    read_facts,
+    read_runs,
+)
+from annulet.broker.settings.configuration import UNDO_BYTES, UNDO_SECONDS
+from annulet.core.base.errors import ContentUnavailable, CoreError, NotFound, PreconditionFailed
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.management import select
+from annulet.core.management.conditions import IdRanges, conditions
+from annulet.core.management.destination import Destination
+from annulet.core.management.keeping import Keeper
+from annulet.core.management.transfer import Transfer
+from annulet.core.management.undoing import Restore, Undo
+from annulet.core.model.loss_ledger import LossLedger
+
+if TYPE_CHECKING:
+    from annulet.broker.settings.clock import Clock
+    from annulet.core.host.virtual_host import VirtualHost
+    from annulet.core.management import Operation
+    from annulet.core.management.undoing import Part
+    from annulet.core.message.message import Message
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.queue.queue import Queue
+    from annulet.store.database.catalogue import Catalogue
+
+FORGOTTEN_A_TICK: Final = 200
+"""Kept messages that are forgotten in one turn: a few milliseconds."""
+
+UNDONE_OPERATIONS: Final = frozenset({"delete", "purge", "expire", "cancel-scheduled", "move", "retry"})
+"""Operations that can be undone; of ``expire`` what no expiry address takes."""
+
+_ALL: Final = 1 << 60
+
+
+class UndoBroker(Protocol):
+    """The part of a broker that the undo window needs."""
+
+    clock: Clock
+    catalogue: Catalogue
+    hosts: dict[str, VirtualHost]
+
+
+@dataclass(slots=True)
+class Undoable:
+    """What an undo would bring back. ``moved``: by queue, with the ids there."""
+
+    facts: UndoFacts
+    kept: int = 0
+    bytes: int = 0
+    moved: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    moved_count: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many messages it brings back, if nothing has happened to them meanwhile."""
+        return self.kept + self.moved_count
+
+    def add(self, message: Message, *, runs: bool) -> None:
+        """Take a message of the undo queue; with ``runs`` the ids of moved ones as well."""
+        if kind_of(message) == KEPT:
+            self.kept += 1
+            self.bytes += message.size
+            return
+        self.moved_count += count_of(message)
+        for run in read_runs(message) if runs else ():
+            self.moved.setdefault(run.queue, []).append((run.first, run.count))
+
+
+class UndoWindow:
+    """The undo windows of one broker's virtual hosts. Belongs to the event loop.
+
+    ``seconds`` and ``bytes_max`` may change at run time; they hold for what is kept already, too.
+    """
+
+    def __init__(self, broker: UndoBroker, seconds: int = UNDO_SECONDS, bytes_max: int = UNDO_BYTES) -> None:
+        self.seconds = seconds
+        self.bytes_max = bytes_max
+        self.forgotten = 0  # messages whose time was over
+        self.dropped = 0  # messages that made room for others before their time was over
+        self.unkept = 0  # messages that no undo brings back, although it was wanted
+        self.undone = 0  # undo operations begun
+        self._broker = broker
+        self._last = 0
+
+    def queue_of(self, host: VirtualHost) -> Queue | None:
+        """Return the queue of a virtual host, ``None`` before the first operation."""
+        queue = host.queues.get(UNDO_QUEUE)
+        if queue is not None and queue.ledger.records_max:
+            queue.ledger = LossLedger(0)  # what it forgets was counted when it was deleted
+        return queue
+
+    def keeper(self, host: VirtualHost, operation: str, queue: Queue, user: str) -> Keeper:
+        """Return the keeper of a new operation.
+
+        Raises :class:`PreconditionFailed` when its queue cannot be made.
+        """
+        if self.queue_of(host) is None:
+            try:
+                DurableDeclarations(host, self._broker.catalogue).queue(
+                    UNDO_QUEUE,
+                    now=self._broker.clock(),
+                    durable=True,
+                    auto_delete=False,
+                    arguments={},
+                    owner=None,
+                    server_named=True,
+                )
+            except CoreError as error:
+                raise PreconditionFailed(f'nothing can be kept for an undo: {error}; or give "undo": false') from error
+            self.queue_of(host)
+        now = self._broker.clock()
+        self._last += 1
+        token = f"{now:x}-{self._last}"
+        return _HostKeeper(self, host, UndoFacts(token, operation, queue.name, user, now), now + self.seconds * 1000)
+
+    def fits(self, count_bytes: int) -> bool:
+        """Return whether so many bytes can be kept."""
+        return self.seconds > 0 and count_bytes <= self.bytes_max
+
+    def tick(self, now: int) -> None:
+        """Forget some messages whose time is over."""
+        for host in self._broker.hosts.values():
+            queue = host.queues.get(UNDO_QUEUE)
+            for _ in range(FORGOTTEN_A_TICK if queue is not None and queue.shown_count() else 0):
+                assert queue is not None, "there is one with messages"
+                entry = queue.first_unexpired(now)
+                if entry is None or entry.message.accepted_at + self.seconds * 1000 > now:
+                    break
+                self.forgotten += count_of(entry.message)
+                queue.remove(entry, RemovalReason.DELETED, now)
+
+    def make_room(self, queue: Queue, size: int, now: int) -> bool:
+        """Drop the oldest messages for one of ``size`` bytes, a few at a time. Returns whether there is room."""
+        for _ in range(FORGOTTEN_A_TICK):
+            if queue.shown_bytes() + size <= self.bytes_max:
+                return True
+            entry = queue.first_unexpired(now)
+            if entry is None:
+                return False
+            self.dropped += count_of(entry.message)
+            queue.remove(entry, RemovalReason.DELETED, now)
+        return queue.shown_bytes() + size <= self.bytes_max
+
+    # ------------------------------------------------------------------ undo
+
+    async def operations(self, host: VirtualHost, queue: str) -> tuple[list[Undoable], bool]:
+        """Return what can be undone of a queue, the newest first, and whether all was examined."""
+        kept_in = self.queue_of(host)
+        if kept_in is None:
+            return [], True
+        look = _Summary(kept_in, queue)
+        await look.run(self._broker.clock)
+        return sorted(look.found_by.values(), key=lambda item: item.facts.at, reverse=True), look.complete
+
+    async def plan(self, host: VirtualHost, queue: str, token: str) -> Undoable:
+        """Return what an undo would bring back into a queue. Raises :class:`NotFound`."""
+        kept_in = self.queue_of(host)
+        look = None if kept_in is None else _Summary(kept_in, queue, token)
+        if look is not None:
+            await look.run(self._broker.clock)
+        if look is None or token not in look.found_by:
+            raise NotFound(
+                f"nothing is kept of operation '{token}' on queue '{queue}': it was undone, or the window of "
+                f"{self.seconds} seconds or {self.bytes_max} bytes is over"
+            )
+        if not look.complete:
+            raise PreconditionFailed("the disk does not give all that is kept; check it, and try again")
+        return look.found_by[token]
+
+    def operation(self, host: VirtualHost, plan: Undoable, user: str) -> Operation:
+        """Return the operation that undoes another one; it has not started.
+
+        Raises :class:`NotFound` when the queue is gone.
+        """
+        queue, kept_in = host.queues.get(plan.facts.queue), self.queue_of(host)
+        if queue is None or kept_in is None:
+            raise NotFound(f"queue '{plan.facts.queue}' in vhost '{host.name}' is gone: declare it again, then undo")
+        parts: list[Part] = []
+        if plan.kept:
+            wanted = select(selector=f"undo = '{plan.facts.token}' AND kind = '{KEPT}'")
+            parts.append((Restore(host, kept_in, queue, Unwrapping()), wanted))
+        for name, runs in plan.moved.items():
+            source = host.queues.get(name)
+            if source is None or source is queue:
+                continue
+            back = select(everything=True, scheduled=True, conditions=conditions(among=IdRanges(runs)))
+            parts.append((Transfer("undo", host, source, queue, keep=False), back))
+        if not parts:
+            raise NotFound("the queues that the messages were moved to are gone, and their messages with them")
+        for action, _ in parts:
+            action.arguments = ", ".join(part for part in (f"of {plan.facts.token}", action.arguments) if part)
+        self.undone += 1
+        return Undo(host, parts, plan.count, queue.name, user=user, now=self._broker.clock())
+
+
+class _HostKeeper(Keeper):
+    """Keeps what one operation takes away, in the undo queue of its virtual host."""
+
+    def __init__(self, window: UndoWindow, host: VirtualHost, facts: UndoFacts, until: int) -> None:
+        super().__init__(facts.token, until)
+        self._window = window
+        self._host = host
+        self._facts = facts
+        self._bytes = 0
+        self._runs: list[Run] = []
+
+    def place(self) -> Destination:
+        """Return the undo queue."""
+        return Destination(self._host, self._queue())
+
+    def _queue(self) -> Queue:
+        queue = self._window.queue_of(self._host)
+        if queue is None:
+            raise PreconditionFailed(f"queue '{UNDO_QUEUE}' was deleted during the operation")
+        return queue
+
+    def envelope(self, entry: QueueEntry, now: int) -> Message | None:
+        """Return an envelope, if there is room for it."""
+        size = entry.message.size + len(entry.message.header)
+        message: Message | None = None
+        refusal = f"undo_bytes={self._window.bytes_max} does not allow more"
+        try:
+            if self._bytes + size <= self._window.bytes_max and self._window.make_room(self._queue(), size, now):
+                message = kept_message(entry, self._facts, now)
+                refusal = self.place().refusal(message)
+        except (ContentUnavailable, CoreError) as error:
+            refusal = str(error)
+        if message is None or refusal:
+            self.not_kept(1, refusal)
+            return None
+        self._bytes += message.size
+        self.kept += 1
+        return message
+
+    def moved(self, destination: str, sequence: int) -> None:
+        """Note it for the end of the slice."""
+        last = self._runs[-1] if self._runs else None
+        if last is not None and last.queue == destination and last.first + last.count == sequence:
+            last.count += 1
+        else:
+            self._runs.append(Run(destination, sequence, 1))
+
+    def end_slice(self, now: int) -> None:
+        """Put a note of the slice's moved messages into the undo queue."""
+        runs, self._runs = self._runs, []
+        if not runs:
+            return
+        count = sum(run.count for run in runs)
+        message = moved_message(runs, self._facts, now)
+        try:
+            refusal = "" if self._window.make_room(self._queue(), message.size, now) else "the undo queue is full"
+            refusal = refusal or self.place().refusal(message)
+            if not refusal:
+                self.place().put(message, now)
+        except Exception as error:  # noqa: BLE001 - of the log: the messages are moved, and that is counted and said
+            refusal = str(error)
+        if refusal:
+            self.not_kept(count, refusal)
+        else:
+            self.kept += count
+
+    def not_kept(self, count: int, reason: str) -> None:
+        """Count them in the window too."""
+        super().not_kept(count, reason)
+        self._window.unkept += count
+
+
+class _Summary(Look):
+    """Adds up the messages of the undo queue, by operation on one queue; of one operation with all ids."""
+
+    def __init__(self, kept_in: Queue, queue: str, token: str = "") -> None:
+        self.found_by: dict[str, Undoable] = {}
+        self._of = queue
+        self._runs = bool(token)
+        quoted = token.replace("'", "''")
+        wanted = select(selector=f"undo = '{quoted}'") if token else select(everything=True)
+        super().__init__(kept_in, wanted, None, _ALL)
+        if token:
+            self.looks_max = _ALL
+
+    def show(self, entry: QueueEntry) -> bool:
+        """Add it up."""
+        message = entry.message
+        facts = read_facts(message)
+        if facts.queue != self._of:
+            return False
+        self.found_by.setdefault(facts.token, Undoable(facts)).add(message, runs=self._runs)
+        return self._runs and message.absent
+
+
+def describe_undoable(item: Undoable, window: UndoWindow) -> dict[str, Any]:
+    """Return what can be undone as JSON. ``until``: milliseconds since 1970."""
+    return {
+        "undo": item.facts.token,
+        "operation": item.facts.operation,
+        "queue": item.facts.queue,
+        "user": item.facts.user,
+        "at": item.facts.at,
+        "until": item.facts.at + window.seconds * 1000,
+        "count": item.count,
+        "kept": item.kept,
+        "bytes": item.bytes,
+        "moved": item.moved_count,
+    }

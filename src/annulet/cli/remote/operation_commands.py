@@ -1,0 +1,189 @@
+"""``annulet redrive``, ``undo`` and ``schedule``: operations on messages, run to their end, and the way back."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+import click
+
+from annulet.cli.remote.confirming import confirm
+from annulet.cli.remote.failures import EXIT_REFUSED_BY_BROKER, Failure, usage
+from annulet.cli.remote.options import OWN_API, Remote, remote_options
+from annulet.cli.remote.text import size_text, time_text
+
+POLL_SECONDS: Final = 0.1
+RUNNING: Final = "running"
+FINISHED: Final = "finished"
+LISTED_MAX: Final = 500
+"""Scheduled messages of one list: the most that the broker gives."""
+
+SELECTOR = click.option("--selector", default="", metavar="TEXT", help="Only messages it matches, as \"kind = 'a'\".")
+RATE = click.option("--rate", type=click.IntRange(1), metavar="N", help="At most N messages a second.")
+DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+
+
+@click.command()
+@click.argument("queue")
+@SELECTOR
+@click.option("--limit", type=click.IntRange(1), help="At most so many.  [default: all]")
+@RATE
+@click.option("--strip", multiple=True, metavar="HEADER", help="Take a header away, such as x-death; repeat it.")
+@DRY_RUN
+@remote_options
+def redrive(remote: Remote, queue: str, selector: str, limit: int | None, rate: int | None, **options: Any) -> None:
+    """Send dead letters in QUEUE back to the queues where they died first (x-death). Others stay where they are.
+
+    A message whose queue is gone or full stays, and is counted by reason. 'annulet undo' takes them back.
+    """
+    body: dict[str, Any] = {"operation": "retry", **({"selector": selector} if selector else {"everything": True})}
+    if options["strip"]:
+        body["strip"] = list(options["strip"])
+    if limit is not None:
+        body["limit"] = limit
+    if rate is not None:
+        body["rate"] = rate
+    what = "send {count:,} messages of queue {queue!r} back to the queues they died in"
+    _operate(remote, queue, body, what, ("would be sent back", "sent back"), dry_run=options["dry_run"])
+
+
+@click.command()
+@click.argument("queue")
+@click.argument("token", required=False)
+@RATE
+@DRY_RUN
+@remote_options
+def undo(remote: Remote, queue: str, token: str | None, rate: int | None, *, dry_run: bool) -> None:
+    """Bring back what an operation on QUEUE deleted, moved or redrove. Without TOKEN, list what can be undone.
+
+    Deleted messages are kept for a time (annulet settings show undo_seconds). Moved ones are taken back from where they
+    are, unless they were consumed.
+    """
+    path = (*OWN_API, "queues", remote.vhost, queue, "undo")
+    if token is None:
+        rows = [
+            {**item, "begun": time_text(item["at"]), "ends": time_text(item["until"])}
+            for item in remote.client.pages(*path)
+        ]
+        titles = ("undo", "operation", "user", "begun", "ends", "count", "bytes")
+        remote.output.items(rows, [(title, title) for title in titles])
+        return
+    found = remote.client.ask("POST", (*path, token), {"preview": True}).content
+    if dry_run:
+        _report(remote, {"done": found["count"], "skipped": {}}, verb="would be brought back", done=False)
+        return
+    lines = [f"{count:,} from queue {name!r}" for name, count in found["moved_to"].items()]
+    confirm(remote, f"bring {found['count']:,} messages back into queue {queue!r}", queue, lines)
+    started = remote.client.ask("POST", (*path, token), {} if rate is None else {"rate": rate}).content
+    _report(remote, _wait(remote, queue, started), verb="brought back", done=True)
+
+
+@click.group()
+def schedule() -> None:
+    """List scheduled messages, cancel them, or deliver them now."""
+
+
+@schedule.command("list")
+@click.argument("queue")
+@SELECTOR
+@click.option("--limit", type=click.IntRange(1, LISTED_MAX), default=20, show_default=True)
+@remote_options
+def list_schedule(remote: Remote, queue: str, selector: str, limit: int) -> None:
+    """List the scheduled messages of QUEUE by time."""
+    query = {"state": "scheduled", "limit": str(limit), **({"selector": selector} if selector else {})}
+    answer = remote.client.get(*OWN_API, "queues", remote.vhost, queue, "messages", query=query)
+    rows = [{**item, "due": time_text(item["deliver_at"])} for item in answer["items"]]
+    remote.output.items(rows, [(title, title) for title in ("id", "due", "routing_key", "publisher", "size")])
+
+
+@schedule.command("cancel")
+@click.argument("queue")
+@click.argument("ids", nargs=-1, type=click.IntRange(1), metavar="[ID]...")
+@SELECTOR
+@click.option("--all", "everything", is_flag=True, help="All of them.")
+@DRY_RUN
+@remote_options
+def cancel_schedule(remote: Remote, queue: str, **options: Any) -> None:
+    """Remove scheduled messages before their time; 'annulet undo' brings them back."""
+    body = {"operation": "cancel-scheduled", **_selection(options)}
+    what = "cancel {count:,} scheduled messages of queue {queue!r}"
+    _operate(remote, queue, body, what, ("would be cancelled", "cancelled"), dry_run=options["dry_run"])
+
+
+@schedule.command("deliver")
+@click.argument("queue")
+@click.argument("ids", nargs=-1, type=click.IntRange(1), metavar="[ID]...")
+@SELECTOR
+@click.option("--all", "everything", is_flag=True, help="All of them.")
+@DRY_RUN
+@remote_options
+def deliver_schedule(remote: Remote, queue: str, **options: Any) -> None:
+    """Deliver scheduled messages now, by their order in time."""
+    body = {"operation": "deliver-now", **_selection(options)}
+    what = "deliver {count:,} scheduled messages of queue {queue!r} before their time"
+    _operate(remote, queue, body, what, ("would be delivered", "delivered"), dry_run=options["dry_run"])
+
+
+def _selection(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the selection that was given in exactly one way."""
+    ids, selector, everything = options["ids"], options["selector"], options["everything"]
+    if bool(ids) + bool(selector) + everything != 1:
+        raise usage("give ids, --selector or --all: exactly one of them")
+    if ids:
+        return {"ids": list(ids)}
+    return {"selector": selector} if selector else {"everything": True}
+
+
+def _operate(
+    remote: Remote, queue: str, body: dict[str, Any], what: str, verbs: tuple[str, str], *, dry_run: bool
+) -> None:
+    """Preview an operation, ask, run it to its end, and report it."""
+    path = (*OWN_API, "queues", remote.vhost, queue, "operations")
+    preview = remote.client.ask("POST", path, {**body, "preview": True}).content
+    found = {"done": preview["count"], "skipped": preview["skipped"]}
+    if dry_run or not preview["count"]:
+        _report(remote, found, verb=verbs[0] if dry_run else verbs[1], done=not dry_run)
+        return
+    lines = [f"message {each['id']}: {size_text(each['size'])}" for each in preview["sample"] if "id" in each]
+    confirm(remote, what.format(count=preview["count"], queue=queue), queue, lines)
+    _report(remote, _wait(remote, queue, remote.client.ask("POST", path, body).content), verb=verbs[1], done=True)
+
+
+def _wait(remote: Remote, queue: str, started: dict[str, Any]) -> dict[str, Any]:
+    """Wait for the end of an operation. An interruption stops it; what it did stays, and can be undone."""
+    path = (*OWN_API, "queues", remote.vhost, queue, "operations", str(started["id"]))
+    progress = started
+    try:
+        while progress["state"] == RUNNING:
+            time.sleep(POLL_SECONDS)
+            progress = remote.client.get(*path)
+    except KeyboardInterrupt:
+        remote.client.ask("DELETE", path)
+        raise
+    if progress["state"] != FINISHED:
+        raise Failure(
+            EXIT_REFUSED_BY_BROKER, f"it {progress['state']} after {progress['done']:,} messages: {progress['reason']}"
+        )
+    return progress
+
+
+def _report(remote: Remote, progress: dict[str, Any], *, verb: str, done: bool) -> None:
+    kept = progress.get("undo") or {}
+    token = kept["undo"] if kept.get("kept") else ""
+    if remote.output.as_json:
+        remote.output.json(
+            {
+                "count": progress["done"],
+                "skipped": progress["skipped"],
+                "done": done,
+                **({"undo": token, "undo_until": kept["until"]} if token else {}),
+            }
+        )
+        return
+    click.echo(f"{progress['done']:,} messages {verb}")
+    for reason, number in progress["skipped"].items():
+        click.echo(f"{number:,} stay: {reason}")
+    if token:
+        click.echo(f"until {time_text(kept['until'])}: annulet undo {progress['queue']} {token}", err=True)
+    if kept.get("unkept"):
+        click.echo(f"{kept['unkept']:,} cannot be undone: {kept['reason']}", err=True)

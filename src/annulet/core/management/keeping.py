@@ -1,0 +1,48 @@
+"""What an operation takes away or moves, kept for its undo: the interface of the core to the place where it is kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from annulet.core.management.destination import Destination
+    from annulet.core.message.message import Message
+    from annulet.core.model.entry import QueueEntry
+
+
+class Keeper:
+    """Keeps the messages of one operation. ``token`` names them for the undo, until ``until`` (ms since 1970)."""
+
+    def __init__(self, token: str, until: int) -> None:
+        self.token = token
+        self.until = until
+        self.kept = 0  # messages that an undo brings back
+        self.unkept = 0  # messages that no undo brings back
+        self.reason = ""  # why the first of these is not kept
+
+    def place(self) -> Destination:
+        """Return the queue that envelopes are put into."""
+        raise NotImplementedError
+
+    def envelope(self, entry: QueueEntry, now: int) -> Message | None:
+        """Return what is to be kept in place of a removed message; ``None`` when it cannot be, which is counted."""
+        raise NotImplementedError
+
+    def moved(self, destination: str, sequence: int) -> None:
+        """Note under which id a message has got into another queue."""
+        raise NotImplementedError
+
+    def end_slice(self, now: int) -> None:
+        """Make the notes durable with the slice that they are of."""
+        raise NotImplementedError
+
+    def not_kept(self, count: int, reason: str) -> None:
+        """Count messages that no undo brings back."""
+        self.reason = self.reason or reason
+        self.unkept += count
+
+    def __str__(self) -> str:
+        """Return what the audit trail says."""
+        if not self.unkept:
+            return f"undo {self.token} brings {self.kept} back"
+        return f"undo {self.token} brings {self.kept} back, not {self.unkept}: {self.reason}"

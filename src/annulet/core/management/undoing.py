@@ -1,0 +1,89 @@
+"""The undo of an operation: kept messages back into their queue, and moved ones out of the queues they went to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.management.actions import Action
+from annulet.core.management.destination import Destination
+from annulet.core.management.operation import FINISHED, Operation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from annulet.core.host.virtual_host import VirtualHost
+    from annulet.core.management.selection import Selection
+    from annulet.core.message.message import Message
+    from annulet.core.model.entry import QueueEntry
+    from annulet.core.queue.queue import Queue
+
+EXPIRED_MEANWHILE: Final = "expired meanwhile"
+GONE: Final = "no longer where the operation put it"
+
+Part = tuple[Action, "Selection"]
+"""What is done to the messages of one queue."""
+
+
+class Restore(Action):
+    """Put kept messages back into the queue that they were taken from, behind all others, in their former order.
+
+    ``unwrap`` returns the message that an envelope keeps, at a time.
+    """
+
+    def __init__(
+        self, host: VirtualHost, kept_in: Queue, queue: Queue, unwrap: Callable[[Message, int], Message]
+    ) -> None:
+        super().__init__("undo", kept_in)
+        self._host = host
+        self._destination = Destination(host, queue)
+        self._unwrap = unwrap
+
+    def obstacle(self, entry: QueueEntry, now: int) -> str:
+        """Skip messages whose time to live has passed, and those that the queue can never take now."""
+        message = self._unwrap(entry.message, now)
+        if 0 < message.expires_at <= now:
+            return EXPIRED_MEANWHILE
+        return self._destination.misfit(message)
+
+    def refusal(self, entry: QueueEntry, now: int) -> str:
+        """Stop when the queue is full or gone."""
+        return self._destination.refusal(self._unwrap(entry.message, now))
+
+    def carry_out(self, entry: QueueEntry, now: int) -> int:
+        """Put it back, and let the envelope go."""
+        message = self._unwrap(entry.message, now)
+        return self._destination.take(self.queue, entry, message, RemovalReason.MOVED, now)
+
+    def cost(self, entry: QueueEntry) -> int:
+        """Return the body bytes of the copy."""
+        return entry.message.size
+
+
+class Undo(Operation):
+    """Does one part after the other, each in slices. ``expected``: how many messages there are to be brought back."""
+
+    def __init__(
+        self, host: VirtualHost, parts: list[Part], expected: int, target: str, *, user: str, now: int
+    ) -> None:
+        self._further = iter(parts)
+        self._expected = expected
+        action, selection = next(self._further)
+        super().__init__(host, action, selection, user=user, now=now)
+        self.target = target
+
+    @property
+    def total(self) -> int:
+        """How many messages there are to be brought back."""
+        return self._expected
+
+    def _end(self, state: str, now: int, reason: str = "") -> None:
+        for action, selection in self._further if state == FINISHED else ():
+            if not self.is_gone(action):
+                self._release()
+                self._begin(action, selection)
+                return
+        lost = self._expected - self.matched
+        if state == FINISHED and lost > 0:
+            self._skip(GONE, lost)
+        super()._end(state, now, reason)

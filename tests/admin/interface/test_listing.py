@@ -1,0 +1,97 @@
+"""Pages, cursors, columns and orders of a list, with the queues as its items."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from annulet.admin.resources.queues import LISTING
+from tests.admin.conftest import Site
+
+PATH = "/api/v1/queues?columns=name,messages"
+
+
+async def page(site: Site, query: str) -> dict[str, Any]:
+    answer = await site.get(f"{PATH}&{query}")
+    assert answer.status_code == 200, answer.text
+    content: dict[str, Any] = answer.json()
+    return content
+
+
+def names(answer: dict[str, Any]) -> list[str]:
+    return [item["name"] for item in answer["items"]]
+
+
+async def walk(site: Site, query: str) -> list[str]:
+    """Follow the cursors to the end."""
+    answer = await page(site, query)
+    found = names(answer)
+    while "next" in answer:
+        answer = await page(site, f"{query}&cursor={quote(answer['next'])}")
+        found += names(answer)
+    return found
+
+
+@pytest.mark.parametrize("order", ["", "&sort_reverse=true", "&sort=messages", "&sort=messages&sort_reverse=true"])
+async def test_cursors_cover_everything_once_in_the_order(site: Site, order: str) -> None:
+    for number in range(23):
+        site.fill(site.queue(f"q{number:02}"), number % 3)
+    whole = names(await page(site, f"page_size=500{order}"))
+    assert await walk(site, f"page_size=4{order}") == whole
+    assert sorted(whole) == [f"q{number:02}" for number in range(23)]
+    if "messages" in order:
+        counts = [int(name[1:]) % 3 for name in whole]
+        assert counts == sorted(counts, reverse="reverse" in order)
+
+
+async def test_items_that_come_and_go_move_no_others(site: Site) -> None:
+    for number in range(6):
+        site.queue(f"q{number}")
+    first = await page(site, "page_size=3")
+    host = site.broker.hosts["/"]
+    host.delete_queue(host.queues["q0"], site.clock())
+    host.delete_queue(host.queues["q2"], site.clock())
+    site.queue("a")
+    second = await page(site, f"page_size=3&cursor={first['next']}")
+    assert (names(first), names(second), "next" in second) == (["q0", "q1", "q2"], ["q3", "q4", "q5"], False)
+
+
+async def test_only_the_wanted_columns(site: Site) -> None:
+    site.queue("q")
+    assert (await page(site, ""))["items"] == [{"name": "q", "messages": 0}]
+    (item,) = (await site.get("/api/v1/queues")).json()["items"]
+    known = {name for part in LISTING.parts for name in part.names}
+    assert set(item) == known
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("sort=mesages", "sort='mesages' is no column; did you mean 'messages'?"),
+        ("columns=name,mesages", "columns: 'mesages' is no column; did you mean 'messages'?"),
+        ("sort=a..b", "field 'sort': value 'a..b'"),
+        ("page=1&cursor=x", "'page' and 'cursor' are given; give one of them"),
+        ("cursor=x", "cursor='x' is none"),
+        ("sort_reverse=1", "sort_reverse='1' is not true or false"),
+    ],
+)
+async def test_wrong_queries_are_refused_by_name(site: Site, query: str, words: str) -> None:
+    status, reason = await site.refused("GET", f"/api/v1/queues?{query}")
+    assert (status, words in reason) == (400, True), reason
+
+
+async def test_a_cursor_belongs_to_its_order(site: Site) -> None:
+    for number in range(3):
+        site.queue(f"q{number}")
+    cursor = (await page(site, "page_size=1"))["next"]
+    _, reason = await site.refused("GET", f"/api/v1/queues?page_size=1&sort=name&cursor={cursor}")
+    assert "is of another list or order" in reason
+
+
+async def test_long_lists_are_sorted_in_runs(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("annulet.admin.interface.listing.SORTED_AT_ONCE", 4)
+    for number in range(19):
+        site.queue(f"q{(number * 7) % 19:02}")
+    assert await walk(site, "page_size=5") == [f"q{number:02}" for number in range(19)]

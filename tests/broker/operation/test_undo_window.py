@@ -1,0 +1,208 @@
+"""The undo window: what operations took away comes back, within its time and its bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from annulet.broker.operation.operation_requests import RATE_MAX, OperationRequests
+from annulet.broker.operation.undo_messages import UNDO_QUEUE, Unwrapping, count_of, kind_of, read_facts
+from annulet.core.base.errors import InvalidArgument, NotFound
+from annulet.core.management import Operation
+from annulet.core.message.message import Message, Origin
+from annulet.core.queue.invariants import check_invariants
+from annulet.core.queue.queue import Queue
+from annulet.wire.amqp091.messages.properties import VIEW
+from tests.admin.conftest import Site, site
+
+__all__ = ["site"]
+
+
+def bodies(queue: Queue) -> list[bytes]:
+    return [entry.message.body for entry in sorted(queue.order.entries())]
+
+
+def start(site: Site, queue: Queue, name: str, **given: Any) -> Operation:
+    """Do an operation to its end."""
+    requests = OperationRequests(site.broker.hosts["/"], site.broker.undo)
+    chosen = given if name == "purge" or "ids" in given or "selector" in given else {"everything": True, **given}
+    operation = requests.build(queue, name, chosen, user="anna", now=site.clock())
+    requests.keep(operation, chosen)
+    return finish(site, operation)
+
+
+def finish(site: Site, operation: Operation) -> Operation:
+    for _ in range(1000):
+        if operation.step(site.clock()):
+            return operation
+    raise AssertionError("it does not end")
+
+
+async def undo(site: Site, operation: Operation) -> Operation:
+    keeper, host = operation.action.keeper, site.broker.hosts["/"]
+    assert keeper is not None
+    plan = await site.broker.undo.plan(host, operation.target, keeper.token)
+    return finish(site, site.broker.undo.operation(host, plan, "anna"))
+
+
+def filled(site: Site, *texts: str, **arguments: Any) -> Queue:
+    queue = site.queue("shop", **arguments)
+    for text in texts:
+        site.publish("shop", text.encode(), item=text)
+    return queue
+
+
+@pytest.mark.parametrize("name", ["delete", "purge", "expire"])
+async def test_what_was_removed_comes_back_in_its_order(site: Site, name: str) -> None:
+    queue = filled(site, *"abc")
+    operation = start(site, queue, name)
+    assert (bodies(queue), operation.done) == ([], 3)
+    back = await undo(site, operation)
+    assert (bodies(queue), back.state, back.done) == ([b"a", b"b", b"c"], "finished", 3)
+    assert site.broker.hosts["/"].queues[UNDO_QUEUE].order.count == 0
+    check_invariants(queue)
+
+
+async def test_a_message_comes_back_as_its_sender_encoded_it(site: Site) -> None:
+    queue = site.queue("shop")
+    origin = Origin("x", "key", "ann@peer", VIEW)
+    message = Message(b"\0\0", b"body", origin, priority=7, accepted_at=site.clock())
+    message.expires_at = site.clock() + 60_000
+    queue.enqueue(message, site.clock())
+    await undo(site, start(site, queue, "delete"))
+    (entry,) = queue.order.entries()
+    found = entry.message
+    assert (found.header, found.body, found.priority, found.expires_at) == (b"\0\0", b"body", 7, message.expires_at)
+    assert (found.origin.exchange, found.origin.routing_key, found.origin.publisher) == ("x", "key", "ann@peer")
+
+
+async def test_a_scheduled_message_comes_back_with_its_time(site: Site) -> None:
+    queue = site.queue("shop")
+    site.publish("shop", b"later", delay=60_000)
+    due = site.clock() + 60_000
+    operation = start(site, queue, "cancel-scheduled")
+    assert queue.schedule.count == 0
+    await undo(site, operation)
+    assert (queue.schedule.count, queue.schedule.next_at()) == (1, due)
+
+
+async def test_moved_messages_come_back_from_where_they_are(site: Site) -> None:
+    queue, late = filled(site, *"abcd"), site.queue("late")
+    operation = start(site, queue, "move", destination="late")
+    late.acquire(1, -1, site.clock())  # one is being worked on
+    back = await undo(site, operation)
+    assert (bodies(queue), bodies(late)) == ([b"b", b"c", b"d"], [])
+    assert back.progress.skipped == {"no longer where the operation put it": 1}
+    assert back.total == 4
+
+
+async def test_redriven_messages_come_back_from_all_queues(site: Site) -> None:
+    dead = site.queue("dead")
+    for name in ("one", "two"):
+        queue = site.queue(name, dead_letter_exchange="", dead_letter_routing_key="dead")
+        site.publish(name, name.encode())
+        start(site, queue, "dead-letter")
+    operation = start(site, dead, "retry")
+    assert (operation.done, dead.order.count) == (2, 0)
+    back = await undo(site, operation)
+    assert (back.done, sorted(bodies(dead))) == (2, [b"one", b"two"])
+
+
+async def test_an_undone_operation_cannot_be_undone_again(site: Site) -> None:
+    queue = filled(site, "a")
+    operation = start(site, queue, "delete")
+    await undo(site, operation)
+    with pytest.raises(NotFound, match="it was undone, or the window of 3600 seconds"):
+        await undo(site, operation)
+
+
+async def test_the_window_ends(site: Site) -> None:
+    window = site.broker.undo
+    window.seconds = 10
+    operation = start(site, filled(site, "a"), "delete")
+    site.clock.advance(9_999)
+    window.tick(site.clock())
+    assert window.forgotten == 0
+    site.clock.advance(1)
+    window.tick(site.clock())
+    assert window.forgotten == 1
+    with pytest.raises(NotFound):
+        await undo(site, operation)
+
+
+async def test_an_operation_keeps_no_more_bytes_than_it_may(site: Site) -> None:
+    window = site.broker.undo
+    queue = filled(site, "a" * 100)
+    size = start(site, queue, "delete").action.keeper
+    assert size is not None
+    kept_in = site.broker.hosts["/"].queues[UNDO_QUEUE]
+    window.bytes_max = 2 * kept_in.pending_bytes
+    for text in ("b", "c", "d"):
+        site.publish("shop", text.encode() * 100, item=text * 100)
+    operation = start(site, queue, "delete")
+    keeper = operation.action.keeper
+    assert keeper is not None
+    assert (keeper.kept, keeper.unkept) == (2, 1)
+    assert "undo_bytes=" in keeper.reason
+    assert (window.dropped, window.unkept) == (1, 1)  # the first operation's gave way
+    assert kept_in.pending_bytes <= window.bytes_max
+    await undo(site, operation)
+    assert len(bodies(queue)) == 2
+
+
+async def test_no_undo_where_it_is_not_wanted(site: Site) -> None:
+    assert start(site, filled(site, "a"), "delete", undo=False).action.keeper is None
+    site.broker.undo.seconds = 0
+    assert start(site, filled(site, "a"), "delete").action.keeper is None
+    assert UNDO_QUEUE not in site.broker.hosts["/"].queues
+
+
+async def test_a_full_queue_stops_the_undo_and_the_rest_stays_kept(site: Site) -> None:
+    queue = filled(site, "a", "b", max_length=2, overflow="reject-publish")
+    operation = start(site, queue, "delete")
+    site.publish("shop", b"new")
+    back = await undo(site, operation)
+    assert (back.state, back.done, bodies(queue)) == ("stopped", 1, [b"new", b"a"])
+    assert site.broker.hosts["/"].queues[UNDO_QUEUE].order.count == 1
+
+
+async def test_a_queue_that_is_gone(site: Site) -> None:
+    queue = filled(site, "a")
+    operation = start(site, queue, "delete")
+    site.broker.hosts["/"].delete_queue(queue, site.clock())
+    with pytest.raises(NotFound, match="queue 'shop' in vhost '/' is gone"):
+        await undo(site, operation)
+
+
+async def test_what_is_kept_says_what_it_is(site: Site) -> None:
+    start(site, filled(site, "a"), "delete")
+    (entry,) = site.broker.hosts["/"].queues[UNDO_QUEUE].order.entries()
+    facts = read_facts(entry.message)
+    assert (facts.operation, facts.queue, facts.user, facts.at) == ("delete", "shop", "anna", site.clock())
+    assert (kind_of(entry.message), count_of(entry.message)) == ("kept", 1)
+    assert Unwrapping()(entry.message, site.clock()).body == b"a"
+    ((found,), complete) = await site.broker.undo.operations(site.broker.hosts["/"], "shop")
+    assert (found.count, found.kept, complete) == (1, 1, True)
+
+
+async def test_a_rate(site: Site) -> None:
+    queue = filled(site, *"abcdef")
+    requests = OperationRequests(site.broker.hosts["/"], site.broker.undo)
+    operation = requests.build(queue, "delete", {"everything": True, "rate": 2}, user="anna", now=site.clock())
+    done = []
+    for _ in range(3):
+        assert not operation.step(site.clock())
+        assert not operation.step(site.clock())
+        assert operation.waiting
+        done.append(operation.done)
+        site.clock.advance(1000)
+    assert done == [1, 3, 5]
+    assert finish(site, operation).done == 6
+
+
+@pytest.mark.parametrize("rate", [0, RATE_MAX + 1])
+async def test_a_rate_out_of_range(site: Site, rate: int) -> None:
+    requests = OperationRequests(site.broker.hosts["/"], site.broker.undo)
+    with pytest.raises(InvalidArgument, match=f"rate={rate}: give messages a second, 1 to {RATE_MAX}"):
+        requests.build(filled(site, "a"), "purge", {"rate": rate}, user="anna", now=site.clock())
