@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from annulet.admin.figures.bounds import LISTED_QUEUES_MAX, bounds
-from annulet.admin.requests import name_expressions
 from annulet.admin.requests.parameters import PAGE_SIZE_MAX
 from annulet.broker.operation.getting import GET_BODY_BYTES_MAX, GET_BYTES_MAX, GET_COUNT_MAX
 from annulet.broker.operation.global_parameters import GLOBAL_PARAMETERS_MAX
@@ -77,8 +76,8 @@ async def test_what_answers_of_the_management_interfaces_may_have(site: Site) ->
     assert found["management_page_items_max"] == PAGE_SIZE_MAX
     assert (found["management_get_messages_max"], found["management_get_bytes_max"]) == (GET_COUNT_MAX, GET_BYTES_MAX)
     assert found["management_get_body_bytes_max"] == GET_BODY_BYTES_MAX
-    assert found["management_expression_characters_max"] == name_expressions.CHARACTERS_MAX
-    assert found["management_expression_states_max"] == name_expressions.STATES_MAX
+    assert found["management_expression_characters_max"] == linear_expressions.FILTER_CHARACTERS_MAX
+    assert found["management_expression_states_max"] == linear_expressions.FILTER_STATES_MAX
     assert found["expression_states_max"] == linear_expressions.STATES_MAX
     assert found["expression_looks_max"] == linear_expressions.LOOKS_MAX
     assert found["management_queues_sampled_max"] == SAMPLED_QUEUES_MAX

@@ -13,7 +13,6 @@ from annulet.admin.listening.web_socket import (
     WEB_SOCKET_STRANGERS_MAX,
     WEB_SOCKETS_MAX,
 )
-from annulet.admin.requests import name_expressions
 from annulet.admin.requests.bodies import BODY_BYTES_MAX, LIMIT_BODY, MEMBERS_BYTES_MAX
 from annulet.admin.requests.parameters import PAGE_SIZE_MAX
 from annulet.broker.amqp091.getting import GETS_WAITING_MAX, LIMIT_GETS
@@ -272,8 +271,8 @@ def _bounds_of_management(broker: Broker) -> dict[str, float]:
         "management_get_messages_max": GET_COUNT_MAX,
         "management_get_bytes_max": GET_BYTES_MAX,
         "management_get_body_bytes_max": GET_BODY_BYTES_MAX,
-        "management_expression_characters_max": name_expressions.CHARACTERS_MAX,
-        "management_expression_states_max": name_expressions.STATES_MAX,
+        "management_expression_characters_max": linear_expressions.FILTER_CHARACTERS_MAX,
+        "management_expression_states_max": linear_expressions.FILTER_STATES_MAX,
         "management_queues_sampled_max": SAMPLED_QUEUES_MAX,
         "management_queues_sampled_per_tick": SAMPLED_A_TICK,
         "management_sample_rounds_kept": ROUNDS_KEPT,

@@ -55,6 +55,7 @@ PERMISSION_KINDS: Final[tuple[PermissionKind, ...]] = ("configure", "write", "re
 Patterns = dict[tuple[str, ...], dict[PermissionKind, Expression]]
 """The expressions of a permission, compiled, by their texts."""
 
+
 REMEMBERED_MAX: Final = 1024
 """Password checks whose outcome is remembered, right and wrong ones each: about 200 KB together."""
 
