@@ -1,4 +1,4 @@
-"""Messages that an operation removes or moves, kept for its undo: the interface of the core to the place where it is kept."""
+"""Messages that an operation removes or moves, kept for its undo: the interface of the core to their place."""
 
 from __future__ import annotations
 
