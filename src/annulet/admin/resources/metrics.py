@@ -184,11 +184,10 @@ async def gather(broker: Broker, hosts: list[VirtualHost] | None = None) -> Snap
 
 
 def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
-    connections = broker.connections
     authentication = broker.authenticator.statistics()
     admission, tls = broker.admission, broker.tls.counters
     snapshot.gauges = _gauges(broker)
-    snapshot.protocols.update(connection.protocol_name for connection in connections if connection.opened)
+    snapshot.protocols.update(connection.protocol_name for connection in broker.connections if connection.opened)
     snapshot.counters = {
         "connections_accepted": ("AMQP connections accepted", broker.connections_accepted),
         **_memory(broker),
@@ -236,7 +235,7 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
     snapshot.refused_connections = dict(admission.refused)
     snapshot.protocol_errors.update(broker.protocol_errors.counts)
     snapshot.limit_hits.update(admission.limit_hits)
-    for connection in connections:
+    for connection in broker.connections:
         for limit, count in connection.engine.limit_hits.items():
             snapshot.limit_hits[connection.protocol_name, SETTINGS_OF_LIMITS.get(limit, limit)] += count
     snapshot.log = {
