@@ -205,7 +205,6 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         **_turns(broker),
         **_fed(broker),
         **_observing(broker),
-        "audited_operations": ("Management operations in the audit trail, with those it forgot", broker.audit.total),
         "messages_unroutable": ("Publishes that reached no queue", broker.unroutable),
         "publishes_refused": ("Persistent publishes refused because the disk takes no more", broker.refused_publishes),
         **_deliveries(broker),
@@ -284,6 +283,7 @@ def _memory(broker: Broker) -> dict[str, tuple[str, float]]:
 
 def _observing(broker: Broker) -> dict[str, tuple[str, float]]:
     return {
+        "audited_operations": ("Management operations in the audit trail, with those it forgot", broker.audit.total),
         "traces_started": ("Protocol traces of connections that operators began", broker.traces.started),
         "node_lines_left_out": (
             "Log lines about queues, exchanges, bindings, consumers and operations beyond the limit a second",
