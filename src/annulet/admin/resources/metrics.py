@@ -205,11 +205,7 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         **paging_counters(broker),
         **_turns(broker),
         **_fed(broker),
-        "traces_started": ("Protocol traces of connections that operators began", broker.traces.started),
-        "node_lines_left_out": (
-            "Log lines about queues, exchanges, bindings, consumers and operations beyond the limit a second",
-            NODE_LOG.log.left_out_total,
-        ),
+        **_observing(broker),
         "audited_operations": ("Management operations in the audit trail, with those it forgot", broker.audit.total),
         "messages_unroutable": ("Publishes that reached no queue", broker.unroutable),
         "publishes_refused": ("Persistent publishes refused because the disk takes no more", broker.refused_publishes),
@@ -284,6 +280,16 @@ def _memory(broker: Broker) -> dict[str, tuple[str, float]]:
         "late_collected_objects": ("Objects that these freed: above a few it is a defect", late.freed_total),
         "memory_alarms": ("Times the memory alarm went on", broker.memory.alarms),
         "unfinished_refused": ("Connections ended because unfinished work was too much", broker.unfinished.refused),
+    }
+
+
+def _observing(broker: Broker) -> dict[str, tuple[str, float]]:
+    return {
+        "traces_started": ("Protocol traces of connections that operators began", broker.traces.started),
+        "node_lines_left_out": (
+            "Log lines about queues, exchanges, bindings, consumers and operations beyond the limit a second",
+            NODE_LOG.log.left_out_total,
+        ),
     }
 
 
