@@ -192,14 +192,7 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         "connections_accepted": ("AMQP connections accepted", broker.connections_accepted),
         **_memory(broker),
         **_commits(broker),
-        "history_batches": (
-            "Batches of losses, duplicate ids and delivery counts written down",
-            0 if broker.history is None else broker.history.batches,
-        ),
-        "history_failures": (
-            "Batches of these that could not be written and are tried again",
-            0 if broker.history is None else broker.history.failures,
-        ),
+        **_history(broker),
         **_connection_ends(broker),
         **paging_counters(broker),
         **_turns(broker),
@@ -241,6 +234,15 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         name: float(value)
         for name, value in dataclasses.asdict(broker.log.statistics()).items()
         if isinstance(value, (int, float))
+    }
+
+
+def _history(broker: Broker) -> dict[str, tuple[str, float]]:
+    history = broker.history
+    batches, failures = (0, 0) if history is None else (history.batches, history.failures)
+    return {
+        "history_batches": ("Batches of losses, duplicate ids and delivery counts written down", batches),
+        "history_failures": ("Batches of these that could not be written and are tried again", failures),
     }
 
 
