@@ -387,7 +387,7 @@ PROBES: Final[dict[str, Probe]] = {
     "exclusive queue of another connection": _other_owner,
     "delete a missing queue": _missing_queue,
     "passive declaration of a missing queue": _missing_passive,
-    "unbind what is not bound": _missing_binding,
+    "unbind a missing binding": _missing_binding,
     "bind to the default exchange": _bind_to_default,
     "publish to a missing exchange, with confirms": _missing_exchange,
     "`mandatory` without a queue, with confirms": _mandatory,

@@ -78,6 +78,7 @@ async def run(directory: Path, seed: int, seconds: int, phases: str, examples: i
     return process.returncode, output.decode()
 
 
+@pytest.mark.timeout(SECONDS + 300)  # the rest is the start of a program beside the parts of the suite
 async def test_a_bounded_run_finds_nothing(tmp_path: Path) -> None:
     seed = int(os.environ.get("ANNULET_SCHEMATHESIS_SEED", SEED))
     print(f"ANNULET_SCHEMATHESIS_SEED={seed}")

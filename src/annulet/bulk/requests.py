@@ -163,7 +163,7 @@ class RequestHandler:
                 raise RefusedError(str(error)) from error
             after, upto = self._snapshots.find(host, snapshot).places
             return {"snapshot": snapshot, "rows": rows, "after": after, "upto": upto}
-        last = min(queue.next_sequence, queue.hidden_from) - 1
+        last = queue.visible_end - 1
         lag = lag_of(queue, self._broker.clock())
         return {"last_sequence": last, "pending": queue.shown_count(), "lag_milliseconds": lag}
 

@@ -14,11 +14,11 @@ import structlog
 from annulet.application import build_broker, listener_urls
 from annulet.broker.observing.logging import set_up
 from annulet.broker.operation.definitions.applying import read_document
-from annulet.broker.operation.reloading import Reloader
 from annulet.broker.paging.memory import share_arenas
 from annulet.broker.settings.configuration import OPTIONS, ConfigurationError, StartError, load
 from annulet.broker.settings.descriptors import raise_limit
 from annulet.cli.collector import settle_collector
+from annulet.cli.reloading import Reloader
 from annulet.cli.signals import end_at_once
 from annulet.core.base.errors import CoreError
 from annulet.store.files.errors import CatalogueError, StoreError

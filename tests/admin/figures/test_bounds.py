@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from annulet.admin.figures.bounds import LISTED_QUEUES_MAX, bounds
-from annulet.admin.requests import linear_expressions
 from annulet.admin.requests.parameters import PAGE_SIZE_MAX
 from annulet.broker.operation.getting import GET_BODY_BYTES_MAX, GET_BYTES_MAX, GET_COUNT_MAX
 from annulet.broker.operation.global_parameters import GLOBAL_PARAMETERS_MAX
@@ -28,6 +27,7 @@ from annulet.broker.turns.input_shares import (
     INPUT_SECONDS,
     INPUT_SECONDS_MAX,
 )
+from annulet.core.base import linear_expressions
 from annulet.core.base.sliced_work import AT_ONCE_MAX, SLICE_MESSAGES
 from annulet.core.host.dead_letters import FORWARDED_AT_ONCE, FORWARDED_PER_SLICE
 from annulet.core.host.entering import QUEUES_AT_ONCE_MAX
@@ -76,8 +76,10 @@ async def test_what_answers_of_the_management_interfaces_may_have(site: Site) ->
     assert found["management_page_items_max"] == PAGE_SIZE_MAX
     assert (found["management_get_messages_max"], found["management_get_bytes_max"]) == (GET_COUNT_MAX, GET_BYTES_MAX)
     assert found["management_get_body_bytes_max"] == GET_BODY_BYTES_MAX
-    assert found["management_expression_characters_max"] == linear_expressions.CHARACTERS_MAX
-    assert found["management_expression_states_max"] == linear_expressions.STATES_MAX
+    assert found["management_expression_characters_max"] == linear_expressions.FILTER_CHARACTERS_MAX
+    assert found["management_expression_states_max"] == linear_expressions.FILTER_STATES_MAX
+    assert found["expression_states_max"] == linear_expressions.STATES_MAX
+    assert found["expression_looks_max"] == linear_expressions.LOOKS_MAX
     assert found["management_queues_sampled_max"] == SAMPLED_QUEUES_MAX
     assert found["management_queues_sampled_per_tick"] == SAMPLED_A_TICK
     assert found["management_sample_rounds_kept"] == ROUNDS_KEPT

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any, cast
 from urllib.parse import quote
 
 import pytest
+from starlette.requests import Request
 
+from annulet.admin.interface.call import Call
+from annulet.admin.interface.listing import LIST_PARAMETERS, Listing
+from annulet.admin.requests.columns import Part
+from annulet.admin.requests.turns import TURN_SECONDS, Turns
 from annulet.admin.resources.queues import LISTING
+from annulet.broker.broker import Broker
+from annulet.broker.security.authentication import User
 from tests.admin.conftest import Site
 
 PATH = "/api/v1/queues?columns=name,messages"
@@ -95,3 +105,75 @@ async def test_long_lists_are_sorted_in_runs(site: Site, monkeypatch: pytest.Mon
     for number in range(19):
         site.queue(f"q{(number * 7) % 19:02}")
     assert await walk(site, "page_size=5") == [f"q{number:02}" for number in range(19)]
+
+
+class Counted:
+    """Items whose parts count how often they were built."""
+
+    def __init__(self, count: int) -> None:
+        self.rows = [f"row{(number * 7) % count:05}" for number in range(count)]
+        self.built = {"name": 0, "size": 0}
+        self.listing: Listing[str] = Listing(
+            (
+                Part(frozenset({"name"}), self.build("name", lambda row: row)),
+                Part(frozenset({"size"}), self.build("size", lambda row: int(row[3:]) % 100)),
+            ),
+            lambda row: (row,),
+            (str,),
+            lambda row: row,
+        )
+
+    def build(self, name: str, value: Callable[[str], Any]) -> Callable[[str], dict[str, Any]]:
+        def built(row: str) -> dict[str, Any]:
+            self.built[name] += 1
+            return {name: value(row)}
+
+        return built
+
+    async def ask(self, **given: Any) -> dict[str, Any]:
+        """Ask for a list, as a request whose parameters the table has read."""
+        request = Request({"type": "http", "query_string": b"", "headers": []})
+        defaults = {value.name: value.default for value in LIST_PARAMETERS if value.default is not None}
+        call = Call(request, cast("Broker", None), cast("User", None), {}, {**defaults, **given})
+        answer = await self.listing.answer(call, self.rows)
+        content: dict[str, Any] = json.loads(bytes(answer.body))
+        return content
+
+
+async def test_a_page_of_ten_thousand_builds_the_wanted_parts_of_its_items_only() -> None:
+    site = Counted(10_000)
+    answer = await site.ask(page_size=100, columns="name")
+    assert (answer["item_count"], answer["total_count"], site.built) == (100, 10_000, {"name": 100, "size": 0})
+
+
+async def test_sorting_ten_thousand_builds_the_sorted_part_once_for_each() -> None:
+    site = Counted(10_000)
+    answer = await site.ask(page_size=100, columns="name", sort="size", sort_reverse=True)
+    assert site.built == {"name": 100, "size": 10_000}
+    assert {int(item["name"][3:]) % 100 for item in answer["items"]} == {99}
+
+
+async def test_a_long_list_gives_turns_while_it_is_filtered_sorted_and_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+
+    def clock() -> float:  # each look at it takes 50 µs of this time: twenty items a turn
+        nonlocal now
+        now += TURN_SECONDS / 20
+        return now
+
+    monkeypatch.setattr("annulet.admin.interface.listing.Turns", lambda: Turns(clock))
+    site = Counted(2000)
+    most = last = 0
+
+    async def watch() -> None:
+        nonlocal most, last
+        while True:
+            most, last = max(most, sum(site.built.values()) - last), sum(site.built.values())
+            await asyncio.sleep(0)
+
+    watching = asyncio.get_running_loop().create_task(watch())
+    await asyncio.sleep(0)
+    await site.ask(sort="size", page_size=500)
+    watching.cancel()
+    assert site.built == {"name": 500, "size": 2500}
+    assert most <= 2 * 21, "items built without a turn for others"

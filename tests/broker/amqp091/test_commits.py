@@ -53,6 +53,42 @@ async def test_empty_commit_does_not_overtake_the_one_before_it(
     await peer.one(TX.CommitOk)
 
 
+async def test_answers_to_later_methods_of_the_channel_do_not_overtake_commit_ok(disk_broker: Broker) -> None:
+    """A8: declare-ok, get-empty and close-ok were sent at once, commit-ok when it was durable."""
+    peer = await transactional(disk_broker)
+    later = (TX.Commit(), QUEUE.Declare(queue="q", passive=True), BASIC.Get(queue="q"), CHANNEL.Close(200, "", 0, 0))
+    peer.receive(persistent(1, "q") + b"".join(_marshal(method) for method in later))
+    assert not peer.transport.written
+    await disk_broker.commit.durable()
+    kinds = [type(item) for item in await peer.take() if isinstance(item, frame.base.Frame)]
+    assert kinds == [TX.CommitOk, QUEUE.DeclareOk, BASIC.GetOk, CHANNEL.CloseOk]
+
+
+async def test_what_has_no_answer_and_other_channels_go_on_before_commit_ok(disk_broker: Broker) -> None:
+    peer = await transactional(disk_broker)
+    await peer.send(2, CHANNEL.Open())
+    await peer.take()
+    peer.receive(persistent(1, "q") + _marshal(TX.Commit()) + persistent(1, "q"))
+    peer.receive(frame.marshal(QUEUE.Declare(queue="q", passive=True), 2))
+    peer.connection.flush()
+    assert peer.transport.written, "channel 2 has its answer"
+    transaction = peer.connection.channels[1].transaction
+    assert transaction is not None
+    assert transaction.operations == 1, "the publish is of the next transaction"
+    await disk_broker.commit.durable()
+    assert [type(item) for item in await peer.take()] == [QUEUE.DeclareOk, TX.CommitOk]
+
+
+async def test_input_that_waits_for_commit_ok_ends_with_its_connection(disk_broker: Broker) -> None:
+    peer = await transactional(disk_broker)
+    peer.receive(persistent(1, "q") + _marshal(TX.Commit()) + _marshal(QUEUE.Declare(queue="q", passive=True)))
+    peer.connection.connection_lost(None)
+    await disk_broker.commit.durable()
+    await turns()
+    assert disk_broker.connections == set()
+    assert disk_broker.hosts["/"].queues["q"].order.count == 1
+
+
 async def test_unroutable_sends_of_a_transaction_are_counted_and_the_mandatory_returned(broker: Broker) -> None:
     peer = await transactional(broker)
     await peer.send(1, publish(1, "nowhere", b"kept quiet"), publish(1, "nowhere", b"returned", mandatory=True))

@@ -84,6 +84,7 @@ async def test_backlog_is_handed_out_in_bounded_pieces_and_to_the_end(broker: Br
 
 
 async def test_a_share_of_deliveries_is_enough_for_a_turn(broker: Broker) -> None:
+    broker.shares.computed = lambda: 0.0  # they take no time, however busy the machine is
     peer = await Peer(broker).open(1)
     await peer.send(1, commands.Queue.Declare(queue="q"))
     await peer.send(1, publish(1, "q", b"") * (SHARE_LEAST + 1))

@@ -55,6 +55,7 @@ WITHOUT_A_USER = {
     "broker/durability/event_log.py",  # the broker's own queues
     "broker/durability/ledger_queue.py",
     "broker/operation/definitions/applying.py",  # documents of administrators, who are asked for before each step
+    "broker/operation/undo_window.py",  # the broker's own queue
     "broker/operation/virtual_hosts.py",  # the end of a virtual host, which takes all of it along
     "broker/recovery/recovery.py",  # what was declared before
 }

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from annulet.admin.resources.health import warnings
 from annulet.broker.broker import Broker
 from annulet.broker.operation.operator_settings import describe_pattern, describe_policy
 from annulet.broker.settings.static_definitions import PolicyDefinition, StaticDefinitions
 from annulet.core.base.errors import InvalidArgument, NotFound
+from annulet.core.message.message import PropertyValue
 from annulet.core.queue.queue import Queue
 from annulet.store.database.catalogue import OPERATOR_ADDRESS_SETTINGS, OPERATOR_POLICY, OPERATOR_QUEUE
 from annulet.store.files.errors import CatalogueError
@@ -142,8 +144,36 @@ async def test_what_this_version_does_not_allow_is_left_out_and_said(
         catalogue = running.broker.catalogue
         catalogue.set_operator_setting(OPERATOR_QUEUE, "/", "q", {"x-of-tomorrow": 1})
         catalogue.set_operator_setting(OPERATOR_ADDRESS_SETTINGS, "/", "#", {"of-tomorrow": 1})
-        catalogue.set_operator_setting(OPERATOR_POLICY, "/", "p", {"pattern": "(", "priority": 0, "definition": {}})
+        catalogue.set_operator_setting(
+            OPERATOR_POLICY, "/", "p", {"pattern": "p", "priority": 0, "definition": {"x": 1}}
+        )
     capsys.readouterr()
     async with broker(data_dir=tmp_path, http=False) as running:
         assert queue_of(running.broker).settings.ring_size == -1
     assert capsys.readouterr().out.count("the operator's value is not restored") == 3
+
+
+async def test_patterns_of_an_earlier_version_that_are_refused_now_match_nothing_and_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A8: they were Python's, whose search may take seconds; a start goes on without them."""
+    async with broker(data_dir=tmp_path, http=False) as running:
+        declared(running.broker)
+        catalogue = running.broker.catalogue
+        policy: dict[str, PropertyValue] = {"pattern": "q(?=)", "priority": 0, "definition": {"max-length": 7}}
+        catalogue.set_operator_setting(OPERATOR_POLICY, "/", "old", policy)
+        catalogue.access.set_permission("guest", "/", "q(?=)", ".*", ".*")
+    capsys.readouterr()
+    async with broker(data_dir=tmp_path, http=False) as running:
+        found = running.broker
+        assert queue_of(found).settings.max_length == -1
+        assert [found.authenticator.allowed("guest", "/", kind, "q") for kind in ("configure", "write")] == [
+            False,
+            True,
+        ]
+        (warning,) = warnings(found)
+        assert warning.startswith("2 patterns of an earlier version match nothing, as policy 'old' in virtual host '/'")
+    output = capsys.readouterr().out
+    assert output.count("policy matches nothing") == 1
+    assert output.count("permission matches nothing") == 1
+    assert "looking ahead" in output

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from annulet.broker.operation.plain_values import DEPTH_MAX, json_object, json_value
+from annulet.core.base.typed_values import Int
 
 
 def test_values_that_json_does_not_know() -> None:
     assert json_value(float("nan")) == "nan"
     assert json_value(b"text") == "text"
+    assert type(json_value(Int(5))) is int
     assert json_value(b"\xff") == "/w=="
     assert json_object({"a": [1, (None, True)]}) == {"a": [1, [None, True]]}
 

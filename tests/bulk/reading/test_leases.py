@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from annulet.broker.security.authentication import User
 from annulet.bulk.protocol.errors import (
     InvalidRequestError,
     LeaseFencedError,
@@ -470,3 +471,28 @@ async def test_a_query_of_a_deleted_queue_is_told_at_once(tmp_path: Path) -> Non
         here.host.delete_queue(queue, here.broker.clock())
         with pytest.raises(LeaseGoneError, match="was deleted"):
             await leases.extend("/", "lease", generation, 0)
+
+
+async def test_leases_that_were_not_used_since_the_start_end_with_their_user(tmp_path: Path) -> None:
+    """Issue 30: their users were forgotten at a start, and the messages stayed in delivery for good."""
+    ann, bob = User("ann"), User("bob")
+    async with bench(tmp_path) as here:
+        here.declare("q")
+        await here.publish("q", numbered(2))
+        leases = here.service.leases
+        for name, user in (("lease", ann), ("other", bob), ("unused", None)):
+            generation = await opened(leases, name=name)
+            if user is not None:
+                leases.note_user("/", name, user)
+            await leases.extend("/", name, generation, 0, messages_max=1)
+        leases.note_user("/", "gone", ann)
+    async with bench(tmp_path) as here:
+        leases = here.service.leases
+        queue = here.host.queues["q"]
+        assert (queue.order.count, len(queue.delivering)) == (0, 2)
+        assert await leases.revoke(lambda user: user.name == "ann") == 1
+        assert (queue.order.count, len(queue.delivering)) == (1, 1)
+        assert await leases.revoke(lambda user: user.name == "ann") == 0
+        with pytest.raises(LeaseGoneError):
+            await leases.release("/", "lease")
+        await leases.release("/", "other")

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from annulet.broker.paging.spill_pace import SPILL_FULL
+from annulet.broker.paging.spill_pace import SPILL_FULL, SpillPace
 from annulet.bulk.protocol.errors import NotFoundError, PermissionDeniedError, RefusedError, UnavailableError
 from annulet.bulk.reading.adoption import LeaseRequest
 from annulet.bulk.writing import publisher
@@ -207,7 +207,7 @@ async def test_a_full_broker_is_asked_again_later(tmp_path: Path, monkeypatch: p
             with pytest.raises(UnavailableError, match="no room"):
                 await commit(here, 0, name)
         with monkeypatch.context() as patch:
-            patch.setattr(here.broker.spill_pace, "state", SPILL_FULL)
+            patch.setattr(here.broker, "spill_pace", full_pace())
             assert (await commit(here, 0, name))["messages"] == 1, "what the log takes"
 
 
@@ -216,10 +216,17 @@ async def test_what_is_transient_waits_for_a_full_spill_store(tmp_path: Path, mo
         here.declare("q")
         name = stage(here, 0, [b"a"], persistent=pa.array([False]))
         with monkeypatch.context() as patch:
-            patch.setattr(here.broker.spill_pace, "state", SPILL_FULL)
+            patch.setattr(here.broker, "spill_pace", full_pace())
             with pytest.raises(UnavailableError, match="the spill store is full"):
                 await commit(here, 0, name)
         assert (await commit(here, 0, name))["messages"] == 1
+
+
+def full_pace() -> SpillPace:
+    """Return one that the pager's ticks do not look at."""
+    pace = SpillPace()
+    pace.state = SPILL_FULL
+    return pace
 
 
 async def test_what_goes_to_a_queue_that_is_not_durable_waits_as_well(
@@ -229,7 +236,7 @@ async def test_what_goes_to_a_queue_that_is_not_durable_waits_as_well(
         here.host.declare_queue("q", now=here.broker.clock())
         name = stage(here, 0, [b"a"])
         with monkeypatch.context() as patch:
-            patch.setattr(here.broker.spill_pace, "state", SPILL_FULL)
+            patch.setattr(here.broker, "spill_pace", full_pace())
             with pytest.raises(UnavailableError, match="the spill store is full"):
                 await commit(here, 0, name)
         assert (await commit(here, 0, name))["messages"] == 1

@@ -18,6 +18,7 @@ from tests.core.helpers import make_queue
 OWN = {
     "block_publishers", "continue_from", "count_delivering", "count_pending", "index_all", "note_deleted",
     "note_halted", "note_paused", "note_turn", "pinned_upto", "take_sequence", "use_order", "use_settings",
+    "visible_end",
 }  # fmt: skip
 """What the state knows itself, and changes of its fields."""
 
@@ -59,6 +60,7 @@ def test_changes_of_the_fields_are_seen():
     assert queue.next_sequence == first + 9
     queue.continue_from(first)
     assert queue.take_sequence() == first + 9
+    assert queue.visible_end == first + 10
     queue.count_pending(5)
     queue.count_delivering(7)
     assert (queue.pending_bytes, queue.delivering_bytes) == (5, 7)

@@ -15,8 +15,9 @@ from annulet.core.model.entry import QueueEntry
 from annulet.core.model.loss_ledger import LossLedger
 from annulet.core.paging.paged_fifo import PagedFifo
 from annulet.core.paging.paged_priorities import paged_order_of
-from annulet.core.queue import emptying, purging
+from annulet.core.queue import emptying
 from annulet.core.queue.invariants import check_invariants
+from annulet.core.queue.purging import Purge
 from annulet.core.queue.queue import Queue
 from tests.core.deep_doubles import Deep, numbers
 from tests.core.helpers import NOW, RecordingSession, SlicingEffects, make_message, queue_of, send
@@ -117,7 +118,7 @@ def test_whatever_knows_of_a_message_forgets_it(settings: dict[str, Any]):
     effects = LogEffects(knows=True)
     queue = queue_of(effects, **settings)
     send(queue, *"abcde")
-    assert purging.empty(queue, PURGED, NOW) == 5
+    assert Purge(queue, PURGED, NOW).empty() == 5
     assert (queue.key_count, queue.next_due_at()) == (0, 0)
     check_invariants(queue)
     send(queue, *"ab")
@@ -132,7 +133,7 @@ def test_what_is_in_delivery_stays_and_comes_back():
     queue, session = queue_of(effects), RecordingSession()
     session.consume(queue, messages=2)
     send(queue, *"abcd")
-    assert purging.empty(queue, PURGED, NOW) == 2
+    assert Purge(queue, PURGED, NOW).empty() == 2
     session.recover(NOW)
     effects.turns()
     assert len(queue.delivering) == 2
@@ -190,7 +191,7 @@ def test_rows_and_entries_go_together(
         queue.enqueue(message, NOW)
     disk.damaged, disk.failing = damage, failing
     rows = order.paged_count()
-    assert purging.empty(queue, PURGED, NOW) == count + late
+    assert Purge(queue, PURGED, NOW).empty() == count + late
     disk_free_check(queue, count + late)
     effects.turns()
     assert queue.ledger.total == count + late
@@ -212,7 +213,7 @@ def test_arrivals_during_the_work_are_no_part_of_it():
     disk, effects = Disk(), LogEffects()
     queue, order = deep(disk, effects, 20, 100)
     assert order.page_out(1 << 60, 10) == 10
-    purging.empty(queue, PURGED, NOW)
+    Purge(queue, PURGED, NOW).empty()
     effects.turn()
     (new,) = send(queue, "new")
     effects.turns()
@@ -242,5 +243,5 @@ def test_what_the_log_has_not_written_is_told_one_by_one():
         message = make_message("m", durable=record > 0)
         message.record = record
         queue.enqueue(message, NOW)
-    assert purging.empty(queue, PURGED, NOW) == 5
+    assert Purge(queue, PURGED, NOW).empty() == 5
     assert (told, apart) == ([(2, 3, [5, 4], 4)], [5, 4])

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import sqlite3
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from annulet.store.database.catalogue import OPERATOR_POLICY, OPERATOR_QUEUE, SCHEMA, SCHEMA_VERSION, Catalogue
+from annulet.store.database.catalogue_schema import LEASE_USERS
 from annulet.store.database.definitions import (
     BindingRecord,
     ExchangeRecord,
@@ -20,7 +23,7 @@ from annulet.store.database.definitions import (
 )
 from annulet.store.files.errors import CatalogueError
 
-LEASE = LeaseRecord("lease", "/", 1, 3, 1000, 2000, 40, 50, "checkpoint", generated=True)
+LEASE = LeaseRecord("lease", "/", 1, 3, 1000, 2000, 40, 50, "checkpoint", generated=True, user="ann")
 
 
 @pytest.fixture
@@ -381,3 +384,17 @@ def test_a_subscription_is_forgotten_with_its_queue(catalogue, reopen):
     again = reopen()
     assert again.subscriptions("/") == [SubscriptionRecord("c.s", "c", "s", "alice")]
     assert again.subscriptions("elsewhere") == []
+
+
+def test_leases_of_a_file_of_the_version_before_have_no_user(tmp_path: Path) -> None:
+    path = tmp_path / "c.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        tables = SCHEMA.removesuffix(LEASE_USERS)
+        connection.executescript(f"{tables}PRAGMA user_version=8;")
+        connection.execute("INSERT INTO leases VALUES ('/', 'lease', 1, 3, 1, 1000, 2000, 40, 50, 'checkpoint')")
+        connection.commit()
+    with closing(Catalogue(path)) as catalogue:
+        assert catalogue.leases() == [dataclasses.replace(LEASE, user="")]
+        catalogue.set_lease(LEASE)
+    with closing(Catalogue(path)) as catalogue:
+        assert catalogue.leases() == [LEASE]

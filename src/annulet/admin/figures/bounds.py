@@ -13,7 +13,6 @@ from annulet.admin.listening.web_socket import (
     WEB_SOCKET_STRANGERS_MAX,
     WEB_SOCKETS_MAX,
 )
-from annulet.admin.requests import linear_expressions
 from annulet.admin.requests.bodies import BODY_BYTES_MAX, LIMIT_BODY, MEMBERS_BYTES_MAX
 from annulet.admin.requests.parameters import PAGE_SIZE_MAX
 from annulet.broker.amqp091.getting import GETS_WAITING_MAX, LIMIT_GETS
@@ -71,6 +70,7 @@ from annulet.bulk.bounds.message_meter import (
     STREAMS_MAX,
     UNFINISHED_MESSAGES,
 )
+from annulet.core.base import linear_expressions
 from annulet.core.base.sliced_work import AT_ONCE_MAX, SLICE_MESSAGES
 from annulet.core.base.steps import LIMIT_ROUTING, ROUTING_STEPS_MAX
 from annulet.core.host.dead_letters import FORWARDED_AT_ONCE, FORWARDED_PER_SLICE
@@ -271,8 +271,8 @@ def _bounds_of_management(broker: Broker) -> dict[str, float]:
         "management_get_messages_max": GET_COUNT_MAX,
         "management_get_bytes_max": GET_BYTES_MAX,
         "management_get_body_bytes_max": GET_BODY_BYTES_MAX,
-        "management_expression_characters_max": linear_expressions.CHARACTERS_MAX,
-        "management_expression_states_max": linear_expressions.STATES_MAX,
+        "management_expression_characters_max": linear_expressions.FILTER_CHARACTERS_MAX,
+        "management_expression_states_max": linear_expressions.FILTER_STATES_MAX,
         "management_queues_sampled_max": SAMPLED_QUEUES_MAX,
         "management_queues_sampled_per_tick": SAMPLED_A_TICK,
         "management_sample_rounds_kept": ROUNDS_KEPT,
@@ -299,6 +299,8 @@ def _bounds_of_access() -> dict[str, float]:
         "tags_per_user_max": TAGS_MAX,
         "tokens_per_user_max": TOKENS_PER_USER_MAX,
         "permission_characters_max": EXPRESSION_CHARACTERS_MAX,
+        "expression_states_max": linear_expressions.STATES_MAX,
+        "expression_looks_max": linear_expressions.LOOKS_MAX,
         "host_description_characters_max": DESCRIPTION_CHARACTERS_MAX,
         "password_bytes_max": PASSWORD_BYTES_MAX,
     }

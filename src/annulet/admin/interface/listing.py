@@ -61,8 +61,8 @@ class Listing(Generic[Row]):
                 item.update(part.build(row))
         return item
 
-    async def answer(self, call: Call, rows: Iterable[Row], **more: Any) -> Response:
-        """Answer with one page of the list that the query asks for; ``more`` are further members of the answer."""
+    async def answer(self, call: Call, rows: Iterable[Row], *, total: int = 0) -> Response:
+        """Answer with one page of the list that the query asks for. ``total``: of all rows, if these are only some."""
         given, turns = call.parameters, Turns()
         size, cursor_text = given["page_size"], given.get("cursor")
         if cursor_text is not None and "page" in call.request.query_params:
@@ -71,18 +71,18 @@ class Listing(Generic[Row]):
         path = self._sort_path(given.get("sort", ""))
         order = f"{'-' if given['sort_reverse'] else ''}{'.'.join(path)}"
         after = None if cursor_text is None else read_cursor(cursor_text, order, self.shape)
-        chosen, keyed, total = await self._keyed(rows, given, path, after, turns)
+        chosen, keyed, count = await self._keyed(rows, given, path, after, turns)
         first = 0 if after is not None else (given["page"] - 1) * size
         page = await _ordered(keyed, first + size + 1, reverse=given["sort_reverse"], turns=turns)
         items = []
         for _, _, index in page[first : first + size]:
             items.append(columns.of_item(self.item(chosen[index], columns.roots)))
             await turns.look()
-        envelope = call.page.envelope(items, filtered_count=len(chosen), total_count=total)
+        envelope = call.page.envelope(items, filtered_count=len(chosen), total_count=max(total, count))
         if len(page) > first + size:
             value, key, _ = page[first + size - 1]
             envelope["next"] = Cursor(order, value, key).text()
-        return json_response({**envelope, **more})
+        return json_response(envelope)
 
     def _known(self) -> dict[str, None]:
         return {name: None for part in self.parts for name in part.names}

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from annulet.admin.interface.listing import LIST_PARAMETERS, Listing
 from annulet.admin.interface.operations import Answer, Fields, Need, Operation, Resource
 from annulet.admin.interface.schemas import COUNT, SWITCH_SCHEMA, TEXT_SCHEMA, object_of, page_of
-from annulet.admin.interface.values import NAME_PART, PAGES, VHOST, Value
+from annulet.admin.interface.values import VHOST, Value
 from annulet.admin.requests.bodies import SWITCH, TEXTS
+from annulet.admin.requests.columns import Part
 from annulet.admin.requests.responses import ResourceError, json_response
 from annulet.admin.resources.audit import audit
 from annulet.broker.operation.durable_changes import durably
 from annulet.core.routing.exchanges.address import ADDRESS_TYPE, ROUTING_TYPES_ARGUMENT
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from starlette.responses import Response
 
     from annulet.admin.interface.call import Call
     from annulet.core.configuration.arguments import Arguments
     from annulet.core.host.address_accounts import AddressAccount
+    from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.routing.exchanges.address import Address
 
+
+Row: TypeAlias = "tuple[str, AddressAccount]"
 
 ADDRESS: Final = "address"
 """The name of a path that names an address."""
@@ -28,17 +35,44 @@ ADDRESS: Final = "address"
 
 async def list_addresses(call: Call) -> Response:
     """A page of addresses by virtual host and name."""
-    page, hosts = call.page, call.hosts()
-    part = call.parameters.get("name", "")
-    total = sum(len(host.accounts.by_address) for host in hosts)
-    chosen = [
-        (host.name, account)
-        for host in hosts
-        for name, account in sorted(host.accounts.by_address.items())
-        if part in name
-    ]
-    items = [describe_account(host_name, account) for host_name, account in page.take(chosen)]
-    return json_response(page.envelope(items, filtered_count=len(chosen), total_count=total))
+    return await LISTING.answer(call, _rows(call.hosts()))
+
+
+def _rows(hosts: list[VirtualHost]) -> Iterator[Row]:
+    for host in hosts:
+        for account in list(host.accounts.by_address.values()):
+            yield host.name, account
+
+
+def _described(row: Row) -> dict[str, Any]:
+    return describe_account(*row)
+
+
+def _key(row: Row) -> tuple[str, str]:
+    return row[0], row[1].name
+
+
+def _name_of(row: Row) -> str:
+    return row[1].name
+
+
+NAMES: Final = frozenset(
+    {
+        "vhost",
+        "name",
+        "messages",
+        "bytes",
+        "paged_count",
+        "paged_bytes",
+        "page_full",
+        "blocked",
+        "dropped",
+        "refused",
+        "limits",
+    }
+)
+
+LISTING: Final[Listing[Row]] = Listing((Part(NAMES, _described),), _key, (str, str), _name_of)
 
 
 def describe_account(host_name: str, account: AddressAccount) -> dict[str, Any]:
@@ -135,7 +169,7 @@ RESOURCES: Final = (
                 "list_addresses",
                 "Addresses with limits, their usage and the effects of their policies.",
                 list_addresses,
-                parameters=(*PAGES, VHOST, NAME_PART),
+                parameters=(*LIST_PARAMETERS, VHOST),
                 answers={200: Answer("A page of addresses.", page_of(ADDRESS_SCHEMA))},
             ),
         ),

@@ -80,6 +80,17 @@ def warnings(broker: Broker) -> list[str]:
             f"messages lost{doubtful if log.doubtful_places else ''}, {log.quarantined_records} places kept in "
             "quarantine; look at the disk and at the records, then remove them"
         )
+    unusable = [
+        f"policy '{name}' in virtual host '{host.name}'"
+        for host in broker.hosts.values()
+        for name in host.policies.unusable()
+    ]
+    unusable += broker.authenticator.unusable_permissions()
+    if unusable:
+        found.append(
+            f"{len(unusable)} patterns of an earlier version match nothing, as {unusable[0]}; write them anew as "
+            "docs/security.md says"
+        )
     if broker.history is not None and broker.history.history.dropped.text:
         found.append(dropped_text(broker.history.history.dropped))
     if broker.history is not None and broker.history.failed:

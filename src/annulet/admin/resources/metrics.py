@@ -33,7 +33,6 @@ from annulet.admin.figures.paging_figures import paging_counters, paging_gauges
 from annulet.admin.figures.queue_figures import QUEUE_COUNTERS, QUEUE_FIELDS, QUEUE_GAUGES, queue_text
 from annulet.admin.figures.rendering import render
 from annulet.admin.requests.access import broker_of, hosts_without_credentials, require_user, visible_hosts
-from annulet.admin.requests.linear_expressions import ExpressionError, LinearExpression
 from annulet.admin.requests.local_requests import is_local
 from annulet.admin.requests.parameters import read_parameters
 from annulet.admin.requests.responses import ResourceError
@@ -46,6 +45,7 @@ from annulet.broker.durability.ledger_queue import LEDGER_QUEUE
 from annulet.broker.observing.node_log import NODE_LOG
 from annulet.broker.security.admission import SETTINGS_OF_LIMITS
 from annulet.broker.turns.loop_watch import STALL_BOUNDS
+from annulet.core.base.linear_expressions import ExpressionError, filter_expression
 from annulet.core.base.reply_names import is_reply_name
 from annulet.residency.bodies.memory_figures import Residence, residence_of
 
@@ -121,7 +121,7 @@ def exposition(snapshot: Snapshot, collector: Collector) -> bytes:
 
 def _expression(name: str, text: str) -> Callable[[str], bool]:
     try:
-        return LinearExpression(text).search
+        return filter_expression(text).search
     except ExpressionError as error:
         raise ResourceError(400, f"query parameter {name}={text!r} is no regular expression: {error}") from error
 
@@ -205,11 +205,7 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         **paging_counters(broker),
         **_turns(broker),
         **_fed(broker),
-        "traces_started": ("Protocol traces of connections that operators began", broker.traces.started),
-        "node_lines_left_out": (
-            "Log lines about queues, exchanges, bindings, consumers and operations beyond the limit a second",
-            NODE_LOG.log.left_out_total,
-        ),
+        **_observing(broker),
         "audited_operations": ("Management operations in the audit trail, with those it forgot", broker.audit.total),
         "messages_unroutable": ("Publishes that reached no queue", broker.unroutable),
         "publishes_refused": ("Persistent publishes refused because the disk takes no more", broker.refused_publishes),
@@ -284,6 +280,16 @@ def _memory(broker: Broker) -> dict[str, tuple[str, float]]:
         "late_collected_objects": ("Objects that these freed: above a few it is a defect", late.freed_total),
         "memory_alarms": ("Times the memory alarm went on", broker.memory.alarms),
         "unfinished_refused": ("Connections ended because unfinished work was too much", broker.unfinished.refused),
+    }
+
+
+def _observing(broker: Broker) -> dict[str, tuple[str, float]]:
+    return {
+        "traces_started": ("Protocol traces of connections that operators began", broker.traces.started),
+        "node_lines_left_out": (
+            "Log lines about queues, exchanges, bindings, consumers and operations beyond the limit a second",
+            NODE_LOG.log.left_out_total,
+        ),
     }
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
+from annulet.admin.interface.listing import LIST_PARAMETERS, Listing
 from annulet.admin.interface.operations import Answer, Fields, Operation, Resource
 from annulet.admin.interface.schemas import TEXT_SCHEMA, object_of, page_of
-from annulet.admin.interface.values import PAGES, VHOST, Value
+from annulet.admin.interface.values import VHOST, Value
 from annulet.admin.requests.access import ADMINISTRATORS
+from annulet.admin.requests.columns import Part
 from annulet.admin.requests.responses import json_response
 from annulet.admin.resources.access_changes import AccessChanges
 from annulet.core.base.errors import NotFound
@@ -28,13 +30,11 @@ FURTHER_KINDS: Final = ("browse", "manage")
 
 
 async def list_permissions(call: Call) -> Response:
-    """A page of permissions, by user and virtual host."""
-    page = call.page
+    """A page of permissions, by user and virtual host; ``name`` is a part of the name of the user."""
     every = call.broker.access_directory.permissions()
     host, user = call.parameters.get("vhost"), call.parameters.get("user")
     found = [record for record in every if host in {None, record.virtual_host} and user in {None, record.user}]
-    items = [_described(record) for record in page.take(found)]
-    return json_response(page.envelope(items, filtered_count=len(found), total_count=len(every)))
+    return await LISTING.answer(call, found, total=len(every))
 
 
 async def get_permission(call: Call) -> Response:
@@ -72,6 +72,18 @@ def _described(record: PermissionRecord) -> dict[str, Any]:
     return item
 
 
+def _key(record: PermissionRecord) -> tuple[str, str]:
+    return record.user, record.virtual_host
+
+
+def _name_of(record: PermissionRecord) -> str:
+    return record.user
+
+
+LISTING: Final[Listing[PermissionRecord]] = Listing(
+    (Part(frozenset({"vhost", "user", *KINDS}), _described),), _key, (str, str), _name_of
+)
+
 PERMISSION_SCHEMA: Final = object_of(vhost=TEXT_SCHEMA, user=TEXT_SCHEMA, **dict.fromkeys(KINDS, TEXT_SCHEMA))
 EXPRESSION: Final = "a regular expression for names; '' allows nothing"
 
@@ -86,7 +98,7 @@ RESOURCES: Final = (
                 "Permissions, by user and virtual host.",
                 list_permissions,
                 tags=ADMINISTRATORS,
-                parameters=(*PAGES, VHOST, Value("user", "a user, for its permissions only")),
+                parameters=(*LIST_PARAMETERS, VHOST, Value("user", "a user, for its permissions only")),
                 answers={200: Answer("A page of permissions.", page_of(PERMISSION_SCHEMA))},
             ),
         ),

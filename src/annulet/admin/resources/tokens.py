@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from annulet.admin.interface.listing import LIST_PARAMETERS, Listing
 from annulet.admin.interface.operations import Answer, Fields, Operation, Resource
 from annulet.admin.interface.schemas import TEXT_SCHEMA, object_of, page_of
-from annulet.admin.interface.values import PAGES, Value
+from annulet.admin.interface.values import Value
 from annulet.admin.requests.access import ADMINISTRATOR, API_TAGS
 from annulet.admin.requests.bodies import INTEGER, TEXTS
+from annulet.admin.requests.columns import Part
 from annulet.admin.requests.responses import ResourceError, json_response
 from annulet.admin.resources.access_changes import AccessChanges
 from annulet.broker.security.tokens import OPERATIONS, TokenScope
@@ -31,11 +33,10 @@ SECONDS_MOST: Final = 10 * 366 * 24 * 3600
 
 async def list_tokens(call: Call) -> Response:
     """A page of the tokens that the user may manage, without their texts."""
-    page, owner = call.page, call.parameters.get("user")
+    owner = call.parameters.get("user")
     every = [token for token in call.broker.access_directory.tokens() if _may_manage(call.user, token.user)]
     found = [token for token in every if owner in {None, token.user}]
-    items = [_described(token) for token in page.take(found)]
-    return json_response(page.envelope(items, filtered_count=len(found), total_count=len(every)))
+    return await LISTING.answer(call, found, total=len(every))
 
 
 async def get_token(call: Call) -> Response:
@@ -101,6 +102,21 @@ def _described(token: TokenRecord) -> dict[str, Any]:
     }
 
 
+def _key(token: TokenRecord) -> tuple[str, str]:
+    return token.user, token.name
+
+
+def _name_of(token: TokenRecord) -> str:
+    return token.name
+
+
+LISTING: Final[Listing[TokenRecord]] = Listing(
+    (Part(frozenset({"user", "name", "operations", "virtual_hosts", "tags", "created_at", "expires_at"}), _described),),
+    _key,
+    (str, str),
+    _name_of,
+)
+
 TOKEN_SCHEMA: Final = object_of(user=TEXT_SCHEMA, name=TEXT_SCHEMA)
 OWN: Final = "tokens of others are for administrators; a token manages no tokens"
 
@@ -114,7 +130,7 @@ RESOURCES: Final = (
                 "list_tokens",
                 "Tokens that the user may manage, without their texts.",
                 list_tokens,
-                parameters=(*PAGES, Value("user", "a user, for its tokens only")),
+                parameters=(*LIST_PARAMETERS, Value("user", "a user, for its tokens only")),
                 answers={200: Answer("A page of tokens.", page_of(TOKEN_SCHEMA))},
             ),
         ),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from annulet.admin.interface.listing import LIST_PARAMETERS, Listing
 from annulet.admin.interface.operations import Answer, Fields, Operation, Resource
 from annulet.admin.interface.schemas import COUNT, SWITCH_SCHEMA, TEXT_SCHEMA, object_of, page_of
-from annulet.admin.interface.values import NAME_PART, PAGES, Value
+from annulet.admin.interface.values import Value
 from annulet.admin.requests.access import ADMINISTRATORS
 from annulet.admin.requests.bodies import OBJECT, SWITCH, TEXT, TEXTS
+from annulet.admin.requests.columns import Part
 from annulet.admin.requests.responses import ResourceError, json_response
 from annulet.admin.resources.access_changes import AccessChanges, limits_of
 from annulet.broker.security.password_hashes import describe_hash
@@ -24,14 +27,21 @@ if TYPE_CHECKING:
 
 RUN_TIME: Final = "run time"
 
+NAMES: Final = frozenset({"name", "tags", "has_password", "hashing_algorithm", "source", "limits", "connections"})
+
 
 async def list_users(call: Call) -> Response:
     """A page of users by name."""
-    page = call.page
-    users = call.broker.access_directory.users()
-    found = [user for user in users if call.parameters.get("name", "") in user.name]
-    items = [_described(call, user) for user in page.take(found)]
-    return json_response(page.envelope(items, filtered_count=len(found), total_count=len(users)))
+    listing: Listing[UserRecord] = Listing((Part(NAMES, partial(_described, call)),), _key, (str,), _name_of)
+    return await listing.answer(call, call.broker.access_directory.users())
+
+
+def _key(user: UserRecord) -> tuple[str]:
+    return (user.name,)
+
+
+def _name_of(user: UserRecord) -> str:
+    return user.name
 
 
 async def get_user(call: Call) -> Response:
@@ -107,7 +117,7 @@ RESOURCES: Final = (
                 "Users by name.",
                 list_users,
                 tags=ADMINISTRATORS,
-                parameters=(*PAGES, NAME_PART),
+                parameters=LIST_PARAMETERS,
                 answers={200: Answer("A page of users.", page_of(USER_SCHEMA))},
             ),
         ),

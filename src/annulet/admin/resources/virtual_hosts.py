@@ -5,13 +5,16 @@ Users of the API see those they may enter; administrators make, describe and del
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from annulet.admin.interface.listing import LIST_PARAMETERS, Listing
 from annulet.admin.interface.operations import Answer, Fields, Operation, Resource
 from annulet.admin.interface.schemas import COUNT, SWITCH_SCHEMA, TEXT_SCHEMA, object_of, page_of
-from annulet.admin.interface.values import NAME_PART, PAGES, Value
+from annulet.admin.interface.values import Value
 from annulet.admin.requests.access import ADMINISTRATORS, chosen_hosts, visible_hosts
 from annulet.admin.requests.bodies import OBJECT, TEXTS
+from annulet.admin.requests.columns import Part
 from annulet.admin.requests.responses import json_response
 from annulet.admin.resources.access_changes import AccessChanges, limits_of
 from annulet.store.database.definitions import VIRTUAL_HOST
@@ -26,13 +29,21 @@ NAME: Final = "virtual_host"
 """The name in the path. It may be of a virtual host that is not there yet, unlike ``vhost`` of other paths."""
 
 
+NAMES: Final = frozenset({"name", "description", "tags", "deleting", "limits", "queues", "connections"})
+
+
 async def list_virtual_hosts(call: Call) -> Response:
     """A page of the virtual hosts that the user may see."""
-    page = call.page
-    every = visible_hosts(call.request, call.user)
-    found = [host for host in every if call.parameters.get("name", "") in host.name]
-    items = [_described(call, host) for host in page.take(found)]
-    return json_response(page.envelope(items, filtered_count=len(found), total_count=len(every)))
+    listing: Listing[VirtualHost] = Listing((Part(NAMES, partial(_described, call)),), _key, (str,), _name_of)
+    return await listing.answer(call, visible_hosts(call.request, call.user))
+
+
+def _key(host: VirtualHost) -> tuple[str]:
+    return (host.name,)
+
+
+def _name_of(host: VirtualHost) -> str:
+    return host.name
 
 
 async def get_virtual_host(call: Call) -> Response:
@@ -96,7 +107,7 @@ RESOURCES: Final = (
                 "list_virtual_hosts",
                 "Virtual hosts that the user may see.",
                 list_virtual_hosts,
-                parameters=(*PAGES, NAME_PART),
+                parameters=LIST_PARAMETERS,
                 answers={200: Answer("A page of virtual hosts.", page_of(HOST_SCHEMA))},
             ),
         ),

@@ -127,6 +127,7 @@ class Channel(ClientSession):
         self._too_large: list[tuple[Consumer, QueueEntry]] = []  # to be returned after this loop turn
         self._too_large_told = False
         self._commits_waiting = 0  # commits whose commit-ok waits for the disk
+        self._input_waits = False  # of the connection, for that
         self.prefetch_count = UNLIMITED  # for consumers started from now on
         self.prefetch_bytes = UNLIMITED
         self._prefetch_of_channel = False  # a client that means the standard's qos has changed it under its consumers
@@ -597,12 +598,25 @@ class Channel(ClientSession):
     def begin_commit(self) -> None:
         """A commit is to be answered."""
         self._commits_waiting += 1
+        self.engine.unanswered.add(self.number)
         self.client.notices.hold()
+
+    def await_commit(self) -> None:
+        """A method has come whose answer would overtake commit-ok."""
+        if not self._input_waits:
+            self._input_waits = True
+            self.connection.await_work()
 
     def end_commit(self) -> None:
         """A commit is durable, or has failed."""
         self._commits_waiting -= 1
         self.client.notices.release()
+        if self._commits_waiting:
+            return
+        self.engine.unanswered.discard(self.number)
+        if self._input_waits:
+            self._input_waits = False
+            self.connection.work_done()
 
     def tx_rollback(self) -> None:
         """Drop the sends; settled deliveries are unsettled again."""

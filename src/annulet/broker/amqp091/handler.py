@@ -298,6 +298,10 @@ class AmqpHandler(ConnectionHandler):
         """tx.commit; the answer waits for the disk."""
         self.channels[channel].tx_commit()
 
+    def input_waits(self, channel: int) -> None:
+        """Serve nothing more of the client until commit-ok is sent: its answers stay in the order of its methods."""
+        self.channels[channel].await_commit()
+
     def tx_rollback(self, channel: int) -> None:
         """tx.rollback."""
         self.channels[channel].tx_rollback()

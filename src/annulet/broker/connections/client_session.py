@@ -110,13 +110,13 @@ class ClientSession(Session):
         """
         self.host.check_owner(consumer.queue, self.connection)
         super().attach(consumer, now)
-        NODE_LOG.consumer_created(self.host.name, self.connection.name, consumer)
+        NODE_LOG.consumer_created(self.host.name, consumer.queue.name, consumer.tag, self.connection.name)
 
     def detach(self, tag: str, now: int, *, serve: bool = True) -> Consumer | None:
         """End a consumer, as :meth:`annulet.core.sessions.session.Session.detach` does."""
         consumer = super().detach(tag, now, serve=serve)
         if consumer is not None:
-            NODE_LOG.consumer_deleted(self.host.name, self.connection.name, consumer)
+            NODE_LOG.consumer_deleted(self.host.name, consumer.queue.name, tag, self.connection.name)
         return consumer
 
     # ------------------------------------------------------------------ being held back

@@ -112,10 +112,8 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self.transport: asyncio.Transport | None = None
         self._dirty = self._transport_paused = False
         self._paused_at = 0  # bytes that waited when the socket took no more
-        self._shares = broker.shares
-        self._inputs = broker.inputs
-        self._spill_pace = broker.spill_pace
-        self._definitions = broker.definitions
+        self._shares, self._inputs = broker.shares, broker.inputs
+        self._spill_pace, self._definitions = broker.spill_pace, broker.definitions
         self.definitions_due = False  # the answers wait for declarations to be durable
         self._spill_waits = SPILL_FREE
         self._delivered = self._written = 0  # deliveries of this turn, and bytes written before its end
@@ -131,8 +129,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self._silent_checks = 0
         self._bytes_checked = 0  # the traffic either way at the last check for idleness
         self._flushing: dict[SessionT, None] = {}  # sessions with answers to give at the end of this turn
-        self.lost = False
-        self._turn = 0  # which session is served first when there is room again
+        self.lost, self._turn = False, 0  # turn: which session is served first when there is room again
 
     # ------------------------------------------------------------------ asyncio.Protocol
 
@@ -567,8 +564,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
 
     def watch_silence(self) -> None:
         """Look for signs of life from now on: replaces the hand-shake timer, and the last look."""
-        seconds = self.seconds_between_looks()
-        idle = self.broker.configuration.limits.idle_timeout
+        seconds, idle = self.seconds_between_looks(), self.broker.configuration.limits.idle_timeout
         self.stop_timer()
         if seconds:
             self.restart_timer(seconds, self._silence_due)

@@ -96,7 +96,7 @@ class DurableDeclarations:
                 raise
             self.catalogue.if_refused(lambda: self._undo_queue(queue, now))
         if not known:
-            NODE_LOG.queue_created(host.name, queue)
+            NODE_LOG.queue_created(host.name, name, durable=durable, exclusive=owner is not None)
         return queue
 
     def mark_subscription(self, queue: Queue, subscription: SubscriptionMark) -> None:

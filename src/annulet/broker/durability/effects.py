@@ -429,7 +429,7 @@ class HostEffects(NodeEffects):
 
     def queue_created(self, queue: Queue) -> None:
         """Write down a durable queue the core made by itself. Raises :class:`CatalogueError`."""
-        NODE_LOG.queue_created(self.host_name, queue)
+        NODE_LOG.queue_created(self.host_name, queue.name, durable=queue.durable, exclusive=False)
         if queue.durable and self.host is not None:
             arguments = self.host.resolved_for(queue).arguments  # and not what settings made of them: those may change
             lifetime = self.host.lifetime_of(queue)
@@ -493,7 +493,7 @@ class HostEffects(NodeEffects):
         The queue is gone from memory already, and callers (a closing connection, expiry) have more to do, so a
         catalogue that refuses is no reason to stop half-way: the queue comes back, empty, at the next start.
         """
-        NODE_LOG.queue_deleted(self.host_name, queue)
+        NODE_LOG.queue_deleted(self.host_name, queue.name)
         if self.pager is not None:
             self.pager.budget.account(queue)  # which is nothing: no round over all queues comes to it again
         if queue.queue_id:

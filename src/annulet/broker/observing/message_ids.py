@@ -129,6 +129,7 @@ MESSAGE_IDS: Final[dict[str, str]] = {
     "virtual host deleted": "ANN-4025",
     "virtual host is being deleted": "ANN-4026",
     "virtual host not deleted; the next start goes on": "ANN-4027",
+    "consumer ended by an operator": "ANN-4028",
     "%d files and directories in %s are for their user alone now": "ANN-5001",
     "bodies cannot be spilled and stay in memory; publishers may have to wait: %s": "ANN-5002",
     "definitions could not be written and are undone": "ANN-5003",

@@ -13,8 +13,6 @@ from annulet.broker.observing.limited_log import LimitedLog
 
 if TYPE_CHECKING:
     from annulet.core.model.audit_trail import AuditEntry
-    from annulet.core.model.consumer import Consumer
-    from annulet.core.queue.queue import Queue
     from annulet.core.routing.exchanges import Exchange
 
 logger = structlog.get_logger(__name__)
@@ -29,14 +27,13 @@ class NodeLog:
     def __init__(self) -> None:
         self.log = LimitedLog(logger, NODE_LINES_PER_SECOND)
 
-    def queue_created(self, host: str, queue: Queue) -> None:
+    def queue_created(self, host: str, name: str, *, durable: bool, exclusive: bool) -> None:
         """A client, an operator or the broker made a queue."""
-        exclusive = queue.owner is not None
-        self.log.info("queue created", vhost=host, queue=queue.name, durable=queue.durable, exclusive=exclusive)
+        self.log.info("queue created", vhost=host, queue=name, durable=durable, exclusive=exclusive)
 
-    def queue_deleted(self, host: str, queue: Queue) -> None:
+    def queue_deleted(self, host: str, name: str) -> None:
         """It was deleted, with its messages and bindings."""
-        self.log.info("queue deleted", vhost=host, queue=queue.name)
+        self.log.info("queue deleted", vhost=host, queue=name)
 
     def exchange_created(self, host: str, exchange: Exchange) -> None:
         """An exchange or address was made."""
@@ -56,13 +53,13 @@ class NodeLog:
         """It was unbound. Bindings that go with an end of theirs have no line."""
         self.log.info("binding deleted", vhost=host, exchange=source, destination=destination, routing_key=routing_key)
 
-    def consumer_created(self, host: str, peer: str, consumer: Consumer) -> None:
+    def consumer_created(self, host: str, queue: str, consumer: str, peer: str) -> None:
         """A client subscribed."""
-        self.log.info("consumer created", vhost=host, queue=consumer.queue.name, consumer=consumer.tag, peer=peer)
+        self.log.info("consumer created", vhost=host, queue=queue, consumer=consumer, peer=peer)
 
-    def consumer_deleted(self, host: str, peer: str, consumer: Consumer) -> None:
+    def consumer_deleted(self, host: str, queue: str, consumer: str, peer: str) -> None:
         """It ended its subscription. One that ends with its connection or session has no line."""
-        self.log.info("consumer deleted", vhost=host, queue=consumer.queue.name, consumer=consumer.tag, peer=peer)
+        self.log.info("consumer deleted", vhost=host, queue=queue, consumer=consumer, peer=peer)
 
     def operation(self, entry: AuditEntry, *, of_queue: bool) -> None:
         """An operator did something; the audit trail has its arguments."""

@@ -133,9 +133,19 @@ class OperatorSettings:
             if (host.name, name) not in self._policies:
                 definition = cast("Arguments", value["definition"])
                 try:
-                    host.policies.set(name, cast("str", value["pattern"]), definition, cast("int", value["priority"]))
+                    host.policies.set(
+                        name, cast("str", value["pattern"]), definition, cast("int", value["priority"]), stored=True
+                    )
                 except CoreError as error:
                     _not_restored("policy", name, error)
+        for name, reason in host.policies.unusable().items():
+            logger.error(
+                "policy matches nothing",
+                policy=name,
+                vhost=host.name,
+                reason=reason,
+                remedy="set it anew with another pattern",
+            )
         for pattern in host.address_settings.patterns():
             _warn_of_idle(host, pattern)
         for name, value in self._catalogue.operator_settings(OPERATOR_DIVERT, host.name).items():

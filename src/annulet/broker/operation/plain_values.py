@@ -16,21 +16,31 @@ clients."""
 
 def json_value(value: Any, depth: int = 0) -> Any:
     """Return a value that JSON can say: octets as text when they are UTF-8, else as base64; others as their text."""
-    if value is None or isinstance(value, bool | int | str):
+    if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
+    if isinstance(value, int | float):
+        return _number(value)
     if isinstance(value, bytes | bytearray | memoryview):
-        octets = bytes(value)
-        try:
-            return octets.decode()
-        except UnicodeDecodeError:
-            return base64.b64encode(octets).decode("ascii")
+        return _octets(bytes(value))
     if depth < DEPTH_MAX and isinstance(value, dict):
         return {str(name): json_value(item, depth + 1) for name, item in value.items()}
     if depth < DEPTH_MAX and isinstance(value, list | tuple):
         return [json_value(item, depth + 1) for item in value]
     return str(value)
+
+
+def _number(value: float) -> int | float | str:
+    """Return a plain number: a typed one of a protocol is of a class of its own."""
+    if isinstance(value, int):
+        return int(value)
+    return float(value) if math.isfinite(value) else str(value)
+
+
+def _octets(octets: bytes) -> str:
+    try:
+        return octets.decode()
+    except UnicodeDecodeError:
+        return base64.b64encode(octets).decode("ascii")
 
 
 def json_object(values: Mapping[str, Any]) -> dict[str, Any]:

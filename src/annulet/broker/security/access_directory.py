@@ -9,7 +9,6 @@ now, so that their open connections are looked at.
 
 from __future__ import annotations
 
-import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +21,7 @@ from annulet.broker.security.given_limits import check_limit
 from annulet.broker.security.password_hashes import NO_PASSWORD
 from annulet.broker.security.tokens import TokenScope, digest_of, new_token
 from annulet.core.base.errors import InvalidArgument, NotFound, PreconditionFailed
+from annulet.core.base.linear_expressions import ExpressionError, LinearExpression
 from annulet.core.configuration.arguments.values import refuse_line_breaks
 from annulet.store.database.definitions import (
     OF_FILE,
@@ -391,9 +391,11 @@ def _check_expression(kind: str, text: str) -> None:
     if len(text) > EXPRESSION_CHARACTERS_MAX:
         raise InvalidArgument(f"'{kind}' has {len(text)} characters, {EXPRESSION_CHARACTERS_MAX} are allowed")
     try:
-        re.compile(text)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise InvalidArgument(f"'{kind}' is not a regular expression: {error}; '.*' matches all, '' nothing") from error
+        LinearExpression(text)
+    except ExpressionError as error:
+        raise InvalidArgument(
+            f"'{kind}' is not a regular expression that can be used: {error}; '.*' matches all, '' nothing"
+        ) from error
 
 
 def _administrators(users: Sequence[UserRecord]) -> list[str]:

@@ -98,7 +98,7 @@ class Admission:
         self._clock = clock
         self._explained_at = 0.0  # start of the second that is counted
         self._explained = 0
-        self._log = LimitedLog(structlog.get_logger(__name__))
+        self._log = LimitedLog(structlog.get_logger(__name__), clock=clock)
 
     def may_connect(self, peer: PeerFacts) -> str:
         """Count a new connection and return ``""``, or return why it may not come in."""

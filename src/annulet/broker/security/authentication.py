@@ -11,7 +11,6 @@ import asyncio
 import functools
 import hashlib
 import hmac
-import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable
@@ -36,6 +35,7 @@ from annulet.broker.settings.scram_verifiers import (
     parse_verifier,
 )
 from annulet.broker.turns.ready_threads import ready_threads
+from annulet.core.base.linear_expressions import Expression, UnusableExpression, stored_expression
 from annulet.wire.amqp091.types.errors import RemoteProtocolError
 from annulet.wire.amqp091.types.values import read_table_content
 
@@ -52,7 +52,7 @@ logger = structlog.get_logger(__name__)
 
 PermissionKind = Literal["configure", "write", "read", "browse", "manage"]
 PERMISSION_KINDS: Final[tuple[PermissionKind, ...]] = ("configure", "write", "read", "browse", "manage")
-Patterns = dict[tuple[str, ...], dict[PermissionKind, re.Pattern[str]]]
+Patterns = dict[tuple[str, ...], dict[PermissionKind, Expression]]
 """The expressions of a permission, compiled, by their texts."""
 
 
@@ -149,7 +149,8 @@ class Authenticator:
         self._users: dict[str, User] = {}
         self._verifiers: dict[tuple[str, str], ScramVerifier] = {}  # by (mechanism, user)
         self._scram_offered: tuple[str, ...] = ()
-        self._permissions: dict[tuple[str, str], dict[PermissionKind, re.Pattern[str]]] = {}  # by (user, virtual host)
+        self._told_unusable: set[str] = set()  # permissions of which the log told that they match nothing
+        self._permissions: dict[tuple[str, str], dict[PermissionKind, Expression]] = {}  # by (user, virtual host)
         self._compiled: Patterns = {}
         self._told_without: dict[str, list[str]] = {}  # by mechanism: the users that the log has named
         self._verdicts: dict[tuple[str, str, PermissionKind, str], bool] = {}
@@ -205,6 +206,7 @@ class Authenticator:
         self._permissions = {
             (record.user, record.virtual_host): self._patterns(record, former) for record in access.permissions()
         }
+        self._tell_unusable()
         self._tokens = {
             record.digest: KnownToken(self._user_of(record), record.expires_at)
             for record in access.tokens()
@@ -212,14 +214,32 @@ class Authenticator:
         }
         self._verdicts.clear()
 
-    def _patterns(self, record: PermissionRecord, former: Patterns) -> dict[PermissionKind, re.Pattern[str]]:
+    def _patterns(self, record: PermissionRecord, former: Patterns) -> dict[PermissionKind, Expression]:
         """Return the compiled expressions of a record; those that were there before need no compiling."""
         key = tuple([getattr(record, kind) for kind in PERMISSION_KINDS])
         compiled = self._compiled.get(key) or former.get(key)
         if compiled is None:
-            compiled = {kind: re.compile(text or NOTHING) for kind, text in zip(PERMISSION_KINDS, key, strict=True)}
+            compiled = {
+                kind: stored_expression(text or NOTHING) for kind, text in zip(PERMISSION_KINDS, key, strict=True)
+            }
         self._compiled[key] = compiled
         return compiled
+
+    def _tell_unusable(self) -> None:
+        """Log each permission that cannot be used, once."""
+        for text in self.unusable_permissions():
+            if text not in self._told_unusable:
+                self._told_unusable.add(text)
+                logger.error("permission matches nothing", permission=text, remedy="write it anew without that")
+
+    def unusable_permissions(self) -> list[str]:
+        """Return which permissions an earlier version stored that match nothing in this one, with the reasons."""
+        return [
+            f"{kind} of user '{user}' in virtual host '{host}': {expression.reason}"
+            for (user, host), patterns in self._permissions.items()
+            for kind, expression in patterns.items()
+            if isinstance(expression, UnusableExpression)
+        ]
 
     def _user_of(self, record: TokenRecord) -> User:
         """Return the user of a token, with the tags that both have."""
@@ -417,7 +437,7 @@ class Authenticator:
         if verdict is None:
             patterns = self._permissions.get((user, virtual_host))
             subject = name or DEFAULT_EXCHANGE_IN_PERMISSIONS
-            verdict = patterns is not None and patterns[kind].search(subject) is not None
+            verdict = patterns is not None and patterns[kind].search(subject)
             implying = IMPLIED_BY.get(kind)
             if not verdict and implying is not None:
                 verdict = self.allowed(user, virtual_host, cast("PermissionKind", implying), name)

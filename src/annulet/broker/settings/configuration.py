@@ -40,8 +40,8 @@ from annulet.broker.settings.static_definitions import (
 )
 from annulet.broker.settings.tls_settings import TLS_LISTENERS, TlsSection, TlsSettings, TlsSettingsError, settings_of
 from annulet.core.base.errors import InvalidArgument
+from annulet.core.base.linear_expressions import ExpressionError, LinearExpression
 from annulet.core.base.uri_texts import why_no_path
-from annulet.core.configuration.address_settings.policies import UNUSABLE_PATTERN
 from annulet.core.configuration.arguments.values import MILLISECONDS_MAX, refuse_line_breaks
 from annulet.residency.bodies.budget import BODY_BUDGET_BYTES, BODY_BUDGET_LEAST
 
@@ -450,10 +450,10 @@ class _Reader:
                 raise ConfigurationError(f"{self._source(where)}.permissions: {error}") from error
             for kind in permission.__struct_fields__:
                 try:
-                    re.compile(getattr(permission, kind))
-                except UNUSABLE_PATTERN as error:
+                    LinearExpression(getattr(permission, kind))
+                except ExpressionError as error:
                     source = self._source(f"{where}.permissions.{host}.{kind}")
-                    raise ConfigurationError(f"{source}: not a regular expression: {error}") from error
+                    raise ConfigurationError(f"{source}: not a regular expression that can be used: {error}") from error
         scram = self._verifiers(where, section)
         return UserDeclaration(section.password_hash, tuple(section.tags), dict(section.permissions), scram)
 

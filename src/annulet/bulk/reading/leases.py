@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from annulet.broker.durability.leased import SEQUENCE_MASK, LeaseSum, unpack_positions
+from annulet.broker.security.authentication import User
 from annulet.bulk.protocol.errors import (
     InvalidRequestError,
     LeaseFencedError,
@@ -42,7 +43,6 @@ from annulet.store.database.definitions import LeaseRange
 
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
-    from annulet.broker.security.authentication import User
     from annulet.bulk.protocol.schema import Row
     from annulet.core.queue.queue import Queue
 
@@ -72,7 +72,7 @@ class LeaseManager:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._leases: dict[tuple[str, str], Lease] = {}
-        self._used_by: dict[tuple[str, str], User] = {}  # the user that used a lease last, since the broker started
+        self._used_by: dict[tuple[str, str], User] = {}  # the user that used a lease last
 
     # ------------------------------------------------------------------ start
 
@@ -91,6 +91,9 @@ class LeaseManager:
             lease = Lease(record.virtual_host, record.name, queue, generated=record.generated, now=record.created_at)
             lease.generation = record.generation
             lease.owner = record.owner
+            lease.user = record.user
+            if record.user:
+                self._used_by[record.virtual_host, record.name] = User(record.user)
             lease.active_at = now  # the time the broker was down does not count as inactivity
             lease.acknowledged = record.acknowledged
             lease.last = record.last
@@ -415,9 +418,14 @@ class LeaseManager:
             raise NotFound(str(error)) from error
 
     def note_user(self, host: str, name: str, user: User) -> None:
-        """Remember by which user a lease was used."""
-        if (host, name) in self._leases:
-            self._used_by[host, name] = user
+        """Remember by which user a lease was used, over restarts, too."""
+        lease = self._leases.get((host, name))
+        if lease is None:
+            return
+        self._used_by[host, name] = user
+        if lease.user != user.name:
+            lease.user = user.name
+            self._broker.catalogue.set_lease(lease.record())
 
     async def revoke(self, gone: Callable[[User], bool]) -> int:
         """End the leases that users that are gone used last: their messages return. Returns how many."""

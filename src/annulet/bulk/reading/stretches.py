@@ -66,7 +66,7 @@ async def read_stretch(
     """
     found = Stretch(scanned=after)
     size = unreadable = 0
-    living = _living(queue, after, min(upto, min(queue.next_sequence, queue.hidden_from) - 1), now, found)
+    living = _living(queue, after, min(upto, queue.visible_end - 1), now, found)
     async with aclosing(living):
         async for entry in living:
             try:

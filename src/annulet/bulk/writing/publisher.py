@@ -20,8 +20,10 @@ from annulet.broker.network.unfinished import commit_limit
 from annulet.bulk.protocol.errors import NotFoundError, PermissionDeniedError, RefusedError, UnavailableError
 from annulet.bulk.writing.commit_room import CommitRoom, commit_bytes
 from annulet.bulk.writing.encoding import Destination, PendingMessage, WriteDefaults, encode_rows
+from annulet.bulk.writing.row_filling import RowFilling
 from annulet.bulk.writing.stages import StageKey, StageStore
 from annulet.core.base.errors import CoreError, LimitExceeded, RoutingTooLong
+from annulet.core.host.commit_plan import OPERATION_STEPS
 from annulet.core.host.send_plan import Claims
 from annulet.core.message.message import Origin
 from annulet.core.policies.staged_batches import Batches, HiddenBatch, take_back
@@ -37,7 +39,8 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 SLICE: Final = 1000
-"""Messages of a commit that are looked up, promised room or published in one turn of the loop: about 5 ms.
+"""Messages of a commit that are looked up, promised room or published in one turn of the loop: about 5 ms. A further
+queue of a message counts as one more, and so does a long way to it.
 
 Between two turns other clients are served; the batch is invisible until the commit is durable.
 """
@@ -144,10 +147,12 @@ class Publisher:
         async with _turn_of(host.batches):  # one batch at a time is put into queues, so they are shown in that order
             self._check_room(size, host, messages)
             claims = Claims()
-            for first in range(0, len(messages), SLICE):
-                if first:
+            turn = _Turn(host)
+            for item, route in messages:
+                if turn.over():
                     await asyncio.sleep(0)
-                _promise(host, messages[first : first + SLICE], claims)
+                    turn.begin()
+                turn.spend(_promise(host, item.message, route, claims))
             unroutable += await self._publish(host, messages, routes.current(), (request.query, request.batch))
         return {"messages": len(messages), "unroutable": unroutable, "repeated": 0}
 
@@ -175,12 +180,17 @@ class Publisher:
     ) -> tuple[list[tuple[PendingMessage, Route]], int]:
         messages: list[tuple[PendingMessage, Route]] = []
         unroutable = 0
-        for first in range(0, len(pending), SLICE):
-            if first:
+        turn = _Turn(routes.host)
+        for item in pending:
+            if turn.over():
                 await asyncio.sleep(0)
-            routed, dropped = routes.resolve(pending[first : first + SLICE], self._broker.clock())
-            messages += routed
-            unroutable += dropped
+                turn.begin()
+            route = routes.resolve(item, self._broker.clock())
+            turn.spend(1)
+            if route is None:
+                unroutable += 1
+            else:
+                messages.append((item, route))
         return messages, unroutable
 
     def _weigh(self, request: CommitRequest) -> int:
@@ -232,26 +242,28 @@ class Publisher:
         effects = host.effects
         assert isinstance(effects, HostEffects)
         batch = HiddenBatch()
-        lost = 0
+        filling = RowFilling(host, messages, routes, batch)
         effects.begin_transaction()
         try:
-            for first in range(0, len(messages), SLICE):
-                if first:
-                    transaction = effects.suspend_transaction()
-                    try:
-                        await asyncio.sleep(0)
-                    finally:
-                        effects.resume_transaction(transaction)
-                lost += _put(host, messages[first : first + SLICE], routes, batch, self._broker.clock())
+            while filling.go_on(SLICE, self._broker.clock()):
+                transaction = effects.suspend_transaction()
+                try:
+                    await asyncio.sleep(0)
+                finally:
+                    effects.resume_transaction(transaction)
         except BaseException:  # an open transaction would include all later records of others
             effects.abort_transaction()
+            filling.end(self._broker.clock())
             self._take_back(batch, effects)
             raise
         try:
             effects.end_transaction(outcome)
         except BaseException:
+            filling.end(self._broker.clock())
             self._take_back(batch, effects)
             raise
+        filling.end(self._broker.clock())
+        lost = filling.lost
         self._broker.commit.wait(_Showing(batch, self._broker.clock))
         if lost:
             logger.warning("rows lost their queues while a batch was published", query=outcome[0], rows=lost)
@@ -312,56 +324,47 @@ async def _turn_of(batches: Batches) -> AsyncIterator[None]:
         batches.end()
 
 
-def _promise(host: VirtualHost, messages: list[tuple[PendingMessage, Route]], claims: Claims) -> None:
+class _Turn:
+    """How much of a commit is looked up in one turn of the loop: :data:`SLICE` messages, or queues that they go to."""
+
+    def __init__(self, host: VirtualHost) -> None:
+        self._host = host
+        self.begin()
+
+    def begin(self) -> None:
+        """A new turn."""
+        self._left = SLICE
+        self._steps = self._host.steps_taken
+
+    def spend(self, count: int) -> None:
+        """Count a message that leads to so many queues."""
+        self._left -= max(1, count)
+
+    def over(self) -> bool:
+        """Return whether other work is to have its turn."""
+        return self._left - (self._host.steps_taken - self._steps) // OPERATION_STEPS <= 0
+
+
+def _promise(host: VirtualHost, message: Message, route: Route, claims: Claims) -> int:
     """Check every queue and address that may refuse, with ``claims`` counting the batch's earlier rows.
 
-    Raises :class:`UnavailableError` if one is full: the batch may be repeated when there is room.
+    Returns how many queues were looked at. Raises :class:`UnavailableError` if one is full: the batch may be repeated
+    when there is room.
     """
-    for item, route in messages:
-        current = host.renewed(route)
-        if current is None or current.static:
-            continue
-        try:
-            host.publisher.plan(item.message, current, claims)
-        except RoutingTooLong as error:
-            raise RefusedError(f"nothing was published: {error}") from error
-        except LimitExceeded as error:
-            raise UnavailableError(f"nothing was published: {error}") from error
+    current = host.renewed(route)
+    if current is None or current.static:
+        return 1
+    try:
+        return sum([len(leg.queues) for leg in host.publisher.plan(message, current, claims)])
+    except RoutingTooLong as error:
+        raise RefusedError(f"nothing was published: {error}") from error
+    except LimitExceeded as error:
+        raise UnavailableError(f"nothing was published: {error}") from error
 
 
 def _is_spilled(host: VirtualHost, message: Message, route: Route) -> bool:
     """Return whether the log lacks a message for one of its queues, so that its body may be spilled."""
     return not message.durable or not all(queue.durable for queue in host.targets(message, route))
-
-
-def _put(
-    host: VirtualHost,
-    messages: list[tuple[PendingMessage, Route]],
-    routes: dict[Route, Route | None],
-    batch: HiddenBatch,
-    now: int,
-) -> int:
-    """Put the next messages of a batch into their queues, hidden. Returns how many found none.
-
-    Where a route is the same for every message, a queue that was declared or bound since the batch began gets nothing
-    of it: it would get the end without the beginning.
-    """
-    lost = 0
-    host.batches.current = batch
-    try:
-        for item, known in messages:
-            route = routes[known]
-            if route is None:
-                lost += 1
-            elif route.generation == host.generation or not route.fixed:
-                lost += host.publisher.publish(item.message, route, now, forwarded=True) == 0
-            else:
-                queues = [queue for queue in route.queues if not queue.deleted]
-                host.publisher.enqueue_all(item.message, queues, now)
-                lost += not queues
-    finally:
-        host.batches.current = None
-    return lost
 
 
 class _Showing:
@@ -393,49 +396,44 @@ class _Routes:
     """Resolves the destinations of one commit, each once, before anything is published."""
 
     def __init__(self, host: VirtualHost, may_write: Callable[[str], bool], request: CommitRequest) -> None:
-        self._host = host
+        self.host = host
         self._may_write = may_write
         self._request = request
         self._known: dict[Destination, tuple[Origin, Route]] = {}
 
-    def resolve(self, pending: list[PendingMessage], now: int) -> tuple[list[tuple[PendingMessage, Route]], int]:
-        """Give every message its origin, times and route. Returns the routable ones and how many are not."""
-        routed: list[tuple[PendingMessage, Route]] = []
-        unroutable = 0
-        for item in pending:
-            known = self._known.get(item.destination)
-            if known is None:
-                known = self._known[item.destination] = self._resolve(item.destination)
-            origin, route = known
-            message = item.message
-            message.origin = origin
-            message.accepted_at = now
-            message.expires_at = 0 if item.time_to_live < 0 else now + item.time_to_live
-            message.deliver_at = item.schedule.due_at(now)
-            if self._reaches(message, route):
-                routed.append((item, route))
-            elif self._request.mandatory:
-                raise RefusedError(
-                    f"nothing was published: no queue takes messages for exchange {origin.exchange!r} with routing key "
-                    f"{origin.routing_key!r}; bind a queue, or set mandatory=false to drop such rows"
-                )
-            else:
-                unroutable += 1
-        return routed, unroutable
+    def resolve(self, item: PendingMessage, now: int) -> Route | None:
+        """Give a message its origin, times and route. ``None`` if it reaches no queue and may be dropped."""
+        known = self._known.get(item.destination)
+        if known is None:
+            known = self._known[item.destination] = self._resolve(item.destination)
+        origin, route = known
+        message = item.message
+        message.origin = origin
+        message.accepted_at = now
+        message.expires_at = 0 if item.time_to_live < 0 else now + item.time_to_live
+        message.deliver_at = item.schedule.due_at(now)
+        if self._reaches(message, route):
+            return route
+        if self._request.mandatory:
+            raise RefusedError(
+                f"nothing was published: no queue takes messages for exchange {origin.exchange!r} with routing key "
+                f"{origin.routing_key!r}; bind a queue, or set mandatory=false to drop such rows"
+            )
+        return None
 
     def _reaches(self, message: Message, route: Route) -> bool:
         """Return whether a queue gets the message; refuse the batch if its way has too many steps."""
         try:
-            return bool(self._host.targets(message, route))
+            return bool(self.host.targets(message, route))
         except RoutingTooLong as error:
             raise RefusedError(f"nothing was published: {error}") from error
 
     def current(self) -> dict[Route, Route | None]:
         """Return all looked-up routes by the present routing graph; ``None`` for a deleted exchange."""
-        return {route: self._host.renewed(route) for _, route in self._known.values()}
+        return {route: self.host.renewed(route) for _, route in self._known.values()}
 
     def _resolve(self, destination: Destination) -> tuple[Origin, Route]:
-        host = self._host
+        host = self.host
         exchange, routing_key = destination.exchange, destination.routing_key
         if destination.address is not None:
             if destination.address in host.queues:

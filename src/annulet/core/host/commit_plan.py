@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from annulet.core.model.entry import QueueEntry
     from annulet.core.routing.routes import Route
 
+OPERATION_STEPS: Final = 20
+"""Steps of routing that take as long as deciding one operation more: 5 µs."""
+
+ALL_OPERATIONS: Final = 1 << 62
+"""More than a transaction can have."""
+
 LIMIT_TRANSACTION: Final = "max_transaction_operations"
 """Name of the bound of a transaction's operations, as settings and metrics have it."""
 
@@ -97,20 +103,25 @@ class CommitPlan:
         self._leaving = _leaving(collected) if most else []
 
     def go_on(self, count: int) -> bool:
-        """Decide ``count`` more (-1: all). Returns whether there are others left.
+        """Decide about ``count`` more; a further queue, or a long way, counts as more. Returns whether others are left.
 
         Raises :class:`TransactionRefused` for a full queue or address and for a duplicate id, and
         :class:`TransactionTooLarge`.
         """
         leaving = self._leaving
-        while leaving and count:
-            count -= 1
+        until = self._work() + count
+        while leaving and self._work() < until:
+            until -= 1
             self._count_dead_letter(leaving.pop())
         plans, sends = self.plans, self._collected.sends
-        while len(plans) < len(sends) and count:
-            count -= 1
+        while len(plans) < len(sends) and self._work() < until:
+            until -= 1
             plans.append(self._decide(sends[len(plans)], len(plans) + 1))
         return bool(leaving) or len(plans) < len(sends)
+
+    def _work(self) -> int:
+        """Return how much was decided, beside one for each operation."""
+        return self.operations + self._host.steps_taken // OPERATION_STEPS
 
     def _decide(self, send: Send, number: int) -> tuple[Route | None, list[Leg] | None]:
         host = self._host

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.base.errors import CoreError
 from annulet.core.base.sliced_work import SlicedWork
-from annulet.core.host.commit_plan import CommitPlan, renew
+from annulet.core.host.commit_plan import ALL_OPERATIONS, CommitPlan, renew
 from annulet.core.host.dead_letters import FORWARDED_PER_SLICE
 from annulet.core.host.entering import Entering
 from annulet.core.host.schedule_cancelling import cancel_scheduled
@@ -79,7 +79,7 @@ def commit_in_turns(
     collected = transaction.hand_over()
     try:
         plan = CommitPlan(host, collected, operations_max)
-        little = collected.count <= COMMIT_AT_ONCE_MAX and not plan.go_on(-1)
+        little = collected.count <= COMMIT_AT_ONCE_MAX and not plan.go_on(COMMIT_AT_ONCE_MAX)
     except CoreError:
         transaction.rolled_back(collected, now)
         raise
@@ -95,7 +95,7 @@ def commit_at_once(transaction: Transaction, host: VirtualHost, now: int, *, ope
     collected = transaction.hand_over()
     try:
         plan = CommitPlan(host, collected, operations_max)
-        plan.go_on(-1)
+        plan.go_on(ALL_OPERATIONS)
     except CoreError:
         transaction.rolled_back(collected, now)
         raise
@@ -111,7 +111,7 @@ def publish_in_turns(one: Transaction, host: VirtualHost, now: int, waiter: Comm
     """
     collected = one.hand_over()
     plan = CommitPlan(host, collected, 0, alone=True)
-    plan.go_on(-1)
+    plan.go_on(ALL_OPERATIONS)
     ((route, legs),) = plan.plans
     if plan.operations > COMMIT_AT_ONCE_MAX:
         host.effects.later(Committing(one, host, collected, plan, waiter), now)

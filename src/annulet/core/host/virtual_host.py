@@ -30,7 +30,7 @@ from annulet.core.host.retroactive_rings import RetroactiveRings
 from annulet.core.message.filters import compile_filter
 from annulet.core.model.loss_ledger import LossLedger
 from annulet.core.policies.staged_batches import Batches
-from annulet.core.queue.live_changes import read_in, require_whole
+from annulet.core.queue.live_changes import require_whole
 from annulet.core.queue.queue import Queue, as_queue
 from annulet.core.routing.routing_graph import ROUTES_MAX, RoutingGraph
 
@@ -419,9 +419,9 @@ class VirtualHost(RoutingGraph):
         if not settings.looks_at_all:
             return
         if queue.order.pages_behind() is None:
-            read_in(queue, "a consumer that browses, selects, replays or leaves its own messages out")
+            queue.read_in("a consumer that browses, selects, replays or leaves its own messages out")
         elif queue.grouped_lanes is not None and not settings.browse:  # its group may have to wait for a match
-            read_in(queue, "a consumer that selects, replays or leaves its own messages out, where there are groups,")
+            queue.read_in("a consumer that selects, replays or leaves its own messages out, where there are groups,")
 
     def consumer_removed(self, state: QueueState, now: int) -> bool:
         """Delete an auto-delete queue that lost its last consumer; call after each consumer that ends.

@@ -84,6 +84,11 @@ class QueueState:
         """The highest held sequence, 0 without holds. O(holds)."""
         return max(self.pins) if self.pins else 0
 
+    @property
+    def visible_end(self) -> int:
+        """The sequence below which all visible messages are: of the next arrival, or of the first hidden one."""
+        return min(self.next_sequence, self.hidden_from)
+
     def level_of(self, message: Message) -> int:
         """Return a message's priority level; 0 where all messages are equally important."""
         raise NotImplementedError

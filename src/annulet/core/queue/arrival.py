@@ -48,7 +48,7 @@ def _schedule(queue: QueueEntries, entry: QueueEntry, now: int) -> None:
     queue.schedule.add(entry, message.deliver_at, fresh=True, schedule_id=name)
     queue.index_expiry(entry)
     queue.effects.wake_at(message.deliver_at)
-    _enforce_limits(queue, now, entry.sequence)
+    enforce_limits(queue, now, entry.sequence)
 
 
 def admit(queue: QueueEntries, entry: QueueEntry, now: int, *, due: bool) -> None:
@@ -87,7 +87,7 @@ def admit(queue: QueueEntries, entry: QueueEntry, now: int, *, due: bool) -> Non
         else:
             queue.index_expiry(entry)
     _enforce_ring(queue, entry, before, now, due=due)
-    _enforce_limits(queue, now, entry.sequence)
+    enforce_limits(queue, now, entry.sequence)
 
 
 def _replace_by_key(queue: QueueEntries, entry: QueueEntry, now: int) -> bool:
@@ -120,8 +120,11 @@ def _enforce_ring(queue: QueueEntries, entry: QueueEntry, before: int, now: int,
         make_way(queue, entry, before, now)
 
 
-def _enforce_limits(queue: QueueEntries, now: int, newcomer: int) -> None:
-    """Evict until the queue is within its limits, or only messages in delivery are left."""
+def enforce_limits(queue: QueueEntries, now: int, newcomer: int) -> None:
+    """Evict until the queue is within its limits, or only messages in delivery are left.
+
+    ``newcomer``: the sequence of the message that arrived, 0 when the limits were lowered.
+    """
     limits = queue.limits
     if limits is None or not limits.evicts:
         return
@@ -132,11 +135,6 @@ def _enforce_limits(queue: QueueEntries, now: int, newcomer: int) -> None:
         replaced_by = 0 if victim.sequence == newcomer else newcomer
         queue.remove_pending(victim, RemovalReason.OVERFLOW, now, replaced_by)
         queue.dispatch(now)  # a consumer without room for the victim may take the next one
-
-
-def enforce_limits(queue: QueueEntries, now: int) -> None:
-    """Evict messages beyond lowered limits."""
-    _enforce_limits(queue, now, 0)
 
 
 class Firing(SlicedWork):

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from annulet.core.model.entry import PENDING, position_of, sequence_of
 from annulet.core.paging.row_views import view_of
-from annulet.core.queue.live_changes import read_in
 from annulet.core.queue.queue_scan import Scan
 from annulet.core.reading.browse_order import may_be_noted_as_row
 from annulet.core.reading.entry_lookup import EntryLookup
@@ -33,7 +32,7 @@ class DeepView:
     def __init__(self, queue: Queue, pages: QueueArea, *, delivering: bool = False) -> None:
         self.queue = queue
         self.size = queue.shown_count() + (len(queue.delivering) if delivering else 0)
-        self.end = min(queue.next_sequence, queue.hidden_from)  # everything has a lower sequence
+        self.end = queue.visible_end  # everything has a lower sequence
         there = [entry for entry in queue.shown(queue.order.in_memory()) if entry.state == PENDING]
         if delivering:
             there += queue.delivering
@@ -152,5 +151,5 @@ def scan_of(queue: Queue, *, pending: bool, scheduled: bool, chosen: frozenset[i
     if pending and pages is not None:
         return DeepView(queue, pages).by_place(scheduled=scheduled, chosen=chosen)
     if pending:
-        read_in(queue, reader)
+        queue.read_in(reader)
     return Scan(queue, pending=pending, scheduled=scheduled)

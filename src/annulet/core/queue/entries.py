@@ -148,6 +148,18 @@ class QueueEntries(QueuePolicies):
         if refusal:
             raise PreconditionFailed(f"queue '{self.name}': {reader} has to read all of it, but {refusal}")
 
+    def read_in(self, what: str) -> None:
+        """Have all of a deep queue in memory, which ``what`` needs, before anything changes.
+
+        Raises :class:`PreconditionFailed` when that is more than memory takes, or when the disk does not give it now.
+        """
+        self.require_in_memory(what)
+        if not self.order.bring_all():
+            raise PreconditionFailed(
+                f"queue '{self.name}': {what} has to read all of it, but the disk does not give it now; nothing was "
+                "changed, try again when the disk is well"
+            )
+
     def first_unexpired(self, now: int, most: int = -1) -> QueueEntry | None:
         """Return the next pending entry, removing those before it whose time has passed.
 

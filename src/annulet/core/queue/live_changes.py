@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from annulet.core.base.errors import InvalidArgument, PreconditionFailed
+from annulet.core.base.errors import InvalidArgument
 from annulet.core.configuration.arguments import CHANGEABLE
 from annulet.core.deliveries.bodies import exchange, exchange_away
 from annulet.core.message.message import Message, PropertyValue
@@ -49,20 +49,7 @@ def require_whole(queue: QueueEntries, settings: QueueSettings) -> None:
         what = "a time to live"
     else:
         return
-    read_in(queue, what)
-
-
-def read_in(queue: QueueEntries, what: str) -> None:
-    """Have all of a deep queue in memory, which ``what`` needs, before anything changes.
-
-    Raises :class:`PreconditionFailed` when that is more than memory takes, or when the disk does not give it now.
-    """
-    queue.require_in_memory(what)
-    if not queue.order.bring_all():
-        raise PreconditionFailed(
-            f"queue '{queue.name}': {what} has to read all of it, but the disk does not give it now; nothing was "
-            "changed, try again when the disk is well"
-        )
+    queue.read_in(what)
 
 
 def revise_priority(queue: QueueEntries, entry: QueueEntry, priority: int, now: int) -> QueueEntry | None:

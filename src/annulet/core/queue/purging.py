@@ -20,131 +20,140 @@ if TYPE_CHECKING:
     from annulet.core.queue.entries import QueueEntries
 
 
-def suits(queue: QueueEntries) -> bool:
-    """Return whether a queue has to be emptied by :func:`empty`: a deep one, or one with hidden messages that stay."""
-    many = queue.order.count + queue.schedule.count > AT_ONCE_MAX or bool(queue.hidden)
-    return many and (queue.lanes is None or queue.deep_lanes is not None)
+class Purge:
+    """Empties one queue, now and for one reason."""
 
+    def __init__(self, queue: QueueEntries, reason: RemovalReason, now: int) -> None:
+        self._queue = queue
+        self._reason = reason
+        self._now = now
 
-def empty(queue: QueueEntries, reason: RemovalReason, now: int) -> int:
-    """Remove all pending and scheduled messages that are not hidden, in a queue without lanes, or with deep ones.
+    def suits(self) -> bool:
+        """Return whether :meth:`empty` has to do it: in a deep queue, or one with hidden messages that stay."""
+        queue = self._queue
+        many = queue.order.count + queue.schedule.count > AT_ONCE_MAX or bool(queue.hidden)
+        return many and (queue.lanes is None or queue.deep_lanes is not None)
 
-    Returns how many.
-    """
-    if _alone(queue):
-        return _swap_out(queue, reason, now)
-    order = queue.order
-    kept = StagedEntries(queue)
-    entries = order.in_memory()
-    size = queue.shown_bytes() + queue.shown_scheduled_bytes()
-    gone = Gone(order.take_pages())
-    order.clear()
-    queue.count_pending(-queue.pending_bytes)
-    kept.put_back()
-    entries += queue.schedule.take_all()
-    kept.schedule_again()
-    gone.found = queue.shown(entries)
-    return _empty_now(queue, gone, size, reason, now)
+    def empty(self) -> int:
+        """Remove all pending and scheduled messages that are not hidden, in a queue without lanes, or with deep ones.
 
+        Returns how many.
+        """
+        queue = self._queue
+        if self._alone():
+            return self._swap_out()
+        order = queue.order
+        kept = StagedEntries(queue)
+        entries = order.in_memory()
+        size = queue.shown_bytes() + queue.shown_scheduled_bytes()
+        gone = Gone(order.take_pages())
+        order.clear()
+        queue.count_pending(-queue.pending_bytes)
+        kept.put_back()
+        entries += queue.schedule.take_all()
+        kept.schedule_again()
+        gone.found = queue.shown(entries)
+        return self._empty_now(gone, size)
 
-def _alone(queue: QueueEntries) -> bool:
-    """Return whether only structures that are swapped out as a whole refer to the pending messages.
+    def _alone(self) -> bool:
+        """Return whether only structures that are swapped out as a whole refer to the pending messages.
 
-    Not where hidden messages stay, a reader keeps a list of messages, an operation keeps some from turn to turn, or
-    messages in delivery or on their way back share the state of a retention rule with them.
-    """
-    if queue.hidden or queue.pins or queue.copies is not None:
-        return False
-    return queue.retention is None or not (queue.delivering or queue.returns)
+        Not where hidden messages stay, a reader keeps a list of messages, an operation keeps some from turn to turn, or
+        messages in delivery or on their way back share the state of a retention rule with them.
+        """
+        queue = self._queue
+        if queue.hidden or queue.pins or queue.copies is not None:
+            return False
+        return queue.retention is None or not (queue.delivering or queue.returns)
 
+    def _swap_out(self) -> int:
+        """Take everything out of the collections without examining it."""
+        queue = self._queue
+        order, schedule = queue.order, queue.schedule
+        count = order.count + schedule.count
+        size = queue.pending_bytes + schedule.bytes
+        leaving, leaving_bytes = count - order.paged_count(), size - order.paged_bytes()
+        found = order.in_memory()
+        gone = Gone(order.take_pages())
+        gone.found = found
+        order.clear()
+        queue.count_pending(-queue.pending_bytes)
+        if schedule.count:
+            gone.found += schedule.unordered()
+            gone.schedule = queue.detach_schedule()
+        if queue.evictions is not None:
+            gone.evictions, queue.evictions = queue.evictions, eviction_index_for(queue.settings)
+        if queue.retention is not None:
+            gone.retention = queue.retention.detached()
+        if queue.expiry is not None:
+            gone.times = queue.expiry.detached()
+        if gone.pages is not None and queue.accounts is not None:
+            queue.accounts.rows_gone(queue, gone.pages)
+        gone.held = queue.kept_records()
+        self._count(count, size)
+        work = Emptying(queue, gone, self._reason, self._now, leaving, leaving_bytes)
+        if leaving <= AT_ONCE_MAX:
+            work.mark_all()
+        queue.effects.later(work, self._now)
+        return count
 
-def _swap_out(queue: QueueEntries, reason: RemovalReason, now: int) -> int:
-    """Take everything out of the collections without examining it."""
-    order, schedule = queue.order, queue.schedule
-    count = order.count + schedule.count
-    size = queue.pending_bytes + schedule.bytes
-    leaving, leaving_bytes = count - order.paged_count(), size - order.paged_bytes()
-    found = order.in_memory()
-    gone = Gone(order.take_pages())
-    gone.found = found
-    order.clear()
-    queue.count_pending(-queue.pending_bytes)
-    if schedule.count:
-        gone.found += schedule.unordered()
-        gone.schedule = queue.detach_schedule()
-    if queue.evictions is not None:
-        gone.evictions, queue.evictions = queue.evictions, eviction_index_for(queue.settings)
-    if queue.retention is not None:
-        gone.retention = queue.retention.detached()
-    if queue.expiry is not None:
-        gone.times = queue.expiry.detached()
-    if gone.pages is not None and queue.accounts is not None:
-        queue.accounts.rows_gone(queue, gone.pages)
-    gone.held = queue.kept_records()
-    _count(queue, count, size, reason, now)
-    work = Emptying(queue, gone, reason, now, leaving, leaving_bytes)
-    if leaving <= AT_ONCE_MAX:
+    def empty_deliveries(self) -> None:
+        """Remove all messages in delivery: the queue is deleted.
+
+        Compact ones stay compact, except the newest, which the ledger records.
+        """
+        queue = self._queue
+        size = queue.delivering_bytes
+        slots = queue.delivering.slots()
+        recorded_from = max(0, len(slots) - queue.ledger.records_max)  # the ledger of an event log records none
+        newest = [entry_in(slot) for slot in slots[recorded_from:]]
+        del slots[recorded_from:]
+        gone = Gone(None)
+        entries: list[QueueEntry] = []
+        for slot in slots:
+            if isinstance(slot, CompactDelivery):
+                gone.folded.append(slot)
+            else:
+                entries.append(slot)
+        entries += newest
+        for entry in entries:
+            queue.unmark_delivering(entry)
+        if gone.folded:
+            kinds, folded_bytes = queue.take_folded(gone.folded, everything=True)
+            for kind in kinds:
+                kind.consumer = None
+                kind.removed = True
+            assert queue.bodies is not None
+            queue.bodies.count -= len(gone.folded)
+            queue.bodies.bytes -= folded_bytes
+        gone.found = entries
+        self._empty_now(gone, size)
+
+    def _empty_now(self, gone: Gone, size: int) -> int:
+        """Account for entries removed from the collections, examine them in this turn, and leave the rest to slices.
+
+        Returns how many messages are gone.
+        """
+        queue = self._queue
+        gone.held = queue.kept_records()
+        if queue.accounts is not None and gone.pages is not None:
+            queue.accounts.rows_gone(queue, gone.pages)
+        gone.shared_retention = queue.retention
+        if queue.expiry is not None:
+            gone.times = queue.expiry.detached()
+        rows = 0 if gone.pages is None else gone.pages.rows
+        work = Emptying(queue, gone, self._reason, self._now)
         work.mark_all()
-    queue.effects.later(work, now)
-    return count
+        if queue.evictions is not None:
+            queue.evictions.compact(queue.order.count)
+        count = gone.count + len(gone.folded) + rows
+        self._count(count, size)
+        queue.effects.later(work, self._now)
+        return count
 
-
-def empty_deliveries(queue: QueueEntries, reason: RemovalReason, now: int) -> None:
-    """Remove all messages in delivery: the queue is deleted.
-
-    Compact ones stay compact, except the newest, which the ledger records.
-    """
-    size = queue.delivering_bytes
-    slots = queue.delivering.slots()
-    recorded_from = max(0, len(slots) - queue.ledger.records_max)  # the ledger of an event log records none
-    newest = [entry_in(slot) for slot in slots[recorded_from:]]
-    del slots[recorded_from:]
-    gone = Gone(None)
-    entries: list[QueueEntry] = []
-    for slot in slots:
-        if isinstance(slot, CompactDelivery):
-            gone.folded.append(slot)
-        else:
-            entries.append(slot)
-    entries += newest
-    for entry in entries:
-        queue.unmark_delivering(entry)
-    if gone.folded:
-        kinds, folded_bytes = queue.take_folded(gone.folded, everything=True)
-        for kind in kinds:
-            kind.consumer = None
-            kind.removed = True
-        assert queue.bodies is not None
-        queue.bodies.count -= len(gone.folded)
-        queue.bodies.bytes -= folded_bytes
-    gone.found = entries
-    _empty_now(queue, gone, size, reason, now)
-
-
-def _empty_now(queue: QueueEntries, gone: Gone, size: int, reason: RemovalReason, now: int) -> int:
-    """Account for entries removed from the collections, examine them in this turn, and leave the rest to slices.
-
-    Returns how many messages are gone.
-    """
-    gone.held = queue.kept_records()
-    if queue.accounts is not None and gone.pages is not None:
-        queue.accounts.rows_gone(queue, gone.pages)
-    gone.shared_retention = queue.retention
-    if queue.expiry is not None:
-        gone.times = queue.expiry.detached()
-    rows = 0 if gone.pages is None else gone.pages.rows
-    work = Emptying(queue, gone, reason, now)
-    work.mark_all()
-    if queue.evictions is not None:
-        queue.evictions.compact(queue.order.count)
-    count = gone.count + len(gone.folded) + rows
-    _count(queue, count, size, reason, now)
-    queue.effects.later(work, now)
-    return count
-
-
-def _count(queue: QueueEntries, count: int, size: int, reason: RemovalReason, now: int) -> None:
-    queue.counters.removed[reason] += count
-    queue.counters.bytes_removed += size
-    if queue.events is not None:
-        queue.events.emptied(count, reason, now)
+    def _count(self, count: int, size: int) -> None:
+        queue = self._queue
+        queue.counters.removed[self._reason] += count
+        queue.counters.bytes_removed += size
+        if queue.events is not None:
+            queue.events.emptied(count, self._reason, self._now)

@@ -19,7 +19,6 @@ from annulet.core.queue import (
     draining,
     live_changes,
     pull_waits,
-    purging,
     restoring,
     returning,
 )
@@ -27,6 +26,7 @@ from annulet.core.queue.attachment import Attachment
 from annulet.core.queue.continued_dispatch import go_on_later
 from annulet.core.queue.entries import ACKNOWLEDGED, QueueEntries
 from annulet.core.queue.pulling import Pull
+from annulet.core.queue.purging import Purge
 from annulet.core.queue.ring_debt import make_way, trim_ring
 from annulet.core.queue.statistics import QueueStatistics, statistics_of
 from annulet.core.searching import selector_walk
@@ -326,7 +326,8 @@ class Queue(QueueEntries):
 
         A deep queue is empty for all callers when this returns; the remaining work on its messages is done in slices.
         """
-        count = purging.empty(self, reason, now) if purging.suits(self) else super().remove_all(reason, now)
+        purge = Purge(self, reason, now)
+        count = purge.empty() if purge.suits() else super().remove_all(reason, now)
         if self.copies is not None:
             self.copies.emptied()
         return count
@@ -388,7 +389,7 @@ class Queue(QueueEntries):
             self.forwarder.complete(now)
         pending = self.remove_all(RemovalReason.DELETED, now)
         if len(self.delivering) > AT_ONCE_MAX:
-            purging.empty_deliveries(self, RemovalReason.DELETED, now)
+            Purge(self, RemovalReason.DELETED, now).empty_deliveries()
         for entry in self.unsettled():
             self.unmark_delivering(entry)
             self.finish_removal(entry, RemovalReason.DELETED, now, 0)
@@ -470,7 +471,7 @@ class Queue(QueueEntries):
             self.owe(None)
         elif settings.ring_trim_now:
             trim_ring(self, now)
-        arrival.enforce_limits(self, now)
+        arrival.enforce_limits(self, now, 0)
         self.gate.update(self, now)  # it may have to open because it is none any more
         self.update_gate(now)
         self.wake(now)
@@ -481,7 +482,7 @@ class Queue(QueueEntries):
 
         Raises :class:`PreconditionFailed` when the queue is deeper than memory, or the disk does not give it now.
         """
-        live_changes.read_in(self, "a snapshot")
+        self.read_in("a snapshot")
         return sorted([*self.shown(self.order.entries()), *self.delivering], key=sequence_of)
 
     def statistics(self) -> QueueStatistics:

@@ -16,7 +16,6 @@ from annulet.core.model.compact_messages import CompactDelivery, SharedFields, e
 from annulet.core.model.entry import BEHIND_ALL, DELIVERING, PENDING, SCHEDULED, DeliveryCopy
 from annulet.core.policies.eviction import eviction_rank
 from annulet.core.policies.redelivery_delay import redelivery_delay, redelivery_spread
-from annulet.core.queue.live_changes import read_in
 from annulet.core.queue.return_batch import EndedDeliveries, ReturnBatch
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def _refuse_for(queue: QueueEntries, consumer: Consumer, entry: QueueEntry, now:
     """
     if queue.lanes is None and queue.order.paged_count() and queue.order.pages_behind() is None:
         try:
-            read_in(queue, "undeliverable-here")
+            queue.read_in("undeliverable-here")
         except PreconditionFailed as error:
             consumer.ended_for = str(error)
             queue.end_consumer(consumer, now, serve=False)

@@ -92,7 +92,7 @@ def statistics_of(queue: QueueEntries) -> QueueStatistics:
         selector_evaluations=queue.matchers.evaluations,
         scan_remaining=remaining(queue, queue.deep_lanes),
         first_sequence=first if first < queue.hidden_from else 0,
-        next_sequence=min(queue.next_sequence, queue.hidden_from),
+        next_sequence=queue.visible_end,
     )
 
 

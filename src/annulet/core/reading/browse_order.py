@@ -250,7 +250,7 @@ class BrowseOrder(UnseenMessages):
 
     def is_behind(self) -> bool:
         """Return whether there is something unread or unexamined, which :meth:`snapshot` leaves out."""
-        end = min(self._queue.next_sequence, self._queue.hidden_from)
+        end = self._queue.visible_end
         return self.next_sequence() > 0 or 0 < self._unnoted < end
 
     def held(self) -> set[QueueEntry]:
@@ -355,7 +355,7 @@ class BrowseOrder(UnseenMessages):
             there = [slot for slot in [*there, *waiting] if slot.sequence >= sequence and not _slot_fell_due(slot)]
             self._seen.drop_below(sequence)
             there = [slot for slot in there if slot.sequence not in self._seen]
-        end = min(queue.next_sequence, queue.hidden_from)
+        end = queue.visible_end
         pages = queue.order.pages_behind()  # not earlier ones, which a purge may have removed
         if pages is None:
             pages = self._pages.renewed()

@@ -106,7 +106,7 @@ class UnseenRows(BrowseOrder):
         """Note the next entries when all noted ones have been seen."""
         queue = self._queue
         while self._unnoted and self._head() is None and not self.next_sequence():
-            if self._unnoted >= min(queue.next_sequence, queue.hidden_from):
+            if self._unnoted >= queue.visible_end:
                 if self._unnoted >= queue.next_sequence:
                     self._unnoted = 0
                 break

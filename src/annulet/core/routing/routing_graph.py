@@ -321,17 +321,21 @@ class RoutingGraph:
         reached: dict[Queue, None] = {}
         applied: set[str] = set()
         steps = Steps()
+        before = steps.left
         waiting = [current]
-        while waiting:
-            way = waiting.pop(0)
-            way.refuse()
-            walk = Walk(self, routing_type=way.routing_type, looking=True, applied=applied, steps=steps)
-            reached.update(dict.fromkeys(walk.follow(self.exchanges[way.exchange], way.routing_key, message)))
-            for diversion in walk.diversions:
-                routing_type = diversion.divert.routing_type_for(way.routing_type)
-                key = message.origin.routing_key
-                for name in diversion.divert.forwarding_addresses:
-                    waiting += [self.route_to(name, key, routing_type, forwarded=True)]
+        try:
+            while waiting:
+                way = waiting.pop(0)
+                way.refuse()
+                walk = Walk(self, routing_type=way.routing_type, looking=True, applied=applied, steps=steps)
+                reached.update(dict.fromkeys(walk.follow(self.exchanges[way.exchange], way.routing_key, message)))
+                for diversion in walk.diversions:
+                    routing_type = diversion.divert.routing_type_for(way.routing_type)
+                    key = message.origin.routing_key
+                    for name in diversion.divert.forwarding_addresses:
+                        waiting += [self.route_to(name, key, routing_type, forwarded=True)]
+        finally:
+            self.steps_taken += before - steps.left
         return list(reached)
 
     # ------------------------------------------------------------------ the graph

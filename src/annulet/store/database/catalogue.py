@@ -546,15 +546,15 @@ class Catalogue:
         """Return all leases."""
         rows = self._rows(
             "SELECT name, virtual_host, queue_id, generation, created_at, active_at, acknowledged, last, owner, "
-            "generated FROM leases ORDER BY virtual_host, name"
+            "generated, user FROM leases ORDER BY virtual_host, name"
         )
-        return [LeaseRecord(*[*row[:-1], bool(row[-1])]) for row in rows]
+        return [LeaseRecord(*[*row[:-2], bool(row[-2]), row[-1]]) for row in rows]
 
     def set_lease(self, lease: LeaseRecord) -> None:
         """Create or replace a lease."""
         self._change(
             "INSERT OR REPLACE INTO leases (name, virtual_host, queue_id, generation, generated, created_at, "
-            "active_at, acknowledged, last, owner) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "active_at, acknowledged, last, owner, user) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             lease.name,
             lease.virtual_host,
             lease.queue_id,
@@ -565,6 +565,7 @@ class Catalogue:
             lease.acknowledged,
             lease.last,
             lease.owner,
+            lease.user,
         )
 
     def delete_lease(self, virtual_host: str, name: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-SCHEMA_VERSION: Final = 8
+SCHEMA_VERSION: Final = 9
 """Written into the file. A file of an older version is migrated at open, a newer one is refused."""
 
 CHECKS: Final = """
@@ -87,6 +87,14 @@ INSERT INTO access_facts SELECT 'first-start', 'done' WHERE EXISTS (SELECT 1 FRO
 """
 """A file with users has had its first start: deleted users of it are not to be made again."""
 
+LEASE_USERS: Final = """
+ALTER TABLE leases ADD COLUMN user TEXT NOT NULL DEFAULT '';
+DROP INDEX leases_check;
+CREATE INDEX leases_check ON leases
+    (queue_id, generation, generated, created_at, active_at, acknowledged, last, owner, user);
+"""
+"""The user that used a lease last; unknown of those of older versions until they are used again."""
+
 MIGRATIONS: Final[dict[int, str]] = {
     1: """
 ALTER TABLE exchanges ADD COLUMN auto_created INTEGER NOT NULL DEFAULT 0;
@@ -106,6 +114,7 @@ CREATE TABLE secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
     5: SUBSCRIPTIONS + SUBSCRIPTIONS_CHECK + FIND_SUBSCRIPTIONS + DELETIONS,
     6: ACCESS + ACCESS_CHECKS + FIRST_START_WAS,
     7: BROWSE_AND_MANAGE,
+    8: LEASE_USERS,
 }
 """Statements that lead from a version to the next one."""
 
@@ -145,5 +154,13 @@ CREATE TABLE secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 """
 
 SCHEMA: Final = (
-    TABLES + SUBSCRIPTIONS + CHECKS + SUBSCRIPTIONS_CHECK + DELETIONS + ACCESS + ACCESS_CHECKS + BROWSE_AND_MANAGE
+    TABLES
+    + SUBSCRIPTIONS
+    + CHECKS
+    + SUBSCRIPTIONS_CHECK
+    + DELETIONS
+    + ACCESS
+    + ACCESS_CHECKS
+    + BROWSE_AND_MANAGE
+    + LEASE_USERS
 )

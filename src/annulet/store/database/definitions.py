@@ -146,6 +146,7 @@ class LeaseRecord:
     last: int  # highest position given out
     owner: str  # the checkpoint it belongs to
     generated: bool = False  # the name was generated for a checkpoint
+    user: str = ""  # that used it last; empty: none since an older version stored it
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from annulet.admin.requests.linear_expressions import ExpressionError, LinearExpression
 from annulet.admin.requests.responses import bad_request
+from annulet.core.base.linear_expressions import ExpressionError, filter_expression
 
 Matcher = Callable[[str], bool]
 
@@ -19,7 +19,7 @@ def name_filter(text: str, *, regular: bool) -> Matcher | None:
         return None
     if regular:
         try:
-            return LinearExpression(text).search
+            return filter_expression(text).search
         except ExpressionError as error:
             raise bad_request("name", text, f"give a regular expression, or use_regex=false: {error}") from error
     wanted = text.lower()

@@ -5,12 +5,18 @@ One policy applies to a queue: the one with the highest priority, and of several
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from annulet.core.base.errors import InvalidArgument, NotFound
+from annulet.core.base.linear_expressions import (
+    Expression,
+    ExpressionError,
+    LinearExpression,
+    UnusableExpression,
+    stored_expression,
+)
 from annulet.core.configuration.arguments.reading import read_arguments, refuse_contradiction_within
 from annulet.core.configuration.arguments.table import PREFIX
 from annulet.core.configuration.arguments.unknown import IDLE
@@ -18,9 +24,6 @@ from annulet.core.configuration.arguments.values import NAME_BYTES_MAX, Argument
 
 PATTERN_LENGTH_MAX: Final = 1024
 """Characters of a policy's regular expression; names have 255 bytes, so a longer one is a mistake."""
-
-UNUSABLE_PATTERN: Final = (re.error, OverflowError, RecursionError)
-"""Errors by which ``re.compile`` refuses a text: also for counts beyond 32 bits, and hundreds of nested groups."""
 
 PRIORITY_BITS: Final = 64
 """Bits of a policy's priority, with its sign: the widest integer that databases, logs and readers of JSON agree on."""
@@ -43,7 +46,7 @@ class Policy:
     """One policy, checked. ``values`` are its settings by field of ``QueueSettings``; ``definition`` is as written."""
 
     name: str
-    pattern: re.Pattern[str]
+    pattern: Expression
     definition: Arguments
     priority: int
     values: Mapping[str, Any]
@@ -57,9 +60,10 @@ class PolicyRepository:
         """Called after each change with the policy that was set or removed."""
         self._policies: dict[str, Policy] = {}
 
-    def set(self, name: str, pattern: str, definition: Arguments, priority: int = 0) -> Policy:
+    def set(self, name: str, pattern: str, definition: Arguments, priority: int = 0, *, stored: bool = False) -> Policy:
         """Set a policy in place of the one of this name; ``pattern`` matches anywhere in a queue's name.
 
+        ``stored``: it was accepted before, perhaps with a pattern that is not taken any more, which matches nothing.
         Raises :class:`InvalidArgument` for a wrong name, pattern, priority or definition; nothing is changed then.
         """
         read_name("name", name, "a policy", empty=False)
@@ -75,7 +79,9 @@ class PolicyRepository:
             values = _read(definition)
         except InvalidArgument as error:
             raise InvalidArgument(f"policy '{name}': {error}") from error
-        policy = Policy(name, _compile(name, pattern), dict(definition), priority, values)
+        policy = Policy(
+            name, stored_expression(pattern) if stored else _compile(name, pattern), dict(definition), priority, values
+        )
         before = self._policies.get(name)
         self._policies[name] = policy
         if before is not None:
@@ -93,6 +99,11 @@ class PolicyRepository:
     def all(self) -> list[Policy]:
         """Return all policies, the one that wins first."""
         return sorted(self._policies.values(), key=lambda policy: (-policy.priority, policy.name))
+
+    def unusable(self) -> dict[str, str]:
+        """Return the reasons why stored policies match nothing, by the name of the policy."""
+        policies = self._policies.items()
+        return {name: item.pattern.reason for name, item in policies if isinstance(item.pattern, UnusableExpression)}
 
     def match(self, queue_name: str) -> Policy | None:
         """Return the policy that applies to a queue, ``None`` when there is none."""
@@ -113,15 +124,15 @@ def _read(definition: Arguments) -> Mapping[str, Any]:
     return values
 
 
-def _compile(name: str, pattern: str) -> re.Pattern[str]:
+def _compile(name: str, pattern: str) -> Expression:
     if len(pattern) > PATTERN_LENGTH_MAX:
         raise InvalidArgument(
             f"policy '{name}': 'pattern' must be a regular expression of at most {PATTERN_LENGTH_MAX} characters for "
             f"names of at most {NAME_BYTES_MAX} bytes, not {shown(pattern)}"
         )
     try:
-        return re.compile(pattern)
-    except UNUSABLE_PATTERN as error:
+        return LinearExpression(pattern)
+    except ExpressionError as error:
         raise InvalidArgument(
-            f"policy '{name}': 'pattern' {shown(pattern)} is no regular expression: {error}"
+            f"policy '{name}': 'pattern' {shown(pattern)} is no regular expression that can be used: {error}"
         ) from error

@@ -69,6 +69,7 @@ _CLOSE_OK: Final = 10 << 16 | 51
 _UPDATE_SECRET: Final = 10 << 16 | 70
 _PUBLISH: Final = 60 << 16 | 40
 _ACK: Final = 60 << 16 | 80
+_WITHOUT_ANSWER: Final = frozenset({_PUBLISH, _ACK, 60 << 16 | 90, 60 << 16 | 120})  # with reject and nack
 _CLASS_BASIC_NO_WEIGHT: Final = 60 << 16
 _ACK_FRAME_SIZE: Final = 21
 _ACK_PAYLOAD_SIZE: Final = 13
@@ -146,6 +147,7 @@ class ConnectionEngine:
         self.holding = False  # input waits for output to be taken
         self.look: Callable[[], int] | None = None
         self.resting = False
+        self.unanswered: set[int] = set()  # channels whose next method with an answer waits for that to one before it
         self._steps = 1  # frames to be served before ``look`` is called again
         self._serving = False  # within _serve
         self._input = InputBuffer()
@@ -637,6 +639,9 @@ class ConnectionEngine:
             return position
         if fault is None and data[following - 1] != FRAME_END:
             fault = f"frame on channel {number} ends with octet {data[following - 1]}, not with 206"
+        if fault is None and number in self.unanswered and self._has_answer(kind, data, position):
+            self.handler.input_waits(number)
+            return position
         if fault is not None:
             self.close_connection(FRAME_ERROR, fault)
             self._enter(ConnectionState.CLOSED)  # frame boundaries are lost: a close-ok could not be found
@@ -650,6 +655,11 @@ class ConnectionEngine:
         except RemoteProtocolError as error:
             self._blame(number, self.channel_table.identifier, error)
         return following
+
+    @staticmethod
+    def _has_answer(kind: int, data: bytes, position: int) -> bool:
+        """Return whether a frame is a method that is answered on its channel."""
+        return kind == FRAME_METHOD and int.from_bytes(data[position + 7 : position + 11], "big") not in _WITHOUT_ANSWER
 
     def _frame_fault(self, kind: int, number: int, size: int) -> str | None:
         if kind not in {FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_HEARTBEAT}:

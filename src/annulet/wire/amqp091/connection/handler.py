@@ -229,6 +229,13 @@ class ConnectionHandler:
         """Commit; answer commit-ok when it is done."""
         raise NotImplementedError
 
+    def input_waits(self, channel: int) -> None:
+        """Note that a method is not served before the answer to an earlier one: ``unanswered`` has its channel.
+
+        The handler calls the engine's ``rest``, and has it go on when that answer is sent.
+        """
+        raise NotImplementedError
+
     def tx_rollback(self, channel: int) -> None:
         """Roll back; answer rollback-ok."""
         raise NotImplementedError

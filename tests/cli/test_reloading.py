@@ -14,7 +14,6 @@ from structlog.testing import capture_logs
 from annulet import testing
 from annulet.broker.broker import Broker
 from annulet.broker.operation.operator_settings import describe_pattern
-from annulet.broker.operation.reloading import LIVE_LIMITS, LIVE_SETTINGS, Reloader, reload
 from annulet.broker.settings.configuration import BrokerConfiguration, ConfigurationError
 from annulet.broker.settings.limits import Limits
 from annulet.broker.settings.static_definitions import (
@@ -27,6 +26,7 @@ from annulet.broker.settings.static_definitions import (
     QueueDefinition,
     StaticDefinitions,
 )
+from annulet.cli.reloading import LIVE_LIMITS, LIVE_SETTINGS, Reloader, reload
 
 
 @pytest.fixture
