@@ -184,8 +184,7 @@ async def gather(broker: Broker, hosts: list[VirtualHost] | None = None) -> Snap
 
 
 def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
-    connections = broker.connections
-    authentication = broker.authenticator.statistics()
+    connections, authentication = broker.connections, broker.authenticator.statistics()
     admission, tls = broker.admission, broker.tls.counters
     snapshot.gauges = _gauges(broker)
     snapshot.protocols.update(connection.protocol_name for connection in connections if connection.opened)
