@@ -52,6 +52,7 @@ from annulet.core.policies.schedule import Appointment, ScheduleIndex
 from annulet.core.policies.staged_batches import Batches, HiddenBatch, StagedRange
 from annulet.core.queue.queue import Queue
 from annulet.core.reading.copies import Copies
+from annulet.core.reading.unseen_entries import UnseenEntries
 from annulet.core.searching.deep_lanes import DeepLanes
 from annulet.core.searching.grouped_lanes import GroupedLanes
 from annulet.core.searching.parked_sweep import ParkedSweep
@@ -135,6 +136,7 @@ BLANKS: Final = _makers(
     partial(SortedRanker, ""),
     partial(StagedRange, HiddenBatch(), 0),
     partial(StrictRanker, _LEVELS),
+    partial(UnseenEntries, _QUEUE, []),
     partial(PagedFifo, _QUEUE, EmptyArea(), FifoOrder()),
     partial(WeightedRanker, _LEVELS, ()),
 )  # fmt: skip
