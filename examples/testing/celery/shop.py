@@ -1,13 +1,14 @@
 """A shop whose orders are tasks of Celery."""
 
+import os
+
 import celery
 
-application = celery.Celery("shop")
-application.conf.update(task_acks_late=True, task_ignore_result=True, worker_enable_remote_control=False)
-paid = []
+application = celery.Celery("shop", broker=os.environ.get("BROKER_URL"))
+application.conf.update(task_acks_late=True, task_ignore_result=True)
 
 
 @application.task
 def bill(order):
     """Bill an order."""
-    paid.append(order)
+    print(f"order {order['id']} is paid", flush=True)

@@ -184,29 +184,20 @@ async def gather(broker: Broker, hosts: list[VirtualHost] | None = None) -> Snap
 
 
 def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
-    connections = broker.connections
     authentication = broker.authenticator.statistics()
     admission, tls = broker.admission, broker.tls.counters
     snapshot.gauges = _gauges(broker)
-    snapshot.protocols.update(connection.protocol_name for connection in connections if connection.opened)
+    snapshot.protocols.update(connection.protocol_name for connection in broker.connections if connection.opened)
     snapshot.counters = {
         "connections_accepted": ("AMQP connections accepted", broker.connections_accepted),
         **_memory(broker),
         **_commits(broker),
-        "history_batches": (
-            "Batches of losses, duplicate ids and delivery counts written down",
-            0 if broker.history is None else broker.history.batches,
-        ),
-        "history_failures": (
-            "Batches of these that could not be written and are tried again",
-            0 if broker.history is None else broker.history.failures,
-        ),
+        **_history(broker),
         **_connection_ends(broker),
         **paging_counters(broker),
         **_turns(broker),
         **_fed(broker),
         **_observing(broker),
-        "audited_operations": ("Management operations in the audit trail, with those it forgot", broker.audit.total),
         "messages_unroutable": ("Publishes that reached no queue", broker.unroutable),
         "publishes_refused": ("Persistent publishes refused because the disk takes no more", broker.refused_publishes),
         **_deliveries(broker),
@@ -236,7 +227,7 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
     snapshot.refused_connections = dict(admission.refused)
     snapshot.protocol_errors.update(broker.protocol_errors.counts)
     snapshot.limit_hits.update(admission.limit_hits)
-    for connection in connections:
+    for connection in broker.connections:
         for limit, count in connection.engine.limit_hits.items():
             snapshot.limit_hits[connection.protocol_name, SETTINGS_OF_LIMITS.get(limit, limit)] += count
     snapshot.log = _log_figures(broker)
@@ -245,6 +236,15 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
 def _log_figures(broker: Broker) -> dict[str, float]:
     figures = dataclasses.asdict(broker.log.statistics())
     return {name: float(value) for name, value in figures.items() if isinstance(value, (int, float))}
+
+
+def _history(broker: Broker) -> dict[str, tuple[str, float]]:
+    history = broker.history
+    batches, failures = (0, 0) if history is None else (history.batches, history.failures)
+    return {
+        "history_batches": ("Batches of losses, duplicate ids and delivery counts written down", batches),
+        "history_failures": ("Batches of these that could not be written and are tried again", failures),
+    }
 
 
 def _connection_ends(broker: Broker) -> dict[str, tuple[str, float]]:
@@ -286,6 +286,7 @@ def _memory(broker: Broker) -> dict[str, tuple[str, float]]:
 
 def _observing(broker: Broker) -> dict[str, tuple[str, float]]:
     return {
+        "audited_operations": ("Management operations in the audit trail, with those it forgot", broker.audit.total),
         "traces_started": ("Protocol traces of connections that operators began", broker.traces.started),
         "node_lines_left_out": (
             "Log lines about queues, exchanges, bindings, consumers and operations beyond the limit a second",

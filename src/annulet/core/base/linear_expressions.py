@@ -27,8 +27,8 @@ COMPILED_MAX: Final = 10 * STATES_MAX
 """Nodes that are made into states, each as often as it is repeated: 40 ms. A usual expression has 50: 0.1 ms."""
 
 LOOKS_MAX: Final = 60_000
-"""States that one search looks at, but for what it remembers: some 30 ms. A usual search looks at 500, one for a name
-at the end of a list of 200 names at 3,000. What takes more finds nothing, so that it is no permission."""
+"""States that one search looks at, remembered sets excepted: some 30 ms. A usual search looks at 500, one for a name
+at the end of a list of 200 names at 3,000. A longer search finds nothing, so it gives no permission."""
 
 SETS_MAX: Final = 500
 """Remembered sets of states; when there are so many, all are forgotten."""
@@ -271,7 +271,7 @@ class _Parser:
         return node
 
     def _group_prefix(self, inside: str) -> int:
-        """Return the length of what stands before a group's expression. ``inside``: behind its ``(?``."""
+        """Return the length of a group's mark, up to its expression. ``inside``: the text behind its ``(?``."""
         for words, prefixes in REFUSED_GROUPS.items():
             if inside.startswith(prefixes):
                 raise ExpressionError(f"{words} is not supported: it cannot be searched in bounded time")
@@ -336,7 +336,7 @@ class _State:
 
 
 class Expression:
-    """What can be searched in a name: ``pattern`` as it was written. This one is found in none."""
+    """The base of expressions, ``pattern`` as it was written. It is found in no name."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern

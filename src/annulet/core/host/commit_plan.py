@@ -1,4 +1,4 @@
-"""What a commit is about to do: the operations of a transaction, and what is decided of them before any is done."""
+"""The plan of a commit: the operations of a transaction, and the decisions about them before any is done."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def _last_attempt(entry: QueueEntry, counted: int) -> bool:
 
 
 def renew(publisher: Publisher, leg: Leg) -> None:
-    """Adapt a leg that was planned some turns before: what was promised room has it.
+    """Adapt a leg that was planned some turns before: a message that was promised room has it.
 
     Queues that were deleted meanwhile get nothing, and an id that an address has accepted meanwhile is a duplicate.
     """

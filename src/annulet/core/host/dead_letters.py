@@ -166,7 +166,7 @@ class DeadLetters(Forwarder):
         self.waiting = True
 
     def _box(self) -> Outbox:
-        """Return where a letter goes now: what leaves in a transaction is sent in it."""
+        """Return where a letter goes now: letters of a transaction are sent in it."""
         if not self.host.effects.bracketed():
             return self._outbox
         return self._bracket if self._collecting is None else self._collecting
@@ -274,7 +274,7 @@ class DeadLetters(Forwarder):
         return not box.empty
 
     def close_box(self, box: Outbox, now: int) -> None:
-        """A transaction has ended. Where it has failed some may be left: what is stored stays for the next start."""
+        """A transaction has ended. Where it has failed some may be left: stored messages stay for the next start."""
         self._commits.remove(box)
         while not box.empty:
             letter = box.current or box.next()
@@ -284,7 +284,7 @@ class DeadLetters(Forwarder):
     # ------------------------------------------------------------------ sending
 
     def _send(self, box: Outbox, now: int, most: int) -> int:
-        """Send letters of ``box``, unless this is a nested call or all are held. Returns what is left of ``most``.
+        """Send letters of ``box``, unless this is a nested call or all are held. Returns the rest of ``most``.
 
         If the disk refuses to read a body, it and later ones of its queue wait for the next flush; those of other
         queues do not.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from annulet.core.host.publishing import present_ones
 from annulet.core.host.send_plan import ROUTED
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Entering:
 
     def add_queues(self, message: Message, queues: list[Queue]) -> None:
         """Add the queues of a route where nothing had to be decided; those that were deleted since get nothing."""
-        present = [queue for queue in queues if not queue.deleted]
+        present = present_ones(queues)
         self.reached += len(present)
         self._add(_Piece(message, present, None))
 
@@ -91,10 +92,9 @@ class Entering:
         publisher = self._publisher
         queues = piece.queues[piece.place : piece.place + most]
         for queue in queues:
-            if queue.deleted:
-                publisher.accounts.missed(queue, piece.message)
-            else:
-                piece.entries.append(queue.enqueue(piece.message, now))
+            entry = publisher.enqueue_one(piece.message, queue, now)
+            if entry is not None:
+                piece.entries.append(entry)
             piece.place += 1
         if piece.place == len(piece.queues):
             publisher.store_entered(piece.message, piece.entries)

@@ -138,6 +138,13 @@ class Publisher:
         """Put a message into these queues, and store it once for those that survive."""
         self.store_entered(message, [queue.enqueue(message, now) for queue in queues])
 
+    def enqueue_one(self, message: Message, queue: Queue, now: int) -> QueueEntry | None:
+        """Put a message into a queue, and store nothing. A queue that was deleted since it was chosen gets none."""
+        if queue.deleted:
+            self.accounts.missed(queue, message)
+            return None
+        return queue.enqueue(message, now)
+
     def store_entered(self, message: Message, entries: list[QueueEntry]) -> None:
         """Store a message once for those of its queues that survive, after it has entered all of them."""
         stored = []
@@ -380,3 +387,8 @@ class Publisher:
         """Drop the ids of an address that lost its last queue."""
         if self.duplicates.forget(address):
             self.effects.duplicates_forgotten(address)
+
+
+def present_ones(queues: list[Queue]) -> list[Queue]:
+    """Return those that are not deleted."""
+    return [queue for queue in queues if not queue.deleted]

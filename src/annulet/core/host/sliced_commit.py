@@ -3,8 +3,8 @@
 The sends are decided first, then put into their queues as a hidden batch (:mod:`annulet.core.policies.staged_batches`),
 then the deliveries are settled, all within one transaction of the effects that other work suspends. With its end the
 sends are shown in one call. So the commit is durable as a whole or not at all, and no client gets, browses or counts a
-part of it. Limits are asked for all of it before the first message enters; what others send meanwhile does not change
-the answer.
+part of it. Limits are asked for all of it before the first message enters; messages of others that arrive
+meanwhile do not change the answer.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ def commit_in_turns(
     *,
     operations_max: int = 0,
 ) -> list[Message] | None:
-    """Commit as ``Transaction.commit`` does what is little, and return what that returns and raise what that raises.
+    """Commit a small transaction as ``Transaction.commit``, which says what this returns and raises.
 
-    What is more, or leads to very many dead letters, is done in slices and its result given to ``waiter``: then
+    A larger one, or one with very many dead letters, is done in slices and its result given to ``waiter``: then
     ``None`` is returned.
     """
     collected = transaction.hand_over()
@@ -160,7 +160,7 @@ class Committing(SlicedWork):
         self._others = -1  # letters that left before those of this commit are sent
 
     def done_at_once(self, now: int, letters: int) -> bool:
-        """Do all of what is planned in this call, and raise the error if that fails.
+        """Do the whole plan in this call, and raise the error if that fails.
 
         Returns False if there are more than so many ``letters``: then the rest is for slices.
         """
@@ -192,7 +192,7 @@ class Committing(SlicedWork):
             return False
 
     def abandon(self, now: int) -> None:
-        """Undo what was done: the end of a commit that failed has met a defect."""
+        """Undo the commit: the end of one that failed has met a defect."""
         if not self._ended:
             effects = self._host.effects
             if self._began and not effects.bracketed():
@@ -227,7 +227,7 @@ class Committing(SlicedWork):
 
     @property
     def _only_letters(self) -> bool:
-        """Return whether nothing is left but dead letters of what was done."""
+        """Return whether only its dead letters are left."""
         return self._others >= 0
 
     def _do_part(self, now: int) -> bool:

@@ -55,7 +55,7 @@ class IdRanges:
 
 
 class Conditions:
-    """What an entry has to be besides selected. Create one with :func:`conditions`.
+    """Conditions of an entry besides its selection. Create one with :func:`conditions`.
 
     ``first_id`` and ``last_id`` are included, so is ``since``; ``until`` is not. Times are of acceptance.
     """

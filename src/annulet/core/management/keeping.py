@@ -1,4 +1,4 @@
-"""What an operation takes away or moves, kept for its undo: the interface of the core to the place where it is kept."""
+"""Messages that an operation removes or moves, kept for its undo: the interface of the core to their place."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Keeper:
         raise NotImplementedError
 
     def envelope(self, entry: QueueEntry, now: int) -> Message | None:
-        """Return what is to be kept in place of a removed message; ``None`` when it cannot be, which is counted."""
+        """Return the message to keep in place of a removed one; ``None`` when it cannot be, which is counted."""
         raise NotImplementedError
 
     def moved(self, destination: str, sequence: int) -> None:

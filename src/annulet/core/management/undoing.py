@@ -22,7 +22,7 @@ EXPIRED_MEANWHILE: Final = "expired meanwhile"
 GONE: Final = "no longer where the operation put it"
 
 Part = tuple[Action, "Selection"]
-"""What is done to the messages of one queue."""
+"""An action on the messages of one queue, and their selection."""
 
 
 class Restore(Action):
