@@ -51,5 +51,5 @@ def left_in_the_oracle() -> list[str]:
     return [SENT[message.number][1] for message in oracle.pending()]
 
 
-assert left_in_the_oracle() == LEFT
 assert asyncio.run(left_in_the_broker()) == LEFT
+assert left_in_the_oracle() == LEFT

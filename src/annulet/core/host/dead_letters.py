@@ -110,7 +110,6 @@ class DeadLetters(Forwarder):
         self.held = False  # recovery: targets may not exist yet, so nothing is sent before :meth:`release`
         self._outbox = Outbox()
         self._refused: dict[QueueState, Outbox] = {}  # of queues of which the disk did not give a body, all of theirs
-        self._bracket = Outbox()  # of a transaction that ends in the call in which it began
         self._commits: list[Outbox] = []  # of transactions in slices
         self._collecting: Outbox | None = None  # the one of which a slice is being done
         self._flushing = False
@@ -166,22 +165,17 @@ class DeadLetters(Forwarder):
         self.waiting = True
 
     def _box(self) -> Outbox:
-        """Return where a letter goes now: letters of a transaction are sent in it."""
-        if not self.host.effects.bracketed():
-            return self._outbox
-        return self._bracket if self._collecting is None else self._collecting
+        """Return where a letter goes now: letters of a transaction in slices are sent in it."""
+        return self._outbox if self._collecting is None else self._collecting
 
     def flush(self, now: int) -> None:
         """Send waiting copies, and those of messages that these remove from other queues, as many as one ``now`` may.
 
-        The rest follows in slices. Never raises for a single message. In a transaction those that left in it are sent,
-        unless it is done in slices and sends them by :meth:`send_inside`.
+        The rest follows in slices. Never raises for a single message. In a transaction nothing is sent: its letters wait
+        for the flush behind its end, or for :meth:`send_inside` of one in slices. Until they are sent, the records of
+        their messages stay, so that the next start has them again.
         """
-        if self.host.effects.bracketed():
-            if self._collecting is None:
-                self._send(self._bracket, now, ALL)
-            return
-        if self.sliced or self._flushing or self.held:
+        if self.sliced or self._flushing or self.held or self.host.effects.bracketed():
             return
         if now != self._sent_at:
             self._sent_at, self._left = now, FORWARDED_AT_ONCE
@@ -206,7 +200,7 @@ class DeadLetters(Forwarder):
 
     def records_of(self, queue: QueueState) -> list[int]:
         """Search the waiting ones. O(n)."""
-        boxes = [self._outbox, self._bracket, *self._commits]
+        boxes = [self._outbox, *self._commits]
         refused = self._refused.get(queue)
         if refused is not None:
             boxes.append(refused)

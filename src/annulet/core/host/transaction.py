@@ -140,7 +140,10 @@ class Transaction:
         return self.carry_out(host, collected, plan, now)
 
     def carry_out(self, host: VirtualHost, collected: Operations, plan: CommitPlan, now: int) -> list[Message]:
-        """Carry out the whole plan in this call. Returns and raises as :meth:`commit`, but for refusals."""
+        """Carry out the whole plan in this call. Returns and raises as :meth:`commit`, but for refusals.
+
+        Its dead letters follow the end of the transaction, as many at once as one ``now`` may send.
+        """
         host.effects.begin_transaction()
         try:
             try:
@@ -158,6 +161,8 @@ class Transaction:
             host.effects.abort_transaction()
             raise
         host.effects.end_transaction()
+        if host.dead_letters.waiting:
+            host.dead_letters.flush(now)
         return unroutable
 
     def _publish(self, host: VirtualHost, now: int, sends: list[Send], plan: CommitPlan) -> list[Message]:
