@@ -64,13 +64,13 @@ WITHOUT_A_USER = {
 WAYS_OF_MESSAGES = {
     "browse": {"bulk/reading/snapshots.py"},
     "enqueue": {"broker/durability/event_log.py", "broker/durability/ledger_queue.py"},
-    "enqueue_all": {"bulk/writing/publisher.py"},
+    "enqueue_all": set(),
     "publish": {
         "broker/amqp091/channel.py",
         "broker/amqp091/handler.py",
         "broker/connections/sending.py",
         "broker/operation/publishing.py",
-        "bulk/writing/publisher.py",
+        "bulk/writing/row_filling.py",
     },
     "queue_for": {
         "broker/connections/access.py",
