@@ -9,6 +9,7 @@ import pytest
 from annulet.broker.durability.durable_declarations import DurableDeclarations
 from annulet.broker.operation.operation_requests import RATE_MAX, OperationRequests
 from annulet.broker.operation.undo_messages import Unwrapping, count_of, kind_of, read_facts, read_runs
+from annulet.broker.operation.undo_window import FORGOTTEN_A_TICK
 from annulet.core.base.errors import InvalidArgument, NotFound
 from annulet.core.base.sealed_names import UNDO_QUEUE
 from annulet.core.management import Operation
@@ -267,3 +268,24 @@ async def test_an_envelope_lives_as_long_as_its_message_did(site: Site) -> None:
     await undo(site, operation)
     (back,) = queue.order.entries()
     assert back.message.durable
+
+
+async def test_making_room_counts_for_a_slice(site: Site) -> None:
+    window = site.broker.undo
+    start(site, filled(site, *map(str, range(1200))), "delete")
+    kept_in = site.broker.hosts["/"].queues[UNDO_QUEUE]
+    window.bytes_max = kept_in.shown_bytes()
+    queue = site.queue("large")
+    for _ in range(4):
+        site.publish("large", b"x" * kept_in.shown_bytes(), item="x")
+        site.publish("large", b"x" * (kept_in.shown_bytes() // 10), item="x")
+    requests = OperationRequests(site.broker.hosts["/"], window)
+    operation = requests.build(queue, "delete", {"everything": True, "rate": RATE_MAX}, user="anna", now=site.clock())
+    requests.keep(operation, {})
+    site.clock.advance(1000)
+    before, ended = 0, False
+    while not ended:
+        ended = operation.step(site.clock())
+        assert window.dropped - before <= 2 * FORGOTTEN_A_TICK  # the message that ends a slice is the second one
+        before = window.dropped
+    assert before > 2 * FORGOTTEN_A_TICK

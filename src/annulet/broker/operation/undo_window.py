@@ -32,6 +32,7 @@ from annulet.core.management import select
 from annulet.core.management.conditions import IdRanges, conditions
 from annulet.core.management.destination import Destination
 from annulet.core.management.keeping import Keeper
+from annulet.core.management.operation import SLICE_BYTES, SLICE_MESSAGES
 from annulet.core.management.transfer import Transfer
 from annulet.core.management.undoing import Restore, Undo
 from annulet.core.model.loss_ledger import LossLedger
@@ -248,6 +249,7 @@ class _HostKeeper(Keeper):
         self._host = host
         self._facts = facts
         self._bytes = 0
+        self._dropped = window.dropped  # as of the last call of :meth:`effort`
         self._runs: dict[tuple[Queue, bool], list[Run]] = {}  # of this slice; durable ones apart
 
     def place(self) -> Destination:
@@ -277,6 +279,11 @@ class _HostKeeper(Keeper):
         self._bytes += message.size
         self.kept += 1
         return message
+
+    def effort(self) -> int:
+        """Count each message that gave way as one of a slice."""
+        before, self._dropped = self._dropped, self._window.dropped
+        return (self._dropped - before) * (SLICE_BYTES // SLICE_MESSAGES)
 
     def moved(self, destination: Queue, message: Message, sequence: int) -> None:
         """Note it for the end of the slice."""

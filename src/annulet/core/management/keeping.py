@@ -29,6 +29,10 @@ class Keeper:
         """Return the message to keep in place of a removed one; ``None`` when it cannot be, which is counted."""
         raise NotImplementedError
 
+    def effort(self) -> int:
+        """Return what making room since the last call took, in body bytes that could be copied meanwhile."""
+        return 0
+
     def moved(self, destination: Queue, message: Message, sequence: int) -> None:
         """Note under which id a message has got into another queue."""
         raise NotImplementedError
