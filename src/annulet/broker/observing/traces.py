@@ -78,7 +78,7 @@ class TraceableConnection(Protocol):
 def without_secrets(line: str) -> str:
     """Return the line of a frame without the values of headers and properties that are named like secrets.
 
-    It takes a time in proportion to the line: a client chooses what is in it.
+    It takes a time in proportion to the line, whose text a client chooses.
     """
     parts: list[str] = []
     done = at = 0
@@ -99,7 +99,7 @@ def _behind(pattern: re.Pattern[str], line: str, at: int) -> int:
 
 
 def _end_of_value(line: str, at: int) -> int:
-    """Return the end of a value: a quoted text, a list or table with all that is in it, or what is before a comma."""
+    """Return the end of a value: a quoted text, a whole list or table, or the text before a comma."""
     quoted = _QUOTED.match(line, at)
     if quoted is not None:
         return quoted.end()

@@ -1,6 +1,6 @@
-"""Names of queues that belong to the broker alone: what an undo brings back is in there, of every other queue.
+"""Names of queues that belong to the broker alone: they have messages of every other queue, for an undo.
 
-No client's message gets into such a queue, by no exchange, address or dead letter: an undo believes what stands there.
+No client's message gets into such a queue, by no exchange, address or dead letter: an undo believes its notes.
 No user of a protocol reads, changes or deletes it, whatever permissions match its name. An administrator does, over
 HTTP. Policies and address settings are not for it.
 """
