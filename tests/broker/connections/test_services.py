@@ -11,9 +11,12 @@ from annulet.broker.connections.services import SERVER_CAPABILITIES, BrokerServi
 from annulet.broker.settings.clock import system_clock
 from annulet.broker.settings.configuration import BrokerConfiguration
 
+OWN = {"__init__", "accepted"}
+"""Calls that the services answer themselves; the test kit puts another answer before ``accepted``."""
+
 
 def test_a_broker_implements_every_declared_call():
-    calls = [name for name, value in vars(BrokerServices).items() if inspect.isfunction(value) and name != "__init__"]
+    calls = [name for name, value in vars(BrokerServices).items() if inspect.isfunction(value) and name not in OWN]
     assert {"flush_later", "accepts_durable", "look_drained"} <= set(calls)
     assert [name for name in calls if getattr(Broker, name) is getattr(BrokerServices, name)] == []
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import annulet
 from annulet.core.model.queue_state import HIDES_NOTHING, QueueState
 from annulet.core.policies.queue_policies import QueuePolicies
 from annulet.core.queue.entries import QueueEntries
@@ -41,7 +42,8 @@ def test_a_queue_implements_every_declared_call():
 
 def written_by(kind: type) -> set[str]:
     """Return the names of the fields that a class assigns to itself."""
-    tree = ast.parse(Path(inspect.getsourcefile(kind) or "").read_text())
+    source = Path(annulet.__file__).parent.parent / f"{kind.__module__.replace('.', '/')}.py"
+    tree = ast.parse(source.read_text())
     body = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == kind.__name__)
     stored = [node for node in ast.walk(body) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)]
     return {node.attr for node in stored if isinstance(node.value, ast.Name) and node.value.id == "self"}

@@ -185,7 +185,7 @@ def test_changes_that_are_only_in_the_journal_count(data: Path) -> None:
 def test_messages_and_leases_of_queues_nobody_knows(data: Path) -> None:
     with sqlite3.connect(data / "catalogue.sqlite") as connection:
         connection.execute("DELETE FROM queues")
-        connection.execute("INSERT INTO leases VALUES ('/', 'lost', 9, 1, 1, 1, 1, 0, 0, '')")
+        connection.execute("INSERT INTO leases VALUES ('/', 'lost', 9, 1, 1, 1, 1, 0, 0, '', '')")
     connection.close()
     found = inspect(data, now())
     assert codes(found, WARNING) == ["leases-of-unknown-queues", "messages-of-unknown-queues"]

@@ -76,7 +76,7 @@ from annulet.core.base.steps import LIMIT_ROUTING, ROUTING_STEPS_MAX
 from annulet.core.host.dead_letters import FORWARDED_AT_ONCE, FORWARDED_PER_SLICE
 from annulet.core.host.duplicate_ids import ID_CACHE_SIZE
 from annulet.core.host.entering import QUEUES_AT_ONCE_MAX
-from annulet.core.host.sliced_commit import COMMIT_AT_ONCE_MAX, LETTERS_AT_ONCE, SLICE_OPERATIONS, SLICE_PLANNED
+from annulet.core.host.sliced_commit import COMMIT_AT_ONCE_MAX, SLICE_OPERATIONS, SLICE_PLANNED
 from annulet.core.management.conditions import TEXT_BODY_BYTES_MAX, TEXT_BYTES_MAX
 from annulet.core.message.conversion_bounds import CONVERTED_BYTES_MAX, CONVERTED_FIELDS_MAX, CONVERTED_VALUES_MAX
 from annulet.core.model.audit_trail import AUDIT_ENTRIES_MAX
@@ -214,7 +214,6 @@ def _bounds_of_slices() -> dict[str, float]:
         "commit_operations_at_once_max": COMMIT_AT_ONCE_MAX,
         "slice_operations_planned": SLICE_PLANNED,
         "slice_operations_committed": SLICE_OPERATIONS,
-        "commit_dead_letters_at_once_max": LETTERS_AT_ONCE,
         "dead_letters_at_once_max": FORWARDED_AT_ONCE,
         "slice_dead_letters": FORWARDED_PER_SLICE,
         "message_queues_at_once_max": QUEUES_AT_ONCE_MAX,

@@ -85,6 +85,8 @@ MESSAGE_IDS: Final[dict[str, str]] = {
     "token expired": "ANN-2017",
     "user revoked: the configuration file no longer names it": "ANN-2018",
     "user taken over by the configuration file": "ANN-2019",
+    "permission matches nothing": "ANN-2020",
+    "policy matches nothing": "ANN-2021",
     "connection closed before it was open": "ANN-3001",
     "connection refused": "ANN-3002",
     "consumer timed out": "ANN-3003",

@@ -41,12 +41,6 @@ COMMIT_AT_ONCE_MAX: Final = 1000
 SLICE_PLANNED: Final = 500
 """Operations that are decided in one slice: 1 to 3 ms of the loop, where filters and limits have to be asked."""
 
-LETTERS_AT_ONCE: Final = 200
-"""Dead letters, a further queue of one counting as one more, that such a commit sends in the same call: 8 ms."""
-
-ALL_LETTERS: Final = 1 << 62
-"""More than a commit can have."""
-
 SLICE_OPERATIONS: Final = 200
 """Messages for queues, or settlements, of one slice: 1 to 2 ms of the loop, rejections with their records 5 ms."""
 
@@ -73,8 +67,7 @@ def commit_in_turns(
 ) -> list[Message] | None:
     """Commit a small transaction as ``Transaction.commit``, which says what this returns and raises.
 
-    A larger one, or one with very many dead letters, is done in slices and its result given to ``waiter``: then
-    ``None`` is returned.
+    A larger one is done in slices and its result given to ``waiter``: then ``None`` is returned.
     """
     collected = transaction.hand_over()
     try:
@@ -83,25 +76,10 @@ def commit_in_turns(
     except CoreError:
         transaction.rolled_back(collected, now)
         raise
-    committing = Committing(transaction, host, collected, plan, waiter)
-    if little and plan.operations <= COMMIT_AT_ONCE_MAX and committing.done_at_once(now, LETTERS_AT_ONCE):
-        return committing.unroutable
-    host.effects.later(committing, now)
+    if little and plan.operations <= COMMIT_AT_ONCE_MAX:
+        return transaction.carry_out(host, collected, plan, now)
+    host.effects.later(Committing(transaction, host, collected, plan, waiter), now)
     return None
-
-
-def commit_at_once(transaction: Transaction, host: VirtualHost, now: int, *, operations_max: int = 0) -> list[Message]:
-    """Commit in this call, whatever time it takes. See ``Transaction.commit``."""
-    collected = transaction.hand_over()
-    try:
-        plan = CommitPlan(host, collected, operations_max)
-        plan.go_on(ALL_OPERATIONS)
-    except CoreError:
-        transaction.rolled_back(collected, now)
-        raise
-    committing = Committing(transaction, host, collected, plan, CommitWaiter())
-    committing.done_at_once(now, ALL_LETTERS)
-    return committing.unroutable
 
 
 def publish_in_turns(one: Transaction, host: VirtualHost, now: int, waiter: CommitWaiter) -> int:
@@ -155,25 +133,8 @@ class Committing(SlicedWork):
         self._settled = 0
         self._rejected = 0
         self._dropped = collected.rejected(requeue=False)
-        self._at_once = False
         self._letters: Outbox | None = None  # from the first slice to the last
         self._others = -1  # letters that left before those of this commit are sent
-
-    def done_at_once(self, now: int, letters: int) -> bool:
-        """Do the whole plan in this call, and raise the error if that fails.
-
-        Returns False if there are more than so many ``letters``: then the rest is for slices.
-        """
-        self._planned = self._at_once = True
-        try:
-            while self._carry_out(now, letters):
-                if self._only_letters:
-                    self._at_once = False
-                    return False
-        except Exception as error:
-            self._fail(error, now)
-            raise
-        return True
 
     def step(self, now: int) -> bool:
         """Do the next part."""
@@ -199,7 +160,7 @@ class Committing(SlicedWork):
                 effects.resume_transaction(self._bracket)
             self._fail(RuntimeError("the commit was abandoned"), now)
 
-    def _carry_out(self, now: int, letters: int = FORWARDED_PER_SLICE) -> bool:
+    def _carry_out(self, now: int) -> bool:
         """Do the next part within the transaction. After the last end it, and show all."""
         effects, forwarder = self._host.effects, self._host.dead_letters
         if self._only_letters and not forwarder.sent_before(self._others):
@@ -213,7 +174,7 @@ class Committing(SlicedWork):
         forwarder.collect(self._letters)
         try:
             if not self._do_part(now):
-                self._send_letters(self._letters, now, letters)
+                self._send_letters(self._letters, now)
                 if self._letters.empty:
                     self._closing = True
                     effects.end_transaction()
@@ -247,13 +208,13 @@ class Committing(SlicedWork):
             return False
         return True
 
-    def _send_letters(self, box: Outbox, now: int, most: int) -> None:
+    def _send_letters(self, box: Outbox, now: int) -> None:
         """Send some of the dead letters, once those of others that left before are on their way."""
         forwarder = self._host.dead_letters
         if self._others < 0:
             self._others = forwarder.added()
-        if not box.empty and (self._at_once or forwarder.sent_before(self._others)):
-            self._fill(partial(forwarder.send_inside, box, now, most))
+        if not box.empty and forwarder.sent_before(self._others):
+            self._fill(partial(forwarder.send_inside, box, now, FORWARDED_PER_SLICE))
 
     def _fill(self, arrive: Callable[[], object]) -> None:
         """Let messages enter queues, hidden."""
@@ -317,8 +278,7 @@ class Committing(SlicedWork):
                 session.wake(now)
         finally:
             self._leave(now)
-        if not self._at_once:
-            self._waiter.committed(self.unroutable)
+        self._waiter.committed(self.unroutable)
 
     def _leave(self, now: int) -> None:
         """Let the next batch have its turn."""
@@ -343,8 +303,7 @@ class Committing(SlicedWork):
             take_back(self._batch, self._host.effects, now)
         self._transaction.rolled_back(self._collected, now)
         self._leave(now)
-        if not self._at_once:
-            self._waiter.commit_failed(error)
+        self._waiter.commit_failed(error)
 
     def _forget(self) -> None:
         """Let addresses count no queue that a message will not reach, and remember no id: all of it may be repeated."""

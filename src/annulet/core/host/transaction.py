@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.core.host.commit_plan import Operations, Return, Send
-from annulet.core.host.sliced_commit import commit_at_once
+from annulet.core.base.errors import CoreError
+from annulet.core.host.commit_plan import ALL_OPERATIONS, CommitPlan, Operations, Return, Send
+from annulet.core.host.schedule_cancelling import cancel_scheduled
 from annulet.core.model.entry import REMOVED
 from annulet.core.sessions.session import UnknownDeliveryTag
 
@@ -126,10 +127,58 @@ class Transaction:
         transaction take counted in. Raises :class:`TransactionRefused` for a full queue or address and for a duplicate
         id, and :class:`TransactionTooLarge` for more than ``operations_max`` operations (0: any number; a message
         counts for each queue that it, or its dead letter, goes to now): then nothing was sent, and the deliveries are
-        unsettled as after :meth:`rollback`. Errors of the effects pass through after :meth:`Effects.abort_transaction`:
-        no client has seen a message of it, and deliveries that were not settled yet are unsettled as well.
+        unsettled as after :meth:`rollback`. Errors of the effects pass through after :meth:`Effects.abort_transaction`;
+        when they could not store a send, the deliveries are unsettled as well.
         """
-        return commit_at_once(self, host, now, operations_max=operations_max)
+        collected = self.hand_over()
+        try:
+            plan = CommitPlan(host, collected, operations_max)
+            plan.go_on(ALL_OPERATIONS)
+        except CoreError:
+            self.rolled_back(collected, now)
+            raise
+        return self.carry_out(host, collected, plan, now)
+
+    def carry_out(self, host: VirtualHost, collected: Operations, plan: CommitPlan, now: int) -> list[Message]:
+        """Carry out the whole plan in this call. Returns and raises as :meth:`commit`, but for refusals."""
+        host.effects.begin_transaction()
+        try:
+            try:
+                unroutable = self._publish(host, now, collected.sends, plan)
+            except BaseException:  # nothing was settled yet: or these deliveries would be lost to the session
+                self.rolled_back(collected, now)
+                raise
+            self._settle(now, collected)
+            for back in collected.returns:
+                exclude = None if back.exclude is None or back.exclude.cancelled else back.exclude
+                back.entry.queue.return_entries([back.entry], now, counted=back.counted, exclude=exclude)
+            if collected.returns:
+                self.session.wake(now)
+        except BaseException:
+            host.effects.abort_transaction()
+            raise
+        host.effects.end_transaction()
+        return unroutable
+
+    def _publish(self, host: VirtualHost, now: int, sends: list[Send], plan: CommitPlan) -> list[Message]:
+        unroutable: list[Message] = []
+        publisher = host.publisher
+        for send, (_, legs) in zip(sends, plan.plans, strict=True):
+            if send.cancels:
+                cancel_scheduled(host, send.message, send.route, send.cancels, now, further_keys=send.further_keys)
+                continue
+            reached = publisher.publish(send.message, send.route, now) if legs is None else publisher.apply(legs, now)
+            if reached == 0:
+                unroutable.append(send.message)
+        return unroutable
+
+    def _settle(self, now: int, collected: Operations) -> None:
+        session = self.session
+        session.acknowledge_entries([entry for _, entry in collected.settlements], now)
+        for requeue in (True, False):
+            entries = collected.rejected(requeue=requeue)
+            if entries:
+                session.reject_entries(entries, now, requeue=requeue)
 
     def rollback(self) -> None:
         """Forget the sends; the deliveries are unsettled again, in the order of their tags."""
