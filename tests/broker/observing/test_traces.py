@@ -123,6 +123,22 @@ def test_values_with_names_of_secrets_are_hidden(line: str) -> None:
     assert ("x" in line.split("VALUE")[1]) == ("x" in shown.split("***")[1])
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{'passwords': ['VALUE', 'VALUE'], 'x': 1}",
+        "{'credentials': {'user': 'VALUE', 'key': [('VALUE',)]}, 'x': 1}",
+        "{'token': 'a\\'b\"c VALUE', 'x': 1}",
+        "{'token': made(2020, VALUE), 'x': 1}",
+        "authorization: Bearer VALUE, x",
+    ],
+)
+def test_all_of_a_value_is_hidden(line: str) -> None:
+    shown = without_secrets(line)
+    assert "VALUE" not in shown
+    assert "x" in shown
+
+
 async def test_a_very_long_line_is_cut_before_it_is_searched() -> None:
     trace = Traces(VirtualClock()).start(Connection(), by="guest")
     trace.note("secret" * 100_000)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from annulet.broker.operation.looking import LOOKS_MAX, SLICE, Sample, find_message
+from annulet.broker.operation.looking import LOOKS_MAX, SLICE, SLICE_BYTES, Sample, find_message
 from annulet.core.base.errors import NotFound
 from annulet.core.management import select
 from annulet.core.management.conditions import conditions
@@ -75,3 +75,13 @@ async def test_a_look_that_is_cancelled_keeps_nothing(site: Site) -> None:
     with pytest.raises(asyncio.CancelledError):
         await look
     assert queue.pinned_upto == 0
+
+
+def test_described_bodies_end_a_turn(site: Site) -> None:
+    queue = site.queue()
+    site.fill(queue, 5, size=SLICE_BYTES // 2)
+    sample = Sample(queue, select(everything=True), None, 10, 1)
+    counts = []
+    while not sample.step(site.clock()):
+        counts.append(len(sample.items))
+    assert counts == [2, 4]

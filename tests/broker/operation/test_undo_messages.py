@@ -30,7 +30,9 @@ FACTS = UndoFacts("19f-1", "delete", "shop", "anna", NOW)
 def test_an_envelope_gives_the_message_back(view: str, body: bytes) -> None:
     origin = Origin("exchange", "key", "ann@peer", VIEWS[view])
     message = Message(b"\0\1\2", body, origin, durable=True, priority=9, accepted_at=5, expires_at=7, deliver_at=6)
-    envelope = kept_message(QueueEntry(queue_of(), message, 3), FACTS, NOW)
+    queue = queue_of()
+    queue.durable = True
+    envelope = kept_message(QueueEntry(queue, message, 3), FACTS, NOW)
     assert (kind_of(envelope), count_of(envelope), read_facts(envelope)) == (KEPT, 1, FACTS)
     assert (envelope.durable, envelope.deliver_at, envelope.expires_at) == (True, 0, 0)
     unwrap = Unwrapping()
@@ -50,6 +52,6 @@ def test_times_to_live_begin_again() -> None:
 
 
 def test_a_note_gives_the_ids_back() -> None:
-    runs = [Run("one", 5, 3), Run("two", 1, 1)]
-    note = moved_message(runs, FACTS, NOW)
+    runs = [Run("one", 5, 3, 7), Run("two", 1, 1, 0)]
+    note = moved_message(runs, FACTS, NOW, durable=True)
     assert (kind_of(note), count_of(note), read_facts(note), read_runs(note)) == (MOVED, 4, FACTS, runs)

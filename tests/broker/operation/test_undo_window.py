@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+from annulet.broker.durability.durable_declarations import DurableDeclarations
 from annulet.broker.operation.operation_requests import RATE_MAX, OperationRequests
-from annulet.broker.operation.undo_messages import UNDO_QUEUE, Unwrapping, count_of, kind_of, read_facts
+from annulet.broker.operation.undo_messages import Unwrapping, count_of, kind_of, read_facts, read_runs
+from annulet.broker.operation.undo_window import FORGOTTEN_A_TICK
 from annulet.core.base.errors import InvalidArgument, NotFound
+from annulet.core.base.sealed_names import UNDO_QUEUE
 from annulet.core.management import Operation
 from annulet.core.message.message import Message, Origin
 from annulet.core.queue.invariants import check_invariants
@@ -206,3 +209,83 @@ async def test_a_rate_out_of_range(site: Site, rate: int) -> None:
     requests = OperationRequests(site.broker.hosts["/"], site.broker.undo)
     with pytest.raises(InvalidArgument, match=f"rate={rate}: give messages a second, 1 to {RATE_MAX}"):
         requests.build(filled(site, "a"), "purge", {"rate": rate}, user="anna", now=site.clock())
+
+
+@pytest.mark.parametrize("durable", [True, False])
+async def test_messages_of_a_queue_declared_anew_are_not_taken_for_the_moved_ones(site: Site, durable: bool) -> None:
+    filled(site, "a", "b")
+    host = site.broker.hosts["/"]
+
+    def declare() -> Queue:
+        declarations = DurableDeclarations(host, site.broker.catalogue)
+        return declarations.queue(
+            "till", now=site.clock(), durable=durable, auto_delete=False, arguments={}, owner=None
+        )
+
+    declare()
+    operation = start(site, host.queues["shop"], "move", destination="till")
+    host.delete_queue(host.queues["till"], site.clock())
+    site.clock.advance(1)
+    declare()
+    for text in (b"theirs", b"also theirs"):
+        site.publish("till", text)
+    with pytest.raises(NotFound, match="the queues that the messages were moved to are gone"):
+        await undo(site, operation)
+    assert bodies(host.queues["till"]) == [b"theirs", b"also theirs"]
+
+
+async def test_a_note_lives_as_long_as_its_messages(site: Site) -> None:
+    queue, host = filled(site, "a"), site.broker.hosts["/"]
+    lasting = Message(b"\0\0", b"lasting", Origin("", "shop", "ann@peer", VIEW), durable=True)
+    queue.enqueue(lasting, site.clock())
+    DurableDeclarations(host, site.broker.catalogue).queue(
+        "till", now=site.clock(), durable=True, auto_delete=False, arguments={}, owner=None
+    )
+    operation = start(site, queue, "move", destination="till")
+    notes = [entry.message for entry in sorted(host.queues[UNDO_QUEUE].order.entries())]
+    assert [(note.durable, count_of(note)) for note in notes] == [(True, 1), (False, 1)]
+    assert (await undo(site, operation)).done == 2
+
+
+async def test_notes_of_many_queues_have_one_run_for_each(site: Site) -> None:
+    host, dead = site.broker.hosts["/"], site.queue("dead")
+    for name in ("one", "two"):
+        site.queue(name)
+    for _ in range(3):
+        for name in ("one", "two"):
+            site.publish("dead", b"x", _AMQ_ORIG_QUEUE=name)
+    start(site, dead, "retry")
+    (entry,) = host.queues[UNDO_QUEUE].order.entries()
+    assert [(run.queue, run.first, run.count) for run in read_runs(entry.message)] == [("one", 1, 3), ("two", 1, 3)]
+
+
+async def test_an_envelope_lives_as_long_as_its_message_did(site: Site) -> None:
+    queue = site.queue("shop")
+    queue.enqueue(Message(b"\0\0", b"x", Origin("", "shop", "ann@peer", VIEW), durable=True), site.clock())
+    operation = start(site, queue, "delete")
+    (entry,) = site.broker.hosts["/"].queues[UNDO_QUEUE].order.entries()
+    assert not entry.message.durable  # the queue does not outlive the broker
+    await undo(site, operation)
+    (back,) = queue.order.entries()
+    assert back.message.durable
+
+
+async def test_making_room_counts_for_a_slice(site: Site) -> None:
+    window = site.broker.undo
+    start(site, filled(site, *map(str, range(1200))), "delete")
+    kept_in = site.broker.hosts["/"].queues[UNDO_QUEUE]
+    window.bytes_max = kept_in.shown_bytes()
+    queue = site.queue("large")
+    for _ in range(4):
+        site.publish("large", b"x" * kept_in.shown_bytes(), item="x")
+        site.publish("large", b"x" * (kept_in.shown_bytes() // 10), item="x")
+    requests = OperationRequests(site.broker.hosts["/"], window)
+    operation = requests.build(queue, "delete", {"everything": True, "rate": RATE_MAX}, user="anna", now=site.clock())
+    requests.keep(operation, {})
+    site.clock.advance(1000)
+    before, ended = 0, False
+    while not ended:
+        ended = operation.step(site.clock())
+        assert window.dropped - before <= 2 * FORGOTTEN_A_TICK  # the message that ends a slice is the second one
+        before = window.dropped
+    assert before > 2 * FORGOTTEN_A_TICK

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from annulet.broker.operation.undo_messages import UNDO_QUEUE
+from annulet.core.base.sealed_names import UNDO_QUEUE
 
 if TYPE_CHECKING:
     from annulet.broker.durability.blocked import BlockedTargets

@@ -16,6 +16,7 @@ from annulet.broker.durability.durable_declarations import DurableDeclarations
 from annulet.broker.security.authentication import DEFAULT_EXCHANGE_IN_PERMISSIONS
 from annulet.core.base.errors import AccessRefused, CoreError, NotFound, ResourceLocked
 from annulet.core.base.reply_names import is_reply_name, new_reply_name
+from annulet.core.base.sealed_names import is_sealed_name
 from annulet.core.configuration.arguments import parse_queue_arguments, read_declaration
 from annulet.core.configuration.arguments.exchanges import parse_alternate_exchange
 from annulet.core.host.nodes import NodeReference
@@ -117,12 +118,15 @@ class Access:
     # ------------------------------------------------------------------ permissions
 
     def allowed(self, kind: PermissionKind, name: str) -> bool:
-        """Return whether the user may configure, write, read, browse or manage what is called ``name``."""
+        """Return whether the user may configure, write, read, browse or manage what is called ``name``.
+
+        No permission opens a sealed queue: patterns such as ``amq\\..*`` are meant for others.
+        """
         if self._scope is not None and not self._scope.allows(kind, self.host.name):
             return False
         if self._administrator is not None and self._authenticator.is_administrator(self._administrator):
             return True
-        return self._authenticator.allowed(self.user_name, self.host.name, kind, name)
+        return not is_sealed_name(name) and self._authenticator.allowed(self.user_name, self.host.name, kind, name)
 
     def may_still_read(self, queue: Queue) -> bool:
         """Return whether a consumer of this user may stay, after permissions have changed.

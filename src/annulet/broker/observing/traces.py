@@ -42,10 +42,13 @@ KEPT_SECONDS: Final = 300
 LINE_CHARACTERS_MAX: Final = 4000
 """Characters of a line; a frame may describe itself with a hundred thousand, which take 50 ms to search."""
 
-_WORDS: Final = "passw|passcode|secret|token|authoriz|credential|api[-_]?key"
-_SECRET_NAME: Final = rf"[^'\"=:,\s]{{0,40}}(?:{_WORDS})[^'\"=:,\s]{{0,40}}"
-
-_SECRETS: Final = re.compile(rf"(?i)({_SECRET_NAME}['\"]?[=:] ?)(b?'[^']*'?|b?\"[^\"]*\"?|[^\s,)}}]+)")
+_WORD: Final = re.compile(r"(?i)passw|passcode|secret|token|authoriz|credential|api[-_]?key")
+_REST_OF_NAME: Final = re.compile(r"[^'\"=:,\s]*")
+_SEPARATOR: Final = re.compile(r"['\"]?[=:] ?")
+_QUOTED: Final = re.compile(r"""(?s)b?(?:'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?)""")
+_PART_OF_VALUE: Final = re.compile(
+    r"""(?s)(?P<text>'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?|[^'"\[\](){},\n]+)|(?P<open>[\[({])|(?P<end>[\])},\n])"""
+)
 _BODIES: Final = (
     re.compile(r"(^.. #\d+ body of \d+ octets) .*$", re.DOTALL),  # AMQP 0-x
     re.compile(r"( \+ \d+ octets) .*$", re.DOTALL),  # AMQP 1.0
@@ -73,8 +76,43 @@ class TraceableConnection(Protocol):
 
 
 def without_secrets(line: str) -> str:
-    """Return the line of a frame without the values of headers and properties that are named like secrets."""
-    return _SECRETS.sub(r"\1***", line)
+    """Return the line of a frame without the values of headers and properties that are named like secrets.
+
+    It takes a time in proportion to the line, whose text a client chooses.
+    """
+    parts: list[str] = []
+    done = at = 0
+    while found := _WORD.search(line, at):
+        at = _behind(_REST_OF_NAME, line, found.end())
+        begin = _behind(_SEPARATOR, line, at)
+        end = _end_of_value(line, begin) if begin > at else begin
+        if end > begin:
+            parts += (line[done:begin], "***")
+            done = end
+        at = end
+    return "".join((*parts, line[done:]))
+
+
+def _behind(pattern: re.Pattern[str], line: str, at: int) -> int:
+    found = pattern.match(line, at)
+    return at if found is None else found.end()
+
+
+def _end_of_value(line: str, at: int) -> int:
+    """Return the end of a value: a quoted text, a whole list or table, or the text before a comma."""
+    quoted = _QUOTED.match(line, at)
+    if quoted is not None:
+        return quoted.end()
+    depth = 0
+    while found := _PART_OF_VALUE.match(line, at):
+        if found["open"]:
+            depth += 1
+        elif found["end"] and not depth:
+            break
+        elif found["end"] and found["end"] in "])}":
+            depth -= 1
+        at = found.end()
+    return at
 
 
 def without_body(line: str) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from annulet.broker.operation.undo_window import UNDONE_OPERATIONS
 from annulet.core.base.errors import InvalidArgument
 from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.base.sealed_names import is_sealed_name
 from annulet.core.management import (
     Find,
     Operation,
@@ -87,7 +88,7 @@ class OperationRequests:
             access.require("browse", queue.name)
             access.require("write", given.get("destination", ""))
         if name == RETRY:  # each message has its own destination
-            access.require("write", *self._host.queues)
+            access.require("write", *(name for name in self._host.queues if not is_sealed_name(name)))
 
     def build(self, queue: Queue, name: str, given: Mapping[str, Any], *, user: str, now: int) -> Operation:
         """Return an operation that has not started.

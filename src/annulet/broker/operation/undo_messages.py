@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from annulet.broker.connections.views import VIEWS
+from annulet.core.base.sealed_names import UNDO_QUEUE
 from annulet.core.management.destination import accepted_at
 from annulet.core.message.message import Message, Origin
 from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, encode_properties
@@ -19,9 +20,6 @@ from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, enco
 if TYPE_CHECKING:
     from annulet.core.message.message import PropertyValue
     from annulet.core.model.entry import QueueEntry
-
-UNDO_QUEUE: Final = "amq.undo"
-"""A reserved name: no client can have declared it for something else."""
 
 KEPT: Final = "kept"
 MOVED: Final = "moved"
@@ -57,18 +55,20 @@ class KeptFacts(msgspec.Struct, array_like=True):
     accepted_at: int
     expires_at: int
     deliver_at: int
+    durable: bool
 
 
 class Run(msgspec.Struct, array_like=True):
-    """Consecutive ids in one queue."""
+    """Consecutive ids in one queue, which has this id in the catalogue; 0 for one that is not durable."""
 
     queue: str
     first: int
     count: int
+    queue_id: int
 
 
 def kept_message(entry: QueueEntry, facts: UndoFacts, now: int) -> Message:
-    """Return an envelope with the message of an entry.
+    """Return an envelope with the message of an entry, durable if the message outlives a restart in its queue.
 
     Raises :class:`~annulet.core.base.errors.ContentUnavailable` when the body cannot be read.
     """
@@ -84,17 +84,21 @@ def kept_message(entry: QueueEntry, facts: UndoFacts, now: int) -> Message:
         message.accepted_at,
         message.expires_at,
         message.deliver_at,
+        message.durable,
     )
     encoded = msgspec.msgpack.encode(kept)
     body = b"".join((len(encoded).to_bytes(LENGTH_BYTES, "big"), encoded, message.body))
     header = _header(facts, KEPT, KEPT_TYPE, 1, entry.sequence)
-    return Message(header, body, _ORIGIN, durable=message.durable, accepted_at=now)
+    return Message(header, body, _ORIGIN, durable=message.durable and entry.queue.durable, accepted_at=now)
 
 
-def moved_message(runs: list[Run], facts: UndoFacts, now: int) -> Message:
-    """Return a note of messages that were moved, with their ids in the queues that they are in now."""
+def moved_message(runs: list[Run], facts: UndoFacts, now: int, *, durable: bool) -> Message:
+    """Return a note of messages that were moved, with their ids in the queues that they are in now.
+
+    A note is as ``durable`` as its messages: after a restart others may have the ids of transient ones.
+    """
     header = _header(facts, MOVED, MOVED_TYPE, sum(run.count for run in runs), 0)
-    return Message(header, msgspec.json.encode(runs), _ORIGIN, durable=True, accepted_at=now)
+    return Message(header, msgspec.json.encode(runs), _ORIGIN, durable=durable, accepted_at=now)
 
 
 class Unwrapping:
@@ -120,7 +124,7 @@ class Unwrapping:
             kept.header,
             octets[end:],
             origin,
-            durable=envelope.durable,
+            durable=kept.durable,
             priority=kept.priority,
             accepted_at=kept.accepted_at,
             expires_at=kept.expires_at,

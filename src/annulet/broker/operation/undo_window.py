@@ -14,7 +14,6 @@ from annulet.broker.durability.durable_declarations import DurableDeclarations
 from annulet.broker.operation.looking import Look
 from annulet.broker.operation.undo_messages import (
     KEPT,
-    UNDO_QUEUE,
     Run,
     UndoFacts,
     Unwrapping,
@@ -28,10 +27,12 @@ from annulet.broker.operation.undo_messages import (
 from annulet.broker.settings.configuration import UNDO_BYTES, UNDO_SECONDS
 from annulet.core.base.errors import ContentUnavailable, CoreError, NotFound, PreconditionFailed
 from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.base.sealed_names import UNDO_QUEUE
 from annulet.core.management import select
 from annulet.core.management.conditions import IdRanges, conditions
 from annulet.core.management.destination import Destination
 from annulet.core.management.keeping import Keeper
+from annulet.core.management.operation import SLICE_BYTES, SLICE_MESSAGES
 from annulet.core.management.transfer import Transfer
 from annulet.core.management.undoing import Restore, Undo
 from annulet.core.model.loss_ledger import LossLedger
@@ -72,21 +73,37 @@ class Undoable:
     bytes: int = 0
     moved: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     moved_count: int = 0
+    places: dict[str, Queue] = field(default_factory=dict)  # the queues of these names then
 
     @property
     def count(self) -> int:
         """How many messages it brings back, if nothing has happened to them meanwhile."""
         return self.kept + self.moved_count
 
-    def add(self, message: Message, *, runs: bool) -> None:
-        """Take a message of the undo queue; with ``runs`` the ids of moved ones as well."""
+    def add(self, message: Message, host: VirtualHost | None) -> None:
+        """Take a message of the undo queue; with the ``host`` the ids of moved ones as well."""
         if kind_of(message) == KEPT:
             self.kept += 1
             self.bytes += message.size
             return
         self.moved_count += count_of(message)
-        for run in read_runs(message) if runs else ():
-            self.moved.setdefault(run.queue, []).append((run.first, run.count))
+        if host is None:
+            return
+        for run in read_runs(message):
+            queue = host.queues.get(run.queue)
+            if queue is not None and _is_of(run, queue, host, message.accepted_at):
+                self._add_run(run, queue)
+
+    def _add_run(self, run: Run, queue: Queue) -> None:
+        """Take ids, joined with those before them."""
+        if self.places.setdefault(run.queue, queue) is not queue:
+            return  # it was declared anew while the notes were read
+        runs = self.moved.setdefault(run.queue, [])
+        first, count = runs[-1] if runs else (0, 0)
+        if first + count == run.first and count:
+            runs[-1] = (first, count + run.count)
+        else:
+            runs.append((run.first, run.count))
 
 
 class UndoWindow:
@@ -178,7 +195,7 @@ class UndoWindow:
     async def plan(self, host: VirtualHost, queue: str, token: str) -> Undoable:
         """Return what an undo would bring back into a queue. Raises :class:`NotFound`."""
         kept_in = self.queue_of(host)
-        look = None if kept_in is None else _Summary(kept_in, queue, token)
+        look = None if kept_in is None else _Summary(kept_in, queue, host, token)
         if look is not None:
             await look.run(self._broker.clock)
         if look is None or token not in look.found_by:
@@ -204,7 +221,7 @@ class UndoWindow:
             parts.append((Restore(host, kept_in, queue, Unwrapping()), wanted))
         for name, runs in plan.moved.items():
             source = host.queues.get(name)
-            if source is None or source is queue:
+            if source is None or source is queue or source is not plan.places[name]:
                 continue
             back = select(everything=True, scheduled=True, conditions=conditions(among=IdRanges(runs)))
             parts.append((Transfer("undo", host, source, queue, keep=False), back))
@@ -216,6 +233,13 @@ class UndoWindow:
         return Undo(host, parts, plan.count, queue.name, user=user, now=self._broker.clock())
 
 
+def _is_of(run: Run, queue: Queue, host: VirtualHost, noted_at: int) -> bool:
+    """Return whether ids are of this queue, not of an earlier one of its name: each queue counts from 1."""
+    if run.queue_id or queue.queue_id:
+        return run.queue_id == queue.queue_id
+    return host.lifetime_of(queue).created_at <= noted_at
+
+
 class _HostKeeper(Keeper):
     """Keeps what one operation takes away, in the undo queue of its virtual host."""
 
@@ -225,7 +249,8 @@ class _HostKeeper(Keeper):
         self._host = host
         self._facts = facts
         self._bytes = 0
-        self._runs: list[Run] = []
+        self._dropped = window.dropped  # as of the last call of :meth:`effort`
+        self._runs: dict[tuple[Queue, bool], list[Run]] = {}  # of this slice; durable ones apart
 
     def place(self) -> Destination:
         """Return the undo queue."""
@@ -255,21 +280,31 @@ class _HostKeeper(Keeper):
         self.kept += 1
         return message
 
-    def moved(self, destination: str, sequence: int) -> None:
+    def effort(self) -> int:
+        """Count each message that gave way as one of a slice."""
+        before, self._dropped = self._dropped, self._window.dropped
+        return (self._dropped - before) * (SLICE_BYTES // SLICE_MESSAGES)
+
+    def moved(self, destination: Queue, message: Message, sequence: int) -> None:
         """Note it for the end of the slice."""
-        last = self._runs[-1] if self._runs else None
-        if last is not None and last.queue == destination and last.first + last.count == sequence:
+        runs = self._runs.setdefault((destination, message.durable and destination.durable), [])
+        last = runs[-1] if runs else None
+        if last is not None and last.first + last.count == sequence:
             last.count += 1
         else:
-            self._runs.append(Run(destination, sequence, 1))
+            runs.append(Run(destination.name, sequence, 1, destination.queue_id))
 
     def end_slice(self, now: int) -> None:
-        """Put a note of the slice's moved messages into the undo queue."""
-        runs, self._runs = self._runs, []
-        if not runs:
-            return
+        """Put notes of the slice's moved messages into the undo queue: one of durable ones, one of others."""
+        by_queue, self._runs = self._runs, {}
+        for durable in (True, False):
+            runs = [run for (_, lasting), found in by_queue.items() if lasting == durable for run in found]
+            if runs:
+                self._note(runs, now, durable=durable)
+
+    def _note(self, runs: list[Run], now: int, *, durable: bool) -> None:
         count = sum(run.count for run in runs)
-        message = moved_message(runs, self._facts, now)
+        message = moved_message(runs, self._facts, now, durable=durable)
         try:
             refusal = "" if self._window.make_room(self._queue(), message.size, now) else "the undo queue is full"
             refusal = refusal or self.place().refusal(message)
@@ -291,10 +326,10 @@ class _HostKeeper(Keeper):
 class _Summary(Look):
     """Adds up the messages of the undo queue, by operation on one queue; of one operation with all ids."""
 
-    def __init__(self, kept_in: Queue, queue: str, token: str = "") -> None:
+    def __init__(self, kept_in: Queue, queue: str, host: VirtualHost | None = None, token: str = "") -> None:
         self.found_by: dict[str, Undoable] = {}
         self._of = queue
-        self._runs = bool(token)
+        self._host = host
         quoted = token.replace("'", "''")
         wanted = select(selector=f"undo = '{quoted}'") if token else select(everything=True)
         super().__init__(kept_in, wanted, None, _ALL)
@@ -307,8 +342,8 @@ class _Summary(Look):
         facts = read_facts(message)
         if facts.queue != self._of:
             return False
-        self.found_by.setdefault(facts.token, Undoable(facts)).add(message, runs=self._runs)
-        return self._runs and message.absent
+        self.found_by.setdefault(facts.token, Undoable(facts)).add(message, self._host)
+        return self._host is not None and message.absent
 
 
 def describe_undoable(item: Undoable, window: UndoWindow) -> dict[str, Any]:

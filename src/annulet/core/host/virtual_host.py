@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.base.errors import AccessRefused, NotFound, PreconditionFailed, ResourceLocked
 from annulet.core.base.reply_names import is_reply_name
+from annulet.core.base.sealed_names import is_sealed_name
 from annulet.core.configuration.address_settings import (
     AddressSettingsRepository,
     PolicyRepository,
@@ -196,7 +197,7 @@ class VirtualHost(RoutingGraph):
             )
 
     def _resolve(self, name: str, address: str, given: Arguments, queue_id: int) -> ResolvedQueue:
-        if is_ring_name(name) or is_reply_name(name):  # settings for queues are not for these
+        if _keeps_its_settings(name):
             return resolve_queue(name, name, given, AddressSettingsRepository())
         unknown = ACCEPT if queue_id else self.unknown_arguments  # with an id it is one that was declared once
         return resolve_queue(name, address or name, given, self.address_settings, self.policies, unknown=unknown)
@@ -386,7 +387,7 @@ class VirtualHost(RoutingGraph):
 
     def _refresh(self, queues: list[Queue]) -> None:
         for queue in queues:
-            if is_ring_name(queue.name) or is_reply_name(queue.name):
+            if _keeps_its_settings(queue.name):
                 continue
             self._change(queue, refresh(self._declared[queue], self.address_settings, self.policies), self.latest)
 
@@ -542,3 +543,8 @@ class VirtualHost(RoutingGraph):
             else:
                 self._following = sooner(self._following, due_at)
         return self._following
+
+
+def _keeps_its_settings(name: str) -> bool:
+    """Return whether policies and address settings are not for the queue of this name."""
+    return is_ring_name(name) or is_reply_name(name) or is_sealed_name(name)

@@ -91,8 +91,8 @@ class Remove(Action):
         return 0
 
     def cost(self, entry: QueueEntry) -> int:
-        """Return the body bytes that are kept."""
-        return 0 if self.keeper is None else entry.message.size
+        """Return the body bytes that are kept, and the effort of making room for those before."""
+        return 0 if self.keeper is None else entry.message.size + self.keeper.effort()
 
 
 class Find(Action):

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from annulet.core.management.destination import Destination
     from annulet.core.message.message import Message
     from annulet.core.model.entry import QueueEntry
+    from annulet.core.queue.queue import Queue
 
 
 class Keeper:
@@ -28,7 +29,11 @@ class Keeper:
         """Return the message to keep in place of a removed one; ``None`` when it cannot be, which is counted."""
         raise NotImplementedError
 
-    def moved(self, destination: str, sequence: int) -> None:
+    def effort(self) -> int:
+        """Return what making room since the last call took, in body bytes that could be copied meanwhile."""
+        return 0
+
+    def moved(self, destination: Queue, message: Message, sequence: int) -> None:
         """Note under which id a message has got into another queue."""
         raise NotImplementedError
 

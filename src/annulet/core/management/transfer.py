@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from annulet.core.base.death_trail import DeathRecord
 from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.base.sealed_names import is_sealed_name
 from annulet.core.host.dead_letters import ACTUAL_EXPIRY, ORIGINAL_ADDRESS, ORIGINAL_MESSAGE_ID, ORIGINAL_QUEUE
 from annulet.core.management.actions import (
     NO_ORIGINAL,
@@ -73,7 +74,7 @@ class Transfer(Action):
             return place.put(message, now)
         sequence = place.take(self.queue, entry, message, RemovalReason.MOVED, now)
         if self.keeper is not None:
-            self.keeper.moved(destination.name, sequence)
+            self.keeper.moved(destination, message, sequence)
         return sequence
 
     def cost(self, entry: QueueEntry) -> int:
@@ -104,7 +105,7 @@ class Retry(Transfer):
         if not name:
             return NO_ORIGINAL
         original = self.host.queues.get(name)
-        if original is None:
+        if original is None or is_sealed_name(name):
             return ORIGINAL_GONE
         if original is self.queue:
             return ORIGINAL_HERE

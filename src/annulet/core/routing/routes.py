@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.base.errors import RoutingTooLong
+from annulet.core.base.sealed_names import is_sealed_name
 from annulet.core.base.steps import Steps
 from annulet.core.message.filters import Verdicts
 from annulet.core.message.message import PropertyValue
@@ -232,7 +233,7 @@ class Walk:
 
     def _reach(self, queue: Queue) -> bool:
         """Note a queue unless its own filter keeps the message out; say whether it takes it."""
-        if queue.deleted:  # its source is being removed
+        if queue.deleted or is_sealed_name(queue.name):  # its source is being removed, or it is closed to clients
             return False
         filters = self.graph.filters
         if filters:

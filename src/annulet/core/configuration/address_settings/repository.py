@@ -9,6 +9,7 @@ from typing import Any, Final
 from annulet.core.base.errors import NotFound
 from annulet.core.base.nearest import nearest_name
 from annulet.core.base.reply_names import is_reply_name
+from annulet.core.base.sealed_names import is_sealed_name
 from annulet.core.base.settings import UNLIMITED, QueueSettings
 from annulet.core.configuration.address_limits import NO_POLICY, PAGE, AddressLimits
 from annulet.core.configuration.address_settings.fields import (
@@ -169,7 +170,7 @@ class AddressSettingsRepository:
         """Return the effective settings of an address. One look-up if it was called since the last change."""
         resolved = self._resolved.get(address)
         if resolved is None:
-            entries = [] if is_reply_name(address) else self._ordered
+            entries = [] if is_reply_name(address) or is_sealed_name(address) else self._ordered
             resolved = _merged([entry for entry in entries if entry[0].matches(address)])
             if len(self._resolved) >= RESOLVED_MAX:
                 self._resolved.clear()
