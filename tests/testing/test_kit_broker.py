@@ -6,6 +6,11 @@ import aio_pika
 
 import annulet.testing
 from annulet.broker.broker import Broker
+from annulet.broker.durability.durable_declarations import DurableDeclarations
+from annulet.bulk.client import BulkClient
+from annulet.bulk.protocol import protocol
+from annulet.bulk.protocol.url import parse_url
+from annulet.bulk.reading.leases import GENERATED_LEASE_IDLE_MAX
 from annulet.testing.kit_broker import CHEAP, KitBroker, kept_socket
 
 
@@ -52,3 +57,20 @@ async def test_a_silent_client_is_given_up_when_the_clock_moves_and_others_are_n
 def test_a_kept_socket_does_not_listen_yet() -> None:
     with kept_socket("127.0.0.1", 0) as kept:
         assert kept.getsockname()[1] > 0
+
+
+async def test_idle_leases_follow_the_clock() -> None:
+    async with annulet.testing.broker(bulk=True) as running:
+        declarations = DurableDeclarations(running.broker.hosts["/"], running.broker.catalogue)
+        declarations.queue("q", now=running.broker.clock(), durable=True, auto_delete=False, arguments={})
+        client = BulkClient(parse_url(running.bulk_url))
+        opening = protocol.OpenLease(queue="q", lease="l", owner="o", fresh=True, generated=True)
+        await asyncio.to_thread(client.act, opening)
+        leases = running.broker.leases
+        assert leases is not None
+        await running.advance(GENERATED_LEASE_IDLE_MAX - 120_000)
+        assert [lease["name"] for lease in leases.statistics()] == ["l"]
+        await running.advance("5m")
+        assert leases.statistics() == []
+        await running.advance("365d")  # not half a million stops
+        await asyncio.to_thread(client.close)

@@ -21,6 +21,7 @@ from annulet.broker.connections.payloads import payload_of
 from annulet.broker.network.listening import PeerFacts
 from annulet.broker.security.tls_listeners import TITLES
 from annulet.broker.settings.configuration import Endpoint
+from annulet.broker.turns.rounds import RoundTimer
 from annulet.bulk.bounds.door import Door, Watcher
 from annulet.bulk.protocol import protocol
 from annulet.bulk.protocol.errors import (
@@ -91,7 +92,7 @@ class BulkService:
         self._tokens: TokenStore[User] = TokenStore()
         self._door: Door | None = None
         self._server: _FlightServer | None = None
-        self._upkeep: asyncio.Task[None] | None = None
+        self._upkeep: RoundTimer | None = None
         self._revoking: asyncio.Task[int] | None = None  # the end of leases of users that are gone
 
     @property
@@ -138,7 +139,8 @@ class BulkService:
         except BaseException:
             await self.stop()
             raise
-        self._upkeep = broker.loop.create_task(self._maintain())
+        self._upkeep = RoundTimer(broker.loop, UPKEEP_SECONDS, self._maintain)
+        self._upkeep.begin()
         broker.revocation.listeners.append(self._revoke)
         logger.info("bulk listener", **self.urls)
 
@@ -153,8 +155,7 @@ class BulkService:
         """Refuse new calls, let running ones finish for a while, close."""
         upkeep, self._upkeep = self._upkeep, None
         if upkeep is not None:
-            upkeep.cancel()
-            await asyncio.gather(upkeep, return_exceptions=True)
+            await upkeep.stop()
         door, self._door = self._door, None
         server, self._server = self._server, None
         if door is None:
@@ -187,15 +188,13 @@ class BulkService:
         return ended
 
     async def _maintain(self) -> None:
-        while True:
-            try:
-                await self.leases.expire()
-                self.snapshots.expire()
-                self.sequences.expire()
-                await asyncio.to_thread(self.stages.drop_old)
-            except Exception:  # a disk that refuses once must not end upkeep for good; the next round tries again
-                logger.exception("upkeep of bulk transfer failed")
-            await asyncio.sleep(UPKEEP_SECONDS)
+        try:
+            await self.leases.expire()
+            self.snapshots.expire()
+            self.sequences.expire()
+            await asyncio.to_thread(self.stages.drop_old)
+        except Exception:  # a disk that refuses once must not end upkeep for good; the next round tries again
+            logger.exception("upkeep of bulk transfer failed")
 
 
 def _stage_limits(configuration: BrokerConfiguration) -> Limits:

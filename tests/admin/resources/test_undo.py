@@ -42,6 +42,33 @@ async def test_a_deletion_is_undone(site: Site) -> None:
     assert operations[:2] == ["undo", "delete"]
 
 
+async def test_a_preview_tells_what_an_undo_brings_back(site: Site) -> None:
+    site.queue("shop")
+    site.queue("till")
+    for _ in range(3):
+        site.publish("shop", b"x" * 500)
+    window = site.broker.undo
+
+    async def expected(**body: Any) -> dict[str, Any] | None:
+        status, preview = await site.send("POST", f"{PATH}/operations", {**body, "preview": True})
+        assert (status, preview["count"], "kept" in preview) == (200, 3, False), preview
+        found: dict[str, Any] | None = preview["undo"]
+        return found
+
+    everything: dict[str, Any] = {"operation": "delete", "everything": True}
+    all_kept = {"seconds": 3600, "kept": 3, "unkept": 0, "reason": ""}
+    assert await expected(operation="purge") == await expected(**everything) == all_kept
+    assert await expected(**everything, undo=False) is None
+    assert await expected(operation="copy", everything=True, destination="till") is None
+    window.bytes_max = 1499
+    partly = {"seconds": 3600, "kept": 2, "unkept": 1, "reason": "undo_bytes=1499 does not allow more"}
+    assert await expected(operation="purge") == await expected(**everything) == partly
+    assert await expected(operation="move", everything=True, destination="till") == all_kept
+    deleted = await finished(site, f"{PATH}/operations", everything)
+    assert (deleted["undo"]["kept"], deleted["undo"]["unkept"], deleted["undo"]["reason"]) == (2, 1, partly["reason"])
+    window.seconds = 0
+
+
 async def test_a_move_is_undone_with_the_permissions_for_both_queues(site: Site) -> None:
     queue, other = site.queue("shop"), site.queue("till")
     site.publish("shop", b"one")

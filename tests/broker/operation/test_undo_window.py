@@ -13,11 +13,13 @@ from annulet.broker.operation.undo_window import FORGOTTEN_A_TICK
 from annulet.core.base.errors import InvalidArgument, NotFound
 from annulet.core.base.sealed_names import UNDO_QUEUE
 from annulet.core.management import Operation
+from annulet.core.management.whole_queue import TOO_MUCH
 from annulet.core.message.message import Message, Origin
 from annulet.core.queue.invariants import check_invariants
 from annulet.core.queue.queue import Queue
 from annulet.wire.amqp091.messages.properties import VIEW
 from tests.admin.conftest import Site, site
+from tests.core.management.test_whole_queue import deep_queue
 
 __all__ = ["site"]
 
@@ -289,3 +291,32 @@ async def test_making_room_counts_for_a_slice(site: Site) -> None:
         assert window.dropped - before <= 2 * FORGOTTEN_A_TICK  # the message that ends a slice is the second one
         before = window.dropped
     assert before > 2 * FORGOTTEN_A_TICK
+
+
+async def test_nothing_of_a_deep_queue_with_more_bytes_is_kept_and_the_preview_says_so(site: Site) -> None:
+    host, queue, _ = deep_queue()
+    site.broker.undo.bytes_max = 61  # the queue has 62
+    requests = OperationRequests(host, site.broker.undo)
+    operation = requests.build(queue, "purge", {}, user="anna", now=site.clock())
+    preview = requests.preview(operation, {})
+    while not preview.step(site.clock()):
+        pass
+    assert requests.expected_undo(operation, {}, preview.result) == {
+        "seconds": site.broker.undo.seconds,
+        "kept": 0,
+        "unkept": 31,
+        "reason": TOO_MUCH,
+    }
+
+
+async def test_the_expected_number_is_the_kept_one_for_small_bodies_too(site: Site) -> None:
+    queue = filled(site, *(str(number) for number in range(50)))
+    site.broker.undo.bytes_max = 2000  # of envelopes, which are larger than their bodies
+    requests = OperationRequests(site.broker.hosts["/"], site.broker.undo)
+    operation = requests.build(queue, "purge", {}, user="anna", now=site.clock())
+    preview = requests.preview(operation, {})
+    while not preview.step(site.clock()):
+        pass
+    keeper = start(site, queue, "purge").action.keeper
+    assert keeper is not None
+    assert 0 < preview.result.kept == keeper.kept < 50

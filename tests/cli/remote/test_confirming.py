@@ -40,3 +40,20 @@ def test_only_the_name_goes_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
         with pytest.raises(Failure, match="nothing was changed") as caught:
             confirm(remote(yes=False), "delete it", "it")
         assert caught.value.exit_code == EXIT_ABORTED
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_sample_of_many_says_how_many_and_a_note_follows(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(click, "prompt", lambda *_, **__: "it")
+    confirm(remote(yes=False), "drop it", "it", ["a", "b"], total=1000, note="it cannot be undone: why")
+    assert capsys.readouterr().err.splitlines() == [
+        "This will drop it.", "  a", "  b", "  … and 998 more", "It cannot be undone: why.",
+    ]  # fmt: skip
+
+
+def test_without_a_terminal_the_note_is_in_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("annulet.cli.remote.confirming.at_terminal", lambda: False)
+    with pytest.raises(Failure, match=r"would drop it \(it cannot be undone\); .*--yes"):
+        confirm(remote(yes=False), "drop it", "it", note="it cannot be undone")

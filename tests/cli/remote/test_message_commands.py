@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import json
 import threading
 from typing import Any
@@ -39,6 +40,26 @@ def test_a_body_of_octets_comes_from_a_file(annulet: Any, tmp_path: Any) -> None
     first, second = lines(annulet.done("consume", "octets", "--json", "-n", "2").output)
     assert (first["payload"], first["payload_encoding"]) == ("/wA=", "base64")
     assert second["payload"] == "of standard input"
+
+
+def test_a_whole_message_is_shown_with_its_body_in_ranges(annulet: Any, tmp_path: Any) -> None:
+    annulet.done("queue", "create", "whole")
+    octets = bytes(range(256)) * 8192  # 2 MiB: two ranges, and the end
+    file = tmp_path / "body"
+    file.write_bytes(octets)
+    text = "ä" * 5000
+    annulet.done("publish", "whole", "--file", str(file), "-H", "kind=a", "-p", "app_id=till", "-p", "timestamp=5")
+    published = annulet.json("publish", "whole", text)
+    assert published == {"routed": True, "queues": 1, "bytes": 10_000}
+    first, second = annulet.json("browse", "whole")
+    shown = annulet.json("browse", "whole", str(first["id"]))
+    assert (shown["headers"], shown["properties"]["app_id"], shown["body_size"]) == ({"kind": "a"}, "till", len(octets))
+    assert (base64.b64decode(shown["body"]), shown["body_encoding"], shown["body_complete"]) == (octets, "base64", True)
+    assert annulet.json("browse", "whole", str(second["id"]))["body"] == text
+    assert annulet.done("browse", "whole", str(second["id"]), "--body").output == text
+    assert "give its ID" in annulet.refused(EXIT_USAGE, "browse", "whole", "--body")
+    annulet.refused(EXIT_NOT_FOUND, "browse", "whole", "77")
+    assert annulet.json("queue", "show", "whole")["messages"] == 2
 
 
 def test_tail_shows_what_waits_and_what_comes_and_takes_nothing(annulet: Any) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from annulet.cli.remote.failures import EXIT_ABORTED, EXIT_USAGE
+from annulet.cli.remote.operation_commands import way_back
 
 WORK = ("queue", "create", "work", "-a", "x-dead-letter-exchange=", "-a", "x-dead-letter-routing-key=dead")
 
@@ -53,7 +54,7 @@ def test_what_has_no_queue_to_go_back_to_stays(dead: Any) -> None:
 @pytest.mark.usefixtures("terminal")
 def test_it_asks_for_the_name(dead: Any) -> None:
     assert dead.run("redrive", "dead", given="no\n").code == EXIT_ABORTED
-    assert dead.run("redrive", "dead", given="dead\n").output == "4 messages sent back\n"
+    assert dead.run("redrive", "dead", given="dead\n").output.startswith("4 messages sent back (operation ")
 
 
 @pytest.fixture
@@ -65,6 +66,22 @@ def shop(annulet: Any) -> Any:
         annulet.done("publish", "shop", body)
         annulet.done("publish", "shop", f"later {body}", "-H", "x-delay=3600000", "-H", f"kind={body}")
     return annulet
+
+
+@pytest.mark.parametrize(
+    ("undo", "text"),
+    [
+        (None, "it cannot be undone: the broker keeps nothing (undo_seconds)"),
+        ({"seconds": 90, "kept": 2, "unkept": 0, "reason": ""}, "it can be undone for 1 min 30 s"),
+        ({"seconds": 90, "kept": 0, "unkept": 2, "reason": "why"}, "it cannot be undone: why"),
+        (
+            {"seconds": 90, "kept": 2, "unkept": 1, "reason": "why"},
+            "it can be undone for 1 min 30 s, but for 1 messages: why",
+        ),
+    ],
+)
+def test_what_a_preview_says_of_the_way_back(undo: dict[str, Any] | None, text: str) -> None:
+    assert way_back({"undo": undo}) == text
 
 
 def test_a_redrive_is_undone(annulet: Any) -> None:
@@ -79,6 +96,7 @@ def test_a_redrive_is_undone(annulet: Any) -> None:
     gone = annulet.json("redrive", "graves", "-y")
     (listed,) = annulet.json("undo", "graves")
     assert (listed["undo"], listed["operation"], listed["count"]) == (gone["undo"], "retry", 1)
+    assert gone["id"] >= 1
     assert annulet.json("undo", "graves", gone["undo"], "--dry-run") == {"count": 1, "skipped": {}, "done": False}
     assert annulet.json("undo", "graves", gone["undo"], "-y")["done"]
 

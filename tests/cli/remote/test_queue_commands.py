@@ -91,6 +91,38 @@ def test_a_destructive_command_shows_count_and_sample_and_asks_for_the_name(annu
     )
 
 
+def test_a_purge_is_previewed_done_and_undone(annulet: Any) -> None:
+    annulet.done("queue", "create", "slip")
+    publish(annulet, "slip", 3)
+    assert annulet.json("queue", "purge", "slip", "--dry-run") == {"count": 3, "skipped": {}, "done": False}
+    ran = annulet.done("queue", "purge", "slip", "--dry-run")
+    assert (ran.output, ran.error) == ("3 messages would be dropped\n", "it can be undone for 1 h 0 min\n")
+    ran = annulet.done("queue", "purge", "slip", "-y", "-V", "/")
+    (listed,) = annulet.json("undo", "slip")
+    assert (listed["operation"], listed["count"]) == ("purge", 3)
+    number = annulet.broker.get("/api/v1/queues/%2F/slip/operations")["items"][0]["id"]
+    assert ran.output == f"3 messages dropped (operation {number})\n"
+    assert f": annulet undo slip {listed['undo']} -V /\n" in ran.error
+    assert annulet.json("undo", "slip", listed["undo"], "-y")["count"] == 3
+    assert annulet.json("queue", "show", "slip")["messages"] == 3
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_purge_that_cannot_be_undone_says_so_before_it_asks(annulet: Any) -> None:
+    annulet.done("queue", "create", "big")
+    publish(annulet, "big", 8)
+    annulet.done("settings", "set", "undo_bytes", "1")
+    try:
+        ran = annulet.run("queue", "purge", "big", given="no\n")
+        assert ran.code == EXIT_ABORTED
+        assert "… and 3 more" in ran.error
+        assert "It cannot be undone: undo_bytes=1 does not allow more." in ran.error
+        gone = annulet.json("queue", "purge", "big", "-y")
+        assert (gone["count"], gone["unkept"], "undo" in gone) == (8, 8, False)
+    finally:
+        annulet.done("settings", "reset", "undo_bytes")
+
+
 def test_why_not_says_that_there_are_no_consumers(annulet: Any) -> None:
     annulet.done("queue", "create", "idle")
     assert annulet.done("queue", "why-not", "idle").output == "the queue has no consumers\n"

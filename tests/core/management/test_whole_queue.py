@@ -34,10 +34,10 @@ def test_a_purge_reads_nothing_before_it_removes():
     host, queue, disk = deep_queue()
     operation = purge(host, queue, user="anna", now=NOW)
     assert isinstance(operation, WholeRemoval)
-    preview = operation.preview(sample_max=3)
+    preview = operation.preview(sample_max=3, keeps=lambda _: True)
     while not preview.step(NOW):
         pass
-    assert (preview.result.count, preview.result.bytes) == (31, 62)
+    assert (preview.result.count, preview.result.bytes, preview.result.kept) == (31, 62, 0)
     assert [facts.id for facts in preview.result.sample] == [1, 2, 3]
     assert disk.reads == []
     assert operation.total == 31

@@ -44,7 +44,10 @@ async def start_operation(call: Call) -> Response:
     except NotFound as error:  # the path was found, the body is wrong
         raise ResourceError(400, f"field 'destination': {error}") from error
     if given.get("preview", False):
-        return json_response(asdict(await management.preview(operation.preview())))
+        result = await management.preview(requests.preview(operation, given))
+        expected = asdict(result) | {"undo": requests.expected_undo(operation, given, result)}
+        del expected["kept"]  # a member of "undo"
+        return json_response(expected)
     requests.keep(operation, given)
     return started(management.start(operation), operation)
 

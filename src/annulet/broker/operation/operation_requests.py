@@ -24,6 +24,7 @@ from annulet.core.management import (
     send_to_dead_letters,
 )
 from annulet.core.management.conditions import conditions
+from annulet.core.management.whole_queue import TOO_MUCH, WholeRemoval
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from annulet.broker.connections.access import Access
     from annulet.broker.operation.undo_window import UndoWindow
     from annulet.core.host.virtual_host import VirtualHost
+    from annulet.core.management import Preview, PreviewResult
     from annulet.core.queue.queue import Queue
 
 CONDITIONS: Final = ("key", "routing_key", "since", "until", "first_id", "last_id", "text")
@@ -107,6 +109,27 @@ class OperationRequests:
         action = operation.action
         if self._undoable(action.queue, action.name, given):
             action.keeper = self._undo.keeper(self._host, action.name, action.queue, operation.user)
+
+    def preview(self, operation: Operation, given: Mapping[str, Any]) -> Preview:
+        """Return a preview that also counts what an undo would bring back."""
+        action = operation.action
+        undoable = self._undoable(action.queue, action.name, given)
+        return operation.preview(keeps=self._undo.keeps(action.name) if undoable else None)
+
+    def expected_undo(
+        self, operation: Operation, given: Mapping[str, Any], result: PreviewResult
+    ) -> dict[str, Any] | None:
+        """Return what could be undone of a previewed operation, and why not the rest; ``None``: nothing is kept."""
+        if not self._undoable(operation.action.queue, operation.action.name, given):
+            return None
+        unkept = result.count - result.kept
+        reason = TOO_MUCH if isinstance(operation, WholeRemoval) else self._undo.too_much()
+        return {
+            "seconds": self._undo.seconds,
+            "kept": result.kept,
+            "unkept": unkept,
+            "reason": reason if unkept else "",
+        }
 
     def _undoable(self, queue: Queue, name: str, given: Mapping[str, Any]) -> bool:
         """Return whether an operation can be and shall be undone. Of expired messages an expiry address has copies."""

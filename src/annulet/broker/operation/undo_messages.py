@@ -73,23 +73,33 @@ def kept_message(entry: QueueEntry, facts: UndoFacts, now: int) -> Message:
     Raises :class:`~annulet.core.base.errors.ContentUnavailable` when the body cannot be read.
     """
     message = entry.message
-    origin = message.origin
-    kept = KeptFacts(
-        origin.view.name,
-        message.header,
-        origin.exchange,
-        origin.routing_key,
-        origin.publisher,
-        message.priority,
-        message.accepted_at,
-        message.expires_at,
-        message.deliver_at,
-        message.durable,
-    )
-    encoded = msgspec.msgpack.encode(kept)
+    encoded = _encoded_facts(message)
     body = b"".join((len(encoded).to_bytes(LENGTH_BYTES, "big"), encoded, message.body))
     header = _header(facts, KEPT, KEPT_TYPE, 1, entry.sequence)
     return Message(header, body, _ORIGIN, durable=message.durable and entry.queue.durable, accepted_at=now)
+
+
+def kept_size(message: Message) -> int:
+    """Return the bytes that the envelope of a message has; the body is not read."""
+    return LENGTH_BYTES + len(_encoded_facts(message)) + message.size
+
+
+def _encoded_facts(message: Message) -> bytes:
+    origin = message.origin
+    return msgspec.msgpack.encode(
+        KeptFacts(
+            origin.view.name,
+            message.header,
+            origin.exchange,
+            origin.routing_key,
+            origin.publisher,
+            message.priority,
+            message.accepted_at,
+            message.expires_at,
+            message.deliver_at,
+            message.durable,
+        )
+    )
 
 
 def moved_message(runs: list[Run], facts: UndoFacts, now: int, *, durable: bool) -> Message:

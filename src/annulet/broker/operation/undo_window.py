@@ -19,6 +19,7 @@ from annulet.broker.operation.undo_messages import (
     Unwrapping,
     count_of,
     kept_message,
+    kept_size,
     kind_of,
     moved_message,
     read_facts,
@@ -38,6 +39,8 @@ from annulet.core.management.undoing import Restore, Undo
 from annulet.core.model.loss_ledger import LossLedger
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from annulet.broker.settings.clock import Clock
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.management import Operation
@@ -52,6 +55,9 @@ FORGOTTEN_A_TICK: Final = 200
 
 UNDONE_OPERATIONS: Final = frozenset({"delete", "purge", "expire", "cancel-scheduled", "move", "retry"})
 """Operations that can be undone; of ``expire`` what no expiry address takes."""
+
+NOTED_OPERATIONS: Final = frozenset({"move", "retry"})
+"""Of these, operations whose messages stay in the broker: notes of their new places are kept, of a few bytes each."""
 
 _ALL: Final = 1 << 60
 
@@ -153,6 +159,26 @@ class UndoWindow:
         token = f"{now:x}-{self._last}"
         return _HostKeeper(self, host, UndoFacts(token, operation, queue.name, user, now), now + self.seconds * 1000)
 
+    def keeps(self, operation: str) -> Callable[[QueueEntry], bool]:
+        """Return the answer for a preview: whether a keeper of such an operation would have room for a message."""
+        used = 0
+
+        def has_room(entry: QueueEntry) -> bool:
+            nonlocal used
+            if operation in NOTED_OPERATIONS:
+                return True
+            size = _needed(entry)
+            if used + size > self.bytes_max:
+                return False
+            used += kept_size(entry.message)
+            return True
+
+        return has_room
+
+    def too_much(self) -> str:
+        """Return why an operation keeps no more messages."""
+        return f"undo_bytes={self.bytes_max} does not allow more"
+
     def fits(self, count_bytes: int) -> bool:
         """Return whether so many bytes can be kept."""
         return self.seconds > 0 and count_bytes <= self.bytes_max
@@ -240,6 +266,11 @@ def _is_of(run: Run, queue: Queue, host: VirtualHost, noted_at: int) -> bool:
     return host.lifetime_of(queue).created_at <= noted_at
 
 
+def _needed(entry: QueueEntry) -> int:
+    """Return the bytes that have to be free before a message is kept."""
+    return entry.message.size + len(entry.message.header)
+
+
 class _HostKeeper(Keeper):
     """Keeps what one operation takes away, in the undo queue of its virtual host."""
 
@@ -264,9 +295,9 @@ class _HostKeeper(Keeper):
 
     def envelope(self, entry: QueueEntry, now: int) -> Message | None:
         """Return an envelope, if there is room for it."""
-        size = entry.message.size + len(entry.message.header)
+        size = _needed(entry)
         message: Message | None = None
-        refusal = f"undo_bytes={self._window.bytes_max} does not allow more"
+        refusal = self._window.too_much()
         try:
             if self._bytes + size <= self._window.bytes_max and self._window.make_room(self._queue(), size, now):
                 message = kept_message(entry, self._facts, now)

@@ -13,7 +13,7 @@ import click
 
 from annulet.cli.remote.exchange_commands import DEFAULT_EXCHANGE
 from annulet.cli.remote.failures import EXIT_REFUSED_BY_BROKER, Failure, usage
-from annulet.cli.remote.options import API, OWN_API, Remote, remote_options
+from annulet.cli.remote.options import OWN_API, Remote, remote_options
 from annulet.cli.remote.stomp_client import Frame, StompClient
 from annulet.cli.remote.text import printable, time_text
 from annulet.cli.remote.values import read_arguments
@@ -61,16 +61,17 @@ def publish(remote: Remote, key: str, body: str | None, exchange: str, file: str
         given["headers"] = read_arguments(options["headers"])
     if not options["transient"]:
         given.setdefault("delivery_mode", 2)
-    message = {
-        "routing_key": key,
-        "payload": base64.b64encode(octets).decode("ascii"),
-        "payload_encoding": "base64",
-        "properties": given,
-    }
-    answer = remote.client.ask("POST", (*API, "exchanges", remote.vhost, exchange, "publish"), message).content
-    if not answer["routed"]:
+    try:
+        content = {"body": octets.decode(), "body_encoding": "text"}
+    except UnicodeDecodeError:
+        content = {"body": base64.b64encode(octets).decode("ascii"), "body_encoding": "base64"}
+    message = {"routing_key": key, "properties": given, **content}
+    answer = remote.client.ask("POST", (*OWN_API, "exchanges", remote.vhost, exchange, "publish"), message).content
+    queues = answer["queues"]
+    if not queues:
         raise Failure(EXIT_REFUSED_BY_BROKER, f"no queue takes a message with the key {key!r}; it is dropped")
-    remote.output.done(f"published {len(octets):,} bytes", routed=True, bytes=len(octets))
+    taken = f"{queues} queue" if queues == 1 else f"{queues} queues"
+    remote.output.done(f"published {len(octets):,} bytes to {taken}", routed=True, queues=queues, bytes=len(octets))
 
 
 def _text(value: Any) -> str:
@@ -160,17 +161,57 @@ def _print_message(remote: Remote, frame: Frame) -> None:
 
 @click.command()
 @click.argument("queue")
+@click.argument("number", type=click.IntRange(1), required=False, metavar="[ID]")
 @click.option("--limit", type=click.IntRange(1, BROWSE_MAX), default=20, show_default=True)
 @click.option("--selector", default="", metavar="TEXT", help="Only messages that it matches.")
 @click.option("--state", type=click.Choice(["pending", "scheduled", "delivering"]), help="[default: all]")
+@click.option("--body", "body_alone", is_flag=True, help="With ID: the octets of the body, and nothing else.")
 @remote_options
-def browse(remote: Remote, queue: str, limit: int, selector: str, state: str | None) -> None:
-    """Show the first messages of a queue, with up to 4 KiB of each body. Nothing is taken."""
-    query = {"limit": str(limit), "body_bytes": str(BODY_BYTES)}
-    if selector:
-        query["selector"] = selector
-    if state:
-        query["state"] = state
+def browse(remote: Remote, queue: str, number: int | None, **options: Any) -> None:
+    """Show the first messages of a queue, with up to 4 KiB of each body, or the whole message with an ID of this list.
+
+    A whole message has properties, headers, annotations, former deaths and all of the body. Nothing is taken.
+    """
+    if number is None:
+        if options["body_alone"]:
+            raise usage("--body is of one message; give its ID, the first column of annulet browse QUEUE")
+        _list_messages(remote, queue, options)
+        return
+    shown, octets = _whole_message(remote, queue, number)
+    if not options["body_alone"]:
+        remote.output.members(shown)
+    elif octets is None:
+        raise Failure(EXIT_REFUSED_BY_BROKER, f"the body of message {number}: {shown['body_unavailable']}")
+    else:
+        click.echo(octets, nl=False)
+
+
+def _whole_message(remote: Remote, queue: str, number: int) -> tuple[dict[str, Any], bytes | None]:
+    """Return a message with its whole body, which is asked for in ranges, and its octets; none if it is unreadable."""
+    path = (*OWN_API, "queues", remote.vhost, queue, "messages", str(number))
+    shown: dict[str, Any] = remote.client.get(*path, query={"body": "base64"})
+    for name in ("body_offset", "body_length", "body_encoding"):
+        shown.pop(name, None)
+    if shown["body"] is None:
+        return shown, None
+    octets = bytearray(base64.b64decode(shown["body"]))
+    while not shown["body_complete"]:
+        part = remote.client.get(*path, query={"body": "base64", "offset": str(len(octets))})
+        if not part.get("body"):
+            reason = part.get("body_unavailable", f"it ends after {len(octets):,} bytes")
+            raise Failure(EXIT_REFUSED_BY_BROKER, f"the body of message {number}: {reason}")
+        octets += base64.b64decode(part["body"])
+        shown["body_complete"] = part["body_complete"]
+    try:
+        shown.update(body=octets.decode(), body_encoding="text")
+    except UnicodeDecodeError:
+        shown.update(body=base64.b64encode(octets).decode("ascii"), body_encoding="base64")
+    return shown, bytes(octets)
+
+
+def _list_messages(remote: Remote, queue: str, options: dict[str, Any]) -> None:
+    query = {"limit": str(options["limit"]), "body_bytes": str(BODY_BYTES)}
+    query.update({name: options[name] for name in ("selector", "state") if options[name]})
     answer = remote.client.get(*OWN_API, "queues", remote.vhost, queue, "messages", query=query)
     if remote.output.as_json:
         remote.output.json(answer["items"])

@@ -1,7 +1,11 @@
-"""``annulet redrive``, ``undo`` and ``schedule``: operations on messages, run to their end, and the way back."""
+"""``annulet redrive``, ``undo`` and ``schedule``: operations on messages, run to their end, and the way back.
+
+:func:`operate` does any operation for a command: preview, question, run and report.
+"""
 
 from __future__ import annotations
 
+import shlex
 import time
 from typing import Any, Final
 
@@ -10,11 +14,14 @@ import click
 from annulet.cli.remote.confirming import confirm
 from annulet.cli.remote.failures import EXIT_REFUSED_BY_BROKER, Failure, usage
 from annulet.cli.remote.options import OWN_API, Remote, remote_options
-from annulet.cli.remote.text import size_text, time_text
+from annulet.cli.remote.text import duration_text, printable, size_text, time_text
 
 POLL_SECONDS: Final = 0.1
 RUNNING: Final = "running"
 FINISHED: Final = "finished"
+KEEPING: Final = frozenset({"purge", "retry", "cancel-scheduled"})
+"""Operations of these commands whose messages an undo may bring back."""
+
 LISTED_MAX: Final = 500
 """Scheduled messages of one list: the most that the broker gives."""
 
@@ -44,7 +51,7 @@ def redrive(remote: Remote, queue: str, selector: str, limit: int | None, rate: 
     if rate is not None:
         body["rate"] = rate
     what = "send {count:,} messages of queue {queue!r} back to the queues they died in"
-    _operate(remote, queue, body, what, ("would be sent back", "sent back"), dry_run=options["dry_run"])
+    operate(remote, queue, body, what, ("would be sent back", "sent back"), dry_run=options["dry_run"])
 
 
 @click.command()
@@ -107,7 +114,7 @@ def cancel_schedule(remote: Remote, queue: str, **options: Any) -> None:
     """Remove scheduled messages before their time; 'annulet undo' brings them back."""
     body = {"operation": "cancel-scheduled", **_selection(options)}
     what = "cancel {count:,} scheduled messages of queue {queue!r}"
-    _operate(remote, queue, body, what, ("would be cancelled", "cancelled"), dry_run=options["dry_run"])
+    operate(remote, queue, body, what, ("would be cancelled", "cancelled"), dry_run=options["dry_run"])
 
 
 @schedule.command("deliver")
@@ -121,7 +128,7 @@ def deliver_schedule(remote: Remote, queue: str, **options: Any) -> None:
     """Deliver scheduled messages now, by their order in time."""
     body = {"operation": "deliver-now", **_selection(options)}
     what = "deliver {count:,} scheduled messages of queue {queue!r} before their time"
-    _operate(remote, queue, body, what, ("would be delivered", "delivered"), dry_run=options["dry_run"])
+    operate(remote, queue, body, what, ("would be delivered", "delivered"), dry_run=options["dry_run"])
 
 
 def _selection(options: dict[str, Any]) -> dict[str, Any]:
@@ -134,19 +141,41 @@ def _selection(options: dict[str, Any]) -> dict[str, Any]:
     return {"selector": selector} if selector else {"everything": True}
 
 
-def _operate(
+def operate(
     remote: Remote, queue: str, body: dict[str, Any], what: str, verbs: tuple[str, str], *, dry_run: bool
 ) -> None:
-    """Preview an operation, ask, run it to its end, and report it."""
+    """Preview an operation, ask, run it to its end, and report it.
+
+    ``what`` has ``{count}`` and ``{queue}``; ``verbs``: the report of the preview, and of the operation.
+    """
     path = (*OWN_API, "queues", remote.vhost, queue, "operations")
     preview = remote.client.ask("POST", path, {**body, "preview": True}).content
     found = {"done": preview["count"], "skipped": preview["skipped"]}
+    note = way_back(preview) if body["operation"] in KEEPING and preview["count"] else ""
     if dry_run or not preview["count"]:
-        _report(remote, found, verb=verbs[0] if dry_run else verbs[1], done=not dry_run)
+        _report(remote, found, verb=verbs[0] if dry_run else verbs[1], done=not dry_run, note=note)
         return
-    lines = [f"message {each['id']}: {size_text(each['size'])}" for each in preview["sample"] if "id" in each]
-    confirm(remote, what.format(count=preview["count"], queue=queue), queue, lines)
+    lines = [
+        f"message {each['id']}: {size_text(each['size'])}, from {each['publisher']}"
+        for each in preview["sample"]
+        if not each["obstacle"]
+    ]
+    asked = what.format(count=preview["count"], queue=queue)
+    confirm(remote, asked, queue, lines, total=preview["count"], note=note)
     _report(remote, _wait(remote, queue, remote.client.ask("POST", path, body).content), verb=verbs[1], done=True)
+
+
+def way_back(preview: dict[str, Any]) -> str:
+    """Return what a preview says of an undo: for how long, of how many messages, and why not of the others."""
+    kept = preview["undo"]
+    if kept is None:
+        return "it cannot be undone: the broker keeps nothing (undo_seconds)"
+    if not kept["kept"]:
+        return f"it cannot be undone: {kept['reason']}"
+    within = f"it can be undone for {duration_text(kept['seconds'] * 1000)}"
+    if kept["unkept"]:
+        return f"{within}, but for {kept['unkept']:,} messages: {kept['reason']}"
+    return within
 
 
 def _wait(remote: Remote, queue: str, started: dict[str, Any]) -> dict[str, Any]:
@@ -167,7 +196,7 @@ def _wait(remote: Remote, queue: str, started: dict[str, Any]) -> dict[str, Any]
     return progress
 
 
-def _report(remote: Remote, progress: dict[str, Any], *, verb: str, done: bool) -> None:
+def _report(remote: Remote, progress: dict[str, Any], *, verb: str, done: bool, note: str = "") -> None:
     kept = progress.get("undo") or {}
     token = kept["undo"] if kept.get("kept") else ""
     if remote.output.as_json:
@@ -176,14 +205,21 @@ def _report(remote: Remote, progress: dict[str, Any], *, verb: str, done: bool) 
                 "count": progress["done"],
                 "skipped": progress["skipped"],
                 "done": done,
+                **({"id": progress["id"]} if "id" in progress else {}),
                 **({"undo": token, "undo_until": kept["until"]} if token else {}),
+                **({"unkept": kept["unkept"]} if kept.get("unkept") else {}),
             }
         )
         return
-    click.echo(f"{progress['done']:,} messages {verb}")
+    number = f" (operation {progress['id']})" if "id" in progress else ""
+    click.echo(f"{progress['done']:,} {'message' if progress['done'] == 1 else 'messages'} {verb}{number}")
     for reason, number in progress["skipped"].items():
         click.echo(f"{number:,} stay: {reason}")
+    if note:
+        click.echo(printable(note), err=True)
     if token:
-        click.echo(f"until {time_text(kept['until'])}: annulet undo {progress['queue']} {token}", err=True)
+        virtual_host = f" -V {shlex.quote(progress['vhost'])}" if remote.vhost_given else ""
+        command = f"annulet undo {shlex.quote(progress['queue'])} {token}{virtual_host}"
+        click.echo(printable(f"until {time_text(kept['until'])}: {command}"), err=True)
     if kept.get("unkept"):
         click.echo(f"{kept['unkept']:,} cannot be undone: {kept['reason']}", err=True)

@@ -8,6 +8,7 @@ import click
 
 from annulet.cli.remote.confirming import SAMPLE, confirm
 from annulet.cli.remote.failures import usage
+from annulet.cli.remote.operation_commands import DRY_RUN, RATE, operate
 from annulet.cli.remote.options import API, OWN_API, Remote, remote_options
 from annulet.cli.remote.text import size_text
 from annulet.cli.remote.values import read_arguments
@@ -116,14 +117,18 @@ def change(remote: Remote, name: str, settings: tuple[str, ...]) -> None:
 
 @queue.command()
 @click.argument("name")
+@RATE
+@DRY_RUN
 @remote_options
-def purge(remote: Remote, name: str) -> None:
-    """Drop the pending messages of a queue; those in delivery stay."""
-    found = _queue(remote, name)
-    pending = found["messages_ready"]
-    confirm(remote, f"drop {pending:,} pending messages of queue {name!r}", name, _sample(remote, name))
-    remote.client.ask("DELETE", (*API, "queues", remote.vhost, name, "contents"))
-    remote.output.done(f"purged queue {name!r}", name=name, messages=pending)
+def purge(remote: Remote, name: str, rate: int | None, *, dry_run: bool) -> None:
+    """Drop the pending and scheduled messages of a queue; those in delivery stay.
+
+    'annulet undo' brings them back for a time (annulet settings show undo_seconds), as far as undo_bytes allows. A deep
+    queue with more bytes is purged at once, and nothing of it is kept: the question and --dry-run say so.
+    """
+    body = {"operation": "purge", **({} if rate is None else {"rate": rate})}
+    what = "drop {count:,} messages of queue {queue!r}"
+    operate(remote, name, body, what, ("would be dropped", "dropped"), dry_run=dry_run)
 
 
 @queue.command()

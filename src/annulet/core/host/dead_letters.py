@@ -171,9 +171,9 @@ class DeadLetters(Forwarder):
     def flush(self, now: int) -> None:
         """Send waiting copies, and those of messages that these remove from other queues, as many as one ``now`` may.
 
-        The rest follows in slices. Never raises for a single message. In a transaction nothing is sent: its letters wait
-        for the flush behind its end, or for :meth:`send_inside` of one in slices. Until they are sent, the records of
-        their messages stay, so that the next start has them again.
+        The rest follows in slices. Never raises for a single message. In a transaction nothing is sent: its letters
+        wait for the flush behind its end, or for :meth:`send_inside` of one in slices. Until they are sent, the records
+        of their messages stay, so that the next start has them again.
         """
         if self.sliced or self._flushing or self.held or self.host.effects.bracketed():
             return

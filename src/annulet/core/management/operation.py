@@ -23,6 +23,8 @@ from annulet.core.queue.deep_queue_scan import scan_of
 from annulet.core.queue.queue_scan import Scan
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.management.actions import Action
     from annulet.core.management.selection import Selection
@@ -220,6 +222,7 @@ class PreviewResult:
 
     count: int = 0  # messages it would change; destinations that fill up on the way are not foreseen
     bytes: int = 0  # their body bytes
+    kept: int = 0  # of these, how many an undo would bring back; 0 unless it was asked for
     matched: int = 0
     skipped: dict[str, int] = field(default_factory=dict)
     refusal: str = ""  # why it would stop at once; empty when it would not
@@ -227,12 +230,22 @@ class PreviewResult:
 
 
 class Preview(Work):
-    """Counts the messages of an operation and shows the first few."""
+    """Counts the messages of an operation and shows the first few.
+
+    ``keeps`` is asked for each message that would be changed, whether an undo would bring it back.
+    """
 
     def __init__(
-        self, action: Action, selection: Selection, *, sample_max: int = SAMPLE_MAX, leading: int = -1
+        self,
+        action: Action,
+        selection: Selection,
+        *,
+        sample_max: int = SAMPLE_MAX,
+        leading: int = -1,
+        keeps: Callable[[QueueEntry], bool] | None = None,
     ) -> None:
         super().__init__(action, selection, leading)
+        self._keeps = keeps
         self.result = PreviewResult()
         self.ended = False
         self._sample_max = sample_max
@@ -272,6 +285,8 @@ class Preview(Work):
                 result.refusal = self.action.refusal(entry, now)
             result.count += 1
             result.bytes += entry.message.size
+            if self._keeps is not None and self._keeps(entry):
+                result.kept += 1
         if len(result.sample) < self._sample_max:
             result.sample.append(facts_of(entry, obstacle))
 
@@ -329,9 +344,9 @@ class Operation(Work):
             ended_at=self.ended_at,
         )
 
-    def preview(self, *, sample_max: int = SAMPLE_MAX) -> Preview:
+    def preview(self, *, sample_max: int = SAMPLE_MAX, keeps: Callable[[QueueEntry], bool] | None = None) -> Preview:
         """Return a preview of the same action and selection, for the present messages."""
-        return Preview(self.action, self.selection, sample_max=sample_max)
+        return Preview(self.action, self.selection, sample_max=sample_max, keeps=keeps)
 
     def step(self, now: int, budget_messages: int = SLICE_MESSAGES, budget_bytes: int = SLICE_BYTES) -> bool:
         """Do one slice, bounded in messages and copied body bytes. Returns whether the operation has ended."""

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Final
 from annulet.core.management.operation import FINISHED, SAMPLE_MAX, SLICE_MESSAGES, Operation, Preview
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.management.actions import Remove
     from annulet.core.management.selection import Selection
+    from annulet.core.model.entry import QueueEntry
 
 
 TOO_MUCH: Final = "the queue has more bytes than are kept"
@@ -44,8 +47,9 @@ class WholeRemoval(Operation):
         """Number of messages at the start, or, if later, at their removal."""
         return self._there
 
-    def preview(self, *, sample_max: int = SAMPLE_MAX) -> Preview:
-        """Return a preview of the same action, for the present messages."""
+    def preview(self, *, sample_max: int = SAMPLE_MAX, keeps: Callable[[QueueEntry], bool] | None = None) -> Preview:
+        """Return a preview of the same action, for the present messages, of which none is kept."""
+        del keeps
         return WholePreview(self._removal, self.selection, sample_max=sample_max)
 
     def _do(self, looks: int, octets: int, now: int) -> None:

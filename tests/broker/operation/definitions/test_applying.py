@@ -14,6 +14,7 @@ from annulet.broker.operation.definitions.items import QUEUE, Item
 from annulet.broker.operation.definitions.planning import Plan, Step, make_plan
 from annulet.broker.security.authentication import User
 from annulet.core.base.errors import AccessRefused, InvalidArgument, PreconditionFailed
+from annulet.core.routing.diverts import Divert
 from annulet.store.files.errors import CatalogueError
 from annulet.testing import broker
 
@@ -67,6 +68,57 @@ async def test_our_own_export_makes_an_empty_broker_the_same(tmp_path: Path) -> 
             await make_plan(running.broker, await read_document(json.dumps(document).encode()), prune=True)
         ).steps == []
         assert running.broker.hosts["shop"].queues["lost"].settings.max_length == 5
+
+
+async def test_diverts_made_at_run_time_are_exported_planned_applied_and_kept(tmp_path: Path) -> None:
+    async with broker(data_dir=tmp_path / "a", http=False) as running:
+        settings = running.broker.operator_settings
+        settings.set_divert(running.broker.hosts["/"], Divert("plain", "a", ("b",)))
+        big = Divert("big", "orders.#", ("audit", "x::q"), selector="n > 5", exclusive=True, routing_type="pass")
+        settings.set_divert(running.broker.hosts["/"], big)
+        document = await own(running.broker)
+    assert by_name(document, "diverts")["big"] == {
+        "name": "big",
+        "vhost": "/",
+        "address": "orders.#",
+        "forwarding_addresses": ["audit", "x::q"],
+        "filter": "n > 5",
+        "exclusive": True,
+        "routing_type": "pass",
+    }
+    async with broker(data_dir=tmp_path / "b", http=False) as running:
+        plan = await apply(running.broker, document)
+        assert [(step.action, step.item.name) for step in plan.steps if step.item.kind == "divert"] == [
+            ("create", "big"),
+            ("create", "plain"),
+        ]
+        again = await apply(running.broker, document, prune=True)
+        assert (again.steps, again.conflicts, again.not_taken) == ([], [], [])
+    async with broker(data_dir=tmp_path / "b", http=False) as running:
+        assert running.broker.hosts["/"].diverts.by_name["big"].same_as(big)
+        short = {"diverts": [{"name": "plain", "address": "a", "forwarding_addresses": ["c"]}]}
+        plan = await apply(running.broker, short, prune=True)
+        assert [(step.action, step.item.name) for step in plan.steps] == [("change", "plain"), ("delete", "big")]
+        assert plan.described()["steps"][0]["changes"] == {"forwarding_addresses": [["b"], ["c"]]}
+        assert (await apply(running.broker, short, prune=True)).steps == []
+
+
+async def test_a_refused_step_after_a_divert_brings_the_former_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with broker(http=False) as running:
+        host = running.broker.hosts["/"]
+        running.broker.operator_settings.set_divert(host, Divert("d", "a", ("b",)))
+        put = running.broker.operator_settings.set_divert
+
+        def refusing(there: Any, divert: Divert) -> bool:
+            if divert.name == "z":
+                raise CatalogueError("the disk is full")
+            return put(there, divert)
+
+        monkeypatch.setattr(running.broker.operator_settings, "set_divert", refusing)
+        diverts = [{"name": name, "address": "a", "forwarding_addresses": ["c"]} for name in ("d", "new", "z")]
+        with pytest.raises(CatalogueError, match="disk is full"):
+            await apply(running.broker, {"diverts": diverts})
+        assert {divert.name: divert.forwarding_addresses for divert in host.diverts} == {"d": ("b",)}
 
 
 async def test_a_refused_step_undoes_those_before_it(monkeypatch: pytest.MonkeyPatch) -> None:

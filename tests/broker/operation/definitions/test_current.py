@@ -21,6 +21,7 @@ DOCUMENT = {
         {"source": "e", "destination": name, "destination_type": "queue", "routing_key": "k", "arguments": {}}
         for name in ("plain", "ring")
     ],
+    "diverts": [{"name": "copy", "address": "plain", "forwarding_addresses": ["e"]}],
     "parameters": [{"component": "vhost-limits", "name": "limits", "value": {"max-queues": 10, "max-connections": 5}}],
 }
 
@@ -36,11 +37,11 @@ async def test_rabbitmqs_format_leaves_out_what_it_cannot_say_and_names_it() -> 
         assert [each["destination"] for each in document["bindings"]] == ["plain"]
         assert (document["users"], document["permissions"]) == ([], [])
         assert {each["name"] for each in document["left_out"]} == {
-            "guest", "ring", "lossy", "a", "rings", "e -> ring, key 'k'",
+            "guest", "ring", "lossy", "a", "rings", "e -> ring, key 'k'", "copy",
         }  # fmt: skip
         assert all(each["reason"] for each in document["left_out"])
         assert document["parameters"][0]["value"] == {"max-queues": 10, "max-connections": 5}
-        assert "address_settings" not in document
+        assert not {"address_settings", "diverts"} & document.keys()
 
 
 async def test_a_document_of_one_virtual_host_names_it_nowhere() -> None:

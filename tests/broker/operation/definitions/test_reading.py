@@ -56,6 +56,11 @@ def read(section: str, value: object, host: str = "") -> Reading:
         ("policies", {"name": "p", "pattern": "(", "definition": {"max-length": 1}}, "pattern"),
         ("policies", {"name": "p", "pattern": "x", "definition": {"federation-upstream-set": "all"}}, "federation"),
         ("bindings", {"source": "e", "destination": "q", "destination_type": "x"}, "'destination_type'"),
+        ("diverts", {"name": "d", "address": "a", "forwarding_addresses": "b"}, "a list of texts"),
+        ("diverts", {"name": "d", "address": "a", "forwarding_addresses": []}, "at least one forwarding address"),
+        ("diverts", {"name": "d", "forwarding_addresses": ["b"]}, "'address' is missing"),
+        ("diverts", {"name": "d", "address": "a", "forwarding_addresses": ["b"], "filter": "n >"}, "filter"),
+        ("diverts", {"name": "d", "address": "a", "forwarding_addresses": ["b"], "fliter": ""}, "mean 'filter'?"),
         ("parameters", {"component": "shovel", "name": "s", "value": {}}, "no component 'shovel'"),
     ],
 )

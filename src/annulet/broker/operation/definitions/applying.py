@@ -16,6 +16,7 @@ from annulet.broker.durability.durable_declarations import DurableDeclarations
 from annulet.broker.operation.definitions.items import (
     ADDRESS_SETTINGS,
     BINDING,
+    DIVERT,
     EXCHANGE,
     GLOBAL_PARAMETER,
     PERMISSION,
@@ -34,6 +35,7 @@ from annulet.broker.operation.definitions.reading import Reading
 from annulet.broker.operation.definitions.splitting import split_document
 from annulet.broker.operation.durable_changes import durably
 from annulet.broker.operation.global_parameters import CLUSTER_NAME
+from annulet.broker.operation.operator_settings import read_divert
 from annulet.core.base.errors import AccessRefused, CoreError, PreconditionFailed
 from annulet.core.configuration.arguments.values import shown
 from annulet.core.routing.bindings import TO_QUEUE
@@ -163,6 +165,8 @@ class Effects:
             broker.operator_settings.set_policy(
                 broker.hosts[host], key[0], value["pattern"], value["definition"], value["priority"]
             )
+        elif kind == DIVERT:
+            broker.operator_settings.set_divert(broker.hosts[host], read_divert(key[0], value))
         else:
             assert kind == ADDRESS_SETTINGS, "there are no other kinds"
             broker.operator_settings.set_address_settings(broker.hosts[host], key[0], value["settings"])
@@ -214,6 +218,8 @@ class Effects:
             broker.operator_settings.remove_policy(broker.hosts[host], key[0])
         elif kind == ADDRESS_SETTINGS:
             broker.operator_settings.remove_address_settings(broker.hosts[host], key[0])
+        elif kind == DIVERT:
+            broker.operator_settings.remove_divert(broker.hosts[host], key[0])
 
     def _undeclare(self, item: Item) -> None:
         """Delete a queue, an exchange or a binding; one that is gone is fine."""

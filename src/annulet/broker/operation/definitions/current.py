@@ -9,6 +9,7 @@ from annulet import __version__
 from annulet.broker.operation.definitions.items import (
     ADDRESS_SETTINGS,
     BINDING,
+    DIVERT,
     EXCHANGE,
     GLOBAL_PARAMETER,
     PERMISSION,
@@ -22,7 +23,7 @@ from annulet.broker.operation.definitions.items import (
     Item,
     Turns,
 )
-from annulet.broker.operation.operator_settings import describe_pattern
+from annulet.broker.operation.operator_settings import describe_divert, describe_pattern
 from annulet.broker.security.password_hashes import ARGON2, describe_hash
 from annulet.core.routing.bindings import arguments_text
 from annulet.store.database.catalogue import OPERATOR_QUEUE
@@ -50,6 +51,7 @@ SECTIONS: Final = {
     QUEUE: "queues",
     QUEUE_SETTINGS: "queue_settings",
     BINDING: "bindings",
+    DIVERT: "diverts",
 }
 """The section of a document that has the items of a kind; limits of users are with their users."""
 
@@ -86,7 +88,7 @@ RABBITMQ_ARGUMENTS: Final = frozenset(
 
 RABBITMQ_OVERFLOWS: Final = ("drop-head", "reject-publish", "reject-publish-dlx")
 
-OWN_SECTIONS: Final = frozenset({"address_settings", "queue_settings"})
+OWN_SECTIONS: Final = frozenset({"address_settings", "queue_settings", "diverts"})
 OF_BROKER: Final = frozenset({"vhosts", "users", "permissions", "global_parameters"})
 """Sections that a document of one virtual host has not."""
 
@@ -164,6 +166,8 @@ def _of_host(broker: Broker, host: VirtualHost) -> Iterator[Item]:
         if name in host.queues:
             yield Item(QUEUE_SETTINGS, host.name, (name,), dict(settings))
     yield from _bindings(host)
+    for name, divert in sorted(host.diverts.by_name.items()):
+        yield Item(DIVERT, host.name, (name,), dict(describe_divert(divert)))
 
 
 def _bindings(host: VirtualHost) -> Iterator[Item]:
@@ -252,7 +256,7 @@ class _Document:
 def unsayable(item: Item) -> str:
     """Return why RabbitMQ could not take an item; empty when it can."""
     reason = ""
-    if item.kind in {ADDRESS_SETTINGS, QUEUE_SETTINGS}:
+    if item.kind in {ADDRESS_SETTINGS, QUEUE_SETTINGS, DIVERT}:
         reason = f"RabbitMQ has no {item.kind}"
     elif item.kind == EXCHANGE and item.value["type"] == ADDRESS:
         reason = "RabbitMQ has no addresses"

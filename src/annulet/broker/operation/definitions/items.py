@@ -19,6 +19,7 @@ ADDRESS_SETTINGS: Final = "address settings"
 EXCHANGE: Final = "exchange"
 QUEUE: Final = "queue"
 QUEUE_SETTINGS: Final = "queue settings"
+DIVERT: Final = "divert"
 BINDING: Final = "binding"
 
 KINDS: Final = (
@@ -34,6 +35,7 @@ KINDS: Final = (
     QUEUE,
     QUEUE_SETTINGS,
     BINDING,
+    DIVERT,
 )
 """All kinds, in the order in which they are made: each needs only those before it. They are deleted backwards."""
 

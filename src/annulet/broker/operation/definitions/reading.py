@@ -11,6 +11,7 @@ from typing import Any, Final
 from annulet.broker.operation.definitions.items import (
     ADDRESS_SETTINGS,
     BINDING,
+    DIVERT,
     EXCHANGE,
     GLOBAL_PARAMETER,
     PERMISSION,
@@ -24,10 +25,12 @@ from annulet.broker.operation.definitions.items import (
     Item,
     NotTaken,
 )
+from annulet.broker.operation.operator_settings import describe_divert
 from annulet.broker.security.access_directory import check_name
 from annulet.broker.security.given_limits import check_limit
 from annulet.broker.security.password_hashes import read_hash
 from annulet.core.base.errors import CoreError, InvalidArgument
+from annulet.core.base.nearest import nearest_name
 from annulet.core.configuration.address_settings import (
     PolicyRepository,
     describe_address_settings,
@@ -37,6 +40,7 @@ from annulet.core.configuration.arguments import Arguments, parse_alternate_exch
 from annulet.core.configuration.arguments.unknown import WARN
 from annulet.core.configuration.arguments.values import refuse_line_breaks, shown
 from annulet.core.routing.bindings import TO_EXCHANGE, TO_QUEUE, arguments_text
+from annulet.core.routing.diverts import STRIP, Divert
 from annulet.core.routing.exchanges import EXCHANGE_TYPES
 from annulet.store.database.definitions import USER as OF_USER
 from annulet.store.database.definitions import VIRTUAL_HOST as OF_HOST
@@ -54,6 +58,9 @@ OF_BROKER: Final = frozenset({"vhosts", "users", "global_parameters"})
 """Sections whose items are of no virtual host."""
 
 APPLY_TO: Final = ("queues", "all", "classic_queues", "quorum_queues", "streams")
+DIVERT_MEMBERS: Final = (
+    "vhost", "name", "address", "forwarding_addresses", "filter", "exclusive", "routing_type",
+)  # fmt: skip
 HEADERS: Final = (
     "rabbit_version",
     "rabbitmq_version",
@@ -94,6 +101,7 @@ class Reading:
             "queues": self._queue,
             "queue_settings": self._queue_settings,
             "bindings": self._binding,
+            "diverts": self._divert,
         }
 
     def read(self, section: str, value: Any) -> None:
@@ -245,6 +253,27 @@ class Reading:
         arguments = _arguments(given, "arguments")
         key = (source, kind, _text(given, "destination"), _text(given, "routing_key", ""), arguments_text(arguments))
         self._add(BINDING, self._host_of(given), key, {"arguments": arguments})
+
+    def _divert(self, given: dict[str, Any]) -> None:
+        name, targets = _text(given, "name"), given.get("forwarding_addresses")
+        refuse_line_breaks("divert", name)
+        if not name or not isinstance(targets, list) or not all(isinstance(each, str) for each in targets):
+            raise InvalidArgument("it needs a 'name', an 'address', and 'forwarding_addresses', a list of texts")
+        unknown = [each for each in given if each not in DIVERT_MEMBERS]
+        if unknown:
+            near = nearest_name(unknown[0], DIVERT_MEMBERS)
+            raise InvalidArgument(
+                f"unknown member {unknown[0]!r}; " + (f"did you mean {near!r}?" if near else "leave it out")
+            )
+        divert = Divert(
+            name,
+            _text(given, "address"),
+            tuple(targets),
+            selector=_text(given, "filter", ""),
+            exclusive=_switch(given, "exclusive", default=False),
+            routing_type=_text(given, "routing_type", STRIP),
+        )
+        self._add(DIVERT, self._host_of(given), (name,), dict(describe_divert(divert)))
 
     # ------------------------------------------------------------------ common parts
 
