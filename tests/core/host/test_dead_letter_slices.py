@@ -10,7 +10,6 @@ from annulet.core.host.transaction import Transaction
 from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.message.message import Message, Origin
 from annulet.core.model.entry import QueueEntry
-from annulet.core.policies.staged_batches import HiddenBatch, take_back
 from annulet.core.queue.invariants import check_invariants
 from annulet.core.queue.queue import Queue
 from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, encode_properties
@@ -70,21 +69,6 @@ def test_a_defect_in_a_slice_leaves_the_next_flush_its_work() -> None:
     assert dead.order.count == FORWARDED_AT_ONCE + 2
 
 
-class Bracketed(SlicingEffects):
-    """Inside a transaction."""
-
-    def bracketed(self) -> bool:
-        return True
-
-
-def test_in_a_transaction_all_is_sent_before_it_ends() -> None:
-    effects = Bracketed()
-    bench = Bench(effects)
-    dead, queue = bench.target("dead"), bench.source(dead_letter_exchange="", dead_letter_routing_key="dead")
-    bench.drop(queue, *(letter(str(number)) for number in range(FORWARDED_AT_ONCE + 1)))
-    assert (dead.order.count, effects.works) == (FORWARDED_AT_ONCE + 1, [])
-
-
 class Bracketing(SlicingEffects):
     """Notes which records were settled while a transaction was open."""
 
@@ -110,7 +94,7 @@ class Bracketing(SlicingEffects):
             self.inside.append(entry.message.record)
 
 
-def test_what_left_before_a_transaction_does_not_share_its_fate() -> None:
+def test_letters_of_a_transaction_are_sent_in_it_while_earlier_ones_go_on_in_slices() -> None:
     effects = Bracketing()
     bench = Bench(effects)
     dead, queue = bench.target("dead"), bench.source(dead_letter_exchange="", dead_letter_routing_key="dead")
@@ -118,30 +102,28 @@ def test_what_left_before_a_transaction_does_not_share_its_fate() -> None:
     bench.drop(queue, *(letter(str(number), record=number + 1) for number in range(count)))
     effects.open = True
     bench.drop(queue, letter("inside", record=count + 1))
-    sent = [*map(str, range(FORWARDED_AT_ONCE))]
-    assert pending(dead) == [*sent, "inside"], "the transaction ends in this call, others go on in their slices"
-    assert (effects.open, effects.inside) == (True, [count + 1])
     effects.open = False
+    bench.letters.transaction_ended(NOW)
     effects.turns()
+    sent = [*map(str, range(FORWARDED_AT_ONCE))]
     assert pending(dead) == [*sent, "inside", *map(str, range(FORWARDED_AT_ONCE, count))]
     assert effects.inside == [count + 1]
 
 
-def test_what_left_before_a_batch_is_not_taken_back_with_it() -> None:
+def test_very_many_letters_of_a_transaction_go_on_behind_its_end() -> None:
     effects = Bracketing()
     bench = Bench(effects)
     dead, queue = bench.target("dead"), bench.source(dead_letter_exchange="", dead_letter_routing_key="dead")
     count = FORWARDED_AT_ONCE + 2
-    bench.drop(queue, *(letter(str(number)) for number in range(count)))
-    batch = bench.host.batches.current = HiddenBatch()
     effects.open = True
-    bench.drop(queue, letter("inside"))
-    assert bench.host.batches.current is batch
-    bench.host.batches.current = None
+    bench.drop(queue, *(letter(str(number), record=number + 1) for number in range(count)))
+    assert dead.order.count == FORWARDED_AT_ONCE
+    assert bench.letters.records_of(queue) == [count - 1, count]
     effects.open = False
-    take_back(batch, effects, NOW)
+    bench.letters.transaction_ended(NOW)
     effects.turns()
     assert pending(dead) == [*map(str, range(count))]
+    assert effects.inside == [*range(1, FORWARDED_AT_ONCE + 1)]
 
 
 # ------------------------------------------------------------------ copies that go to many queues
@@ -269,20 +251,16 @@ def test_a_wide_copy_that_cannot_be_stored_is_taken_back_and_stays_for_the_next_
     assert fans.host.batches.begin(lambda: None), "its turn has ended"
 
 
-def test_a_wide_copy_of_a_commit_is_hidden_and_sent_in_parts() -> None:
+def test_a_wide_copy_of_a_small_commit_is_in_all_queues_before_it_ends() -> None:
     fans = Fans(1, QUEUES_AT_ONCE_MAX + 1, Transacting())
     transaction = Transaction(RecordingSession())
     message = Message(encode_properties(BasicProperties()), b"m", ORIGIN, durable=True, accepted_at=NOW)
     transaction.send(message, fans.host.route("amq.fanout", ""))
     assert commit_in_turns(transaction, fans.host, NOW, Answers([])) == []
-    entered = 0
-    while entered < QUEUES_AT_ONCE_MAX + 1:
-        assert fans.targets[0].shown_count() == 0
-        fans.effects.turn()
-        entered, before = fans.entered(), entered
-        assert entered - before <= FORWARDED_PER_SLICE
-    fans.effects.turns()
+    assert fans.effects.works == []
     assert all(pending(queue) == ["m"] for queue in fans.targets)
+    kinds = [kind for kind, _ in fans.effects.calls if kind in ("begin", "store", "end")]
+    assert (kinds[0], kinds[-1]) == ("begin", "end")
 
 
 class Answers(CommitWaiter):

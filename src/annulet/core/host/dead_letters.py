@@ -110,6 +110,8 @@ class DeadLetters(Forwarder):
         self.held = False  # recovery: targets may not exist yet, so nothing is sent before :meth:`release`
         self._outbox = Outbox()
         self._refused: dict[QueueState, Outbox] = {}  # of queues of which the disk did not give a body, all of theirs
+        self._bracket = Outbox()  # of a transaction that ends in the call in which it began
+        self._left_inside = FORWARDED_AT_ONCE  # copies that may still be sent within it
         self._commits: list[Outbox] = []  # of transactions in slices
         self._collecting: Outbox | None = None  # the one of which a slice is being done
         self._flushing = False
@@ -165,17 +167,23 @@ class DeadLetters(Forwarder):
         self.waiting = True
 
     def _box(self) -> Outbox:
-        """Return where a letter goes now: letters of a transaction in slices are sent in it."""
-        return self._outbox if self._collecting is None else self._collecting
+        """Return where a letter goes now: letters of a transaction are sent in it."""
+        if not self.host.effects.bracketed():
+            return self._outbox
+        return self._bracket if self._collecting is None else self._collecting
 
     def flush(self, now: int) -> None:
         """Send waiting copies, and those of messages that these remove from other queues, as many as one ``now`` may.
 
-        The rest follows in slices. Never raises for a single message. In a transaction nothing is sent: its letters
-        wait for the flush behind its end, or for :meth:`send_inside` of one in slices. Until they are sent, the records
-        of their messages stay, so that the next start has them again.
+        The rest follows in slices. Never raises for a single message. In a transaction its own are sent, up to
+        :data:`FORWARDED_AT_ONCE`, and the rest behind its end, see :meth:`transaction_ended`; one in slices sends them
+        by :meth:`send_inside`.
         """
-        if self.sliced or self._flushing or self.held or self.host.effects.bracketed():
+        if self.host.effects.bracketed():
+            if self._collecting is None:
+                self._left_inside = self._send(self._bracket, now, self._left_inside)
+            return
+        if self.sliced or self._flushing or self.held:
             return
         if now != self._sent_at:
             self._sent_at, self._left = now, FORWARDED_AT_ONCE
@@ -183,6 +191,18 @@ class DeadLetters(Forwarder):
         if not self._outbox.empty:
             self.sliced = True
             self.host.effects.later(Forwarding(self), now)
+
+    def transaction_ended(self, now: int) -> None:
+        """Let the letters go on that a transaction has left, which ended in the call in which it began.
+
+        Until they are sent, the records of their messages stay, so that the next start has them again.
+        """
+        self._left_inside = FORWARDED_AT_ONCE
+        if not self._bracket.empty:
+            self._outbox.put_last(self._bracket)
+            self._bracket = Outbox()
+        if self.waiting:
+            self.flush(now)
 
     def complete(self, now: int) -> None:
         """Send all that did not leave in a transaction; later slices find nothing."""
@@ -200,7 +220,7 @@ class DeadLetters(Forwarder):
 
     def records_of(self, queue: QueueState) -> list[int]:
         """Search the waiting ones. O(n)."""
-        boxes = [self._outbox, *self._commits]
+        boxes = [self._outbox, self._bracket, *self._commits]
         refused = self._refused.get(queue)
         if refused is not None:
             boxes.append(refused)
@@ -296,7 +316,7 @@ class DeadLetters(Forwarder):
                         self._set_aside(box, box.batches[0].queue)
                         continue
                     letter = box.next()
-                counted = self._go_on(letter, now, most, hidden=box is not self._outbox)
+                counted = self._go_on(letter, now, most, hidden=box is self._collecting)
                 if not counted:
                     break
                 most -= counted
@@ -305,7 +325,7 @@ class DeadLetters(Forwarder):
                     self._finish(letter, now)
         finally:
             self._flushing = False
-            self.waiting = not self._outbox.empty or bool(self._refused)
+            self.waiting = not (self._outbox.empty and self._bracket.empty) or bool(self._refused)
         return max(0, most)
 
     def _set_aside(self, box: Outbox, queue: QueueState) -> None:
@@ -339,8 +359,9 @@ class DeadLetters(Forwarder):
 
     def _enter(self, letter: Letter, entering: Entering, now: int, most: int, *, hidden: bool) -> int:
         """Put a copy into all its queues, or into some of very many. Returns into how many."""
-        batches, batch = self.host.batches, self._batch
-        if not hidden and batch is not None:
+        waits = letter is self._outbox.current  # else it is sent within a transaction
+        batches, batch = self.host.batches, self._batch if waits else None
+        if batch is not None:
             batches.current = batch
             try:
                 entered = entering.go_on(most, now)
@@ -348,14 +369,14 @@ class DeadLetters(Forwarder):
                 batches.current = None
         elif hidden:
             entered = entering.go_on(most, now)
-        elif _wide(letter) and most < ALL:
+        elif waits and _wide(letter) and most < ALL:
             return 0
         else:
             entered = entering.go_on(ALL, now)
         if entering.done:
             letter.entering = None
             self.messages_forwarded += 1
-            if not hidden and batch is not None:
+            if batch is not None:
                 self._batch = None
                 try:
                     batch.show(now)

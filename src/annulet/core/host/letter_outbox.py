@@ -127,6 +127,12 @@ class Outbox:
         self._count -= taken.added
         return taken
 
+    def put_last(self, other: Outbox) -> None:
+        """Put those of another outbox, which has no current one, behind all that wait here."""
+        self.batches.extend(other.batches)
+        self.added += other._count
+        self._count += other._count
+
     def put_first(self, other: Outbox) -> None:
         """Put those of another outbox before all that wait here."""
         self.batches.extendleft(reversed(other.batches))

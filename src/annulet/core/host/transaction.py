@@ -142,7 +142,7 @@ class Transaction:
     def carry_out(self, host: VirtualHost, collected: Operations, plan: CommitPlan, now: int) -> list[Message]:
         """Carry out the whole plan in this call. Returns and raises as :meth:`commit`, but for refusals.
 
-        Its dead letters follow the end of the transaction, as many at once as one ``now`` may send.
+        Very many dead letters of it follow behind its end, see :meth:`DeadLetters.transaction_ended`.
         """
         host.effects.begin_transaction()
         try:
@@ -159,10 +159,12 @@ class Transaction:
                 self.session.wake(now)
         except BaseException:
             host.effects.abort_transaction()
+            host.dead_letters.transaction_ended(now)
             raise
-        host.effects.end_transaction()
-        if host.dead_letters.waiting:
-            host.dead_letters.flush(now)
+        try:
+            host.effects.end_transaction()
+        finally:
+            host.dead_letters.transaction_ended(now)
         return unroutable
 
     def _publish(self, host: VirtualHost, now: int, sends: list[Send], plan: CommitPlan) -> list[Message]:

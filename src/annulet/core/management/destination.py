@@ -108,6 +108,8 @@ class Destination:
         except BaseException:
             self.take_back(sequence, now)
             raise
+        finally:
+            self._host.dead_letters.transaction_ended(now)
         queue.remove(entry, reason, now)  # settles once more, which changes nothing
         return sequence
 
