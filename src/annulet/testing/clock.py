@@ -62,7 +62,8 @@ class BrokerClock:
         return self._began_at + round((self._loop.time() - self._began) * 1000)
 
     def follow(self, loop: ClockedLoop) -> None:
-        """Follow the loop of the broker, which starts."""
+        """Follow the loop of the broker, which starts, from the time that it is: a crash does not turn it back."""
+        self._began_at = self()
         self._loop = loop
         self._began = loop.time()
 
