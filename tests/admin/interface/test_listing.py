@@ -14,10 +14,10 @@ from starlette.requests import Request
 from annulet.admin.interface.call import Call
 from annulet.admin.interface.listing import LIST_PARAMETERS, Listing
 from annulet.admin.requests.columns import Part
-from annulet.admin.requests.turns import TURN_SECONDS, Turns
 from annulet.admin.resources.queues import LISTING
 from annulet.broker.broker import Broker
 from annulet.broker.security.authentication import User
+from annulet.broker.turns.list_turns import TURN_SECONDS, Turns
 from tests.admin.conftest import Site
 
 PATH = "/api/v1/queues?columns=name,messages"

@@ -16,8 +16,8 @@ from annulet.admin.interface.values import NAME_PART, PAGES, Value
 from annulet.admin.requests.bodies import SWITCH
 from annulet.admin.requests.columns import Columns, Part, SortKey, sort_key, split_column
 from annulet.admin.requests.responses import ResourceError, json_response
-from annulet.admin.requests.turns import SORTED_AT_ONCE, Turns
 from annulet.broker.settings.configuration import nearest_name
+from annulet.broker.turns.list_turns import SORTED_AT_ONCE, Turns
 
 if TYPE_CHECKING:
     from starlette.responses import Response

@@ -18,7 +18,6 @@ from annulet.admin.rabbitmq.framework.routing import Route
 from annulet.admin.requests.columns import Part
 from annulet.admin.requests.json_values import json_object
 from annulet.admin.requests.responses import bad_request, json_response
-from annulet.admin.requests.turns import Turns, in_order
 from annulet.broker.operation.bindings import (
     BindingRow,
     bindings_between,
@@ -28,6 +27,7 @@ from annulet.broker.operation.bindings import (
     properties_key,
 )
 from annulet.broker.operation.durable_changes import durably
+from annulet.broker.turns.list_turns import Turns, in_order
 from annulet.core.routing.bindings import TO_EXCHANGE, TO_QUEUE
 
 if TYPE_CHECKING:

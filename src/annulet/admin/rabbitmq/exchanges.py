@@ -13,8 +13,8 @@ from annulet.admin.rabbitmq.framework.routing import Route
 from annulet.admin.requests.columns import Part
 from annulet.admin.requests.json_values import json_object
 from annulet.admin.requests.responses import json_response
-from annulet.admin.requests.turns import in_order
 from annulet.broker.operation.durable_changes import durably
+from annulet.broker.turns.list_turns import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,11 +16,11 @@ from annulet.admin.requests.bodies import BODY_BYTES_MAX, arguments_of
 from annulet.admin.requests.json_values import json_object
 from annulet.admin.requests.local_requests import peer_address
 from annulet.admin.requests.responses import ResourceError, bad_request, json_response, missing_field
-from annulet.admin.requests.turns import Turns
 from annulet.broker.amqp091.channel import delivered_header
 from annulet.broker.connections.views import ConversionError, converted
 from annulet.broker.operation.getting import GET_BODY_BYTES_MAX, GET_BYTES_MAX, GET_COUNT_MAX, Getter
 from annulet.broker.operation.publishing import Submission, publish
+from annulet.broker.turns.list_turns import Turns
 from annulet.core.base.errors import LimitExceeded
 from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, decode_readable_properties
 

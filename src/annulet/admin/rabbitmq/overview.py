@@ -16,11 +16,11 @@ from annulet.admin.rabbitmq.queues import counters_of
 from annulet.admin.requests.columns import Columns
 from annulet.admin.requests.json_values import with_rates
 from annulet.admin.requests.responses import json_response
-from annulet.admin.requests.turns import Turns
 from annulet.broker.operation.global_parameters import CLUSTER_NAME
 from annulet.broker.operation.inventory import open_connections
 from annulet.broker.operation.listeners import open_listeners
 from annulet.broker.operation.rates import COUNTERS, NAMES, READY, ROUND_MILLISECONDS, ROUNDS_KEPT, UNACKNOWLEDGED
+from annulet.broker.turns.list_turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

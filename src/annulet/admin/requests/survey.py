@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from annulet.admin.requests.turns import Turns
+from annulet.broker.turns.list_turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable

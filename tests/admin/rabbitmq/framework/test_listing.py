@@ -13,7 +13,7 @@ from annulet.admin.rabbitmq.framework.listing import Listing
 from annulet.admin.rabbitmq.framework.query import Query
 from annulet.admin.requests.columns import Part
 from annulet.admin.requests.responses import ResourceError
-from annulet.admin.requests.turns import TURN_SECONDS, Turns
+from annulet.broker.turns.list_turns import TURN_SECONDS, Turns
 
 
 class FakeCall:

@@ -19,7 +19,7 @@ from starlette.responses import Response, StreamingResponse
 from annulet.admin.rabbitmq.framework.name_filter import name_filter
 from annulet.admin.requests.columns import Columns, Part, SortKey, sort_key, split_column
 from annulet.admin.requests.responses import JSON, ResourceError
-from annulet.admin.requests.turns import SORTED_AT_ONCE, Turns
+from annulet.broker.turns.list_turns import SORTED_AT_ONCE, Turns
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -11,9 +11,9 @@ from annulet.admin.interface.values import VHOST, Value
 from annulet.admin.requests.bodies import INTEGER
 from annulet.admin.requests.columns import Part
 from annulet.admin.requests.responses import ResourceError, json_response
-from annulet.admin.requests.turns import Turns
 from annulet.admin.resources.clients.visibility import OWN, chosen_connection, visible_connections
 from annulet.broker.operation.inventory import describe_session, held_messages, sessions_of
+from annulet.broker.turns.list_turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -16,11 +16,11 @@ from annulet.admin.requests.bodies import OBJECT, arguments_of
 from annulet.admin.requests.columns import Part
 from annulet.admin.requests.json_values import json_object
 from annulet.admin.requests.responses import ResourceError, bad_request, json_response
-from annulet.admin.requests.turns import Turns
 from annulet.admin.resources.audit import audit
 from annulet.admin.resources.routing.exchanges import DEFAULT_EXCHANGE, exchange_name
 from annulet.broker.operation.bindings import BindingRow, bindings_between, bindings_of_source, properties_key
 from annulet.broker.operation.durable_changes import durably
+from annulet.broker.turns.list_turns import Turns
 from annulet.core.routing.bindings import TO_EXCHANGE, TO_QUEUE
 
 if TYPE_CHECKING:

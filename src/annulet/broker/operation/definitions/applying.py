@@ -23,12 +23,12 @@ from annulet.broker.operation.definitions.items import (
     POLICY,
     QUEUE,
     QUEUE_SETTINGS,
+    TURN_SECONDS,
     USER,
     USER_LIMIT,
     VIRTUAL_HOST,
     VIRTUAL_HOST_LIMIT,
     Item,
-    Turns,
 )
 from annulet.broker.operation.definitions.planning import CREATE, DELETE, Plan, Step, make_plan
 from annulet.broker.operation.definitions.reading import Reading
@@ -36,6 +36,7 @@ from annulet.broker.operation.definitions.splitting import split_document
 from annulet.broker.operation.durable_changes import durably
 from annulet.broker.operation.global_parameters import CLUSTER_NAME
 from annulet.broker.operation.operator_settings import read_divert
+from annulet.broker.turns.list_turns import Turns
 from annulet.core.base.errors import AccessRefused, CoreError, PreconditionFailed
 from annulet.core.configuration.arguments.values import shown
 from annulet.core.routing.bindings import TO_QUEUE
@@ -61,7 +62,7 @@ async def read_document(octets: bytes, host: str = "") -> Reading:
     Raises :class:`~annulet.core.base.errors.InvalidArgument` for another document.
     """
     reading = Reading(host)
-    turns = Turns()
+    turns = Turns(seconds=TURN_SECONDS)
     for found in split_document(octets):
         if found is not None:
             reading.read(*found)
@@ -97,7 +98,7 @@ class DefinitionImports:
 
     async def _carry_out(self, plan: Plan, user: User | None) -> None:
         undone: list[Undo] = []
-        turns = Turns()
+        turns = Turns(seconds=TURN_SECONDS)
         effects = Effects(self._broker, user)
         try:
             for step in plan.steps:
@@ -108,7 +109,7 @@ class DefinitionImports:
             raise
 
     async def _undo(self, undone: list[Undo]) -> None:
-        turns = Turns()
+        turns = Turns(seconds=TURN_SECONDS)
         for undo in reversed(undone):
             try:
                 await durably(self._broker.definitions, undo)

@@ -16,15 +16,16 @@ from annulet.broker.operation.definitions.items import (
     POLICY,
     QUEUE,
     QUEUE_SETTINGS,
+    TURN_SECONDS,
     USER,
     USER_LIMIT,
     VIRTUAL_HOST,
     VIRTUAL_HOST_LIMIT,
     Item,
-    Turns,
 )
 from annulet.broker.operation.operator_settings import describe_divert, describe_pattern
 from annulet.broker.security.password_hashes import ARGON2, describe_hash
+from annulet.broker.turns.list_turns import Turns
 from annulet.core.routing.bindings import arguments_text
 from annulet.store.database.catalogue import OPERATOR_QUEUE
 from annulet.store.database.definitions import USER as OF_USER
@@ -190,7 +191,7 @@ async def export(broker: Broker, hosts: Iterable[VirtualHost], *, own: bool, hos
     ``host``: the name of the only virtual host, whose items do not name it then. RabbitMQ ignores ``left_out``.
     """
     document = _Document(own=own, host=host)
-    turns = Turns()
+    turns = Turns(seconds=TURN_SECONDS)
     for item in current_items(broker, hosts, whole=not host):
         document.add(item)
         await turns.look()

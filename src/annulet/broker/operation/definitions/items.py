@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -79,19 +76,3 @@ class NotTaken:
     host: str
     name: str
     reason: str
-
-
-class Turns:
-    """Gives other tasks a turn of the event loop once this one has computed for :data:`TURN_SECONDS`."""
-
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.given = 0
-        self._clock = clock
-        self._until = clock() + TURN_SECONDS
-
-    async def look(self) -> None:
-        """Give a turn if it is time; called after each item."""
-        if self._clock() >= self._until:
-            self.given += 1
-            await asyncio.sleep(0)
-            self._until = self._clock() + TURN_SECONDS

@@ -17,13 +17,14 @@ from annulet.broker.operation.definitions.items import (
     PERMISSION,
     QUEUE,
     QUEUE_SETTINGS,
+    TURN_SECONDS,
     USER,
     USER_LIMIT,
     VIRTUAL_HOST,
     Item,
     NotTaken,
-    Turns,
 )
+from annulet.broker.turns.list_turns import Turns
 from annulet.core.configuration.arguments import parse_queue_arguments
 from annulet.core.configuration.arguments.unknown import WARN
 from annulet.core.configuration.arguments.values import shown
@@ -107,7 +108,7 @@ def _changes(step: Step) -> dict[str, Any]:
 
 async def make_plan(broker: Broker, reading: Reading, *, prune: bool = False) -> Plan:
     """Return what would be done. Nothing is changed; other tasks get turns."""
-    turns = Turns()
+    turns = Turns(seconds=TURN_SECONDS)
     known: dict[tuple[str, str, tuple[str, ...]], Item] = {}
     hosts = [host for host in list(broker.hosts.values()) if host.name in reading.hosts or not host.name]
     for item in current_items(broker, hosts, whole=True):

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from annulet.admin.requests import turns as module
-from annulet.admin.requests.turns import TURN_SECONDS, Turns, in_order
+from annulet.broker.turns import list_turns as module
+from annulet.broker.turns.list_turns import TURN_SECONDS, Turns, in_order
 
 
 async def test_other_tasks_have_turns_after_a_time() -> None:
@@ -31,3 +31,14 @@ async def test_names_are_sorted_in_parts(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(module, "SORTED_AT_ONCE", 3)
     names = [f"n{(number * 7) % 20}" for number in range(20)]
     assert await in_order(names) == sorted(names)
+
+
+async def test_turns_are_given_after_a_bounded_time() -> None:
+    now = 0.0
+    turns = Turns(lambda: now, seconds=0.004)
+    await turns.look()
+    assert turns.given == 0
+    now = 0.004
+    await turns.look()
+    await turns.look()
+    assert turns.given == 1

@@ -18,19 +18,20 @@ SORTED_AT_ONCE: Final = 1000
 
 
 class Turns:
-    """Gives other tasks a turn of the event loop once this one has computed for :data:`TURN_SECONDS`."""
+    """Gives other tasks a turn of the event loop once this one has computed for so many ``seconds``."""
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, clock: Callable[[], float] = time.perf_counter, seconds: float = TURN_SECONDS) -> None:
         self.given = 0
         self._clock = clock
-        self._until = clock() + TURN_SECONDS
+        self._seconds = seconds
+        self._until = clock() + seconds
 
     async def look(self) -> None:
         """Give a turn if it is time; called after each item."""
         if self._clock() >= self._until:
             self.given += 1
             await asyncio.sleep(0)
-            self._until = self._clock() + TURN_SECONDS
+            self._until = self._clock() + self._seconds
 
 
 async def in_order(names: Iterable[str]) -> list[str]:
