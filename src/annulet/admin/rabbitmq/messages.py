@@ -19,6 +19,7 @@ from annulet.admin.requests.responses import ResourceError, bad_request, json_re
 from annulet.broker.amqp091.channel import delivered_header
 from annulet.broker.connections.views import ConversionError, converted
 from annulet.broker.operation.getting import GET_BODY_BYTES_MAX, GET_BYTES_MAX, GET_COUNT_MAX, Getter
+from annulet.broker.operation.given_properties import HEADERS, NAMES, NUMBERS, TEXTS
 from annulet.broker.operation.publishing import Submission, publish
 from annulet.broker.turns.list_turns import Turns
 from annulet.core.base.errors import LimitExceeded
@@ -33,23 +34,6 @@ if TYPE_CHECKING:
 
 PUBLISH_FIELDS: Final = ("routing_key", "payload", "payload_encoding", "properties")
 GET_FIELDS: Final = ("count", "ackmode", "encoding", "truncate", "requeue")
-
-TEXTS: Final = (
-    "content_type",
-    "content_encoding",
-    "correlation_id",
-    "reply_to",
-    "expiration",
-    "message_id",
-    "type",
-    "user_id",
-    "app_id",
-    "cluster_id",
-)
-NUMBERS: Final = {"delivery_mode": (1, 2), "priority": (0, 255), "timestamp": (0, (1 << 63) - 1)}
-"""Properties that are numbers, with their bounds."""
-
-PROPERTY_NAMES: Final = (*TEXTS, *NUMBERS, "headers")
 
 ACKMODES: Final = {
     "ack_requeue_true": (False, True),
@@ -106,13 +90,13 @@ def read_properties(fields: Fields) -> BasicProperties:
     given = Fields(members)
     properties = BasicProperties()
     for name in members:
-        if name not in PROPERTY_NAMES:
-            raise bad_request(f"properties.{name}", members[name], f"give only {', '.join(PROPERTY_NAMES)}")
+        if name not in NAMES:
+            raise bad_request(f"properties.{name}", members[name], f"give only {', '.join(NAMES)}")
         if not given.given(name):
             continue
         if name in TEXTS:
             value: Any = given.text(name)
-        elif name == "headers":
+        elif name == HEADERS:
             value = arguments_of("header", given.object(name))
         else:
             value = given.integer(name, None, *NUMBERS[name])
@@ -184,7 +168,7 @@ def describe(entry: QueueEntry, encoding: str, truncate: int) -> dict[str, Any]:
 
 def _properties(entry: QueueEntry, message: Message) -> dict[str, Any]:
     decoded = decode_readable_properties(delivered_header(entry, message))
-    return json_object({name: getattr(decoded, name) for name in PROPERTY_NAMES if getattr(decoded, name) is not None})
+    return json_object({name: getattr(decoded, name) for name in NAMES if getattr(decoded, name) is not None})
 
 
 def _encoded(body: bytes, encoding: str) -> tuple[str, str]:
