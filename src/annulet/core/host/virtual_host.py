@@ -203,7 +203,9 @@ class VirtualHost(RoutingGraph):
         if is_ring_name(name) or is_reply_name(name):  # settings for queues are not for these
             return resolve_queue(name, name, given, AddressSettingsRepository())
         unknown = ACCEPT if queue_id else self.unknown_arguments  # with an id it is one that was declared once
-        return resolve_queue(name, address or name, given, self.address_settings, self.policies, unknown=unknown)
+        return resolve_queue(
+            name, address or name, given, self.address_settings, self.policies, unknown=unknown, known=queue_id != 0
+        )
 
     def _admit(self, queue: Queue, resolved: ResolvedQueue) -> None:
         queue.note_origins(resolved.origins)
