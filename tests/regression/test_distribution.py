@@ -35,7 +35,7 @@ def test_the_licence_is_in_the_wheel(wheel: zipfile.ZipFile) -> None:
     assert wheel.read(part_of_metadata(wheel, "licenses/LICENSE")) == (ROOT / "LICENSE").read_bytes()
 
 
-@pytest.mark.parametrize("package", ["annulet", "pyspark_annulet"])
+@pytest.mark.parametrize("package", ["annulet", "pyspark_annulet", "pytest_annulet"])
 def test_type_checkers_read_the_packages(wheel: zipfile.ZipFile, package: str) -> None:
     """D32: without the mark of PEP 561 they take everything for Any."""
     assert f"{package}/py.typed" in wheel.namelist()
@@ -55,7 +55,9 @@ def test_the_metadata_is_complete(wheel: zipfile.ZipFile) -> None:
 def test_nothing_else_is_in_the_wheel(wheel: zipfile.ZipFile) -> None:
     """D32: a folder ``archive`` lay in the root, as a run of a test had left it."""
     places = {path.split("/", 1)[0] for path in wheel.namelist()}
-    assert {place for place in places if not place.endswith(".dist-info")} == {"annulet", "pyspark_annulet"}
+    assert {place for place in places if not place.endswith(".dist-info")} == {
+        "annulet", "pyspark_annulet", "pytest_annulet",
+    }  # fmt: skip
 
 
 def test_the_house_rule_finds_a_stray_folder(monkeypatch: pytest.MonkeyPatch) -> None:

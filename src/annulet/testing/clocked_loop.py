@@ -26,10 +26,10 @@ class ClockedTimer:
     """One timer: what ``call_later`` returns."""
 
     def __init__(self, loop: ClockedLoop, when: float, callback: Callable[[], object], owner: object) -> None:
-        self.owner = owner  # the object whose method is called
+        self.owner: object | None = owner  # the object whose method is called
         self._when = when  # time of the clocked loop
         self._loop = loop
-        self._callback = callback
+        self._callback: Callable[[], object] | None = callback
         self._cancelled = False
         self._real: asyncio.TimerHandle | None = None
 
@@ -42,10 +42,11 @@ class ClockedTimer:
         return self._cancelled
 
     def cancel(self) -> None:
-        """Do nothing when it is due."""
+        """Do nothing when it is due. As with asyncio's timers, nothing refers to the owner then: no reference cycle."""
         self._cancelled = True
         self._loop.forget(self)
         self.disarm()
+        self._callback = self.owner = None
 
     def arm(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
         """Fire after so many seconds of real time."""
@@ -62,9 +63,10 @@ class ClockedTimer:
         """Make the call."""
         self.disarm()
         self._loop.forget(self)
-        if not self._cancelled:
-            self._cancelled = True
-            self._callback()
+        callback, self._callback, self.owner = self._callback, None, None
+        self._cancelled = True
+        if callback is not None:
+            callback()
 
 
 class ClockedLoop:

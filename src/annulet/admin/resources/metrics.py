@@ -230,11 +230,12 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
     for connection in broker.connections:
         for limit, count in connection.engine.limit_hits.items():
             snapshot.limit_hits[connection.protocol_name, SETTINGS_OF_LIMITS.get(limit, limit)] += count
-    snapshot.log = {
-        name: float(value)
-        for name, value in dataclasses.asdict(broker.log.statistics()).items()
-        if isinstance(value, (int, float))
-    }
+    snapshot.log = _log_figures(broker)
+
+
+def _log_figures(broker: Broker) -> dict[str, float]:
+    figures = dataclasses.asdict(broker.log.statistics())
+    return {name: float(value) for name, value in figures.items() if isinstance(value, (int, float))}
 
 
 def _history(broker: Broker) -> dict[str, tuple[str, float]]:
