@@ -73,6 +73,7 @@ from annulet.bulk.bounds.message_meter import (
 from annulet.core.base import linear_expressions
 from annulet.core.base.sliced_work import AT_ONCE_MAX, SLICE_MESSAGES
 from annulet.core.base.steps import LIMIT_ROUTING, ROUTING_STEPS_MAX
+from annulet.core.configuration.address_settings.policies import POLICIES_MAX
 from annulet.core.host.dead_letters import FORWARDED_AT_ONCE, FORWARDED_PER_SLICE
 from annulet.core.host.duplicate_ids import ID_CACHE_SIZE
 from annulet.core.host.entering import QUEUES_AT_ONCE_MAX
@@ -300,6 +301,7 @@ def _bounds_of_access() -> dict[str, float]:
         "permission_characters_max": EXPRESSION_CHARACTERS_MAX,
         "expression_states_max": linear_expressions.STATES_MAX,
         "expression_looks_max": linear_expressions.LOOKS_MAX,
+        "policies_max": POLICIES_MAX,
         "host_description_characters_max": DESCRIPTION_CHARACTERS_MAX,
         "password_bytes_max": PASSWORD_BYTES_MAX,
     }

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from annulet.core.host.send_plan import Leg
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.message.message import Message
+    from annulet.core.model.compact_messages import Slot
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
     from annulet.core.routing.routes import Route
@@ -61,7 +62,7 @@ class Operations:
 
     def __init__(self) -> None:
         self.sends: list[Send] = []
-        self.settlements: list[tuple[int, QueueEntry]] = []
+        self.settlements: list[tuple[int, Slot]] = []
         self.rejections: list[tuple[int, QueueEntry, bool]] = []
         self.returns: list[Return] = []
 
@@ -70,7 +71,7 @@ class Operations:
         """How many sends and settlements there are."""
         return len(self.sends) + len(self.settlements) + len(self.rejections) + len(self.returns)
 
-    def deliveries(self) -> list[tuple[int, QueueEntry]]:
+    def deliveries(self) -> list[tuple[int, Slot]]:
         """Return the deliveries that are settled, with their tags, by the kind of their settlement."""
         rejected = [(tag, entry) for tag, entry, _ in self.rejections]
         return [*self.settlements, *rejected, *[(back.tag, back.entry) for back in self.returns]]

@@ -19,6 +19,7 @@ from annulet.core.host.dead_letters import FORWARDED_PER_SLICE
 from annulet.core.host.entering import Entering
 from annulet.core.host.schedule_cancelling import cancel_scheduled
 from annulet.core.host.send_plan import ROUTED
+from annulet.core.model.compact_messages import entry_in
 from annulet.core.policies.staged_batches import HiddenBatch, take_back
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ class Committing(SlicedWork):
         elif self._settled < len(collected.settlements):
             following = collected.settlements[self._settled : self._settled + SLICE_OPERATIONS]
             self._settled += len(following)
-            session.acknowledge_entries([entry for _, entry in following], now)
+            session.acknowledge_entries([entry_in(slot) for _, slot in following], now)
         elif self._rejected < len(self._dropped):
             dropped = self._dropped[self._rejected : self._rejected + SLICE_OPERATIONS // 2]
             self._rejected += len(dropped)

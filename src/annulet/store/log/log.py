@@ -353,18 +353,32 @@ class MessageLog(Log):
         del self._transactions[transaction]
         controls = [(TYPE_SETTLE, chunk, transaction) for chunk in chunks]
         self._part.controls += [*controls, (TYPE_COMMIT, commit, transaction)]
-        for index in range(0, len(opened.settled), 2):
-            self._settle_committed(opened.settled[index + 1], opened.settled[index])
+        self._settle_committed(opened.settled)
         if outcome is not None:
             note_outcome(self.outcomes, outcome)
 
-    def _settle_committed(self, record: int, queue_id: int) -> None:
-        """Clear the bit; the settlement itself is in the transaction's own record."""
-        segment = self._segments.get(record >> ORDINAL_BITS)
-        if record >= self._window_first:
-            self._settle_in_window(record, queue_id)
-        elif segment is not None and segment.settle(record & ORDINAL_MASK, queue_id):
-            self._settled += 1
+    def _settle_committed(self, settled: list[int]) -> None:
+        """Clear the bits of queue id, record, queue id, …; the settlements are in the transaction's own record.
+
+        No other turn may see a part of it: a checkpoint of it would outlive a commit that is not on disk. So it is done
+        in this one, by segment.
+        """
+        by_segment: dict[int, list[int]] = {}
+        for index in range(0, len(settled), 2):
+            queue_id, record = settled[index], settled[index + 1]
+            if record >= self._window_first:
+                self._settle_in_window(record, queue_id)
+                continue
+            number = record >> ORDINAL_BITS
+            pairs = by_segment.get(number)
+            if pairs is None:
+                pairs = by_segment[number] = []
+            pairs.append(queue_id)
+            pairs.append(record & ORDINAL_MASK)
+        for number, pairs in by_segment.items():
+            segment = self._segments.get(number)
+            if segment is not None:
+                self._settled += segment.settle_all(pairs)
 
     def abort(self, transaction: int) -> None:
         """Drop the records. Nothing is written: without a commit they do not count."""
