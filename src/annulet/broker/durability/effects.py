@@ -21,7 +21,7 @@ from annulet.store.database.history_batch import EntryState, HistoryBatch
 from annulet.store.files.errors import CatalogueError, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from annulet.broker.durability.commit import CommitPipeline
     from annulet.broker.durability.event_log import EventSource
@@ -247,6 +247,18 @@ class HostEffects(NodeEffects):
     def bracketed(self) -> bool:
         """Look for the log's transaction."""
         return self._transaction != 0
+
+    def promise(self, sends: list[tuple[Message, Sequence[QueueState]]], settlements: int) -> None:
+        """Have the log set room aside for the durable ones of these. Raises :class:`StoreError`."""
+        records: list[tuple[Message, int]] = []
+        removed = 0
+        for message, queues in sends:
+            targets = sum([queue.queue_id != 0 for queue in queues])
+            if targets:
+                records.append((message, targets))
+                removed += targets  # a ring, a key or a limit drops one for each
+        if records or settlements:
+            self.log.promise(self._transaction, records, settlements + removed)
 
     def end_transaction(self, outcome: tuple[str, int] | None = None) -> None:
         """Commit the log transaction; ``outcome`` marks a staged publish as done (query id, batch id).

@@ -130,6 +130,7 @@ class Committing(SlicedWork):
         self._bracket = 0  # the suspended transaction of the effects
         self._sent = 0  # sends that are in their queues
         self._entering: Entering | None = None  # the next send, while it enters its queues
+        self._promised = False  # the log has room for the rest
         self._remembers = False  # addresses remember ids of it
         self._settled = 0
         self._rejected = 0
@@ -197,7 +198,11 @@ class Committing(SlicedWork):
         collected, session = self._collected, self._transaction.session
         if self._sent < len(collected.sends):
             self._fill(partial(self._send_some, now))
-        elif self._settled < len(collected.settlements):
+            return True
+        if not self._promised:
+            self._promised = True
+            self._plan.promise(sends=False)  # or what is settled from here on would come back with the next start only
+        if self._settled < len(collected.settlements):
             following = collected.settlements[self._settled : self._settled + SLICE_OPERATIONS]
             self._settled += len(following)
             session.acknowledge_entries([entry_in(slot) for _, slot in following], now)

@@ -143,11 +143,13 @@ class Transaction:
     def carry_out(self, host: VirtualHost, collected: Operations, plan: CommitPlan, now: int) -> list[Message]:
         """Carry out the whole plan in this call. Returns and raises as :meth:`commit`, but for refusals.
 
+        The log has room for all of it before the first message enters a queue, or nothing is done.
         Very many dead letters of it follow behind its end, see :meth:`DeadLetters.transaction_ended`.
         """
         host.effects.begin_transaction()
         try:
             try:
+                plan.promise(sends=True)
                 unroutable = self._publish(host, now, collected.sends, plan)
             except BaseException:  # nothing was settled yet: or these deliveries would be lost to the session
                 self.rolled_back(collected, now)
