@@ -187,13 +187,8 @@ class Deep:
 
     def broker_tick(self) -> None:
         """Have the broker's own tick come, which else it does not: see :func:`deep_broker`."""
-        self.broker._on_tick()
-        self.stop_timer()
-
-    def stop_timer(self) -> None:
-        timer = self.broker._tick
-        assert timer is not None
-        timer.cancel()
+        self.broker.tick()
+        self.broker.stop_ticks()
 
     @property
     def paging(self) -> PagingFigures:
@@ -326,7 +321,7 @@ async def deep_broker(
     async with testing.broker(**settings) as running:
         try:
             deep = Deep(running.broker, clock)
-            deep.stop_timer()
+            running.broker.stop_ticks()
             running.broker.log.read_ahead_with(running.broker.loop.call_soon)
             yield deep
         finally:
