@@ -189,7 +189,7 @@ def test_rows_that_come_one_at_a_time_share_a_page():
         pages.add([entry], bytearray([entry.sequence % 50 == 1]))
         if entry.sequence == 300:
             found = pages.load(insist=False)
-    assert len(pages._pages) == 2
+    assert len(pages.page_list) == 2
     assert pages._figures.paged_out == sum(entry.sequence % 50 != 1 for entry in entries)
     while pages.items:
         found += pages.load(insist=False)
@@ -257,13 +257,13 @@ def test_rows_without_times_share_a_page_with_those_that_have_some_but_not_the_o
     timed_entry.message.expires_at = NOW + 5
     pages.add([timed_entry], bytearray(1))
     pages.add(stored_entries(queue, disk, 2), bytearray(2))
-    assert [(page.rows, page.facts is None) for page in pages._pages] == [(2, True), (3, False)]
+    assert [(page.rows, page.facts is None) for page in pages.page_list] == [(2, True), (3, False)]
     origin = timed_entry.message.origin
     pages.add_rows([6, 7], [6, 7], [10, 20], [origin, origin], redelivered=False)
-    assert len(pages._pages) == 3
+    assert len(pages.page_list) == 3
     pages.add_rows([8, 9], [8, 9], [10, 20], [origin, origin], redelivered=False, times=[(8, 4, 0), (9, 5, 11)])
-    assert len(pages._pages) == 4
-    assert pages._pages[-1].facts.of(9) == (9, 20, 5, 11)
+    assert len(pages.page_list) == 4
+    assert pages.page_list[-1].facts.of(9) == (9, 20, 5, 11)
     assert pages.first_expiry(50) == (11, 9)
 
 
@@ -339,7 +339,7 @@ def test_what_is_taken_out_of_several_pages_leaves_the_others_and_no_empty_page(
     ]
     left = [entry.sequence for entry in entries if entry not in set(taken)]
     pages.take_out(taken)
-    assert len(pages._pages) == 3
+    assert len(pages.page_list) == 3
     assert (pages.items, pages.rows, pages.bytes) == (len(left), len(left), 10 * len(left))
     assert [pages.has_row(entry.sequence) for entry in taken].count(True) == 0
     found = []

@@ -69,7 +69,7 @@ def test_a_queue_that_keeps_up_uses_no_memory() -> None:
     for number in range(2000):
         log.settle(log.append(message(b""), [(1, number + 1)]), 1)
         assert log.take_batch() is None
-    assert sum(len(segment.offsets) for segment in log._segments.values()) == 0
+    assert sum(len(segment.offsets) for segment in log.segments.values()) == 0
 
 
 def test_a_live_record_costs_about_six_bytes(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_live_record_costs_about_six_bytes(tmp_path: Path) -> None:
     for number in range(5000):
         log.append(message(b""), [(1, number + 1)])
     flush(log)
-    (segment,) = log._segments.values()
+    (segment,) = log.segments.values()
     used = segment.offsets.itemsize * len(segment.offsets) + segment.queues.itemsize * len(segment.queues)
     assert (used + len(segment.live)) / 5000 < 6.2
     assert not segment.shared

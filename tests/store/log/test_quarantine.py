@@ -117,7 +117,7 @@ def test_what_was_misread_and_is_sound_is_left_alone(tmp_path: Path) -> None:
     directory = tmp_path / "messages"
     log, _ = filled(directory)
     offset = SEGMENT_HEADER_SIZE
-    assert gap_length((directory / segment_name(1)).read_bytes(), log._segments[1].seed, offset) == 0
+    assert gap_length((directory / segment_name(1)).read_bytes(), log.segments[1].seed, offset) == 0
     log._reader.damaged.add(DamageNote(1, offset, 0, REASON_READ))
     upkeep(log)
     assert kept(tmp_path) == {}

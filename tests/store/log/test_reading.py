@@ -150,7 +150,7 @@ def test_neighbouring_rows_are_made_into_messages_by_where_they_begin() -> None:
 def test_a_damaged_row_is_reported_and_the_others_served(place: int) -> None:
     files = SimulatedFiles()
     log, records = filled(files, 30)
-    segment = log._segments[records[9] >> ORDINAL_BITS]
+    segment = log.segments[records[9] >> ORDINAL_BITS]
     files.names_now[segment.path.name].data[segment.offsets[records[9] & 0xFFFFFF] + place] ^= 1
     sequences = list(range(6, 16))
     found = log.messages(QUEUE, records[5:15], sequences, [Origin("", "", "", View())] * 10)
@@ -196,7 +196,7 @@ def test_a_record_larger_than_what_is_read_at_once() -> None:
 def test_a_damaged_record_is_reported_and_the_others_served(caplog: pytest.LogCaptureFixture) -> None:
     files = SimulatedFiles()
     log, records = filled(files, 30)
-    segment = log._segments[records[9] >> ORDINAL_BITS]
+    segment = log.segments[records[9] >> ORDINAL_BITS]
     offset = segment.offsets[records[9] & 0xFFFFFF]
     files.names_now[segment.path.name].data[offset + 90] ^= 1
     assert numbers(log, records[5:15]) == [6, 7, 8, 9, None, 11, 12, 13, 14, 15]
@@ -208,7 +208,7 @@ def test_a_damaged_record_is_reported_and_the_others_served(caplog: pytest.LogCa
 def test_a_damaged_length_does_not_make_it_read_the_world() -> None:
     files = SimulatedFiles()
     log, records = filled(files, 30)
-    segment = log._segments[records[9] >> ORDINAL_BITS]
+    segment = log.segments[records[9] >> ORDINAL_BITS]
     offset = segment.offsets[records[9] & 0xFFFFFF]
     files.names_now[segment.path.name].data[offset + 8 : offset + 12] = b"\xff\xff\xff\xff"
     assert numbers(log, records[8:10]) == [9, None]
@@ -331,7 +331,7 @@ def test_reading_ahead_asks_for_the_stretch() -> None:
     log, records = filled(files, 30)
     log.prefetch(records[:20])
     ((offset, length),) = files.prefetched
-    assert offset == log._segments[records[0] >> ORDINAL_BITS].offsets[0]
+    assert offset == log.segments[records[0] >> ORDINAL_BITS].offsets[0]
     assert length > 20 * 100
     files.fail_at = files.operations + 1
     log._reader.close()
@@ -345,8 +345,8 @@ def test_many_neighbours_are_asked_for_together() -> None:
     records = [log.append(message(b"body"), [(QUEUE, number)]) for number in range(1, 2 * reading.TOGETHER + 11)]
     flush(log)
     log.prefetch(records)
-    offsets = log._segments[records[0] >> ORDINAL_BITS].offsets
-    assert files.prefetched == [(offsets[0], log._segments[records[0] >> ORDINAL_BITS].size - offsets[0])]
+    offsets = log.segments[records[0] >> ORDINAL_BITS].offsets
+    assert files.prefetched == [(offsets[0], log.segments[records[0] >> ORDINAL_BITS].size - offsets[0])]
     log.close()
 
 

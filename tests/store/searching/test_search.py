@@ -190,7 +190,7 @@ def wide() -> Iterator[tuple[Search, list[int]]]:
     """A log with a segment of twenty records and more places behind them than a stretch may have; those records."""
     log = opened()
     records = coloured(log, [b"blue"] * 20)
-    offsets = log._segments[records[0] >> ORDINAL_BITS].offsets
+    offsets = log.segments[records[0] >> ORDINAL_BITS].offsets
     offsets.extend([0] * STRETCH_RECORDS_MAX)
     yield search_of(log), records
     del offsets[len(records) :]

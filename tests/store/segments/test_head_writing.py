@@ -37,7 +37,7 @@ def agree(log: MessageLog, files: SimulatedFiles) -> list[int]:
     """Compare both ways to look, for all segments with heads; return where the segment had to be read."""
     read = []
     for number in head_files(files):
-        looked = Looked(files, log._segments[number], RED)
+        looked = Looked(files, log.segments[number], RED)
         assert looked.beside() == looked.alone()
         if looked.read:
             read.append(number)
@@ -115,7 +115,7 @@ def test_cancelled_messages_and_those_of_transactions_do_not_shift_the_others() 
     flush(log)
     write_heads(log)
     assert agree(log, files) == []
-    looked = Looked(files, log._segments[1], RED)
+    looked = Looked(files, log.segments[1], RED)
     assert looked.alone() == [0, 3, 4, 6], "0 and 4 are nowhere"
 
 
@@ -141,7 +141,7 @@ def test_what_goes_on_at_the_same_place_after_a_crash_has_no_old_heads() -> None
     files = SimulatedFiles()
     log = opened(files)
     coloured(log, MIXED)
-    segment = log._segments[1]
+    segment = log.segments[1]
     lost = segment.offsets[1]
     after = files.copied()
     after.names_now["000000000001.segment"].data[lost + 100] ^= 1  # and all behind is gone
@@ -151,10 +151,10 @@ def test_what_goes_on_at_the_same_place_after_a_crash_has_no_old_heads() -> None
     message = Message(b"red", bytes(1000), ORIGIN, durable=True)
     assert again.append(message, [(QUEUE, 9)]) == 1 << ORDINAL_BITS | 1
     flush(again)
-    assert again._segments[1].offsets[1] >= lost
+    assert again.segments[1].offsets[1] >= lost
     write_heads(again)
     assert agree(again, after) == [1], "what was there before the start is read"
-    looked = Looked(after, again._segments[1], RED)
+    looked = Looked(after, again.segments[1], RED)
     assert looked.beside() == [0, 1]
 
 
@@ -169,7 +169,7 @@ def test_a_torn_end_that_is_cut_off_takes_the_heads_along() -> None:
     name = f"{last:012d}.segment"
     after.names_now[name].data[:64] = bytes(64)
     before = f"{last - 1:012d}.segment"
-    size = log._segments[last - 1].offsets[-1] + 50
+    size = log.segments[last - 1].offsets[-1] + 50
     after.names_now[before].data[size:] = bytes(len(after.names_now[before].data) - size)
     again = opened(after)
     assert {last - 1, last} <= set(head_files(files))
@@ -298,7 +298,7 @@ def test_they_go_with_their_segment_and_when_it_is_compacted() -> None:
         upkeep(log, checkpoint=True)
     assert log.statistics().compactions == 1
     assert kept >> ORDINAL_BITS not in head_files(files)
-    assert set(head_files(files)) <= set(log._segments)
+    assert set(head_files(files)) <= set(log.segments)
     log.close()
 
 
