@@ -34,6 +34,7 @@ class Disk:
         self.reads: list[int] = []
         self.prefetched: list[int] = []
         self.free = 1 << 40
+        self.figures = PagingFigures()
         self.queue: Queue  # whose message was stored last
 
     def room(self) -> int:
@@ -222,7 +223,7 @@ def pages_of(
     queue: Queue, disk: Disk, room: Callable[[], int] | None = None, ask_turn: Callable[[Queue], None] | None = None
 ) -> StoredQueueArea:
     kind = ChosenRows if queue.ranker.sorts else StoredQueueArea
-    return kind(queue, disk, PagingFigures(), room or disk.room, ask_turn)
+    return kind(queue, disk, disk.figures, room or disk.room, ask_turn)
 
 
 def read_and_changed(pages: StoredQueueArea, more: list[QueueEntry]) -> RowView:

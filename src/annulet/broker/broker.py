@@ -224,7 +224,7 @@ class Broker(Amqp10Services):
             spill = open_spill(directory, self.configuration.spill_limit_bytes)
             searches = self.configuration.search_process
             self.pager = Pager(
-                self.log, self.loop, budget, self.memory.left, self.clock, spill, self._queues, searches=searches
+                self.log, self.loop, budget, self.memory.left, self.clock, spill, self.queues, searches=searches
             )
             self.spill_pace = self.pager.pace
             self.commit.on_written = self.pager.window_written
@@ -375,7 +375,7 @@ class Broker(Amqp10Services):
         if self._failure is not None and not self._failure.done():
             self._failure.set_result(error)
 
-    def _queues(self) -> list[Queue]:
+    def queues(self) -> list[Queue]:
         """Return the queues of all virtual hosts."""
         return [queue for host in self.hosts.values() for queue in host.queues.values()]
 

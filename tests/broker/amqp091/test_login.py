@@ -100,7 +100,7 @@ async def test_a_peer_that_hangs_up_while_it_waits_costs_nothing_more(broker: Br
     await turns()
     assert task.cancelled()
     assert (broker.admission.connections, broker.admission.handshakes) == (0, 0)
-    assert broker.authenticator._throttle._waiting == {}
+    assert broker.authenticator.attempts_waiting == 0
 
 
 async def test_a_defect_while_checking_refuses_and_is_logged(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:

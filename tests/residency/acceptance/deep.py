@@ -141,7 +141,7 @@ class Deep:
         Returns and expiries say so too, dead letters do not.
         """
         return self.broker.worker.waiting > 0 or any(
-            queue.returns or queue.expiring is not None for queue in self.broker._queues()
+            queue.returns or queue.expiring is not None for queue in self.broker.queues()
         )
 
     def check_budget(self) -> None:
@@ -264,7 +264,7 @@ class Consumer:
 
     def _turn_is_due(self) -> bool:
         broker = self.peer.broker
-        return broker.pager is not None and any(map(broker.pager.scanning.asked, broker._queues()))
+        return broker.pager is not None and any(map(broker.pager.scanning.asked, broker.queues()))
 
     async def _came(self) -> list[tuple[int, int, bool]]:
         found: list[tuple[int, int, bool]] = []

@@ -110,7 +110,7 @@ def test_the_bytes_of_damaged_records_are_told_when_their_page_is_used_up():
     assert (pages.lost, pages.lost_bytes) == (1, 0)
     assert len(pages.load(insist=False)) == 10
     assert (pages.lost, pages.lost_bytes, pages.bytes) == (0, 10, 0)
-    assert pages._figures.unreadable == 1
+    assert disk.figures.unreadable == 1
 
 
 def test_a_refusing_disk_is_asked_again_only_when_told():
@@ -121,7 +121,7 @@ def test_a_refusing_disk_is_asked_again_only_when_told():
     assert pages.load(insist=False) is None
     pages.retry()
     assert len(pages.load(insist=False)) == 5
-    assert pages._figures.postponed == 1
+    assert disk.figures.postponed == 1
 
 
 def test_after_many_attempts_what_cannot_be_read_is_lost():
@@ -190,7 +190,7 @@ def test_rows_that_come_one_at_a_time_share_a_page():
         if entry.sequence == 300:
             found = pages.load(insist=False)
     assert len(pages.page_list) == 2
-    assert pages._figures.paged_out == sum(entry.sequence % 50 != 1 for entry in entries)
+    assert disk.figures.paged_out == sum(entry.sequence % 50 != 1 for entry in entries)
     while pages.items:
         found += pages.load(insist=False)
     assert [entry.sequence for entry in found] == [entry.sequence for entry in entries]
@@ -295,7 +295,7 @@ def test_rows_that_lack_what_is_looked_for_are_passed_over_together(monkeypatch:
     assert seen == [1025, 1281, 1537, 1793, 2001]
     assert [count for _, count in asked] == [1024, 976, 256, 720, 256, 256, 208]
     assert disk.reads == [256], "messages are made where one may match"
-    assert pages._figures.scanned == 2000
+    assert disk.figures.scanned == 2000
 
 
 def test_runs_that_are_shorter_than_a_look_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from annulet.store.log.log import MessageLog
 from annulet.store.log.window import PREPARED_BEHIND, PREPARED_TOGETHER
 from annulet.store.segments.records import ORDINAL_BITS
 from annulet.store.segments.segment import segment_name
-from tests.store.log.test_log_tools import flush, live, message, opened, upkeep
+from tests.store.log.test_log_tools import flush, live, message, opened, space_of, upkeep
 from tests.store.simulated_files import SimulatedFiles
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -198,7 +198,7 @@ def test_kill_of_a_real_process_loses_nothing_it_completed(tmp_path: Path) -> No
         assert not settled & found, "settled messages came back"
         first = max(sent | found) + 1
         assert log.report.corrupt_records == 0
-        log._space.close()  # as a killed process would: no checkpoint, the marker stays
+        space_of(log).close()  # as a killed process would: no checkpoint, the marker stays
         settled |= absent
 
 

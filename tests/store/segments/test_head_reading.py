@@ -13,7 +13,7 @@ from annulet.store.segments.head_blocks import BLOCK_BYTES_MAX, BLOCK_HEADER, bl
 from annulet.store.segments.head_reading import HeadBlocks
 from annulet.store.segments.records import ORDINAL_BITS
 from tests.store.head_tools import QUEUE, RED, Looked, coloured, opened, write_heads
-from tests.store.log.test_log_tools import ORIGIN, flush
+from tests.store.log.test_log_tools import ORIGIN, flush, space_of
 from tests.store.simulated_files import SimulatedFiles
 
 COLOURS = [b"red", b"blue", b"darkred", b"", b"blue"]
@@ -144,7 +144,7 @@ def test_it_says_what_the_segment_says(
         if number % window == 0:
             flush(log)
             if moments.random() < 0.1:
-                log._space.heads.forget((records[-1] >> ORDINAL_BITS,))
+                space_of(log).heads.forget((records[-1] >> ORDINAL_BITS,))
             if moments.random() < 0.5:
                 write_heads(log)
     flush(log)
