@@ -411,6 +411,11 @@ class Authenticator:
         return current is not None and ADMINISTRATOR in current.tags
 
     @property
+    def attempts_waiting(self) -> int:
+        """How many logins are under way, those included that wait after a failure."""
+        return self._throttle.waiting
+
+    @property
     def anonymous_user(self) -> str:
         """The user that a peer of this machine is without credentials; empty when there is none."""
         return FIRST_USER if self._anonymous else ""
