@@ -182,7 +182,13 @@ class Authenticator:
         self._unchecked = 0
         self._delayed = 0
         self._hashed = 0
-        self._made_hash = declare_users(catalogue, configuration.users, hasher)
+        self._made_hash = declare_users(
+            catalogue,
+            configuration.users,
+            hasher,
+            first=configuration.first_user,
+            mechanisms=configuration.sasl_mechanisms,
+        )
         self.reload()
 
     def statistics(self) -> AuthenticationStatistics:
