@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from annulet.broker.operation.definitions.artemis_xml import is_xml, read_broker_xml
 from annulet.broker.operation.definitions.effects import Effects, Undo
 from annulet.broker.operation.definitions.items import TURN_SECONDS
 from annulet.broker.operation.definitions.planning import Plan, Step, make_plan
@@ -32,16 +33,21 @@ CONFLICTS_SHOWN: Final = 5
 
 
 async def read_document(octets: bytes, host: str = "") -> Reading:
-    """Read a document of definitions. ``host``: that it is of this virtual host alone, and does not name it.
+    """Read a document of definitions, or a ``broker.xml`` of Artemis.
 
+    ``host``: that it is of this virtual host alone, and does not name it.
     Raises :class:`~annulet.core.base.errors.InvalidArgument` for another document.
     """
     reading = Reading(host)
     turns = Turns(seconds=TURN_SECONDS)
-    for found in split_document(octets):
-        if found is not None:
-            reading.read(*found)
-        await turns.look()
+    if is_xml(octets):
+        for _ in read_broker_xml(octets, reading):
+            await turns.look()
+    else:
+        for found in split_document(octets):
+            if found is not None:
+                reading.read(*found)
+            await turns.look()
     reading.settle()
     return reading
 
