@@ -251,6 +251,11 @@ class Broker(Amqp10Services):
     def _open_directory(self) -> None:
         """Know users and permissions, and have connections looked at when they change."""
         self.authenticator = Authenticator(self.catalogue, self.configuration, now=self.clock, hasher=self.hasher)
+        if self.configuration.oidc is not None:
+            from annulet.broker.security.access_tokens import access_tokens_of  # noqa: PLC0415 - PyJWT is optional
+
+            self.authenticator.access_tokens = access_tokens_of(self.configuration.oidc, self.clock)
+        self.login_ends.on_end, self.login_ends.on_renewed = self.revocation.login_ended, self.revocation.look_at
         source = str(self.configuration.definitions.source)
         given = self.admission.given
         directory = self.access_directory = AccessDirectory(self.catalogue, self.authenticator, given, source=source)
@@ -445,6 +450,7 @@ class Broker(Amqp10Services):
 
     def connection_ended(self, connection: AnyConnection) -> None:
         """Forget a connection whose socket is gone."""
+        self.login_ends.forget(connection)
         if connection in self.connections:
             self.connections.remove(connection)
             self.admission.note_limits(connection.protocol_name, connection.engine.limit_hits)

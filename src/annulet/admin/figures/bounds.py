@@ -41,6 +41,15 @@ from annulet.broker.security.access_directory import (
 )
 from annulet.broker.security.admission import LIMIT_STRANGERS, LIMIT_WEB_SOCKETS
 from annulet.broker.security.authentication import PASSWORD_BYTES_MAX
+from annulet.broker.security.issuer_keys import (
+    DOCUMENT_BYTES_MAX,
+    FETCH_SECONDS_LEAST,
+    FETCH_SECONDS_MAX,
+    KEYS_KEPT_SECONDS,
+    KEYS_MAX,
+    KEYS_SECONDS,
+)
+from annulet.broker.security.token_grants import ACCESS_TOKEN_CHARACTERS_MAX, SCOPES_MAX
 from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS, SUBSCRIPTIONS_MAX, TRANSACTIONS_MAX
 from annulet.broker.stomp.destinations import LIMIT_TEMPORARY_QUEUES, TEMPORARY_QUEUES_MAX
 from annulet.broker.turns.delivery_shares import BROWSER_PART, LEAST_SECONDS, SHARE_LEAST, TURN_DELIVERIES
@@ -304,6 +313,14 @@ def _bounds_of_access() -> dict[str, float]:
         "policies_max": POLICIES_MAX,
         "host_description_characters_max": DESCRIPTION_CHARACTERS_MAX,
         "password_bytes_max": PASSWORD_BYTES_MAX,
+        "access_token_characters_max": ACCESS_TOKEN_CHARACTERS_MAX,
+        "access_token_scopes_max": SCOPES_MAX,
+        "issuer_fetch_seconds_least": FETCH_SECONDS_LEAST,
+        "issuer_fetch_seconds_max": FETCH_SECONDS_MAX,
+        "issuer_keys_seconds": KEYS_SECONDS,
+        "issuer_keys_kept_seconds": KEYS_KEPT_SECONDS,
+        "issuer_document_bytes_max": DOCUMENT_BYTES_MAX,
+        "issuer_keys_max": KEYS_MAX,
     }
 
 

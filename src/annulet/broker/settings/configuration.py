@@ -17,6 +17,7 @@ import msgspec
 
 from annulet.broker.settings.environment import Variables, variable_of
 from annulet.broker.settings.limits import RANGES, Limits
+from annulet.broker.settings.oidc_settings import OidcSection, OidcSettings, OidcSettingsError, oidc_settings
 from annulet.broker.settings.scram_verifiers import ScramError, parse_verifier
 from annulet.broker.settings.setting_values import (
     LOOPBACK,
@@ -106,7 +107,9 @@ BUDGET_SHARE: Final = 0.5
 """Share of the memory limit that the body budget is unless it is set, where that is less than its usual default: on a
 machine of 1 GiB publishers would else be held back before anything had left memory."""
 
-SASL_MECHANISMS: Final = ("EXTERNAL", "SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "AMQPLAIN", "ANONYMOUS")
+SASL_MECHANISMS: Final = (
+    "EXTERNAL", "SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "AMQPLAIN", "OAUTHBEARER", "XOAUTH2", "ANONYMOUS",
+)  # fmt: skip
 """All there are; each is offered where it can be used. Without the SCRAM ones no verifiers are stored."""
 
 LogFormat = Literal["console", "json"]
@@ -184,6 +187,7 @@ class BrokerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     event_queue_bytes: int = EVENT_QUEUE_BYTES  # bodies amq.events holds
     undo_seconds: int = UNDO_SECONDS  # what operations take away is kept so long; 0: nothing is kept
     undo_bytes: int = UNDO_BYTES  # of a virtual host
+    oidc: OidcSettings | None = None  # the issuer whose access tokens log in
     definitions: StaticDefinitions = StaticDefinitions()  # declared at every start
     origins: dict[str, str] = {}  # by name in the file: where a value comes from that is not the default
 
@@ -255,6 +259,7 @@ class ConfigurationFile(msgspec.Struct):
     sasl_mechanisms: list[str] = msgspec.field(default_factory=lambda: list(SASL_MECHANISMS))
     log: LogSection = msgspec.field(default_factory=LogSection)
     users: dict[str, UserSection] = {}
+    oidc: OidcSection = msgspec.field(default_factory=OidcSection)
     queues: list[QueueDefinition] = []
     exchanges: list[ExchangeDefinition] = []
     bindings: list[BindingDefinition] = []
@@ -371,6 +376,7 @@ class _Reader:
             log_level=values.log.level,
             users={name: self._user(name, section) for name, section in values.users.items()},
             first_user=self._first_user(values.default_user, values.default_password),
+            oidc=self._oidc(values.oidc),
             loopback_users=tuple(values.loopback_users),
             local_host_names=tuple(name.lower() for name in values.local_host_names),
             web_socket_origins=tuple(values.web_socket_origins),
@@ -415,6 +421,12 @@ class _Reader:
                 except TlsSettingsError as error:
                     raise ConfigurationError(f"{self._source(f'listeners.{name}')}: {error}") from error
         return fields
+
+    def _oidc(self, section: OidcSection) -> OidcSettings | None:
+        try:
+            return oidc_settings(section, TAGS, self._folder)
+        except OidcSettingsError as error:
+            raise ConfigurationError(str(error) if self.file is None else f"{self.file}: {error}") from error
 
     def _limits(self, limits: Limits) -> Limits:
         for name, allowed in RANGES.items():
