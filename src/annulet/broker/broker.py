@@ -53,6 +53,7 @@ from annulet.broker.security.access_directory import AccessDirectory
 from annulet.broker.security.authentication import Authenticator
 from annulet.broker.security.given_limits import MAX_QUEUES
 from annulet.broker.security.tls_listeners import TlsListeners
+from annulet.broker.security.web_sessions import WebSessions
 from annulet.broker.settings.clock import Clock, system_clock
 from annulet.broker.turns.delivery_shares import only_browse
 from annulet.broker.turns.late_collection import LateCollection
@@ -255,6 +256,8 @@ class Broker(Amqp10Services):
         given = self.admission.given
         directory = self.access_directory = AccessDirectory(self.catalogue, self.authenticator, given, source=source)
         directory.on_change = self.revocation.access_changed
+        self.web_sessions = WebSessions(self.authenticator, self.clock)
+        self.revocation.listeners.append(self.web_sessions.access_changed)
         directory.on_limits = self._apply_limits
 
     async def _listen(self) -> None:

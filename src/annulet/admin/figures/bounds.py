@@ -41,6 +41,12 @@ from annulet.broker.security.access_directory import (
 )
 from annulet.broker.security.admission import LIMIT_STRANGERS, LIMIT_WEB_SOCKETS
 from annulet.broker.security.authentication import PASSWORD_BYTES_MAX
+from annulet.broker.security.web_sessions import (
+    SESSION_IDLE_SECONDS,
+    SESSION_SECONDS,
+    SESSIONS_MAX,
+    SESSIONS_PER_USER_MAX,
+)
 from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS, SUBSCRIPTIONS_MAX, TRANSACTIONS_MAX
 from annulet.broker.stomp.destinations import LIMIT_TEMPORARY_QUEUES, TEMPORARY_QUEUES_MAX
 from annulet.broker.turns.delivery_shares import BROWSER_PART, LEAST_SECONDS, SHARE_LEAST, TURN_DELIVERIES
@@ -302,6 +308,10 @@ def _bounds_of_access() -> dict[str, float]:
         "expression_looks_max": linear_expressions.LOOKS_MAX,
         "host_description_characters_max": DESCRIPTION_CHARACTERS_MAX,
         "password_bytes_max": PASSWORD_BYTES_MAX,
+        "web_sessions_max": SESSIONS_MAX,
+        "web_sessions_per_user_max": SESSIONS_PER_USER_MAX,
+        "web_session_idle_seconds": SESSION_IDLE_SECONDS,
+        "web_session_seconds": SESSION_SECONDS,
     }
 
 

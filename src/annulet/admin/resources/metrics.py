@@ -201,6 +201,7 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         "messages_unroutable": ("Publishes that reached no queue", broker.unroutable),
         "publishes_refused": ("Persistent publishes refused because the disk takes no more", broker.refused_publishes),
         **_deliveries(broker),
+        **_console(broker),
         "conversions": ("Messages converted to the protocol of a consumer", CONVERSIONS.conversions),
         "conversions_undecoded": (
             "Converted messages of which a part was too large to be decoded",
@@ -309,6 +310,16 @@ def _fed(broker: Broker) -> dict[str, tuple[str, float]]:
     }
 
 
+def _console(broker: Broker) -> dict[str, tuple[str, float]]:
+    sessions = broker.web_sessions
+    return {
+        "web_sessions_begun": ("Sign-ins to the web console", sessions.begun),
+        "web_sessions_expired": ("Its sessions that ended because of their time", sessions.expired),
+        "web_sessions_revoked": ("Its sessions that ended because their user or its token changed", sessions.revoked),
+        "web_sessions_displaced": ("Its sessions that later ones displaced because of a bound", sessions.displaced),
+    }
+
+
 def _deliveries(broker: Broker) -> dict[str, tuple[str, float]]:
     return {
         "deliveries_too_large": (
@@ -370,6 +381,7 @@ def _gauges(broker: Broker) -> dict[str, tuple[str, float]]:
         "uptime_seconds": ("Seconds since start", max(0, broker.clock() - broker.started_at) / 1000),
         "http_connections": ("Open HTTP connections, WebSockets not counted", admission.http_connections),
         "web_sockets": ("STOMP connections over WebSocket", broker.web_sockets),
+        "web_sessions": ("Sessions of the web console", len(broker.web_sessions)),
         "handshakes": ("Connections that are not logged in yet", admission.handshakes),
         "connections": ("Open AMQP connections", len(connections)),
         "connections_lingering": (

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from starlette.responses import Response
 
+from annulet.admin.console import sessions as web_sessions
 from annulet.admin.interface.openapi import describe
 from annulet.admin.interface.operations import Answer, Operation, Resource
 from annulet.admin.interface.routing import RouteTable
@@ -65,6 +66,7 @@ DESCRIPTION: Final = Resource(
 TABLE: Final = RouteTable(
     [
         DESCRIPTION,
+        *web_sessions.RESOURCES,
         *overview.RESOURCES,
         *queues.RESOURCES,
         *why_not.RESOURCES,

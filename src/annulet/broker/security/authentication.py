@@ -255,6 +255,14 @@ class Authenticator:
         token = self._tokens.get(user.token_digest)
         return token.user if token is not None and self._is_live(token) else None
 
+    def password_mark(self, name: str) -> bytes:
+        """Return a value that changes with the password of a user, and tells nothing about it."""
+        return hmac.digest(self._key, self._hashes.get(name, "").encode(), hashlib.sha256)
+
+    def refusal(self, user: User, peer: PeerFacts) -> str:
+        """Return why a user that has logged in may not use the broker from there; empty when it may."""
+        return self._refusal(user.name, right=True, peer=peer)
+
     def close(self) -> None:
         """End the threads; logins under way are cancelled, up to a hash that is being computed. No login may follow."""
         self._executor.shutdown(wait=True, cancel_futures=True)
