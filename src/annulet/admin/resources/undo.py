@@ -43,7 +43,7 @@ async def undo(call: Call) -> Response:
         return json_response({**describe_undoable(plan, broker.undo), "moved_to": queues})
     operation = broker.undo.operation(host, plan, call.user.name)
     operation.rate = given.get("rate", 0)
-    return started(broker.management.start(operation), operation)
+    return started(call, broker.management.start(operation), operation)
 
 
 UNDOABLE_SCHEMA: Final = object_of(undo=TEXT_SCHEMA, operation=TEXT_SCHEMA, user=TEXT_SCHEMA, count=COUNT)
