@@ -15,6 +15,7 @@ from annulet.admin.requests.bodies import OBJECT, SWITCH, arguments_of
 from annulet.admin.requests.columns import Part
 from annulet.admin.requests.responses import json_response
 from annulet.admin.resources.audit import audit
+from annulet.broker.observing.node_log import CHANGE_QUEUE
 from annulet.broker.operation.durable_changes import departure, durably
 from annulet.core.base.removal_reasons import LOSSES
 from annulet.core.base.reply_names import is_reply_name
@@ -172,7 +173,7 @@ async def change_queue(call: Call) -> Response:
     changes = arguments_of("setting", call.fields["settings"])
     call.access().require_change(queue, changes)
     durable = call.broker.operator_settings.change_queue(host, queue, changes, call.now)
-    audit(host, call.user, "change-queue", queue.name, changes, call.now)
+    audit(host, call.user, CHANGE_QUEUE, queue.name, changes, call.now)
     return json_response({**describe_queue(host, queue), "durable_change": durable})
 
 

@@ -33,6 +33,7 @@ MESSAGE_IDS: Final[dict[str, str]] = {
     "queue blocks its publishers": "QUE-1003",
     "queue lets its publishers go on": "QUE-1004",
     "operation on a queue": "QUE-1016",
+    "queue changed": "QUE-1017",
     "exchange created": "EXH-1001",
     "exchange deleted": "EXH-1002",
     "binding created": "BND-1001",
