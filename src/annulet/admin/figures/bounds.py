@@ -23,6 +23,7 @@ from annulet.broker.network.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, S
 from annulet.broker.network.unfinished import commit_limit
 from annulet.broker.observing.log_level import LOG_LEVEL_SECONDS_MAX
 from annulet.broker.observing.node_log import NODE_LINES_PER_SECOND
+from annulet.broker.observing.spans import SPANS_WAITING_MAX
 from annulet.broker.observing.traces import TRACE_BYTES_MAX, TRACE_SECONDS_MAX, TRACES_MAX
 from annulet.broker.operation.getting import GET_BODY_BYTES_MAX, GET_BYTES_MAX, GET_COUNT_MAX
 from annulet.broker.operation.global_parameters import GLOBAL_PARAMETERS_MAX
@@ -297,6 +298,7 @@ def _bounds_of_management(broker: Broker) -> dict[str, float]:
         "trace_seconds_max": TRACE_SECONDS_MAX,
         "trace_bytes_max": TRACE_BYTES_MAX,
         "log_level_seconds_max": LOG_LEVEL_SECONDS_MAX,
+        "spans_waiting_max": SPANS_WAITING_MAX,
     }
 
 
