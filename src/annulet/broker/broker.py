@@ -27,6 +27,7 @@ from annulet.broker.network.listening import BACKLOG, listener_error
 from annulet.broker.network.peer_watch import PeerWatch
 from annulet.broker.observing.log_level import LogLevels
 from annulet.broker.observing.spans import BothSources, HostSpans, PushCounters, SpanBuffer
+from annulet.broker.observing.stream_figures import StreamFigures
 from annulet.broker.observing.traces import Traces
 from annulet.broker.operation.backup import Backups
 from annulet.broker.operation.broker_settings import BrokerSettings
@@ -54,6 +55,7 @@ from annulet.broker.security.access_directory import AccessDirectory
 from annulet.broker.security.authentication import Authenticator
 from annulet.broker.security.given_limits import MAX_QUEUES
 from annulet.broker.security.tls_listeners import TlsListeners
+from annulet.broker.security.web_sessions import WebSessions
 from annulet.broker.settings.clock import Clock, system_clock
 from annulet.broker.turns.delivery_shares import only_browse
 from annulet.broker.turns.late_collection import LateCollection
@@ -148,6 +150,7 @@ class Broker(Amqp10Services):
         self.backups, self.rates, self.virtual_hosts = Backups(self), Rates(), VirtualHosts(self)
         self.definition_imports = DefinitionImports(self)
         self.revocation, self.loop_watch, self.late_collection = Revocation(self), LoopWatch(), LateCollection()
+        self.stream_figures = StreamFigures()
         self.traces, self.log_levels = Traces(clock), LogLevels(configuration.log_level, clock)
         self._counter_rounds: CounterRounds
         self._timers, self._ledger_queues = {}, {}
@@ -158,7 +161,7 @@ class Broker(Amqp10Services):
         self._tls_listener: asyncio.Server | None = None
         self._dirty: deque[AnyConnection] = deque()
         self._round = 0  # so many of these are left of a round
-        self._tick: asyncio.TimerHandle | None = None
+        self._next_tick: asyncio.TimerHandle | None = None
         self.pager: Pager | None = None  # None: a broker in memory
         self.worker: SlicedWorker
         self._upkeep: LogUpkeep | None = None  # None: not recovered yet
@@ -227,7 +230,7 @@ class Broker(Amqp10Services):
             spill = open_spill(directory, self.configuration.spill_limit_bytes)
             searches = self.configuration.search_process
             self.pager = Pager(
-                self.log, self.loop, budget, self.memory.left, self.clock, spill, self._queues, searches=searches
+                self.log, self.loop, budget, self.memory.left, self.clock, spill, self.queues, searches=searches
             )
             self.spill_pace = self.pager.pace
             self.commit.on_written = self.pager.window_written
@@ -263,6 +266,8 @@ class Broker(Amqp10Services):
         given = self.admission.given
         directory = self.access_directory = AccessDirectory(self.catalogue, self.authenticator, given, source=source)
         directory.on_change = self.revocation.access_changed
+        self.web_sessions = WebSessions(self.authenticator, self.clock)
+        self.revocation.listeners.append(self.web_sessions.access_changed)
         directory.on_limits = self._apply_limits
 
     async def _listen(self) -> None:
@@ -281,7 +286,7 @@ class Broker(Amqp10Services):
         self.virtual_hosts.restore()
         self._upkeep = LogUpkeep(self.commit, self.loop, self.clock())
         self._deleted = DeletedQueues(self.catalogue, self.commit, self.loop)
-        self._on_tick()
+        self.tick()
         self.loop_watch.start(self.loop)
         if self.pager is not None:
             self.memory.expect(-self.pager.budget.over)
@@ -299,8 +304,7 @@ class Broker(Amqp10Services):
         self.stopping = True
         started, self.ready = self.ready, False
         self._stop_listening()
-        if self._tick is not None:
-            self._tick.cancel()
+        self.stop_ticks()
         self.loop_watch.stop()
         self.late_collection.stop()
         for timer in self._timers.values():
@@ -384,7 +388,7 @@ class Broker(Amqp10Services):
         if self._failure is not None and not self._failure.done():
             self._failure.set_result(error)
 
-    def _queues(self) -> list[Queue]:
+    def queues(self) -> list[Queue]:
         """Return the queues of all virtual hosts."""
         return [queue for host in self.hosts.values() for queue in host.queues.values()]
 
@@ -539,10 +543,10 @@ class Broker(Amqp10Services):
         finally:
             self.definitions.end(begun, None)
 
-    def _on_tick(self) -> None:
-        if self._tick is not None:
-            self._tick.cancel()  # a direct call must not leave a second chain of ticks, which no stop ends
-        self._tick = self.loop.call_later(TICK_SECONDS, self._on_tick)  # first: upkeep goes on whatever happens below
+    def tick(self) -> None:
+        """Do the upkeep of a tick now, and of the next one :data:`TICK_SECONDS` later."""
+        self.stop_ticks()  # a direct call must not leave a second chain of ticks, which no stop ends
+        self._next_tick = self.loop.call_later(TICK_SECONDS, self.tick)  # first: upkeep goes on whatever happens below
         for timer in list(self._timers.values()):
             timer.tick()
         self.tls.renew()
@@ -564,6 +568,11 @@ class Broker(Amqp10Services):
             for host in self.hosts.values():
                 if host.dead_letters.waiting:  # the disk did not give their bodies
                     host.dead_letters.flush(now)
+
+    def stop_ticks(self) -> None:
+        """Let no tick come by itself until the next :meth:`tick`."""
+        if self._next_tick is not None:
+            self._next_tick.cancel()
 
     def _check_memory(self) -> None:
         """Hold publishers back or let them go on, and look for ends of peers that are not read."""

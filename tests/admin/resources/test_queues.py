@@ -196,3 +196,22 @@ async def test_counts_alone_are_those_of_the_whole_queue(site: Site) -> None:
         given = (one["messages"], one["messages_ready"], one["messages_unacknowledged"], one["consumers"])
         assert given == (one["message_count"], one["pending_count"], one["delivering_count"], one["consumer_count"])
     assert {one["name"]: one["messages"] for one in whole} == {"copies": 5, "later": 6, "plain": 5}
+
+
+async def test_queues_by_state_kind_and_with_messages_only(site: Site) -> None:
+    ring, plain = site.queue("ring", ring_size=3), site.queue("plain")
+    site.queue("levels", priorities=4)
+    site.fill(plain, 1)
+    ring.paused = True
+
+    async def named(query: str) -> list[str]:
+        return [one["name"] for one in (await site.send("GET", f"/api/v1/queues?{query}"))[1]["items"]]
+
+    assert await named("state=paused") == ["ring"]
+    assert await named("state=running") == ["levels", "plain"]
+    assert await named("kind=ring") == ["ring"]
+    assert await named("kind=priorities") == ["levels"]
+    assert await named("kind=fifo") == ["plain"]
+    assert await named("nonempty=true") == ["plain"]
+    assert await named("nonempty=true&kind=ring") == []
+    assert (await site.refused("GET", "/api/v1/queues?kind=rings"))[1].endswith("did you mean 'ring'?")

@@ -195,7 +195,13 @@ class Authenticator:
         self._unchecked = 0
         self._delayed = 0
         self._hashed = 0
-        self._made_hash = declare_users(catalogue, configuration.users, hasher)
+        self._made_hash = declare_users(
+            catalogue,
+            configuration.users,
+            hasher,
+            first=configuration.first_user,
+            mechanisms=configuration.sasl_mechanisms,
+        )
         self.reload()
 
     def statistics(self) -> AuthenticationStatistics:
@@ -269,6 +275,14 @@ class Authenticator:
             return known if known is None or user.tags else User(user.name)
         token = self._tokens.get(user.token_digest)
         return token.user if token is not None and self._is_live(token) else None
+
+    def password_mark(self, name: str) -> bytes:
+        """Return a value that changes with the password of a user, and tells nothing about it."""
+        return hmac.digest(self._key, self._hashes.get(name, "").encode(), hashlib.sha256)
+
+    def refusal(self, user: User, peer: PeerFacts) -> str:
+        """Return why a user that has logged in may not use the broker from there; empty when it may."""
+        return self._refusal(user.name, right=True, peer=peer)
 
     def close(self) -> None:
         """End the threads; logins under way are cancelled, up to a hash that is being computed. No login may follow."""
@@ -472,6 +486,11 @@ class Authenticator:
         """Return whether a user that logged in as an administrator still is one."""
         current = self.current(user)
         return current is not None and ADMINISTRATOR in current.tags
+
+    @property
+    def attempts_waiting(self) -> int:
+        """How many logins are under way, those included that wait after a failure."""
+        return self._throttle.waiting
 
     @property
     def anonymous_user(self) -> str:

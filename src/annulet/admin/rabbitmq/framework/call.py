@@ -59,7 +59,7 @@ class Call:
     def host_named(self, name: str) -> VirtualHost:
         """As :meth:`host`, of a virtual host that a body or query names."""
         host = self.broker.hosts.get(name)
-        if host is not None and sees_host(self.request, self.user, name):
+        if host is not None and sees_host(self.broker, self.user, name):
             return host
         if self.administrator:
             raise not_found("virtual host", name)
