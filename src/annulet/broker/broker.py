@@ -26,6 +26,7 @@ from annulet.broker.durability.upkeep import LogUpkeep
 from annulet.broker.network.listening import BACKLOG, listener_error
 from annulet.broker.network.peer_watch import PeerWatch
 from annulet.broker.observing.log_level import LogLevels
+from annulet.broker.observing.spans import BothSources, HostSpans, PushCounters, SpanBuffer
 from annulet.broker.observing.stream_figures import StreamFigures
 from annulet.broker.observing.traces import Traces
 from annulet.broker.operation.backup import Backups
@@ -132,6 +133,8 @@ class Broker(Amqp10Services):
         super().__init__(configuration, clock)
         self.ready = False  # clients may connect
         self.started_at = 0
+        self.spans = SpanBuffer() if configuration.otlp is not None and configuration.otlp.spans else None
+        self.pushes = PushCounters()
         self.event_logs: dict[str, EventLog] = {}  # by virtual host; none unless configured
         self.fed_losses: Counter[str] = Counter()  # by name of the queue the broker could not put them into
         self.web_sockets = 0  # open STOMP connections over WebSocket
@@ -405,6 +408,9 @@ class Broker(Amqp10Services):
             patterns, queue_bytes = self.configuration.event_queues, self.configuration.event_queue_bytes
             self.event_logs[name] = EventLog(patterns, self.loop, self.clock, self.fed_losses, queue_bytes)
             effects.event_log = self.event_logs[name]
+        if self.spans is not None:
+            own = HostSpans(self.spans, name)
+            effects.event_log = own if effects.event_log is None else BothSources(effects.event_log, own)
         host.ledger.listeners.append(DurableLosses(effects))
         effects.timer = WakeTimer(self.loop, self.clock, lambda now: self._tick_host(host, now))
         configure_host(host, self.configuration.definitions)
