@@ -146,7 +146,7 @@ class Broker(Amqp10Services):
         self.definition_imports = DefinitionImports(self)
         self.revocation, self.loop_watch, self.late_collection = Revocation(self), LoopWatch(), LateCollection()
         self.traces, self.log_levels = Traces(clock), LogLevels(configuration.log_level, clock)
-        self._counter_rounds: CounterRounds
+        self.counter_rounds: CounterRounds
         self._timers, self._ledger_queues = {}, {}
         self._refusal_logged_at = 0  # milliseconds since 1970
         self._restored = False  # queues hold what the log holds, and their counters are whole
@@ -207,7 +207,7 @@ class Broker(Amqp10Services):
             self.history = HistoryRecorder(History(directory / HISTORY_FILE))
             if self.history.history.dropped.text:
                 logger.error("history damaged", cost=dropped_text(self.history.history.dropped))
-            self._counter_rounds = CounterRounds(self.history)
+            self.counter_rounds = CounterRounds(self.history)
         else:
             self.catalogue = Catalogue(":memory:")
         self._open_directory()
@@ -461,10 +461,11 @@ class Broker(Amqp10Services):
         Or in one of the next turns, where those before it took long: writing makes room for deliveries.
         """
         if not self._dirty:
-            self.loop.call_soon(self._flush)
+            self.loop.call_soon(self.flush)
         self._dirty.append(connection)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what connections have for the end of this turn, as far as the turn has time."""
         dirty, shares = self._dirty, self.shares
         if not self._round:
             self._round = len(dirty)
@@ -483,7 +484,7 @@ class Broker(Amqp10Services):
                 shares.round_ended()
         finally:  # whatever happened: nothing else requests the next turn, and all would be silent
             if dirty:
-                self.loop.call_soon(self._flush)
+                self.loop.call_soon(self.flush)
 
     def _flush_one(self, connection: AnyConnection) -> None:
         scanning = None if self.pager is None else self.pager.scanning
@@ -535,7 +536,7 @@ class Broker(Amqp10Services):
         self.tls.renew()
         now = self.clock()
         if self.history is not None:
-            self._counter_rounds.tick(self.hosts.values(), now)
+            self.counter_rounds.tick(self.hosts.values(), now)
             if self.history.changed or self.history.pending.losses:  # a checkpoint may have made room for what waited
                 self.commit.request()
         self._check_memory()
