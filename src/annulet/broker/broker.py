@@ -26,6 +26,7 @@ from annulet.broker.durability.upkeep import LogUpkeep
 from annulet.broker.network.listening import BACKLOG, listener_error
 from annulet.broker.network.peer_watch import PeerWatch
 from annulet.broker.observing.log_level import LogLevels
+from annulet.broker.observing.stream_figures import StreamFigures
 from annulet.broker.observing.traces import Traces
 from annulet.broker.operation.backup import Backups
 from annulet.broker.operation.broker_settings import BrokerSettings
@@ -53,6 +54,7 @@ from annulet.broker.security.access_directory import AccessDirectory
 from annulet.broker.security.authentication import Authenticator
 from annulet.broker.security.given_limits import MAX_QUEUES
 from annulet.broker.security.tls_listeners import TlsListeners
+from annulet.broker.security.web_sessions import WebSessions
 from annulet.broker.settings.clock import Clock, system_clock
 from annulet.broker.turns.delivery_shares import only_browse
 from annulet.broker.turns.late_collection import LateCollection
@@ -145,6 +147,7 @@ class Broker(Amqp10Services):
         self.backups, self.rates, self.virtual_hosts = Backups(self), Rates(), VirtualHosts(self)
         self.definition_imports = DefinitionImports(self)
         self.revocation, self.loop_watch, self.late_collection = Revocation(self), LoopWatch(), LateCollection()
+        self.stream_figures = StreamFigures()
         self.traces, self.log_levels = Traces(clock), LogLevels(configuration.log_level, clock)
         self.counter_rounds: CounterRounds
         self._timers, self._ledger_queues = {}, {}
@@ -251,10 +254,17 @@ class Broker(Amqp10Services):
     def _open_directory(self) -> None:
         """Know users and permissions, and have connections looked at when they change."""
         self.authenticator = Authenticator(self.catalogue, self.configuration, now=self.clock, hasher=self.hasher)
+        if self.configuration.oidc is not None:
+            from annulet.broker.security.access_tokens import access_tokens_of  # noqa: PLC0415 - PyJWT is optional
+
+            self.authenticator.access_tokens = access_tokens_of(self.configuration.oidc, self.clock)
+        self.login_ends.on_end, self.login_ends.on_renewed = self.revocation.login_ended, self.revocation.look_at
         source = str(self.configuration.definitions.source)
         given = self.admission.given
         directory = self.access_directory = AccessDirectory(self.catalogue, self.authenticator, given, source=source)
         directory.on_change = self.revocation.access_changed
+        self.web_sessions = WebSessions(self.authenticator, self.clock)
+        self.revocation.listeners.append(self.web_sessions.access_changed)
         directory.on_limits = self._apply_limits
 
     async def _listen(self) -> None:
@@ -445,6 +455,7 @@ class Broker(Amqp10Services):
 
     def connection_ended(self, connection: AnyConnection) -> None:
         """Forget a connection whose socket is gone."""
+        self.login_ends.forget(connection)
         if connection in self.connections:
             self.connections.remove(connection)
             self.admission.note_limits(connection.protocol_name, connection.engine.limit_hits)
