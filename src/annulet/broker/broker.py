@@ -161,7 +161,7 @@ class Broker(Amqp10Services):
         self._next_tick: asyncio.TimerHandle | None = None
         self.pager: Pager | None = None  # None: a broker in memory
         self.worker: SlicedWorker
-        self._upkeep: LogUpkeep | None = None  # None: not recovered yet
+        self.log_upkeep: LogUpkeep | None = None  # None: not recovered yet
         self._drained: asyncio.Event | None = None  # while stopping: the last socket is closed
         self._failure: asyncio.Future[BaseException] | None = None
 
@@ -281,7 +281,7 @@ class Broker(Amqp10Services):
             self.amqps_address = (bound.host, bound.port)
         self._apply_limits()
         self.virtual_hosts.restore()
-        self._upkeep = LogUpkeep(self.commit, self.loop, self.clock())
+        self.log_upkeep = LogUpkeep(self.commit, self.loop, self.clock())
         self._deleted = DeletedQueues(self.catalogue, self.commit, self.loop)
         self.tick()
         self.loop_watch.start(self.loop)
@@ -309,8 +309,8 @@ class Broker(Amqp10Services):
         self.management.stop()
         await self.backups.stop()
         await self.virtual_hosts.stop()
-        if self._upkeep is not None:
-            await self._upkeep.stop()
+        if self.log_upkeep is not None:
+            await self.log_upkeep.stop()
             await self._deleted.stop()
         await self._close_connections()
         for service in reversed(self.services):
@@ -551,8 +551,8 @@ class Broker(Amqp10Services):
             if self.history.changed or self.history.pending.losses:  # a checkpoint may have made room for what waited
                 self.commit.request()
         self._check_memory()
-        if self._upkeep is not None:
-            self._upkeep.tick(now)
+        if self.log_upkeep is not None:
+            self.log_upkeep.tick(now)
             self._deleted.tick()
         self.consumer_timeouts.tick(now)
         self.access_directory.tick(now)
