@@ -152,7 +152,7 @@ class Broker(Amqp10Services):
         self.revocation, self.loop_watch, self.late_collection = Revocation(self), LoopWatch(), LateCollection()
         self.stream_figures = StreamFigures()
         self.traces, self.log_levels = Traces(clock), LogLevels(configuration.log_level, clock)
-        self._counter_rounds: CounterRounds
+        self.counter_rounds: CounterRounds
         self._timers, self._ledger_queues = {}, {}
         self._refusal_logged_at = 0  # milliseconds since 1970
         self._restored = False  # queues hold what the log holds, and their counters are whole
@@ -164,7 +164,7 @@ class Broker(Amqp10Services):
         self._next_tick: asyncio.TimerHandle | None = None
         self.pager: Pager | None = None  # None: a broker in memory
         self.worker: SlicedWorker
-        self._upkeep: LogUpkeep | None = None  # None: not recovered yet
+        self.log_upkeep: LogUpkeep | None = None  # None: not recovered yet
         self._drained: asyncio.Event | None = None  # while stopping: the last socket is closed
         self._failure: asyncio.Future[BaseException] | None = None
 
@@ -213,7 +213,7 @@ class Broker(Amqp10Services):
             self.history = HistoryRecorder(History(directory / HISTORY_FILE))
             if self.history.history.dropped.text:
                 logger.error("history damaged", cost=dropped_text(self.history.history.dropped))
-            self._counter_rounds = CounterRounds(self.history)
+            self.counter_rounds = CounterRounds(self.history)
         else:
             self.catalogue = Catalogue(":memory:")
         self._open_directory()
@@ -284,7 +284,7 @@ class Broker(Amqp10Services):
             self.amqps_address = (bound.host, bound.port)
         self._apply_limits()
         self.virtual_hosts.restore()
-        self._upkeep = LogUpkeep(self.commit, self.loop, self.clock())
+        self.log_upkeep = LogUpkeep(self.commit, self.loop, self.clock())
         self._deleted = DeletedQueues(self.catalogue, self.commit, self.loop)
         self.tick()
         self.loop_watch.start(self.loop)
@@ -312,8 +312,8 @@ class Broker(Amqp10Services):
         self.management.stop()
         await self.backups.stop()
         await self.virtual_hosts.stop()
-        if self._upkeep is not None:
-            await self._upkeep.stop()
+        if self.log_upkeep is not None:
+            await self.log_upkeep.stop()
             await self._deleted.stop()
         await self._close_connections()
         for service in reversed(self.services):
@@ -478,10 +478,11 @@ class Broker(Amqp10Services):
         Or in one of the next turns, where those before it took long: writing makes room for deliveries.
         """
         if not self._dirty:
-            self.loop.call_soon(self._flush)
+            self.loop.call_soon(self.flush)
         self._dirty.append(connection)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what connections have for the end of this turn, as far as the turn has time."""
         dirty, shares = self._dirty, self.shares
         if not self._round:
             self._round = len(dirty)
@@ -500,7 +501,7 @@ class Broker(Amqp10Services):
                 shares.round_ended()
         finally:  # whatever happened: nothing else requests the next turn, and all would be silent
             if dirty:
-                self.loop.call_soon(self._flush)
+                self.loop.call_soon(self.flush)
 
     def _flush_one(self, connection: AnyConnection) -> None:
         scanning = None if self.pager is None else self.pager.scanning
@@ -552,12 +553,12 @@ class Broker(Amqp10Services):
         self.tls.renew()
         now = self.clock()
         if self.history is not None:
-            self._counter_rounds.tick(self.hosts.values(), now)
+            self.counter_rounds.tick(self.hosts.values(), now)
             if self.history.changed or self.history.pending.losses:  # a checkpoint may have made room for what waited
                 self.commit.request()
         self._check_memory()
-        if self._upkeep is not None:
-            self._upkeep.tick(now)
+        if self.log_upkeep is not None:
+            self.log_upkeep.tick(now)
             self._deleted.tick()
         self.consumer_timeouts.tick(now)
         self.access_directory.tick(now)
