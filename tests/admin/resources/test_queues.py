@@ -181,3 +181,22 @@ async def test_a_queue_takes_the_permission_to_configure_it(site: Site) -> None:
     target = {"arguments": {"dead-letter-exchange": "", "dead-letter-routing-key": "board"}}
     assert await site.status("PUT", "/api/v1/queues/%2F/shop.q", target, user="shop:pass") == 403
     assert "shop.q" not in site.broker.hosts["/"].queues
+
+
+async def test_queues_by_state_kind_and_with_messages_only(site: Site) -> None:
+    ring, plain = site.queue("ring", ring_size=3), site.queue("plain")
+    site.queue("levels", priorities=4)
+    site.fill(plain, 1)
+    ring.paused = True
+
+    async def named(query: str) -> list[str]:
+        return [one["name"] for one in (await site.send("GET", f"/api/v1/queues?{query}"))[1]["items"]]
+
+    assert await named("state=paused") == ["ring"]
+    assert await named("state=running") == ["levels", "plain"]
+    assert await named("kind=ring") == ["ring"]
+    assert await named("kind=priorities") == ["levels"]
+    assert await named("kind=fifo") == ["plain"]
+    assert await named("nonempty=true") == ["plain"]
+    assert await named("nonempty=true&kind=ring") == []
+    assert (await site.refused("GET", "/api/v1/queues?kind=rings"))[1].endswith("did you mean 'ring'?")

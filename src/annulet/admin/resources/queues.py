@@ -15,7 +15,7 @@ from annulet.admin.requests.bodies import OBJECT, SWITCH, arguments_of
 from annulet.admin.requests.columns import Part
 from annulet.admin.requests.responses import json_response
 from annulet.admin.resources.audit import audit
-from annulet.broker.operation.durable_changes import durably
+from annulet.broker.operation.durable_changes import departure, durably
 from annulet.core.base.removal_reasons import LOSSES
 from annulet.core.base.reply_names import is_reply_name
 from annulet.core.base.settings import QueueSettings
@@ -24,7 +24,7 @@ from annulet.core.queue.statistics import QueueStatistics, lag_of
 from annulet.residency.bodies.memory_figures import residence_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from starlette.responses import Response
 
@@ -34,6 +34,15 @@ if TYPE_CHECKING:
 
 SLICE_NAMES: Final = 1000
 """Names that are sorted or searched before other tasks get a turn: less than 1 ms."""
+
+STATES: Final = ("running", "paused", "blocked")
+KINDS: Final = ("fifo", "ring", "last-value", "priorities", "sorted", "groups", "fair", "limited")
+
+FILTERS: Final = (
+    Value("state", f"one of {', '.join(STATES)}", choices=STATES),
+    Value("kind", f"one of {', '.join(KINDS)}: what the settings of the queue ask for", choices=KINDS),
+    Value("nonempty", "true for queues with messages only", SWITCH, default=False),
+)
 
 Row: TypeAlias = "tuple[VirtualHost, Queue]"
 
@@ -48,7 +57,45 @@ async def list_queues(call: Call) -> Response:
 
     Reply queues of direct reply-to are in no list: with the name of one, others could answer in place of the server.
     """
-    return await LISTING.answer(call, _rows(call.hosts()))
+    return await LISTING.answer(call, _rows(call.hosts()), wanted=_filter(call.parameters))
+
+
+def _filter(given: dict[str, Any]) -> Callable[[Row], bool] | None:
+    """Return what the parameters ask of a queue besides its name; ``None`` when they ask nothing."""
+    state, kind, nonempty = given.get("state"), given.get("kind"), given["nonempty"]
+    if state is None and kind is None and not nonempty:
+        return None
+
+    def passes(row: Row) -> bool:
+        queue = row[1]
+        return (
+            (state is None or state_of(queue) == state)
+            and (kind is None or kind in kinds_of(queue.settings))
+            and (not nonempty or queue.statistics().message_count > 0)
+        )
+
+    return passes
+
+
+def state_of(queue: Queue) -> str:
+    """Return the state of a queue as one word of :data:`STATES`."""
+    if queue.paused:
+        return "paused"
+    return "blocked" if queue.blocked else "running"
+
+
+def kinds_of(settings: QueueSettings) -> list[str]:
+    """Return the words of :data:`KINDS` for the settings of a queue; ``fifo`` when no other one fits."""
+    found = {
+        "ring": settings.ring_size >= 0,
+        "last-value": settings.last_value_key != "",
+        "priorities": settings.priorities > 0 or settings.max_priority > 0,
+        "sorted": settings.sort_key != "",
+        "groups": settings.group_mode not in {"", "off"},
+        "fair": settings.fair_key != "",
+        "limited": settings.max_length >= 0 or settings.max_bytes >= 0,
+    }
+    return [kind for kind, fits in found.items() if fits] or ["fifo"]
 
 
 def _rows(hosts: list[VirtualHost]) -> Iterator[Row]:
@@ -111,6 +158,7 @@ async def delete_queue(call: Call) -> Response:
         call.broker.definitions,
         lambda: access.delete_queue(queue.name, now, if_unused=given["if_unused"], if_empty=given["if_empty"]),
     )
+    await departure(host, queue)
     audit(host, call.user, "delete-queue", queue.name, {"messages": messages}, now)
     return json_response({"vhost": host.name, "name": queue.name, "deleted": True, "messages": messages})
 
@@ -235,7 +283,7 @@ RESOURCES: Final = (
                 "list_queues",
                 "Queues by virtual host and name.",
                 list_queues,
-                parameters=(*LIST_PARAMETERS, VHOST),
+                parameters=(*LIST_PARAMETERS, VHOST, *FILTERS),
                 answers={200: Answer("A page of queues.", page_of(QUEUE_SCHEMA))},
             ),
         ),
