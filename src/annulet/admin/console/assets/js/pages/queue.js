@@ -9,6 +9,7 @@ import { partsOf, sentence } from "../composition.js";
 import { useRates, useReadings } from "../rates.js";
 import { useHistory } from "../history.js";
 import { Chart } from "../chart.js";
+import { useStream } from "../stream.js";
 import { OperationDialog, OPERATIONS, verb } from "../operations.js";
 import { stateOf } from "./queues.js";
 import { Messages } from "./queue_messages.js";
@@ -18,11 +19,12 @@ import { SettingsOf } from "./queue_settings.js";
 const TONE = { paused: "warn", blocked: "bad", running: "good" };
 
 export function Queue({ names: [host, name] }) {
-  const live = useLive(path("queues", host, name), { every: 1000 });
+  const now = useStream(`queue:${encodeURIComponent(host)}/${encodeURIComponent(name)}`);
+  const live = useLive(path("queues", host, name), { every: now ? 5000 : 1000 });
   const tab = place.value.parameters.tab ?? "overview";
   const [operation, setOperation] = useState("");
   const manage = may("manage", host, name);
-  const data = live.data;
+  const data = withFigures(live.data, now);
   const tabs = data && [
     ["overview", "Overview"],
     may("browse", host, name) && ["messages", "Messages"],
@@ -55,6 +57,14 @@ export function Queue({ names: [host, name] }) {
   <//>`;
 }
 
+/** The queue as it was read, with the figures of a later snapshot. */
+function withFigures(data, now) {
+  if (!data || !now) return data;
+  const { messages, messages_ready, messages_unacknowledged, messages_scheduled, consumers, messages_added, messages_delivered, removed } = now;
+  const figures = { messages, messages_ready, messages_unacknowledged, consumers, messages_added, messages_delivered, removed, scheduled_count: messages_scheduled };
+  return { ...data, ...figures, messages_acknowledged: removed.acknowledged ?? 0, read: data, at: now.at };
+}
+
 function Tab({ tab, data, host, name, again }) {
   const both = { host, name, data, again };
   if (tab === "messages") return html`<${Messages} ...${both} />`;
@@ -72,7 +82,7 @@ function Tab({ tab, data, host, name, again }) {
 function Delete({ queue }) {
   const [asked, setAsked] = useState(false);
   const run = () => attempt(async () => {
-    await call("DELETE", path("queues", queue.vhost, queue.name), { headers: ifUnchanged(queue) });
+    await call("DELETE", path("queues", queue.vhost, queue.name), { headers: ifUnchanged(queue.read ?? queue) });
     go(["queues"]);
   }, `Deleted the queue ${visible(queue.name)}.`).then(() => setAsked(false));
   return html`<button class="danger" onClick=${() => setAsked(true)}>Delete the queue</button>
@@ -135,9 +145,10 @@ function Summary({ host, name, data }) {
     </div>`;
 }
 
-/** The time at which these data came. */
+/** The time of a snapshot, or at which the data came. */
 function useReadAt(data) {
   const [kept] = useState({ data: null, at: 0 });
+  if (data.at) return data.at;
   if (kept.data !== data) {
     kept.data = data;
     kept.at = Date.now();
