@@ -30,6 +30,7 @@ CONFIGURATION = f"""
 "path.vhost" = "{VHOST}"
 "path.queue" = "shop"
 "path.exchange" = "shop"
+"query.samples" = "1" # a stream has no end else
 
 [phases.stateful]
 enabled = false # the description has no links

@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route, WebSocketRoute
 
 from annulet.admin.console.assets import shipped_console
+from annulet.admin.console.streams import ConsoleStreams
 from annulet.admin.interface.routing import METHODS
 from annulet.admin.listening import web_socket
 from annulet.admin.rabbitmq import routes as rabbitmq
@@ -66,4 +67,5 @@ def build_application(broker: Broker) -> Starlette:
         },
     )
     application.state.broker = broker
+    application.state.streams = ConsoleStreams(broker)
     return application

@@ -26,6 +26,7 @@ from annulet.broker.durability.upkeep import LogUpkeep
 from annulet.broker.network.listening import BACKLOG, listener_error
 from annulet.broker.network.peer_watch import PeerWatch
 from annulet.broker.observing.log_level import LogLevels
+from annulet.broker.observing.stream_figures import StreamFigures
 from annulet.broker.observing.traces import Traces
 from annulet.broker.operation.backup import Backups
 from annulet.broker.operation.broker_settings import BrokerSettings
@@ -146,6 +147,7 @@ class Broker(Amqp10Services):
         self.backups, self.rates, self.virtual_hosts = Backups(self), Rates(), VirtualHosts(self)
         self.definition_imports = DefinitionImports(self)
         self.revocation, self.loop_watch, self.late_collection = Revocation(self), LoopWatch(), LateCollection()
+        self.stream_figures = StreamFigures()
         self.traces, self.log_levels = Traces(clock), LogLevels(configuration.log_level, clock)
         self._counter_rounds: CounterRounds
         self._timers, self._ledger_queues = {}, {}

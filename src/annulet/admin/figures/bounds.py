@@ -23,6 +23,12 @@ from annulet.broker.network.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, S
 from annulet.broker.network.unfinished import commit_limit
 from annulet.broker.observing.log_level import LOG_LEVEL_SECONDS_MAX
 from annulet.broker.observing.node_log import NODE_LINES_PER_SECOND
+from annulet.broker.observing.stream_figures import (
+    CONSOLE_STREAMS_MAX,
+    CONSOLE_STREAMS_PER_USER_MAX,
+    SAMPLE_SECONDS,
+    TOPICS_MAX,
+)
 from annulet.broker.observing.traces import TRACE_BYTES_MAX, TRACE_SECONDS_MAX, TRACES_MAX
 from annulet.broker.operation.getting import GET_BODY_BYTES_MAX, GET_BYTES_MAX, GET_COUNT_MAX
 from annulet.broker.operation.global_parameters import GLOBAL_PARAMETERS_MAX
@@ -281,6 +287,10 @@ def _bounds_of_management(broker: Broker) -> dict[str, float]:
         "management_queues_sampled_max": SAMPLED_QUEUES_MAX,
         "management_queues_sampled_per_tick": SAMPLED_A_TICK,
         "management_sample_rounds_kept": ROUNDS_KEPT,
+        "console_streams_max": CONSOLE_STREAMS_MAX,
+        "console_streams_per_user_max": CONSOLE_STREAMS_PER_USER_MAX,
+        "console_topics_max": TOPICS_MAX,
+        "console_sample_seconds": SAMPLE_SECONDS,
         "global_parameters_max": GLOBAL_PARAMETERS_MAX,
         "look_messages_max": LOOKS_MAX,
         "body_range_bytes_max": BODY_RANGE_MAX,

@@ -209,7 +209,11 @@ def read_credentials(request: Request) -> tuple[str, str]:
 
 def visible_hosts(request: Request, user: User) -> list[VirtualHost]:
     """Return the virtual hosts the user may see, by name."""
-    broker = broker_of(request)
+    return hosts_of(broker_of(request), user)
+
+
+def hosts_of(broker: Broker, user: User) -> list[VirtualHost]:
+    """Return the virtual hosts of a broker that a user may see, by name."""
     hosts = [broker.hosts[name] for name in sorted(broker.hosts)]
     if user.tags & ALL_HOSTS_TAGS:
         return [host for host in hosts if user.scope is None or user.scope.enters(host.name)]

@@ -311,8 +311,10 @@ def _fed(broker: Broker) -> dict[str, tuple[str, float]]:
 
 
 def _console(broker: Broker) -> dict[str, tuple[str, float]]:
-    sessions = broker.web_sessions
+    sessions, streams = broker.web_sessions, broker.stream_figures
     return {
+        "console_snapshots": ("Snapshots made for streams of the web console", streams.sampled),
+        "console_snapshots_skipped": ("Of these, times that a viewer did not take one in time", streams.skipped),
         "web_sessions_begun": ("Sign-ins to the web console", sessions.begun),
         "web_sessions_expired": ("Its sessions that ended because of their time", sessions.expired),
         "web_sessions_revoked": ("Its sessions that ended because their user or its token changed", sessions.revoked),
@@ -381,6 +383,7 @@ def _gauges(broker: Broker) -> dict[str, tuple[str, float]]:
         "uptime_seconds": ("Seconds since start", max(0, broker.clock() - broker.started_at) / 1000),
         "http_connections": ("Open HTTP connections, WebSockets not counted", admission.http_connections),
         "web_sockets": ("STOMP connections over WebSocket", broker.web_sockets),
+        "console_streams": ("Streams of figures for pages of the web console", broker.stream_figures.streams),
         "web_sessions": ("Sessions of the web console", len(broker.web_sessions)),
         "handshakes": ("Connections that are not logged in yet", admission.handshakes),
         "connections": ("Open AMQP connections", len(connections)),

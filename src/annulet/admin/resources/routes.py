@@ -9,6 +9,7 @@ import msgspec
 from starlette.responses import Response
 
 from annulet.admin.console import sessions as web_sessions
+from annulet.admin.console import streaming
 from annulet.admin.interface.openapi import describe
 from annulet.admin.interface.operations import Answer, Operation, Resource
 from annulet.admin.interface.routing import RouteTable
@@ -67,6 +68,7 @@ TABLE: Final = RouteTable(
     [
         DESCRIPTION,
         *web_sessions.RESOURCES,
+        *streaming.RESOURCES,
         *overview.RESOURCES,
         *queues.RESOURCES,
         *why_not.RESOURCES,

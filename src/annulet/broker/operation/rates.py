@@ -144,6 +144,11 @@ class Rates:
             return dict.fromkeys(NAMES, 0.0)
         return _rates(sums[-2], sums[-1])
 
+    def last_of_host(self, host: str) -> Sample | None:
+        """Return the sums of a virtual host in the last round; ``None`` before there is one."""
+        sums = self._hosts.get(host)
+        return sums[-1] if sums else None
+
     def samples_of_host(self, host: str) -> list[Sample]:
         """Return the kept sums of a virtual host, the oldest first."""
         return list(self._hosts.get(host, ()))
