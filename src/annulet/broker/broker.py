@@ -30,6 +30,7 @@ from annulet.broker.observing.stream_figures import StreamFigures
 from annulet.broker.observing.traces import Traces
 from annulet.broker.operation.backup import Backups
 from annulet.broker.operation.broker_settings import BrokerSettings
+from annulet.broker.operation.charts.history import FigureHistory
 from annulet.broker.operation.definitions.applying import DefinitionImports
 from annulet.broker.operation.global_parameters import CLUSTER_NAME, GlobalParameters
 from annulet.broker.operation.management import ManagementOperations
@@ -147,7 +148,7 @@ class Broker(Amqp10Services):
         self.backups, self.rates, self.virtual_hosts = Backups(self), Rates(), VirtualHosts(self)
         self.definition_imports = DefinitionImports(self)
         self.revocation, self.loop_watch, self.late_collection = Revocation(self), LoopWatch(), LateCollection()
-        self.stream_figures = StreamFigures()
+        self.stream_figures, self.figure_history = StreamFigures(), FigureHistory()
         self.traces, self.log_levels = Traces(clock), LogLevels(configuration.log_level, clock)
         self._counter_rounds: CounterRounds
         self._timers, self._ledger_queues = {}, {}
@@ -551,6 +552,7 @@ class Broker(Amqp10Services):
         self.consumer_timeouts.tick(now)
         self.access_directory.tick(now)
         self.rates.tick(self.hosts, now)
+        self.figure_history.tick(self.hosts, now)
         self.undo.tick(now)
         if self.pager is not None:  # last: it serves consumers, whose defects must not stop the work above
             self.pager.tick(now)

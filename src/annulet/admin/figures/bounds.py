@@ -30,6 +30,13 @@ from annulet.broker.observing.stream_figures import (
     TOPICS_MAX,
 )
 from annulet.broker.observing.traces import TRACE_BYTES_MAX, TRACE_SECONDS_MAX, TRACES_MAX
+from annulet.broker.operation.charts.history import (
+    FINE_QUEUES_MAX,
+    HISTORY_BYTES_MAX,
+    HISTORY_HOSTS_MAX,
+    HISTORY_QUEUES_MAX,
+    SLICE_SECONDS,
+)
 from annulet.broker.operation.getting import GET_BODY_BYTES_MAX, GET_BYTES_MAX, GET_COUNT_MAX
 from annulet.broker.operation.global_parameters import GLOBAL_PARAMETERS_MAX
 from annulet.broker.operation.looking import LOOKS_MAX
@@ -291,6 +298,11 @@ def _bounds_of_management(broker: Broker) -> dict[str, float]:
         "console_streams_per_user_max": CONSOLE_STREAMS_PER_USER_MAX,
         "console_topics_max": TOPICS_MAX,
         "console_sample_seconds": SAMPLE_SECONDS,
+        "chart_queues_max": HISTORY_QUEUES_MAX,
+        "chart_queues_fine_max": FINE_QUEUES_MAX,
+        "chart_hosts_max": HISTORY_HOSTS_MAX,
+        "chart_bytes_max": HISTORY_BYTES_MAX,
+        "chart_slice_seconds": SLICE_SECONDS,
         "global_parameters_max": GLOBAL_PARAMETERS_MAX,
         "look_messages_max": LOOKS_MAX,
         "body_range_bytes_max": BODY_RANGE_MAX,

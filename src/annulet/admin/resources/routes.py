@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from starlette.responses import Response
 
+from annulet.admin.console import history, streaming
 from annulet.admin.console import sessions as web_sessions
-from annulet.admin.console import streaming
 from annulet.admin.interface.openapi import describe
 from annulet.admin.interface.operations import Answer, Operation, Resource
 from annulet.admin.interface.routing import RouteTable
@@ -69,6 +69,7 @@ TABLE: Final = RouteTable(
         DESCRIPTION,
         *web_sessions.RESOURCES,
         *streaming.RESOURCES,
+        *history.RESOURCES,
         *overview.RESOURCES,
         *queues.RESOURCES,
         *why_not.RESOURCES,

@@ -73,6 +73,14 @@ def read_queue(queue: Queue, now: int) -> Sample:
     )
 
 
+def read_totals(queue: Queue) -> tuple[Sample, tuple[int, int]]:
+    """Return the counters of a queue: added, delivered, and removed by reason; and its messages and their bytes."""
+    counters = queue.counters
+    totals = array("q", (counters.messages_added, counters.messages_delivered, *counters.removed.values()))
+    messages = queue.shown_count() + queue.shown_scheduled() + len(queue.delivering)
+    return totals, (messages, counters.bytes_added - counters.bytes_removed)
+
+
 class Rates:
     """The samples of one broker. Belongs to the event loop."""
 
