@@ -106,7 +106,15 @@ def _described(call: Call, session: WebSession | None) -> dict[str, Any]:
         "csrf": "" if session is None else session.csrf,
         "ends_at": 0 if session is None else session.begun_at + SESSION_SECONDS * 1000,
         "permissions": _permissions(call),
+        "scope": _scope(call.user),
     }
+
+
+def _scope(user: User) -> dict[str, list[str]] | None:
+    """Return what a token leaves of the rights of its user; ``None`` without a token, which leaves all."""
+    if user.scope is None:
+        return None
+    return {"operations": sorted(user.scope.operations), "virtual_hosts": sorted(user.scope.virtual_hosts)}
 
 
 def _permissions(call: Call) -> list[dict[str, str]]:

@@ -51,6 +51,7 @@ function Figures({ data, now }) {
       <section class="card"><${Chart} title="Messages a second" columns=${past.rates(rateColumns)} series=${["in", "out", "acknowledged"]} format=${rate} /></section>
       <section class="card"><${Chart} title="Messages in queues" columns=${past.depth(depthColumns)} series=${["all", "not settled"]} format=${count} /></section>
     </div>
+    ${past.reasons && html`<section class="card"><${Chart} title="Left without being acknowledged, a second" ...${past.reasons} format=${rate} /></section>`}
     <div class="columns">
       <section class="card"><h2>Why messages left</h2>
         ${sum(totals.removed) ? html`<${Facts} items=${Object.entries(totals.removed).sort((a, b) => b[1] - a[1]).map(([name, one]) => [

@@ -110,6 +110,7 @@ function Summary({ host, name, data }) {
   const rates = useRates({ in: data.messages_added, out: out(data), acked: data.messages_acknowledged }, at);
   const rateColumns = useReadings(["in", "out", "acked"], rates, at);
   const depthColumns = useReadings(["messages", "messages_unacknowledged"], data, at);
+  const ageColumns = useReadings(["lag_milliseconds"], data, at);
   const window = place.value.parameters.window === "day" ? "day" : "hour";
   const past = useHistory({ vhost: host, queue: name }, window);
   return html`
@@ -126,10 +127,12 @@ function Summary({ host, name, data }) {
     <${Composition} data=${data} />
     <p class="actions">Charts over the last <a href=${link(["queues", host, name], { window: "hour" })} aria-current=${window === "hour"}>hour</a> or
       <a href=${link(["queues", host, name], { window: "day" })} aria-current=${window === "day"}>day</a>
-      ${!past.past && html`<span class="quiet">The broker has no history of this queue; the charts begin now.</span>`}</p>
+      ${!past.known && html`<span class="quiet">The broker has no history of this queue; the charts begin now.</span>`}</p>
     <div class="columns">
       <section class="card"><${Chart} title="Messages a second" columns=${past.rates(rateColumns)} series=${["in", "out", "acknowledged"]} format=${rate} /></section>
       <section class="card"><${Chart} title="Messages" columns=${past.depth(depthColumns)} series=${["all", "not settled"]} format=${count} /></section>
+      <section class="card"><${Chart} title="Wait of the oldest message" columns=${past.age(ageColumns)} series=${["oldest"]} format=${duration} /></section>
+      ${past.reasons && html`<section class="card"><${Chart} title="Left without being acknowledged, a second" ...${past.reasons} format=${rate} /></section>`}
     </div>
     <div class="columns">
       <section class="card"><h2>Since the start</h2><${Facts} items=${[
