@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 
+OIDC_REMEDY = "access tokens of an issuer (oidc.issuer) need PyJWT: pip install 'annulet[oidc]'"
 BULK_REMEDY = "bulk transfer (Spark) needs pyarrow: pip install 'annulet[spark]'"
 
 
@@ -31,8 +32,10 @@ def build_broker(
     """Return a broker that is not started yet. ``make`` creates one of a subclass.
 
     Without pyarrow a bulk listener that was asked for by name raises :class:`StartError`; the default one is left out,
-    with a line in the log that says so.
+    with a line in the log that says so. Without PyJWT an issuer of access tokens raises :class:`StartError`, too.
     """
+    if configuration.oidc is not None and importlib.util.find_spec("jwt") is None:
+        raise StartError(f"{OIDC_REMEDY}, or leave the section [oidc] out")
     broker = Broker(configuration, clock=clock) if make is None else make(configuration, clock)
     if configuration.stomp is not None or configuration.stomps is not None:
         broker.add_service(StompService(configuration.stomp, configuration.stomps))

@@ -195,6 +195,9 @@ class RecordingEffects(NodeEffects):
     def queue_deleted(self, queue: Queue) -> None:
         self.deleted_queues.append(queue.name)
 
+    def name_taken(self, queue: Queue) -> None:
+        self.calls.append(("name taken", queue.name))
+
     def exchange_deleted(self, name: str) -> None:
         self.deleted_exchanges.append(name)
 

@@ -200,7 +200,7 @@ class LetterPromises(Promises):
         await super().verify(here, refused=refused)
         here.host.queues["brief"].tick(now)
         here.host.queues["brief"].finish_slices(now)
-        here.host.dead_letters.complete(now)
+        here.broker.worker.finish()
         if refused:
             self.unsure.update(self.places)
         found = self._found(here)

@@ -430,6 +430,13 @@ class HttpClient:
     def operate(self, number: int) -> Any:
         return "POST", self._queue(number, "/operations"), {"operation": "purge"}
 
+    def operate_by_content(self, number: int) -> Any:
+        return "POST", self._queue(number, "/operations"), {"operation": "delete", "everything": True, "text": "x"}
+
+    def preview_by_content(self, number: int) -> Any:
+        body = {"operation": "expire", "selector": "TRUE OR colour = 'red'", "preview": True}
+        return "POST", self._queue(number, "/operations"), body
+
     def copy(self, number: int) -> Any:
         body = {"operation": "copy", "everything": True, "destination": f"target{number}"}
         return "POST", self._queue(number, "/operations"), body

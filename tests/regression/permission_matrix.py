@@ -206,6 +206,13 @@ OPERATIONS: Final = (
         (HTTP,),
     ),
     Operation(
+        "operate_by_content",
+        "the same on messages selected by selector, text, key or routing key, and its preview",
+        ((MANAGE, "queue"), (BROWSE, "queue")),
+        (HTTP,),
+    ),
+    Operation("preview_by_content", "", ((MANAGE, "queue"), (BROWSE, "queue")), (HTTP,)),
+    Operation(
         "copy",
         "move or copy messages of a queue",
         ((MANAGE, "queue"), (BROWSE, "queue"), (WRITE, "target")),

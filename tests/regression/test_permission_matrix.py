@@ -56,6 +56,7 @@ WITHOUT_EFFECT: Final = {
     "look_at_queue",
     "browse",
     "look",
+    "preview_by_content",
     "queue_status",
     "lease_status",
     "why_not",
@@ -270,7 +271,7 @@ LOCKED_ROWS: Final = {
     ),
     AMQP_1: ("consume", "browse"),
     STOMP: ("consume", "browse"),
-    HTTP: ("look", "why_not", "change_settings", "change_target", "pause", "operate", "copy"),
+    HTTP: ("look", "why_not", "change_settings", "change_target", "pause", "operate", "operate_by_content", "copy"),
     RABBITMQ_HTTP: ("delete_queue", "purge_queue", "bind_queue", "unbind_queue", "get"),
     BULK: ("consume", "browse", "queue_status"),
 }

@@ -159,7 +159,7 @@ class Broker(Amqp10Services):
         self._tls_listener: asyncio.Server | None = None
         self._dirty: deque[AnyConnection] = deque()
         self._round = 0  # so many of these are left of a round
-        self._tick: asyncio.TimerHandle | None = None
+        self._next_tick: asyncio.TimerHandle | None = None
         self.pager: Pager | None = None  # None: a broker in memory
         self.worker: SlicedWorker
         self._upkeep: LogUpkeep | None = None  # None: not recovered yet
@@ -228,7 +228,7 @@ class Broker(Amqp10Services):
             spill = open_spill(directory, self.configuration.spill_limit_bytes)
             searches = self.configuration.search_process
             self.pager = Pager(
-                self.log, self.loop, budget, self.memory.left, self.clock, spill, self._queues, searches=searches
+                self.log, self.loop, budget, self.memory.left, self.clock, spill, self.queues, searches=searches
             )
             self.spill_pace = self.pager.pace
             self.commit.on_written = self.pager.window_written
@@ -255,6 +255,11 @@ class Broker(Amqp10Services):
     def _open_directory(self) -> None:
         """Know users and permissions, and have connections looked at when they change."""
         self.authenticator = Authenticator(self.catalogue, self.configuration, now=self.clock, hasher=self.hasher)
+        if self.configuration.oidc is not None:
+            from annulet.broker.security.access_tokens import access_tokens_of  # noqa: PLC0415 - PyJWT is optional
+
+            self.authenticator.access_tokens = access_tokens_of(self.configuration.oidc, self.clock)
+        self.login_ends.on_end, self.login_ends.on_renewed = self.revocation.login_ended, self.revocation.look_at
         source = str(self.configuration.definitions.source)
         given = self.admission.given
         directory = self.access_directory = AccessDirectory(self.catalogue, self.authenticator, given, source=source)
@@ -279,7 +284,7 @@ class Broker(Amqp10Services):
         self.virtual_hosts.restore()
         self._upkeep = LogUpkeep(self.commit, self.loop, self.clock())
         self._deleted = DeletedQueues(self.catalogue, self.commit, self.loop)
-        self._on_tick()
+        self.tick()
         self.loop_watch.start(self.loop)
         if self.pager is not None:
             self.memory.expect(-self.pager.budget.over)
@@ -297,8 +302,7 @@ class Broker(Amqp10Services):
         self.stopping = True
         started, self.ready = self.ready, False
         self._stop_listening()
-        if self._tick is not None:
-            self._tick.cancel()
+        self.stop_ticks()
         self.loop_watch.stop()
         self.late_collection.stop()
         for timer in self._timers.values():
@@ -382,7 +386,7 @@ class Broker(Amqp10Services):
         if self._failure is not None and not self._failure.done():
             self._failure.set_result(error)
 
-    def _queues(self) -> list[Queue]:
+    def queues(self) -> list[Queue]:
         """Return the queues of all virtual hosts."""
         return [queue for host in self.hosts.values() for queue in host.queues.values()]
 
@@ -452,6 +456,7 @@ class Broker(Amqp10Services):
 
     def connection_ended(self, connection: AnyConnection) -> None:
         """Forget a connection whose socket is gone."""
+        self.login_ends.forget(connection)
         if connection in self.connections:
             self.connections.remove(connection)
             self.admission.note_limits(connection.protocol_name, connection.engine.limit_hits)
@@ -533,10 +538,10 @@ class Broker(Amqp10Services):
         finally:
             self.definitions.end(begun, None)
 
-    def _on_tick(self) -> None:
-        if self._tick is not None:
-            self._tick.cancel()  # a direct call must not leave a second chain of ticks, which no stop ends
-        self._tick = self.loop.call_later(TICK_SECONDS, self._on_tick)  # first: upkeep goes on whatever happens below
+    def tick(self) -> None:
+        """Do the upkeep of a tick now, and of the next one :data:`TICK_SECONDS` later."""
+        self.stop_ticks()  # a direct call must not leave a second chain of ticks, which no stop ends
+        self._next_tick = self.loop.call_later(TICK_SECONDS, self.tick)  # first: upkeep goes on whatever happens below
         for timer in list(self._timers.values()):
             timer.tick()
         self.tls.renew()
@@ -559,6 +564,11 @@ class Broker(Amqp10Services):
             for host in self.hosts.values():
                 if host.dead_letters.waiting:  # the disk did not give their bodies
                     host.dead_letters.flush(now)
+
+    def stop_ticks(self) -> None:
+        """Let no tick come by itself until the next :meth:`tick`."""
+        if self._next_tick is not None:
+            self._next_tick.cancel()
 
     def _check_memory(self) -> None:
         """Hold publishers back or let them go on, and look for ends of peers that are not read."""

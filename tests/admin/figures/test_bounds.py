@@ -29,6 +29,7 @@ from annulet.broker.turns.input_shares import (
 )
 from annulet.core.base import linear_expressions
 from annulet.core.base.sliced_work import AT_ONCE_MAX, SLICE_MESSAGES
+from annulet.core.configuration.address_settings.policies import POLICIES_MAX
 from annulet.core.host.dead_letters import FORWARDED_AT_ONCE, FORWARDED_PER_SLICE
 from annulet.core.host.entering import QUEUES_AT_ONCE_MAX
 from annulet.core.host.sliced_commit import COMMIT_AT_ONCE_MAX, SLICE_OPERATIONS, SLICE_PLANNED
@@ -80,6 +81,7 @@ async def test_what_answers_of_the_management_interfaces_may_have(site: Site) ->
     assert found["management_expression_states_max"] == linear_expressions.FILTER_STATES_MAX
     assert found["expression_states_max"] == linear_expressions.STATES_MAX
     assert found["expression_looks_max"] == linear_expressions.LOOKS_MAX
+    assert found["policies_max"] == POLICIES_MAX
     assert found["management_queues_sampled_max"] == SAMPLED_QUEUES_MAX
     assert found["management_queues_sampled_per_tick"] == SAMPLED_A_TICK
     assert found["management_sample_rounds_kept"] == ROUNDS_KEPT

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from annulet.core.management.operation import SLICE_MESSAGES
-from tests.admin.conftest import Site
+from annulet.store.database.definitions import PermissionRecord
+from tests.admin.conftest import PASSWORD_HASH, Site
 
 PATH = "/api/v1/queues/%2F/shop"
 
@@ -62,6 +63,79 @@ async def test_a_preview_changes_nothing(site: Site) -> None:
     assert (status, answer["count"], answer["bytes"], answer["sample"][0]["id"]) == (200, 1, 5, 1)
     assert bodies(site) == [b"12345"]
     assert (await site.get(f"{PATH}/operations")).json()["total_count"] == 0
+
+
+def let(site: Site, name: str, *, browse: str) -> str:
+    """Make a user that may manage all queues, and return its credentials."""
+    directory = site.broker.access_directory
+    directory.set_user(name, ["management"], password_hash=PASSWORD_HASH)
+    directory.set_permission(PermissionRecord(name, "/", "", "", "", browse=browse, manage=".*"))
+    return f"{name}:pass"
+
+
+@pytest.mark.parametrize("operation", ["delete", "purge", "expire", "move"])
+async def test_a_preview_shows_no_message_to_a_user_who_may_not_look(site: Site, operation: str) -> None:
+    site.queue("shop")
+    site.publish("shop", b"12345")
+    wanted: dict[str, Any] = {"operation": operation, "preview": True}
+    if operation != "purge":
+        wanted |= {"everything": True}
+    if operation == "move":  # content travels
+        site.queue("there")
+        wanted["destination"] = "there"
+        assert (await site.send("POST", f"{PATH}/operations", wanted, user=let(site, "blind", browse="^$")))[0] == 403
+        return
+    _, answer = await site.send("POST", f"{PATH}/operations", wanted, user=let(site, "blind", browse="^$"))
+    assert (answer["count"], answer["sample"]) == (1, [])
+    _, answer = await site.send("POST", f"{PATH}/operations", wanted, user=let(site, "seeing", browse=".*"))
+    assert (answer["count"], [facts["id"] for facts in answer["sample"]]) == (1, [1])
+
+
+@pytest.mark.parametrize("preview", [True, False])
+@pytest.mark.parametrize(
+    ("field", "value"), [("selector", "colour = 'red'"), ("text", "x"), ("key", "k"), ("routing_key", "shop")]
+)
+async def test_a_filter_on_content_takes_permission_to_look(site: Site, field: str, value: str, preview: bool) -> None:
+    """A count of matching messages would tell of their content."""
+    site.queue("shop")
+    site.publish("shop", b"x")
+    wanted: dict[str, Any] = {"operation": "delete", field: value, "preview": preview}
+    if field != "selector":
+        wanted["everything"] = True
+    status, answer = await site.send("POST", f"{PATH}/operations", wanted, user=let(site, "blind", browse="^$"))
+    assert (status, "browse access to 'shop'" in answer["reason"]) == (403, True)
+    assert bodies(site) == [b"x"]
+    status, _ = await site.send("POST", f"{PATH}/operations", wanted, user=let(site, "seeing", browse=".*"))
+    assert status == (200 if preview else 202)
+
+
+async def test_filters_on_ids_and_times_take_permission_to_manage_only(site: Site) -> None:
+    site.queue("shop")
+    site.publish("shop", b"x")
+    wanted = {"operation": "delete", "everything": True, "first_id": 1, "since": 0, "preview": True}
+    status, answer = await site.send("POST", f"{PATH}/operations", wanted, user=let(site, "blind", browse="^$"))
+    assert (status, answer["count"]) == (200, 1)
+
+
+async def test_selection_and_undo_token_are_for_their_user_and_administrators(site: Site) -> None:
+    site.queue("shop")
+    site.publish("shop", b"x")
+    own, other = let(site, "own", browse=".*"), let(site, "other", browse=".*")
+    wanted = {"operation": "delete", "selector": "secret IS NULL"}
+    begun = await start(site, wanted, user=own)
+    token = begun["undo"]["undo"]
+    assert (begun["selection"], bool(token)) == ("selector secret IS NULL", True)
+    await ended(site, begun["id"])
+    place = f"{PATH}/operations/{begun['id']}"
+    for user, shown in ((own, True), (other, False), ("guest:guest", True)):
+        _, listed = await site.send("GET", f"{PATH}/operations", user=user)
+        _, alone = await site.send("GET", place, user=user)
+        _, cancelled = await site.send("DELETE", place, user=user)
+        for answer in (listed["items"][0], alone, cancelled):
+            assert answer["user"] == "own"
+            assert answer["selection"] == (begun["selection"] if shown else None)
+            assert answer["undo"]["undo"] == (token if shown else None)
+            assert answer["undo"]["kept"] == 1
 
 
 async def test_each_operation_does_what_it_says(site: Site) -> None:

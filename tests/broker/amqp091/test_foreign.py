@@ -71,14 +71,14 @@ async def test_a_redelivery_says_how_often(broker: Broker) -> None:
 @pytest.fixture
 def unconvertible(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the conversion of bodies fail that say so, as a defect would."""
-    write = views._WRITERS[AMQP_0_9_1]
+    write = views.WRITERS[AMQP_0_9_1]
 
     def fail(content: MessageContent) -> tuple[bytes, bytes]:
         if content.body == "cannot":
             raise ValueError("cannot")
         return write(content)
 
-    monkeypatch.setitem(views._WRITERS, AMQP_0_9_1, fail)
+    monkeypatch.setitem(views.WRITERS, AMQP_0_9_1, fail)
 
 
 @pytest.mark.usefixtures("unconvertible")

@@ -60,7 +60,7 @@ async def test_a_message_that_cannot_be_converted_dies_or_stays_for_others(
     peer = await Peer(broker).open()
     await peer.request("SUBSCRIBE", id="s", destination=QUEUE, ack=mode)
     host = broker.hosts["/"]
-    monkeypatch.setitem(views._WRITERS, VIEW, fail)
+    monkeypatch.setitem(views.WRITERS, VIEW, fail)
     host.publisher.publish(amqp_message(broker, b"odd"), host.route("", "q"), broker.clock())
     await peer.send("SEND", {"destination": QUEUE}, b"even")
     (message,) = await peer.messages(1)

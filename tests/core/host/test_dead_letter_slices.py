@@ -36,16 +36,6 @@ def test_very_many_are_sent_in_slices_and_in_their_order() -> None:
     assert (pending(dead)[-1], effects.works, bench.letters.waiting) == ("alone", [], False)
 
 
-def test_a_queue_that_goes_has_all_of_it_sent_first() -> None:
-    effects = SlicingEffects()
-    bench = Bench(effects)
-    dead, queue = bench.target("dead"), bench.source(dead_letter_exchange="", dead_letter_routing_key="dead")
-    bench.drop(queue, *(letter(str(number)) for number in range(FORWARDED_AT_ONCE + 1)))
-    queue.delete(NOW)
-    assert dead.order.count == FORWARDED_AT_ONCE + 1
-    assert effects.turns() == 1
-
-
 def test_what_left_before_settings_changed_goes_to_the_targets_of_that_time() -> None:
     effects = SlicingEffects()
     bench = Bench(effects)
@@ -219,7 +209,7 @@ def test_a_wide_copy_waits_for_the_batch_of_another_and_lets_the_next_one_follow
     assert (fans.entered(), turns) == (QUEUES_AT_ONCE_MAX + 1, ["next"])
 
 
-def test_a_wide_copy_of_a_queue_that_is_deleted_goes_to_all_at_once() -> None:
+def test_a_wide_copy_of_a_queue_that_is_deleted_goes_to_all() -> None:
     for turns in range(4):
         fans = Fans(1, QUEUES_AT_ONCE_MAX + 1)
         fans.publish()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from annulet.core.host.transaction import Transaction
 from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.message.message import Message
 from annulet.core.model.entry import QueueEntry
+from annulet.core.model.queue_state import QueueState
 from annulet.core.queue.invariants import check_invariants
 from annulet.core.queue.queue import Queue
 from annulet.core.sessions.session import Session
@@ -399,3 +401,46 @@ def test_a_small_commit_does_not_wait_for_a_large_one():
     assert (reader.received, scene.waiter.unroutable) == (["small"], None)
     scene.effects.turns()
     assert scene.waiter.unroutable == []
+
+
+class HasNoRoom(BracketedEffects):
+    """A log without room for a transaction, be it that the disk is full or that it fails."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[tuple[int, int]] = []
+
+    def promise(self, sends: list[tuple[Message, Sequence[QueueState]]], settlements: int) -> None:
+        self.asked.append((len(sends), settlements))
+        raise OSError("no room")
+
+
+@pytest.mark.parametrize("count", [3, MANY])
+def test_a_commit_for_which_the_log_has_no_room_sends_nothing_and_settles_nothing(count: int) -> None:
+    scene = Scene(HasNoRoom())
+    reader = RecordingSession()
+    scene.hold(2 * count)
+    reader.consume(scene.declare("out"))
+    scene.send(count, "out")
+    scene.transaction.acknowledge(count, multiple=True)
+    scene.transaction.reject(2 * count, requeue=False, multiple=True)
+    if count == MANY:
+        assert scene.commit() is None
+        scene.effects.turns()
+        assert str(scene.waiter.error) == "no room"
+    else:
+        with pytest.raises(OSError, match="no room"):
+            scene.commit()
+    assert (reader.received, scene.host.queues["out"].order.count) == ([], 0)
+    assert (len(scene.queue.delivering), len(scene.session.unacknowledged)) == (2 * count, 2 * count)
+    scene.publish("next", "out")
+    assert reader.received == ["next"]
+    for queue in scene.host.queues.values():
+        check_invariants(queue)
+
+
+def test_a_commit_without_anything_stored_asks_for_no_room() -> None:
+    scene = Scene(HasNoRoom())
+    scene.transaction.send(make_message("x"), scene.host.route("", "q"))
+    assert scene.commit() == []
+    assert pending(scene.queue) == ["x"]

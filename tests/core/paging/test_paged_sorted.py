@@ -468,7 +468,7 @@ def test_a_row_takes_sixteen_bytes_with_its_key() -> None:
         column for run in deep.order._keys._runs.values() for column in (run.sequences, run.whole, run.fractions)
     ]
     assert isinstance(pages, ChosenRows)
-    for page in pages._pages:
+    for page in pages.page_list:
         columns += [page.runs.sequences, page.runs.records, page.runs.lengths, page.runs.marks]
         assert page.facts is not None
         columns += [page.facts._sequences, page.facts._accepted]

@@ -346,6 +346,8 @@ class ReturnsInSlices(SlicedPair):
         ]  # fmt: skip
 
     def publish(self) -> None:
+        if self.queues[0].settings.fair_key:  # or a key of it gets its turn before those that are not back
+            self.effects.turns(self.now)
         for _ in range(self.chance.randint(1, 6)):
             self.number += 1
             for queue in self.queues:
@@ -398,3 +400,22 @@ def test_nobody_can_tell_returns_in_slices_from_those_at_once(kind: dict[str, An
     for _ in range(40):
         pair.step()
     pair.end()
+
+
+def test_very_many_of_a_queue_with_fair_keys_come_back_in_slices_and_keep_their_turns():
+    effects = SlicingEffects()
+    queue, session = queue_of(effects, fair_key="k"), RecordingSession()
+    session.consume(queue)
+    count = AT_ONCE_MAX + SLICE_MESSAGES
+    for number in range(count):
+        queue.enqueue(make_message(str(number), k="ab"[number * 2 // count]), NOW)
+    session.close_consumer("c", NOW)
+    session.reject(0, NOW, multiple=True, requeue=True)
+    back = 0
+    while effects.works:
+        assert 0 < queue.order.count - back <= SLICE_MESSAGES
+        back = queue.order.count
+        effects.turn()
+    assert (back, queue.order.count, len(queue.delivering)) == (count - SLICE_MESSAGES, count, 0)
+    half = count // 2
+    assert [int(entry.message.body) for entry in queue.acquire(4, -1, NOW)] == [0, half, 1, half + 1]

@@ -197,7 +197,7 @@ def test_a_selector_has_all_of_it_brought_into_lanes_and_later_it_pages_again() 
 
 def test_a_selector_is_refused_where_all_of_it_is_more_than_memory() -> None:
     deep, _ = stalled_queue()
-    deep.pages._room = lambda: 1000
+    deep.disk.free = 1000
     host = VirtualHost("/", RecordingEffects())
     with pytest.raises(PreconditionFailed, match=r"a consumer that selects.*where there are groups.*are on disk only"):
         host.check_reader(deep.queue, ConsumerSettings(selector="seven = 2"))

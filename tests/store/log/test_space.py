@@ -241,3 +241,132 @@ def test_a_checkpoint_wanted_in_a_cancelled_window_is_not_forgotten() -> None:
     log.settle(record, 1)
     assert log.take_batch() is None  # never sealed
     assert upkeep(log) == ["CheckpointTask"]
+
+
+# ------------------------------------------------------------------ room for a transaction
+
+
+def stuff(log: MessageLog, transaction: int = 0) -> int:
+    """Append while the log takes anything. Returns how many it took."""
+    count = 0
+    try:
+        while True:
+            log.append(message(b"s%04d" % count), [(1, 10_000 + count)], transaction)
+            count += 1
+    except DiskFullError:
+        return count
+
+
+SMALL = [message(b"first"), message(b"second")]
+
+
+@pytest.mark.parametrize("others", ["before the next window", "behind the next window"])
+def test_what_was_promised_to_a_transaction_is_not_refused_when_others_have_filled_the_disk(others: str) -> None:
+    files = SimulatedFiles(CAPACITY)
+    log = opened(files)
+    fill(log)
+    settled = log.append(message(b"settled"), [(1, 5000)])
+    flush(log)
+    transaction = log.begin()
+    log.promise(transaction, [(sent, 1) for sent in SMALL], 3)
+    if others == "behind the next window":
+        log.append(message(b"of others"), [(1, 5001)])
+        flush(log)
+    assert stuff(log)
+    for number, sent in enumerate(SMALL):
+        log.append(sent, [(2, number + 1)], transaction)
+    log.settle(settled, 1, transaction)
+    log.commit(transaction)
+    flush(log)
+    found = live(opened(files.copied()))
+    assert {b"first", b"second"} <= set(found)
+    assert b"settled" not in found
+
+
+def test_a_promise_goes_along_to_the_next_segment() -> None:
+    files = SimulatedFiles(CAPACITY)
+    log = opened(files)
+    transaction = log.begin()
+    log.promise(transaction, [(sent, 1) for sent in SMALL], 0)
+    before = log.statistics().segments
+    fill(log)
+    assert log.statistics().segments > before
+    assert stuff(log)
+    for number, sent in enumerate(SMALL):
+        log.append(sent, [(2, number + 1)], transaction)
+    log.commit(transaction)
+    flush(log)
+    assert {b"first", b"second"} <= set(live(opened(files.copied())))
+
+
+@pytest.mark.parametrize(("bytes_of_one", "targets", "settlements"), [(3000, 1, 0), (10, 400, 0), (10, 1, 400)])
+def test_a_promise_without_room_is_refused_and_takes_none(bytes_of_one: int, targets: int, settlements: int) -> None:
+    """Records, their targets, and settlements count."""
+    log = opened(SimulatedFiles(CAPACITY))
+    fill(log)
+    transaction = log.begin()
+    with pytest.raises(DiskFullError, match="free space"):
+        log.promise(transaction, [(message(bytes(bytes_of_one)), targets), (message(bytes(3000)), 1)], settlements)
+    log.abort(transaction)
+    transaction = log.begin()
+    log.promise(transaction, [(message(b"small"), 1)], 1)
+    log.abort(transaction)
+    left = stuff(log)
+    same = opened(SimulatedFiles(CAPACITY))
+    fill(same)
+    assert left == stuff(same)
+
+
+def test_room_that_a_commit_did_not_use_is_for_others() -> None:
+    log, same = opened(SimulatedFiles(CAPACITY)), opened(SimulatedFiles(CAPACITY))
+    for each in (log, same):
+        fill(each)
+    transaction = log.begin()
+    log.promise(transaction, [(sent, 1) for sent in SMALL], 50)
+    log.commit(transaction)
+    assert stuff(log) == stuff(same)
+
+
+def test_a_write_that_fails_behind_a_promise_fails_the_batch_and_not_the_commit() -> None:
+    """The messages are on their way to consumers then: as of every window that the disk does not take."""
+    files = SimulatedFiles()
+    log = opened(files)
+    log.append(message(b"x"), [(1, 1)])
+    batch = log.take_batch()
+    assert batch is not None
+    transaction = log.begin()
+    log.promise(transaction, [(SMALL[0], 1)], 1)
+    files.fail_at = files.operations + 1
+    with pytest.raises(LogFailedError):
+        log.write(batch)
+    log.append(SMALL[0], [(1, 2)], transaction)
+    log.commit(transaction)
+    with pytest.raises(LogFailedError):
+        log.take_batch()
+    with pytest.raises(LogFailedError):
+        log.append(SMALL[1], [(1, 3)])
+    transaction = log.begin()
+    with pytest.raises(LogFailedError):
+        log.promise(transaction, [(SMALL[1], 1)], 0)
+
+
+def test_a_promise_asks_for_all_that_an_append_asks_for() -> None:
+    log = opened(SimulatedFiles())
+    transaction = log.begin()
+    with pytest.raises(StoreError, match="targets"):
+        log.promise(transaction, [(message(b"x"), 1 << 16)], 0)
+    with pytest.raises(StoreError, match="priority"):
+        log.promise(transaction, [(message(b"x", priority=256), 1)], 0)
+
+
+def test_only_what_was_promised_takes_from_the_promise() -> None:
+    """A dead letter of the transaction comes on top, and must not take the room of the commit."""
+    log = opened(SimulatedFiles(CAPACITY))
+    fill(log)
+    transaction = log.begin()
+    log.promise(transaction, [(SMALL[0], 1)], 10)
+    assert stuff(log, transaction)
+    log.append(SMALL[0], [(1, 1)], transaction)
+    with pytest.raises(DiskFullError):
+        log.append(SMALL[0], [(1, 2)], transaction)
+    log.commit(transaction)

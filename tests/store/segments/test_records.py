@@ -114,11 +114,11 @@ def test_a_segment_header_survives_damage_to_one_copy() -> None:
 
 def test_limits_of_a_record() -> None:
     targets = [(1, 1)] * records.TARGETS_MAX
-    records.check_message(message(b""), targets, records.RECORD_BYTES_MAX)
+    records.check_message(message(b""), len(targets), records.RECORD_BYTES_MAX)
     with pytest.raises(StoreError, match="65536 queues"):
-        records.check_message(message(b""), [*targets, (1, 1)], 10)
+        records.check_message(message(b""), len(targets) + 1, 10)
     with pytest.raises(StoreError, match="smaller body"):
-        records.check_message(message(b""), targets, records.RECORD_BYTES_MAX + 1)
+        records.check_message(message(b""), len(targets), records.RECORD_BYTES_MAX + 1)
 
 
 def test_queue_ids_by_ordinal_come_back_in_their_order():

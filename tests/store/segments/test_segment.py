@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 from array import array
 from pathlib import Path
 
@@ -112,3 +113,23 @@ def test_adopted_records_are_those_that_are_somewhere(offsets: list[int], kept: 
     one = segment()
     one.adopt(array("I", offsets), array("H", [0] * len(offsets)), [5])
     assert one.kept == kept
+
+
+def test_records_settle_together_as_each_alone() -> None:
+    chance = random.Random(20261128)
+    for _ in range(20):
+        one, other = segment(), segment()
+        for number in range(70):
+            targets = [(chance.randint(1, 3), number)] if chance.random() < 0.8 else [(1, number), (2, number)]
+            for each in (one, other):
+                if number % 9 == 4:
+                    each.add_hole()
+                else:
+                    each.add(64 * number, targets)
+        pairs = [(chance.randint(1, 4), chance.randint(0, 75)) for _ in range(60)]  # some twice, some nowhere
+        count = sum([one.settle(ordinal, queue_id) for queue_id, ordinal in pairs])
+        other.changed = False
+        assert other.settle_all([number for pair in pairs for number in pair]) == count
+        assert (other.live, other.live_count, other.shared) == (one.live, one.live_count, one.shared)
+        assert other.changed == (count > 0)
+    assert other.settle_all([]) == 0

@@ -54,6 +54,15 @@ from annulet.broker.security.access_directory import (
 )
 from annulet.broker.security.admission import LIMIT_STRANGERS, LIMIT_WEB_SOCKETS
 from annulet.broker.security.authentication import PASSWORD_BYTES_MAX
+from annulet.broker.security.issuer_keys import (
+    DOCUMENT_BYTES_MAX,
+    FETCH_SECONDS_LEAST,
+    FETCH_SECONDS_MAX,
+    KEYS_KEPT_SECONDS,
+    KEYS_MAX,
+    KEYS_SECONDS,
+)
+from annulet.broker.security.token_grants import ACCESS_TOKEN_CHARACTERS_MAX, SCOPES_MAX
 from annulet.broker.security.web_sessions import (
     SESSION_IDLE_SECONDS,
     SESSION_SECONDS,
@@ -92,6 +101,7 @@ from annulet.bulk.bounds.message_meter import (
 from annulet.core.base import linear_expressions
 from annulet.core.base.sliced_work import AT_ONCE_MAX, SLICE_MESSAGES
 from annulet.core.base.steps import LIMIT_ROUTING, ROUTING_STEPS_MAX
+from annulet.core.configuration.address_settings.policies import POLICIES_MAX
 from annulet.core.host.dead_letters import FORWARDED_AT_ONCE, FORWARDED_PER_SLICE
 from annulet.core.host.duplicate_ids import ID_CACHE_SIZE
 from annulet.core.host.entering import QUEUES_AT_ONCE_MAX
@@ -328,8 +338,17 @@ def _bounds_of_access() -> dict[str, float]:
         "permission_characters_max": EXPRESSION_CHARACTERS_MAX,
         "expression_states_max": linear_expressions.STATES_MAX,
         "expression_looks_max": linear_expressions.LOOKS_MAX,
+        "policies_max": POLICIES_MAX,
         "host_description_characters_max": DESCRIPTION_CHARACTERS_MAX,
         "password_bytes_max": PASSWORD_BYTES_MAX,
+        "access_token_characters_max": ACCESS_TOKEN_CHARACTERS_MAX,
+        "access_token_scopes_max": SCOPES_MAX,
+        "issuer_fetch_seconds_least": FETCH_SECONDS_LEAST,
+        "issuer_fetch_seconds_max": FETCH_SECONDS_MAX,
+        "issuer_keys_seconds": KEYS_SECONDS,
+        "issuer_keys_kept_seconds": KEYS_KEPT_SECONDS,
+        "issuer_document_bytes_max": DOCUMENT_BYTES_MAX,
+        "issuer_keys_max": KEYS_MAX,
         "web_sessions_max": SESSIONS_MAX,
         "web_sessions_per_user_max": SESSIONS_PER_USER_MAX,
         "web_session_idle_seconds": SESSION_IDLE_SECONDS,

@@ -22,6 +22,8 @@ HOST_GAUGES: Final = (
     ("addresses_page_full", "Addresses whose page limits are reached"),
     ("duplicate_addresses", "Addresses that remember duplicate ids"),
     ("duplicate_ids", "Duplicate ids remembered"),
+    ("policies", "Policies (policies_max)"),
+    ("queues_leaving", "Deleted queues whose dead letters are on their way"),
     ("undo_messages", "Messages of amq.undo: kept ones, and notes of moved ones"),
     ("undo_bytes", "Body bytes of these (undo_bytes_max)"),
 )
@@ -58,6 +60,8 @@ def host_figures(host: VirtualHost, blocked: BlockedTargets) -> dict[str, int]:
         "addresses_page_full": sum(account.page_full for account in accounts),
         "duplicate_addresses": len(addresses),
         "duplicate_ids": sum(host.publisher.duplicates.count(address) for address in addresses),
+        "policies": host.policies.count,
+        "queues_leaving": host.departures.count,
         "undo_messages": 0 if undo is None else undo.shown_count(),
         "undo_bytes": 0 if undo is None else undo.shown_bytes(),
         "dead_letters_forwarded": letters.messages_forwarded,

@@ -18,7 +18,7 @@ from annulet.admin.requests.json_values import json_object
 from annulet.admin.requests.responses import bad_request
 from annulet.admin.resources.queues import sorted_names
 from annulet.broker.connections.transport import ClientConnection
-from annulet.broker.operation.durable_changes import durably
+from annulet.broker.operation.durable_changes import departure, durably
 from annulet.broker.operation.inventory import consumers_of, number_of
 from annulet.broker.operation.rates import COUNTERS, NAMES, read_queue
 from annulet.core.base.removal_reasons import RemovalReason
@@ -227,9 +227,10 @@ async def delete_queue(call: Call) -> Response:
     access = call.access(host)
     access.require("configure", name)
     unused, empty = call.query.switch("if-unused"), call.query.switch("if-empty")
-    chosen_queue(call)
+    _, queue = chosen_queue(call)
     now = call.broker.clock()
     await durably(call.broker.definitions, lambda: access.delete_queue(name, now, if_unused=unused, if_empty=empty))
+    await departure(host, queue)
     return Response(status_code=204)
 
 

@@ -31,6 +31,7 @@ from annulet.admin.requests.local_requests import (
 from annulet.admin.requests.responses import ResourceError
 from annulet.broker.connections.access import Access
 from annulet.broker.network.listening import PeerFacts
+from annulet.broker.security.token_grants import looks_like_access_token
 from annulet.broker.security.tokens import is_token
 
 if TYPE_CHECKING:
@@ -192,11 +193,14 @@ def read_credentials(request: Request) -> tuple[str, str]:
     401 when there are none.
     """
     scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and is_token(encoded.strip()):
-        return "", encoded.strip()
+    bearer = encoded.strip()
+    if scheme.lower() == "bearer" and (is_token(bearer) or looks_like_access_token(bearer)):
+        return "", bearer
     if scheme.lower() != "basic":
         raise ResourceError(
-            401, "HTTP Basic credentials are needed, or a Bearer token of this broker", challenge_of(request)
+            401,
+            "HTTP Basic credentials are needed, or a Bearer token of this broker or its issuer",
+            challenge_of(request),
         )
     try:
         name, colon, password = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
@@ -214,10 +218,14 @@ def visible_hosts(request: Request, user: User) -> list[VirtualHost]:
 
 def hosts_of(broker: Broker, user: User) -> list[VirtualHost]:
     """Return the virtual hosts of a broker that a user may see, by name."""
-    hosts = [broker.hosts[name] for name in sorted(broker.hosts)]
+    return [broker.hosts[name] for name in sorted(broker.hosts) if sees_host(broker, user, name)]
+
+
+def sees_host(broker: Broker, user: User, name: str) -> bool:
+    """Return whether the user may see a virtual host of this name."""
     if user.tags & ALL_HOSTS_TAGS:
-        return [host for host in hosts if user.scope is None or user.scope.enters(host.name)]
-    return [host for host in hosts if broker.authenticator.admits(user, host.name)]
+        return user.scope is None or user.scope.enters(name)
+    return broker.authenticator.admits(user, name)
 
 
 def hosts_without_credentials(request: Request) -> list[VirtualHost]:

@@ -74,7 +74,7 @@ async def start_find(call: Call) -> Response:
     queue = call.queue_to_browse()
     requests = OperationRequests(call.host(), call.broker.undo)
     operation = requests.build(queue, FIND, call.fields, user=call.user.name, now=call.now)
-    return started(call.broker.management.start(operation), operation)
+    return started(call, call.broker.management.start(operation), operation)
 
 
 async def cancel_find(call: Call) -> Response:
@@ -83,7 +83,7 @@ async def cancel_find(call: Call) -> Response:
     management, host = call.broker.management, call.host().name
     if management.operation(number, host, queue.name).action.name != FIND:
         raise ResourceError(404, f"operation {number} is no search; cancel it at operations/{number}")
-    return json_response(describe_operation(number, management.cancel(number, host, queue.name)))
+    return json_response(describe_operation(call, number, management.cancel(number, host, queue.name)))
 
 
 NARROWING: Final = (

@@ -221,6 +221,7 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
             f"logins_{name}": (f"Logins {name}", value)
             for name, value in msgspec.structs.asdict(authentication).items()
         },
+        **_issuer(broker),
     }
     snapshot.bounds = bounds(broker)
     snapshot.stalls, snapshot.held = list(broker.loop_watch.counts), list(broker.loop_watch.counts_held)
@@ -369,10 +370,22 @@ def _turns(broker: Broker) -> dict[str, tuple[str, float]]:
     }
 
 
+def _issuer(broker: Broker) -> dict[str, tuple[str, float]]:
+    tokens = broker.authenticator.access_tokens
+    fetched, failed = (0, 0) if tokens is None else (tokens.keys.fetched, tokens.keys.failed)
+    return {
+        "issuer_key_fetches": ("Times the issuer's keys were fetched", fetched),
+        "issuer_key_fetches_failed": ("Times the issuer's keys could not be fetched", failed),
+    }
+
+
 def _gauges(broker: Broker) -> dict[str, tuple[str, float]]:
     connections, admission = broker.connections, broker.admission
     stages, stage_bytes = broker.staged.figures()
+    tokens = broker.authenticator.access_tokens
     return {
+        "issuer_keys": ("Keys of the issuer of access tokens at hand", 0 if tokens is None else len(tokens.keys)),
+        "logins_ending": ("Connections that end with their token", len(broker.login_ends)),
         "bulk_stages": ("Stages of bulk writes that wait for their commit", stages),
         "bulk_stage_bytes": ("Bytes of these and of stages being written", stage_bytes),
         "orphaned_messages": (

@@ -10,6 +10,7 @@ from annulet.admin.interface.operations import Answer, Fields, Need, Resource
 from annulet.admin.interface.operations import Operation as Method
 from annulet.admin.interface.schemas import COUNT, SWITCH_SCHEMA, TEXT_SCHEMA, object_of, page_of
 from annulet.admin.interface.values import PAGES, Value
+from annulet.admin.requests.access import ADMINISTRATOR
 from annulet.admin.requests.bodies import INTEGER, INTEGERS, SWITCH, TEXT, TEXTS, required
 from annulet.admin.requests.responses import ResourceError, json_response
 from annulet.broker.operation.operation_requests import CHANGES, RATE_MAX, TAKES, TRANSFERS, OperationRequests
@@ -37,8 +38,8 @@ async def start_operation(call: Call) -> Response:
         required(given, "priority", "an integer from 0 to 255")
     if name in TRANSFERS:
         required(given, "destination", "the name of a queue")
-    requests, management = OperationRequests(host, call.broker.undo), call.broker.management
-    requests.require(call.access(), queue, name, given)
+    requests, management, access = OperationRequests(host, call.broker.undo), call.broker.management, call.access()
+    requests.require(access, queue, name, given)
     try:
         operation = requests.build(queue, name, given, user=call.user.name, now=call.now)
     except NotFound as error:  # the path was found, the body is wrong
@@ -47,23 +48,25 @@ async def start_operation(call: Call) -> Response:
         result = await management.preview(requests.preview(operation, given))
         expected = asdict(result) | {"undo": requests.expected_undo(operation, given, result)}
         del expected["kept"]  # a member of "undo"
+        if not access.allowed("browse", queue.name):
+            expected["sample"] = []
         return json_response(expected)
     requests.keep(operation, given)
-    return started(management.start(operation), operation)
+    return started(call, management.start(operation), operation)
 
 
-def started(number: int, operation: Operation) -> Response:
+def started(call: Call, number: int, operation: Operation) -> Response:
     """Return the answer about an operation that has begun: 202 with its place."""
     host, queue = quote(operation.host.name, safe=""), quote(operation.target, safe="")
     place = f"/api/v1/queues/{host}/{queue}/operations/{number}"
-    return json_response(describe_operation(number, operation), 202, {"Location": place})
+    return json_response(describe_operation(call, number, operation), 202, {"Location": place})
 
 
 async def list_operations(call: Call) -> Response:
     """A page of the operations on the queue that are remembered, the newest first."""
     page = call.page
     found = call.broker.management.operations(call.host().name, call.queue().name)
-    items = [describe_operation(number, operation) for number, operation in page.take(found)]
+    items = [describe_operation(call, number, operation) for number, operation in page.take(found)]
     return json_response(page.envelope(items, filtered_count=len(found), total_count=len(found)))
 
 
@@ -73,7 +76,7 @@ async def get_operation(call: Call) -> Response:
     number = number_of(call)
     operation = call.broker.management.operation(number, call.host().name, queue.name)
     pairs = zip(page.take(operation.ids), page.take(operation.new_ids), strict=True)
-    return json_response({**describe_operation(number, operation), "changed": [list(pair) for pair in pairs]})
+    return json_response({**describe_operation(call, number, operation), "changed": [list(pair) for pair in pairs]})
 
 
 async def cancel_operation(call: Call) -> Response:
@@ -81,7 +84,7 @@ async def cancel_operation(call: Call) -> Response:
     queue = call.queue_to_manage()
     number = number_of(call)
     operation = call.broker.management.cancel(number, call.host().name, queue.name)
-    return json_response(describe_operation(number, operation))
+    return json_response(describe_operation(call, number, operation))
 
 
 async def pause(call: Call) -> Response:
@@ -105,29 +108,33 @@ async def reset(call: Call) -> Response:
     return json_response({"count": count})
 
 
-def describe_operation(number: int, operation: Operation) -> dict[str, Any]:
-    """Return an operation's JSON: its kind, user and progress."""
-    action = operation.action
+def describe_operation(call: Call, number: int, operation: Operation) -> dict[str, Any]:
+    """Return an operation's JSON: its kind, user and progress.
+
+    The selection may tell of contents, and the token of the undo is a key to them: both are ``null`` for other users,
+    but for administrators.
+    """
+    action, own = operation.action, operation.user == call.user.name or ADMINISTRATOR in call.user.tags
     return {
         "id": number,
         "vhost": operation.host.name,
         "queue": operation.target,
         "operation": action.name,
-        "selection": str(operation.selection),
+        "selection": str(operation.selection) if own else None,
         "arguments": action.arguments,
         "user": operation.user,
         **asdict(operation.progress),
-        "undo": _undo(operation),
+        "undo": _undo(operation, own=own),
     }
 
 
-def _undo(operation: Operation) -> dict[str, Any] | None:
-    """Return how an operation can be undone, ``None`` when it cannot be."""
+def _undo(operation: Operation, *, own: bool) -> dict[str, Any] | None:
+    """Return how an operation can be undone, ``None`` when it cannot be. Its token is shown to its user (``own``)."""
     keeper = operation.action.keeper
     if keeper is None:
         return None
     return {
-        "undo": keeper.token,
+        "undo": keeper.token if own else None,
         "until": keeper.until,
         "kept": keeper.kept,
         "unkept": keeper.unkept,
@@ -192,7 +199,10 @@ RESOURCES: Final = (
                     200: Answer("The effect that the operation would have."),
                     202: Answer("The operation has begun; Location has its path.", OPERATION_SCHEMA),
                 },
-                further="move and copy: browse on the queue and write on the destination; retry: write on all queues",
+                further=(
+                    "move, copy, and a selector, text, key or routing_key: browse on the queue; move and copy: write "
+                    "on the destination; retry: write on all queues"
+                ),
             ),
         ),
     ),

@@ -15,7 +15,7 @@ from annulet.admin.requests.bodies import OBJECT, SWITCH, arguments_of
 from annulet.admin.requests.columns import Part
 from annulet.admin.requests.responses import json_response
 from annulet.admin.resources.audit import audit
-from annulet.broker.operation.durable_changes import durably
+from annulet.broker.operation.durable_changes import departure, durably
 from annulet.core.base.removal_reasons import LOSSES
 from annulet.core.base.reply_names import is_reply_name
 from annulet.core.base.settings import QueueSettings
@@ -158,6 +158,7 @@ async def delete_queue(call: Call) -> Response:
         call.broker.definitions,
         lambda: access.delete_queue(queue.name, now, if_unused=given["if_unused"], if_empty=given["if_empty"]),
     )
+    await departure(host, queue)
     audit(host, call.user, "delete-queue", queue.name, {"messages": messages}, now)
     return json_response({"vhost": host.name, "name": queue.name, "deleted": True, "messages": messages})
 

@@ -60,8 +60,9 @@ class AmqpHandler(ConnectionHandler):
         """Both sides agreed to end, or the engine gave the peer up."""
         self.connection.note_closed(code, text, by_peer=by_peer)
 
-    def update_secret(self, new_secret: bytes, reason: str) -> None:
-        """Passwords do not expire here, so a new secret changes nothing (RabbitMQ answers the same way)."""
+    def update_secret(self, new_secret: bytes, reason: str) -> None:  # noqa: ARG002 - the engine's call
+        """Go on with another access token. Passwords do not expire: a new one changes nothing (as in RabbitMQ)."""
+        self.connection.login.renew(new_secret)
 
     # ------------------------------------------------------------------ channels
 

@@ -198,11 +198,19 @@ class Topology:
             self.replies.send_queue_purge_ok(channel.number, count)
 
     def queue_delete(self, channel: Channel, queue: str, if_unused: bool, if_empty: bool, no_wait: bool) -> None:
-        """Delete a queue; deleting a missing one is no error (RabbitMQ)."""
+        """Delete a queue; deleting a missing one is no error (RabbitMQ).
+
+        The answer is sent when all of its dead letters are on their way; later methods of the channel wait for it.
+        """
         name = self._name(channel, queue)
+        found = self.host.queues.get(name)
         count = self.access.delete_queue(name, self.connection.now, if_unused=if_unused, if_empty=if_empty)
-        if not no_wait:
+        if no_wait:
+            return
+        if found is None or not self.host.departures.when_gone(found, DeleteWaiter(channel, count).told):
             self.replies.send_queue_delete_ok(channel.number, count)
+        else:
+            channel.begin_commit()
 
     # ------------------------------------------------------------------ consumers
 
@@ -312,3 +320,23 @@ class PurgeWaiter:
                 30,
             )
         channel.client.notices.release()
+
+
+class DeleteWaiter:
+    """Sends delete-ok when the last dead letter of a deleted queue is sent, and the queue forgotten."""
+
+    def __init__(self, channel: Channel, count: int) -> None:
+        self._channel = channel
+        self._count = count
+
+    def told(self, well: bool) -> None:
+        """Answer the client; with an error of the channel after a defect."""
+        channel = self._channel
+        if not channel.closed:
+            if well:
+                channel.engine.replies.send_queue_delete_ok(channel.number, self._count)
+                channel.connection.mark_dirty()
+            else:
+                text = "the queue could not be deleted for good and may return with a restart; see the broker's log"
+                channel.client.fail_channel(channel.number, constants.RESOURCE_ERROR, text, 50, 40)
+        channel.end_commit()

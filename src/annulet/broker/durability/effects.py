@@ -21,7 +21,7 @@ from annulet.store.database.history_batch import EntryState, HistoryBatch
 from annulet.store.files.errors import CatalogueError, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from annulet.broker.durability.commit import CommitPipeline
     from annulet.broker.durability.event_log import EventSource
@@ -113,6 +113,7 @@ class HostEffects(NodeEffects):
         self._arguments_told: dict[str, None] = {}  # arguments without effect that the log has told of
         self._stored: dict[int, list[Message]] = {}  # by open transaction
         self._notes: dict[int, HistoryBatch] = {}  # for the history, by open transaction
+        self._set_aside: dict[QueueState, str] = {}  # names in the catalogue, of deleted queues that had to cede theirs
 
     def use_pager(self, pager: Pager) -> None:
         """Let a pager know what arrives."""
@@ -246,6 +247,18 @@ class HostEffects(NodeEffects):
     def bracketed(self) -> bool:
         """Look for the log's transaction."""
         return self._transaction != 0
+
+    def promise(self, sends: list[tuple[Message, Sequence[QueueState]]], settlements: int) -> None:
+        """Have the log set room aside for the durable ones of these. Raises :class:`StoreError`."""
+        records: list[tuple[Message, int]] = []
+        removed = 0
+        for message, queues in sends:
+            targets = sum([queue.queue_id != 0 for queue in queues])
+            if targets:
+                records.append((message, targets))
+                removed += targets  # a ring, a key or a limit drops one for each
+        if records or settlements:
+            self.log.promise(self._transaction, records, settlements + removed)
 
     def end_transaction(self, outcome: tuple[str, int] | None = None) -> None:
         """Commit the log transaction; ``outcome`` marks a staged publish as done (query id, batch id).
@@ -498,7 +511,7 @@ class HostEffects(NodeEffects):
             self.pager.budget.account(queue)  # which is nothing: no round over all queues comes to it again
         if queue.queue_id:
             try:
-                self.catalogue.delete_queue(self.host_name, queue.name)
+                self.catalogue.delete_queue(self.host_name, self._set_aside.pop(queue, queue.name))
             except CatalogueError as error:
                 logger.error(  # noqa: TRY400 - the text says it all
                     "deleted queue stays in the catalogue", queue=queue.name, error=str(error), remedy="delete it again"
@@ -507,6 +520,20 @@ class HostEffects(NodeEffects):
             if self.history is not None:
                 self.history.pending.forget_queue(queue.queue_id)
             self.pipeline.request()
+
+    def name_taken(self, queue: Queue) -> None:
+        """Let a deleted queue that is not forgotten cede its name: with it a crash brings back what it has.
+
+        Raises :class:`CatalogueError`.
+        """
+        if queue.queue_id:
+            name = f"{queue.name}.deleted-{queue.queue_id}"
+            self.catalogue.set_queue_aside(self.host_name, queue.name, name)
+            self._set_aside[queue] = name
+            self.catalogue.if_refused(lambda: self._keep_name(queue))
+
+    def _keep_name(self, queue: Queue) -> None:
+        self._set_aside.pop(queue, None)
 
     def exchange_deleted(self, name: str) -> None:
         """Forget a durable exchange; the catalogue ignores names it does not hold, a refusal is as above."""

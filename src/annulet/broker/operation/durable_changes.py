@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from annulet.store.files.errors import CatalogueError
+from annulet.store.files.errors import CatalogueError, StoreError
 
 if TYPE_CHECKING:
     from annulet.broker.durability.definition_commits import DefinitionCommits
+    from annulet.core.host.virtual_host import VirtualHost
+    from annulet.core.queue.queue import Queue
 
 Result = TypeVar("Result")
 
@@ -29,6 +31,21 @@ async def durably(definitions: DefinitionCommits, change: Callable[[], Result]) 
     if waiter.waits:
         await waiter.written
     return result
+
+
+async def departure(host: VirtualHost, queue: Queue) -> None:
+    """Return when a deleted queue is forgotten, after its last dead letter.
+
+    Raises :class:`~annulet.store.files.errors.StoreError` if it could not be: see the log.
+    """
+    gone: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    def tell(well: bool) -> None:
+        if not gone.done():
+            gone.set_result(well)
+
+    if host.departures.when_gone(queue, tell) and not await gone:
+        raise StoreError(f"queue '{queue.name}' could not be deleted for good; see the log, and delete it again")
 
 
 class _Waiter:

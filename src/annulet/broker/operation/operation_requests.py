@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 CONDITIONS: Final = ("key", "routing_key", "since", "until", "first_id", "last_id", "text")
 SELECTION: Final = ("ids", "selector", "everything", "limit", "scheduled")
 
+CONTENT: Final = ("selector", "key", "routing_key", "text")
+"""Fields that compare the content of messages: a count of those that match tells of it."""
+
 FIND: Final = "find"
 PURGE: Final = "purge"
 RETRY: Final = "retry"
@@ -83,11 +86,12 @@ class OperationRequests:
     def require(self, access: Access, queue: Queue, name: str, given: Mapping[str, Any]) -> None:
         """Require what an operation takes: ``manage``, and where content travels, to look at it and to write it.
 
-        To find messages is to look at them.
+        To find messages is to look at them, and so is to select them by their content, :data:`CONTENT`.
         """
         access.require("browse" if name == FIND else "manage", queue.name)
-        if name in TRANSFERS:
+        if name in TRANSFERS or any(field in given for field in CONTENT):
             access.require("browse", queue.name)
+        if name in TRANSFERS:
             access.require("write", given.get("destination", ""))
         if name == RETRY:  # each message has its own destination
             access.require("write", *(name for name in self._host.queues if not is_sealed_name(name)))

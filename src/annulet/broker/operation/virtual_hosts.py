@@ -146,7 +146,7 @@ class VirtualHosts:
         broker = self._broker
         broker.feeds_no_more(host)
         pending = 0
-        while host.queues or host.addresses or self._visitors(host):
+        while host.queues or host.addresses or host.departures.count or self._visitors(host):
             broker.revocation.close(self._visitors(host), f"vhost '{host.name}' is deleted")
             await broker.revocation.settled()
             until = time.thread_time() + TURN_SECONDS

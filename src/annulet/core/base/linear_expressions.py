@@ -342,9 +342,13 @@ class Expression:
         self.pattern = pattern
 
     def search(self, text: str) -> bool:
-        """Return whether the expression is found anywhere in a text."""
+        """Return whether the expression is found anywhere in a text. False after :data:`LOOKS_MAX`."""
+        return self.search_within(text, LOOKS_MAX)[0]
+
+    def search_within(self, text: str, looks: int) -> tuple[bool, int]:
+        """Search with so many looks at states. Returns whether it is found, and the looks left; -1: too few to know."""
         del text
-        return False
+        return False, looks
 
 
 class UnusableExpression(Expression):
@@ -392,15 +396,14 @@ class LinearExpression(Expression):
         self._start = self._compile(node, 0)
         self._without = -1 if without is None else self._compile(without, 0)
 
-    def search(self, text: str) -> bool:
-        """Return whether the expression is found anywhere in a text. False after :data:`LOOKS_MAX`."""
-        self._looks = LOOKS_MAX
+    def search_within(self, text: str, looks: int) -> tuple[bool, int]:
+        """As :meth:`Expression.search_within`."""
+        self._looks = looks
         try:
-            if self._without >= 0 and self._search(self._without, text):
-                return False
-            return self._search(self._start, text)
+            excluded = self._without >= 0 and self._search(self._without, text)
+            return not excluded and self._search(self._start, text), self._looks
         except _TooManyLooks:
-            return False
+            return False, -1
 
     def _search(self, start: int, text: str) -> bool:
         current = self._closure({start}, at_start=True, at_end=not text)

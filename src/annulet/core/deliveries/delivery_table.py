@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from annulet.core.model.compact_messages import consumer_of, entry_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from annulet.core.model.compact_messages import Slot
     from annulet.core.model.consumer import Consumer
@@ -196,20 +196,18 @@ class DeliveryTable:
             tag = number << BLOCK_BITS
             if 0 <= last < tag:
                 break
-            for slot in block.slots if last < 0 else block.slots[: last - tag + 1]:
-                if slot is not None:
-                    found.append((tag, slot))
-                tag += 1
+            slots = block.slots if last < 0 else block.slots[: last - tag + 1]
+            found += [(tag + place, slot) for place, slot in enumerate(slots) if slot is not None]
         return found
 
-    def put_back(self, deliveries: list[tuple[int, QueueEntry]]) -> None:
+    def put_back(self, deliveries: Sequence[tuple[int, Slot]]) -> None:
         """Add removed deliveries again, at any position of the present tags. O(blocks)."""
-        for tag, entry in deliveries:
+        for tag, slot in deliveries:
             number = tag >> BLOCK_BITS
             block = self._blocks.get(number)
             if block is None:
                 block = self._blocks[number] = DeliveryBlock()
-            block.slots[tag & BLOCK_MASK] = entry
+            block.slots[tag & BLOCK_MASK] = slot
             block.held += 1
         self._count += len(deliveries)
         self._blocks = {number: self._blocks[number] for number in sorted(self._blocks)}

@@ -6,15 +6,20 @@ from typing import TYPE_CHECKING, Final
 
 from annulet.core.base.errors import LimitExceeded, TransactionRefused, TransactionTooLarge
 from annulet.core.host.send_plan import DUPLICATE, ROUTED, Claims
+from annulet.core.model.compact_messages import record_of
 from annulet.core.model.entry import DELIVERING, DeliveryCopy
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from annulet.core.host.publishing import Publisher
     from annulet.core.host.send_plan import Leg
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.message.message import Message
+    from annulet.core.model.compact_messages import Slot
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
+    from annulet.core.model.queue_state import QueueState
     from annulet.core.routing.routes import Route
 
 OPERATION_STEPS: Final = 20
@@ -61,7 +66,7 @@ class Operations:
 
     def __init__(self) -> None:
         self.sends: list[Send] = []
-        self.settlements: list[tuple[int, QueueEntry]] = []
+        self.settlements: list[tuple[int, Slot]] = []
         self.rejections: list[tuple[int, QueueEntry, bool]] = []
         self.returns: list[Return] = []
 
@@ -70,7 +75,15 @@ class Operations:
         """How many sends and settlements there are."""
         return len(self.sends) + len(self.settlements) + len(self.rejections) + len(self.returns)
 
-    def deliveries(self) -> list[tuple[int, QueueEntry]]:
+    @property
+    def stored(self) -> int:
+        """How many settlements may be of stored messages."""
+        settled = sum([record_of(slot) > 0 for _, slot in self.settlements])
+        settled += sum([entry.message.record > 0 for _, entry, back in self.rejections if not back])
+        settled += sum([back.entry.message.record > 0 for back in self.returns])  # the last attempt may be over
+        return settled + sum([bool(send.cancels) for send in self.sends])
+
+    def deliveries(self) -> list[tuple[int, Slot]]:
         """Return the deliveries that are settled, with their tags, by the kind of their settlement."""
         rejected = [(tag, entry) for tag, entry, _ in self.rejections]
         return [*self.settlements, *rejected, *[(back.tag, back.entry) for back in self.returns]]
@@ -118,6 +131,24 @@ class CommitPlan:
             until -= 1
             plans.append(self._decide(sends[len(plans)], len(plans) + 1))
         return bool(leaving) or len(plans) < len(sends)
+
+    def promise(self, *, sends: bool) -> None:
+        """Have the log set room aside for the commit, and for the ``sends`` if these are not there yet.
+
+        Raises what the effects raise without room, before anything that a client could see is done.
+        """
+        stored = self._collected.stored
+        durable: list[tuple[Message, Sequence[QueueState]]] = []
+        if sends:
+            for send, (route, legs) in zip(self._collected.sends, self.plans, strict=True):
+                if not send.message.durable or send.cancels:
+                    continue
+                if legs is not None:
+                    durable += [(leg.message, leg.queues) for leg in legs if leg.fate == ROUTED]
+                elif route is not None:
+                    durable.append((send.message, route.queues))
+        if durable or stored:
+            self._host.effects.promise(durable, stored)
 
     def _work(self) -> int:
         """Return how much was decided, beside one for each operation."""

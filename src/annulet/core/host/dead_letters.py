@@ -204,19 +204,14 @@ class DeadLetters(Forwarder):
         if self.waiting:
             self.flush(now)
 
-    def complete(self, now: int) -> None:
-        """Send all that did not leave in a transaction; later slices find nothing."""
-        effects, batches = self.host.effects, self.host.batches
-        if not effects.bracketed():
-            self._send(self._outbox, now, ALL)
-            return
-        filling, batches.current = batches.current, None
-        transaction = effects.suspend_transaction()
-        try:
-            self._send(self._outbox, now, ALL)
-        finally:
-            effects.resume_transaction(transaction)
-            batches.current = filling
+    def left_of(self, queue: QueueState) -> tuple[int, list[Outbox]]:
+        """Return how many letters of a queue are not sent, and the boxes of transactions that have some of these."""
+        commits = [box for box in self._commits if box.count_of(queue)]
+        boxes = [self._outbox, self._bracket, *commits]
+        refused = self._refused.get(queue)
+        if refused is not None:
+            boxes.append(refused)
+        return sum([box.count_of(queue) for box in boxes]), commits
 
     def records_of(self, queue: QueueState) -> list[int]:
         """Search the waiting ones. O(n)."""
@@ -248,7 +243,7 @@ class DeadLetters(Forwarder):
     def _turn_came(self) -> None:
         """No other batch is put into queues now."""
         self._waits_for_turn = False
-        if not self.sliced or self._outbox.current is None:  # it was sent meanwhile, because its queue was deleted
+        if not self.sliced or self._outbox.current is None:  # a defect has met it meanwhile
             self.host.batches.end()
         else:
             self._batch = HiddenBatch()
@@ -294,6 +289,8 @@ class DeadLetters(Forwarder):
             letter = box.current or box.next()
             self._give_up(letter, "the transaction in which it left has failed", now)
             box.current = None
+        if self.host.departures.count:
+            self.host.departures.box_closed(box)
 
     # ------------------------------------------------------------------ sending
 
@@ -369,7 +366,7 @@ class DeadLetters(Forwarder):
                 batches.current = None
         elif hidden:
             entered = entering.go_on(most, now)
-        elif waits and _wide(letter) and most < ALL:
+        elif waits and _wide(letter):
             return 0
         else:
             entered = entering.go_on(ALL, now)
@@ -429,6 +426,8 @@ class DeadLetters(Forwarder):
             queue.settle_record(entry)
             queue.counters.settled(reason, entry.message.size)
             self.host.effects.forwarded(queue)
+        if self.host.departures.count:
+            self.host.departures.letter_sent(queue)
 
     # ------------------------------------------------------------------ one copy
 

@@ -138,6 +138,11 @@ class Outbox:
         self.batches.extendleft(reversed(other.batches))
         self._count += other._count
 
+    def count_of(self, queue: QueueState) -> int:
+        """Return how many are of a queue. O(batches)."""
+        count = sum([len(batch.entries) for batch in self.batches if batch.queue is queue])
+        return count + (self.current is not None and self.current.queue is queue)
+
     def records_of(self, queue: QueueState) -> list[int]:
         """Return the records of a queue's letters, 0 for those that have none. O(n)."""
         records = [entry.message.record for batch in self.batches if batch.queue is queue for entry in batch.entries]

@@ -19,6 +19,7 @@ from annulet.core.host.dead_letters import FORWARDED_PER_SLICE
 from annulet.core.host.entering import Entering
 from annulet.core.host.schedule_cancelling import cancel_scheduled
 from annulet.core.host.send_plan import ROUTED
+from annulet.core.model.compact_messages import entry_in
 from annulet.core.policies.staged_batches import HiddenBatch, take_back
 
 if TYPE_CHECKING:
@@ -129,6 +130,7 @@ class Committing(SlicedWork):
         self._bracket = 0  # the suspended transaction of the effects
         self._sent = 0  # sends that are in their queues
         self._entering: Entering | None = None  # the next send, while it enters its queues
+        self._promised = False  # the log has room for the rest
         self._remembers = False  # addresses remember ids of it
         self._settled = 0
         self._rejected = 0
@@ -196,10 +198,14 @@ class Committing(SlicedWork):
         collected, session = self._collected, self._transaction.session
         if self._sent < len(collected.sends):
             self._fill(partial(self._send_some, now))
-        elif self._settled < len(collected.settlements):
+            return True
+        if not self._promised:
+            self._promised = True
+            self._plan.promise(sends=False)  # or what is settled from here on would come back with the next start only
+        if self._settled < len(collected.settlements):
             following = collected.settlements[self._settled : self._settled + SLICE_OPERATIONS]
             self._settled += len(following)
-            session.acknowledge_entries([entry for _, entry in following], now)
+            session.acknowledge_entries([entry_in(slot) for _, slot in following], now)
         elif self._rejected < len(self._dropped):
             dropped = self._dropped[self._rejected : self._rejected + SLICE_OPERATIONS // 2]
             self._rejected += len(dropped)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Final
 from annulet.core.base.errors import CoreError
 from annulet.core.host.commit_plan import ALL_OPERATIONS, CommitPlan, Operations, Return, Send
 from annulet.core.host.schedule_cancelling import cancel_scheduled
-from annulet.core.model.entry import REMOVED
+from annulet.core.model.compact_messages import entry_in, record_of, removed
 from annulet.core.sessions.session import UnknownDeliveryTag
 
 if TYPE_CHECKING:
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.message.message import Message
+    from annulet.core.model.compact_messages import Slot
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
     from annulet.core.routing.routes import Route
@@ -62,7 +63,7 @@ class Transaction:
                 sends += SETTLEMENT_BYTES  # of a stored message, it may turn out
             elif send.message.durable:
                 sends += len(send.message.header) + send.message.size + 1
-        settled = sum(1 for _, entry in self._collected.settlements if entry.message.record)
+        settled = sum([record_of(slot) > 0 for _, slot in self._collected.settlements])
         settled += sum(1 for _, entry, back in self._collected.rejections if entry.message.record and not back)
         return sends + settled * SETTLEMENT_BYTES
 
@@ -94,7 +95,7 @@ class Transaction:
     def reject(self, tag: int, *, requeue: bool, multiple: bool = False) -> None:
         """Collect a rejection. Raises ``UnknownDeliveryTag``."""
         taken = self._take(tag, multiple=multiple)
-        self._collected.rejections.extend((held, entry, requeue) for held, entry in taken)
+        self._collected.rejections += [(held, entry_in(slot), requeue) for held, slot in taken]
 
     def settle_all(self, tags: list[int], *, acknowledged: bool, requeue: bool) -> None:
         """Collect an acknowledgement, or else a rejection, of each of these. Raises ``UnknownDeliveryTag``.
@@ -118,7 +119,7 @@ class Transaction:
     def give_back(self, tag: int, *, counted: bool, exclude: Consumer | None = None) -> None:
         """Collect a return to the queue, see ``Queue.return_entries`` (AMQP 1.0 released, modified)."""
         taken = self._take(tag, multiple=False)
-        self._collected.returns += [Return(held, entry, counted, exclude) for held, entry in taken]
+        self._collected.returns += [Return(held, entry_in(slot), counted, exclude) for held, slot in taken]
 
     def commit(self, host: VirtualHost, now: int, *, operations_max: int = 0) -> list[Message]:
         """Publish in send order, then settle; durable together or not at all. Returns the messages no queue took.
@@ -142,11 +143,13 @@ class Transaction:
     def carry_out(self, host: VirtualHost, collected: Operations, plan: CommitPlan, now: int) -> list[Message]:
         """Carry out the whole plan in this call. Returns and raises as :meth:`commit`, but for refusals.
 
+        The log has room for all of it before the first message enters a queue, or nothing is done.
         Very many dead letters of it follow behind its end, see :meth:`DeadLetters.transaction_ended`.
         """
         host.effects.begin_transaction()
         try:
             try:
+                plan.promise(sends=True)
                 unroutable = self._publish(host, now, collected.sends, plan)
             except BaseException:  # nothing was settled yet: or these deliveries would be lost to the session
                 self.rolled_back(collected, now)
@@ -181,7 +184,7 @@ class Transaction:
 
     def _settle(self, now: int, collected: Operations) -> None:
         session = self.session
-        session.acknowledge_entries([entry for _, entry in collected.settlements], now)
+        session.acknowledge_entries([entry_in(slot) for _, slot in collected.settlements], now)
         for requeue in (True, False):
             entries = collected.rejected(requeue=requeue)
             if entries:
@@ -201,16 +204,16 @@ class Transaction:
 
     def rolled_back(self, collected: Operations, now: int) -> None:
         """A commit did nothing: the deliveries are unsettled again, or returned where the session has ended."""
-        deliveries = [(tag, entry) for tag, entry in collected.deliveries() if entry.state != REMOVED]
+        deliveries = [(tag, slot) for tag, slot in collected.deliveries() if not removed(slot)]
         if self.session.closed:
-            self.session.give_back([entry for _, entry in deliveries], now)
+            self.session.give_back([entry_in(slot) for _, slot in deliveries], now)
         else:
             self.session.hold_again(deliveries)
 
-    def _take(self, tag: int, *, multiple: bool) -> list[tuple[int, QueueEntry]]:
-        table = self.session.unacknowledged
+    def _take(self, tag: int, *, multiple: bool) -> list[tuple[int, Slot]]:
+        """Take deliveries out of the table, of many with those folded that are: slices unfold them."""
         if multiple:
-            named = table.items(tag or -1)
-            self.session.take(tag, multiple=True)
+            named = self.session.unacknowledged.slots(tag or -1)
+            self.session.take_slots(tag, multiple=True)
             return named
-        return [(tag, entry) for entry in self.session.take(tag, multiple=False)]
+        return [(tag, slot) for slot in self.session.take_slots(tag, multiple=False)]

@@ -22,6 +22,7 @@ from annulet.core.configuration.arguments.unknown import ACCEPT, WARN
 from annulet.core.configuration.redeclaration import require_same, require_same_settings
 from annulet.core.host.auto_created import NEVER, Lifetime, address_due_at, queue_due_at, sooner
 from annulet.core.host.dead_letters import DeadLetters
+from annulet.core.host.departures import Departures
 from annulet.core.host.limited_addresses import LimitedAddresses
 from annulet.core.host.nodes import NodeDirectory
 from annulet.core.host.owned_queues import QUEUES_AT_ONCE, OwnedQueues
@@ -65,6 +66,7 @@ class VirtualHost(RoutingGraph):
         rings: the messages that retroactive addresses keep for queues that join later.
         limited: the addresses with limits; ``accounts`` are the open ones among them.
         dead_letters: forwards messages that leave a queue for another address.
+        departures: the deleted queues that are not forgotten before their last letter is sent.
         unknown_arguments: treatment of arguments without effect.
         reply_queues: how many of ``queues`` are for answers of one channel.
         queues_max: how many queues there may be, apart from reply queues; -1: any number.
@@ -88,6 +90,7 @@ class VirtualHost(RoutingGraph):
         self.publisher = Publisher(self, self.ledger, self.address_settings, self.limited)
         self.nodes = NodeDirectory(self)
         self.rings = RetroactiveRings(self)
+        self.departures = Departures(self)
         self.dead_letters = DeadLetters(self)
         self.dead_letters.ensure_target = self.nodes.ensure_target
         self.forwarder: Forwarder = self.dead_letters  # of queues that are declared from now on
@@ -165,6 +168,7 @@ class VirtualHost(RoutingGraph):
         ring = is_ring_name(name)
         resolved = self._resolve(name, address, given, queue_id)
         selector = compile_filter(resolved.settings.selector, SELECTOR_PLACE)
+        self.departures.free_name(name)
         queue = Queue(
             name,
             resolved.settings,
@@ -200,7 +204,9 @@ class VirtualHost(RoutingGraph):
         if _keeps_its_settings(name):
             return resolve_queue(name, name, given, AddressSettingsRepository())
         unknown = ACCEPT if queue_id else self.unknown_arguments  # with an id it is one that was declared once
-        return resolve_queue(name, address or name, given, self.address_settings, self.policies, unknown=unknown)
+        return resolve_queue(
+            name, address or name, given, self.address_settings, self.policies, unknown=unknown, known=queue_id != 0
+        )
 
     def _admit(self, queue: Queue, resolved: ResolvedQueue) -> None:
         queue.note_origins(resolved.origins)
@@ -260,6 +266,12 @@ class VirtualHost(RoutingGraph):
         require_whole(queue, resolved.settings)
         self._change(queue, resolved, now)
 
+    def restore_settings(self, queue: Queue, former: ResolvedQueue, now: int) -> None:
+        """Give a queue settings that it had, with their origins; raises as :meth:`update_queue`."""
+        self._require_room(queue, former.settings)
+        require_whole(queue, former.settings)
+        self._change(queue, former, now)
+
     def _require_room(self, queue: Queue, settings: QueueSettings) -> None:
         if 0 <= settings.max_consumers < queue.takers:
             raise PreconditionFailed(
@@ -318,7 +330,7 @@ class VirtualHost(RoutingGraph):
         pending = queue.delete(now)
         self.drop_edges(edges)
         self.accounts.queue_gone(queue)
-        self.effects.queue_deleted(queue)
+        self.departures.begin(queue)
         self.rings.queue_deleted(queue)
         return pending
 

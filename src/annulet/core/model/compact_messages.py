@@ -201,3 +201,16 @@ def origin_of(slot: Slot) -> Origin:
 def entry_in(slot: Slot) -> QueueEntry:
     """Return the entry of an element of a table, created if necessary."""
     return entry_of(slot) if isinstance(slot, CompactDelivery) else slot
+
+
+def record_of(slot: Slot) -> int:
+    """Return the record of an element of a table, 0 for none."""
+    return slot.record if isinstance(slot, CompactDelivery) else slot.message.record
+
+
+def removed(slot: Slot) -> bool:
+    """Return whether the message of an element has left its queue."""
+    if isinstance(slot, CompactDelivery):
+        link = slot.link
+        return link.removed if isinstance(link, SharedFields) else link.state == REMOVED
+    return slot.state == REMOVED

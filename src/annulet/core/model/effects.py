@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import mypyc_attr
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from annulet.core.base.removal_reasons import RemovalReason
     from annulet.core.base.sliced_work import SlicedWork
     from annulet.core.message.message import Message
@@ -117,6 +119,13 @@ class RecordEffects(TurnEffects):
 
     def begin_transaction(self) -> None:
         """All ``store`` and ``settle`` calls until :meth:`end_transaction` become durable together or not at all."""
+
+    def promise(self, sends: list[tuple[Message, Sequence[QueueState]]], settlements: int) -> None:
+        """Set room aside for the open transaction: for these messages in these queues, for settlements, for its end.
+
+        Raises what :meth:`store` and :meth:`end_transaction` would raise without room, before anything is done. What
+        was promised is not refused any more.
+        """
 
     def end_transaction(self) -> None:
         """Close the bracket of :meth:`begin_transaction`."""

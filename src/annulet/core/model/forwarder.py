@@ -45,9 +45,6 @@ class Forwarder:
         A nested call, or one while slices follow, returns at once: the other one continues.
         """
 
-    def complete(self, now: int) -> None:
-        """Send all waiting messages now, because the log is about to forget those of a deleted queue."""
-
     def records_of(self, queue: QueueState) -> list[int]:
         """Return the records of a queue's entries that wait to be sent, and are not settled."""
         del queue

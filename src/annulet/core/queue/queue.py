@@ -385,8 +385,6 @@ class Queue(QueueEntries):
             session.settle_all_of(self, now)
         self.note_deleted()
         self.forget_hidden()
-        if self.forwarder.waiting:  # or the log forgets a message not sent yet
-            self.forwarder.complete(now)
         pending = self.remove_all(RemovalReason.DELETED, now)
         if len(self.delivering) > AT_ONCE_MAX:
             Purge(self, RemovalReason.DELETED, now).empty_deliveries()

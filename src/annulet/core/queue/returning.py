@@ -175,14 +175,16 @@ class Returning(SlicedWork):
                 if exclude is not None and not exclude.cancelled:
                     _refuse_for(queue, exclude, entry, now)
                 back.append(entry)
+                if not self._delays:  # at once: a fair key of which nothing is here would lose its turn
+                    queue.insert(entry, arrival=False)
+                    queue.index_expiry(entry)
         if self._delays:
             _delay(queue, back, now)
             return
-        for entry in back:
-            queue.insert(entry, arrival=False)
-            queue.index_expiry(entry)
-            if entry.message.record and self._counted:
-                queue.effects.entry_changed(queue, entry)
+        if self._counted:
+            for entry in back:
+                if entry.message.record:
+                    queue.effects.entry_changed(queue, entry)
         if self._bounded:
             self._back += back
 
@@ -258,11 +260,9 @@ def each_alone(queue: QueueEntries, count: int, *, counted: bool) -> bool:
     """Return whether each of ``count`` that come back is judged without looking at the others.
 
     Not where ring or limits have no room for all, where a gate counts consumers, where the queue is deleted without
-    consumers, where a place may be inherited in between, and where a fair key keeps its turn while it has any.
+    consumers, and where a place may be inherited in between. A fair key gets its turn when its first message is back.
     """
     settings, limits = queue.settings, queue.limits
-    if queue.lanes is not None and queue.lanes.fairness is not None:
-        return False
     if queue.gated or settings.purge_on_no_consumers or settings.last_value_place != MOVE_TO_TAIL:
         return False
     evicts = limits is not None and limits.evicts

@@ -26,7 +26,10 @@ class NodeEffects(Effects):
         """The core created a durable queue itself (auto-create, retroactive address): store it, set its id."""
 
     def queue_deleted(self, queue: Queue) -> None:
-        """A queue was deleted, by command, auto-delete or expiry."""
+        """A queue was deleted, by command, auto-delete or expiry, and none of its dead letters is on its way."""
+
+    def name_taken(self, queue: Queue) -> None:
+        """A queue is about to get the name of this deleted one, for which :meth:`queue_deleted` comes later."""
 
     def arguments_without_effect(self, queue: Queue, names: tuple[str, ...]) -> None:
         """A queue was declared with arguments that change nothing here."""

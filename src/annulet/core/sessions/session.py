@@ -180,9 +180,9 @@ class Session(DeliveryOwner):
 
         Raises :class:`UnknownDeliveryTag` when the tag names nothing the session ever had outstanding.
         """
-        return [entry_in(slot) for slot in self._take(tag, multiple=multiple)]
+        return [entry_in(slot) for slot in self.take_slots(tag, multiple=multiple)]
 
-    def _take(self, tag: int, *, multiple: bool) -> list[Slot]:
+    def take_slots(self, tag: int, *, multiple: bool) -> list[Slot]:
         """As :meth:`take`, of many with those folded that are."""
         table = self.unacknowledged
         if not multiple:
@@ -200,7 +200,7 @@ class Session(DeliveryOwner):
             raise UnknownDeliveryTag(tag)
         return taken
 
-    def hold_again(self, deliveries: list[tuple[int, QueueEntry]]) -> None:
+    def hold_again(self, deliveries: Sequence[tuple[int, Slot]]) -> None:
         """Take deliveries back into the table that a transaction had taken out of it."""
         if not deliveries:
             return
@@ -209,7 +209,7 @@ class Session(DeliveryOwner):
 
     def acknowledge(self, tag: int, now: int, *, multiple: bool = False) -> None:
         """Acknowledge one delivery, or all up to ``tag``: very many of them in slices."""
-        self.settle_taken(self._take(tag, multiple=multiple), now, rejected=False)
+        self.settle_taken(self.take_slots(tag, multiple=multiple), now, rejected=False)
 
     def acknowledge_entries(self, entries: list[QueueEntry], now: int) -> None:
         """Acknowledge deliveries already taken from the table, then serve the consumers with new credit."""
@@ -222,7 +222,7 @@ class Session(DeliveryOwner):
 
         Very many of them in slices.
         """
-        taken = self._take(tag, multiple=multiple)
+        taken = self.take_slots(tag, multiple=multiple)
         if requeue:
             self._requeue(taken, now)
         else:

@@ -60,14 +60,19 @@ INSERT_QUEUE: Final = (
 
 OF_QUEUE: Final = "IN (SELECT id FROM queues WHERE virtual_host = ?1 AND name = ?2)"
 LEASES_OF_QUEUE: Final = f"(SELECT name FROM leases WHERE virtual_host = ?1 AND queue_id {OF_QUEUE})"  # noqa: S608 - ours
+FORGET_NAME: Final = (
+    "DELETE FROM subscriptions WHERE virtual_host = ?1 AND queue = ?2",
+    "DELETE FROM bindings WHERE virtual_host = ?1 AND destination_type = 'queue' AND destination = ?2",
+)
+"""Statements that take a virtual host and a queue's name, for what the catalogue has of the name."""
+
 DELETE_QUEUE: Final = (
     "INSERT OR IGNORE INTO deleted_queues SELECT id FROM queues WHERE virtual_host = ?1 AND name = ?2",
     f"DELETE FROM queue_counters WHERE queue_id {OF_QUEUE}",  # noqa: S608 - as above
     f"DELETE FROM lease_ranges WHERE virtual_host = ?1 AND lease IN {LEASES_OF_QUEUE}",  # noqa: S608 - as above
     f"DELETE FROM leases WHERE virtual_host = ?1 AND queue_id {OF_QUEUE}",  # noqa: S608 - as above
     "DELETE FROM queues WHERE virtual_host = ?1 AND name = ?2",
-    "DELETE FROM subscriptions WHERE virtual_host = ?1 AND queue = ?2",
-    "DELETE FROM bindings WHERE virtual_host = ?1 AND destination_type = 'queue' AND destination = ?2",
+    *FORGET_NAME,
 )
 """Statements that take a virtual host and a queue's name. They read nothing beforehand, so that they may wait."""
 
@@ -426,6 +431,14 @@ class Catalogue:
             for statement in DELETE_QUEUE:
                 self._change(statement, virtual_host, name)
             self.deletions += 1
+            self.delete_operator_setting(OPERATOR_QUEUE, virtual_host, name)
+
+    def set_queue_aside(self, virtual_host: str, name: str, given: str) -> None:
+        """Rename a deleted queue that still has messages to be sent on; its bindings and settings by name go."""
+        with self.transaction():
+            self._change("UPDATE queues SET name = ?3 WHERE virtual_host = ?1 AND name = ?2", virtual_host, name, given)
+            for statement in FORGET_NAME:
+                self._change(statement, virtual_host, name)
             self.delete_operator_setting(OPERATOR_QUEUE, virtual_host, name)
 
     def subscriptions(self, virtual_host: str) -> list[SubscriptionRecord]:

@@ -8,7 +8,7 @@ accounts for it. The log has no thread, no clock and no lock; see ``interface`` 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -46,6 +46,8 @@ from annulet.store.segments.records import (
     CONTROL_OVERHEAD,
     ORDINAL_BITS,
     ORDINAL_MASK,
+    RECORD_BYTES_MAX,
+    TARGET,
     TYPE_COMMIT,
     TYPE_SETTLE,
     TYPE_VOID,
@@ -55,6 +57,7 @@ from annulet.store.segments.records import (
     message_size,
     pack_numbers,
 )
+from annulet.store.segments.segment import Segment
 
 logger = logging.getLogger(__name__)
 
@@ -100,6 +103,7 @@ class MessageLog(Log):
         self._parts: list[WindowPart]
         self._window_first = 0  # record id from which on records are in the open window
         self._window_bytes = self._free = 0
+        self._promised = 0  # bytes of the tail that are set aside for transactions, and not in ``_free``
         self._open_window()
         self._written_below = self._window_first
         self._bounds: list[tuple[int, int]] = []  # of batches that are not complete: number, ``next_record`` behind it
@@ -178,6 +182,11 @@ class MessageLog(Log):
         return restorable(self._segments, self._reader, self._files, may_have_rows, redelivered=not self.clean)
 
     @property
+    def segments(self) -> Mapping[int, Segment]:
+        """The segments by number, each with the offsets of its records."""
+        return self._segments
+
+    @property
     def next_record(self) -> int:
         """Return the first id of the open window."""
         return self._window_first
@@ -223,8 +232,10 @@ class MessageLog(Log):
         still unsettled."""
         opened = self._transaction(transaction) if transaction else None
         size = message_size(message, self._origins.of(message.origin), len(targets))
-        if size > self._free or not targets or self._space.failed or not 0 <= message.priority <= 255:
-            check_message(message, targets, size)
+        if opened is not None and opened.promised and opened.expected(message, size):
+            self._promised -= size
+        elif size > self._free or not targets or self._space.failed or not 0 <= message.priority <= 255:
+            check_message(message, len(targets), size)
             self._claim(size)
         else:
             self._free -= size
@@ -337,38 +348,75 @@ class MessageLog(Log):
         self._transactions[transaction] = LogTransaction()
         return transaction
 
+    def promise(self, transaction: int, records: Sequence[tuple[Message, int]], settlements: int) -> None:
+        """Set the bytes aside in one segment: a full disk refuses here, and nothing after it."""
+        opened = self._transaction(transaction)
+        self._refuse_when_failed()
+        size = _commit_size(transaction, settlements)
+        for message, targets in records:
+            own = message_size(message, self._origins.of(message.origin), targets)
+            check_message(message, targets, own)
+            opened.expect(message, own)
+            size += own
+        size = min(size, RECORD_BYTES_MAX)  # no more in one segment; what is beyond has no promise
+        self._claim(size)
+        opened.promised += size
+        self._promised += size
+
     def commit(self, transaction: int, outcome: tuple[str, int] | None = None) -> None:
         """Write the transaction's settlements and the commit record. When it raises, the transaction stays open."""
         opened = self._transaction(transaction)
         if outcome is not None and not outcome[0]:
             raise StoreError("outcome: the query id is empty; give the id of the streaming query")
         if not opened.records and not opened.settled and outcome is None:
+            self._take_back_promise(opened)
             del self._transactions[transaction]
             return
         step = 2 * PAIRS_PER_RECORD
         chunks = [pack_numbers(opened.settled[at : at + step]) for at in range(0, len(opened.settled), step)]
         size = sum(CONTROL_OVERHEAD + len(chunk) for chunk in chunks)
         commit = encode_commit(Commit(transaction, opened.own(self._sealer.batch) + len(chunks), outcome))
-        self._claim(size + CONTROL_OVERHEAD + len(commit))
+        size += CONTROL_OVERHEAD + len(commit)
+        promised = opened.promised
+        self._take_back_promise(opened)
+        if size <= promised:
+            self._free -= size
+        else:
+            self._claim(size)
         del self._transactions[transaction]
         controls = [(TYPE_SETTLE, chunk, transaction) for chunk in chunks]
         self._part.controls += [*controls, (TYPE_COMMIT, commit, transaction)]
-        for index in range(0, len(opened.settled), 2):
-            self._settle_committed(opened.settled[index + 1], opened.settled[index])
+        self._settle_committed(opened.settled)
         if outcome is not None:
             note_outcome(self.outcomes, outcome)
 
-    def _settle_committed(self, record: int, queue_id: int) -> None:
-        """Clear the bit; the settlement itself is in the transaction's own record."""
-        segment = self._segments.get(record >> ORDINAL_BITS)
-        if record >= self._window_first:
-            self._settle_in_window(record, queue_id)
-        elif segment is not None and segment.settle(record & ORDINAL_MASK, queue_id):
-            self._settled += 1
+    def _settle_committed(self, settled: list[int]) -> None:
+        """Clear the bits of queue id, record, queue id, …; the settlements are in the transaction's own record.
+
+        No other turn may see a part of it: a checkpoint of it would outlive a commit that is not on disk. So it is done
+        in this one, by segment.
+        """
+        by_segment: dict[int, list[int]] = {}
+        for index in range(0, len(settled), 2):
+            queue_id, record = settled[index], settled[index + 1]
+            if record >= self._window_first:
+                self._settle_in_window(record, queue_id)
+                continue
+            number = record >> ORDINAL_BITS
+            pairs = by_segment.get(number)
+            if pairs is None:
+                pairs = by_segment[number] = []
+            pairs.append(queue_id)
+            pairs.append(record & ORDINAL_MASK)
+        for number, pairs in by_segment.items():
+            segment = self._segments.get(number)
+            if segment is not None:
+                self._settled += segment.settle_all(pairs)
 
     def abort(self, transaction: int) -> None:
         """Drop the records. Nothing is written: without a commit they do not count."""
         opened = self._transaction(transaction)
+        self._take_back_promise(opened)
         del self._transactions[transaction]
         for record in opened.records:
             if record < self._window_first:
@@ -378,6 +426,11 @@ class MessageLog(Log):
                 continue
             part = next(part for part in reversed(self._parts) if part.base <= record)
             self._cancel(part, record - part.base)
+
+    def _take_back_promise(self, opened: LogTransaction) -> None:
+        self._free += opened.promised
+        self._promised -= opened.promised
+        opened.promised = 0
 
     def _transaction(self, transaction: int) -> LogTransaction:
         opened = self._transactions.get(transaction)
@@ -402,7 +455,7 @@ class MessageLog(Log):
         self._refuse_when_failed()
         if size > self._free:
             try:
-                self._space.roll(size)
+                self._space.roll(size + self._promised)
             except DiskFullError:
                 tail = self._space.tail
                 if not may_use_reserve or tail.size + size + CONTROL_OVERHEAD > tail.capacity:
@@ -410,7 +463,7 @@ class MessageLog(Log):
             else:
                 self._part = WindowPart(self._space.tail)
                 self._parts.append(self._part)
-                self._free = self._space.free()
+                self._free = self._space.free() - self._promised
         self._free -= size
 
     def _refuse_when_failed(self) -> None:
@@ -426,7 +479,7 @@ class MessageLog(Log):
         self._parts = [self._part]
         self._window_first = self._part.base
         self._window_bytes = 0
-        self._free = self._space.free()
+        self._free = self._space.free() - self._promised
 
     def take_batch(self) -> LogBatch | None:
         """Encode the window. Its bytes belong to the batch, the log continues with an empty window."""
@@ -534,8 +587,17 @@ class MessageLog(Log):
             ) from error
         finally:
             self._closed = True
+            for opened in self._transactions.values():
+                self._take_back_promise(opened)
             self._free = -1  # append looks no further than this
             self._space.close()
             self._reader.close()
             self._names.close()
             self._written_mark.close()
+
+
+def _commit_size(transaction: int, settlements: int) -> int:
+    """Return the most bytes that so many settlements and the commit record of a transaction take."""
+    chunks = -(-settlements // PAIRS_PER_RECORD)
+    commit = encode_commit(Commit(transaction, 0, None))
+    return chunks * CONTROL_OVERHEAD + settlements * TARGET.size + CONTROL_OVERHEAD + len(commit)

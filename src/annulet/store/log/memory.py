@@ -53,7 +53,7 @@ class MemoryLog(Log):
         if self._closed:
             raise StoreError("the message log is closed")
         opened = self._transaction(transaction) if transaction else None
-        check_message(message, targets, len(message.header) + message.size)
+        check_message(message, len(targets), len(message.header) + message.size)
         self._record += 1
         record = self._record
         for queue_id, _ in targets:

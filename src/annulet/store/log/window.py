@@ -53,11 +53,13 @@ NO_TARGETS: Final[tuple[tuple[int, int], ...]] = ()
 class LogTransaction:
     """Records appended and settled by an open transaction."""
 
-    __slots__ = ("_own", "_own_batch", "records", "settled")
+    __slots__ = ("_expected", "_own", "_own_batch", "promised", "records", "settled")
 
     def __init__(self) -> None:
         self.records: array[int] = array("Q")
         self.settled: list[int] = []  # queue id, record id, queue id, …
+        self.promised = 0  # bytes set aside for it
+        self._expected: dict[int, int] = {}  # bytes of the messages among these, by their identity
         self._own = 0
         self._own_batch = 0
 
@@ -68,6 +70,18 @@ class LogTransaction:
             self._own_batch = batch
             self._own = 0
         self._own += 1
+
+    def expect(self, message: Message, size: int) -> None:
+        """Note that a message will come for which room is set aside. It must not end before."""
+        self._expected[id(message)] = self._expected.get(id(message), 0) + size
+
+    def expected(self, message: Message, size: int) -> bool:
+        """Return whether ``size`` bytes of a message are promised, and take them from what is."""
+        if self._expected.get(id(message), 0) < size or self.promised < size:
+            return False
+        self._expected[id(message)] -= size
+        self.promised -= size
+        return True
 
     def own(self, batch: int) -> int:
         """Return how many of its records are in the window that will be ``batch``."""

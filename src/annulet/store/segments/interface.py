@@ -380,6 +380,13 @@ class Log(ABC):
     def begin(self) -> int:
         """Open a transaction and return its id, never 0."""
 
+    def promise(self, transaction: int, records: Sequence[tuple[Message, int]], settlements: int) -> None:  # noqa: B027
+        """Set room aside for these messages, each with its number of targets, for so many settlements and the commit.
+
+        Raises as :meth:`append` does; then nothing is set aside. Appends and the commit of what was promised raise
+        nothing for want of room, nor when a write has failed meanwhile: then the batch fails.
+        """
+
     @abstractmethod
     def commit(self, transaction: int, outcome: tuple[str, int] | None = None) -> None:
         """Let all records of a transaction take effect together; ``outcome`` = (query id, batch id) it completes."""

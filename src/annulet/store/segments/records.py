@@ -310,10 +310,10 @@ def decode_message(data: bytes, record: Record) -> MessageContent:
     return MessageContent(data[origin:header], data[header:body], data[body : record.end], accepted_at, expires_at)
 
 
-def check_message(message: Message, targets: Sequence[tuple[int, int]], size: int) -> None:
+def check_message(message: Message, targets: int, size: int) -> None:
     """Raise :class:`StoreError` for values that a record cannot contain."""
-    if not 0 < len(targets) <= TARGETS_MAX:
-        raise StoreError(f"targets: {len(targets)} queues for one message; give 1 to {TARGETS_MAX}")
+    if not 0 < targets <= TARGETS_MAX:
+        raise StoreError(f"targets: {targets} queues for one message; give 1 to {TARGETS_MAX}")
     if size > RECORD_BYTES_MAX:
         raise StoreError(f"message: a record of {size} bytes is larger than {RECORD_BYTES_MAX}; send a smaller body")
     if not 0 <= message.priority <= 255:

@@ -161,6 +161,40 @@ class Segment:
         self.changed = True
         return True
 
+    def settle_all(self, settled: list[int]) -> int:
+        """Settle queue id, ordinal, queue id, … as :meth:`settle` does each; return how many were not settled before.
+
+        Records of a single queue are settled as one number of many bits: a commit may have 100,000.
+        """
+        queues, indexes, end = self.queues, self._indexes, len(self.offsets)
+        single: list[int] = []
+        count = 0
+        for position in range(0, len(settled), 2):
+            queue_id, ordinal = settled[position], settled[position + 1]
+            if ordinal >= end:
+                continue
+            index = queues[ordinal]
+            if index == SHARED:
+                count += self.settle(ordinal, queue_id)
+            elif indexes.get(queue_id) == index:
+                single.append(ordinal)
+        return count + self._clear_all(single)
+
+    def _clear_all(self, ordinals: list[int]) -> int:
+        """Settle records of one queue each. Returns how many were live."""
+        if not ordinals:
+            return 0
+        first, last = min(ordinals) >> 3, (max(ordinals) >> 3) + 1
+        mask = bytearray(last - first)
+        for ordinal in ordinals:
+            mask[(ordinal >> 3) - first] |= 1 << (ordinal & 7)
+        bits, wanted = int.from_bytes(self.live[first:last], "little"), int.from_bytes(mask, "little")
+        count = (bits & wanted).bit_count()
+        self.live[first:last] = (bits & ~wanted).to_bytes(last - first, "little")
+        self.live_count -= count
+        self.changed = self.changed or count > 0
+        return count
+
     def kill(self, ordinal: int) -> None:
         """Drop a record for all its queues."""
         if self.is_live(ordinal):

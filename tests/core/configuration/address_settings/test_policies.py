@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.core.base.errors import InvalidArgument, NotFound
-from annulet.core.configuration.address_settings.policies import PolicyRepository
+from annulet.core.base.errors import InvalidArgument, NotFound, PreconditionFailed
+from annulet.core.base.linear_expressions import LOOKS_MAX, LinearExpression
+from annulet.core.configuration.address_settings.policies import POLICIES_MAX, PolicyRepository
 
 
 def test_the_highest_priority_wins_and_of_equals_the_first_name():
@@ -113,3 +114,46 @@ def test_a_pattern_that_goes_back_again_and_again_takes_its_bound():
     policies = PolicyRepository()
     policies.set("evil", "^(\\w+\\.?)+$", {})
     assert policies.match("a" * 254 + "!") is None
+
+
+SLOW = "(a|b|c|d){0,120}X"
+"""For a name of such letters each character leads to hundreds of states."""
+
+
+def looks_of(pattern: str, name: str) -> int:
+    found, left = LinearExpression(pattern).search_within(name, LOOKS_MAX)
+    assert not found
+    return LOOKS_MAX - left
+
+
+def test_all_patterns_share_the_looks_of_one_search():
+    """A8: each policy searched a client's name with a bound of its own, 30 ms."""
+    name = "abcd" * 8
+    each = looks_of(SLOW, name)
+    enough = LOOKS_MAX // each
+    policies = PolicyRepository()
+    for number in range(enough):
+        policies.set(f"p{number:03}", SLOW, {})
+    policies.set("q", "^abcd", {"max-length": 1}, -1)
+    assert enough > 1
+    found = policies.match_new(name)
+    assert (found and found.name, policies.match_new("short")) == ("q", None)
+    for number in range(enough, 3 * enough):
+        policies.set(f"p{number:03}", SLOW, {})
+    other = "dcba" * 8  # no step for it is remembered
+    with pytest.raises(PreconditionFailed, match=r"queue 'dcba.* of policy 'p\d+'; choose a shorter name"):
+        policies.match_new(other)
+    found = policies.match(name)
+    assert (found and found.name) == "q", "a queue that there is keeps its policy"
+
+
+def test_the_policies_of_a_host_are_bounded_and_stored_ones_are_all_kept():
+    policies = PolicyRepository()
+    for number in range(POLICIES_MAX):
+        policies.set(f"p{number}", "a", {})
+    policies.set("p0", "b", {})
+    with pytest.raises(InvalidArgument, match="policy 'more': there are 500 policies, and at most 500 are allowed"):
+        policies.set("more", "a", {})
+    policies.set("stored", "a", {}, stored=True)
+    policies.remove("p1")
+    assert policies.count == POLICIES_MAX

@@ -14,7 +14,7 @@ from typing import Any, Final
 from annulet.core.base.errors import InvalidArgument
 from annulet.core.base.settings import QueueSettings
 from annulet.core.configuration.address_settings.fields import LIVE
-from annulet.core.configuration.address_settings.policies import PolicyRepository
+from annulet.core.configuration.address_settings.policies import Policy, PolicyRepository
 from annulet.core.configuration.address_settings.repository import DEFAULT_ORIGIN, AddressSettingsRepository
 from annulet.core.configuration.arguments.combinations import DEFAULTS, Combination, refusal_for
 from annulet.core.configuration.arguments.reading import GROUP_FIELDS, Reading, build, implied, read_arguments
@@ -158,15 +158,18 @@ def resolve_queue(
     policies: PolicyRepository | None = None,
     *,
     unknown: str = REFUSE,
+    known: bool = False,
 ) -> ResolvedQueue:
     """Return the settings of a queue declared with ``arguments`` on ``address``.
 
     Declared argument wins over policy, policy over address setting, address setting over default. ``unknown``: see
-    :func:`~annulet.core.configuration.arguments.reading.read_arguments`. Raises :class:`InvalidArgument` for arguments
-    that are wrong or contradict each other.
+    :func:`~annulet.core.configuration.arguments.reading.read_arguments`. ``known``: the name was declared once, before
+    a restart. Raises :class:`InvalidArgument` for arguments that are wrong or contradict each other, and
+    :class:`PreconditionFailed` if the search for its policy takes too long.
     """
     reading = read_arguments(arguments, name, unknown=unknown)
-    merge = _merged(name, address, reading, repository, policies)
+    policy = None if policies is None else policies.match(name) if known else policies.match_new(name)
+    merge = _merged(address, reading, repository, policy)
     settings = merge.settle(ALL, strict=True)
     return replace(
         _result(name, address, arguments, settings, merge), without_effect=tuple(sorted(reading.without_effect))
@@ -182,7 +185,8 @@ def refresh(
     gives or gave follow the change; values copied from a ``default-`` setting at creation and unchangeable ones stay.
     """
     reading = read_arguments(current.arguments, current.name, unknown=ACCEPT)
-    fresh = _merged(current.name, current.address, reading, repository, policies)
+    policy = None if policies is None else policies.match(current.name)
+    fresh = _merged(current.address, reading, repository, policy)
     merge = _Merge()
     for field in FIELDS:
         before = current.origins.get(field, DEFAULT_ORIGIN)
@@ -223,18 +227,11 @@ def change_queue(current: ResolvedQueue, changes: Arguments) -> ResolvedQueue:
     return _after(current, settings, merge)
 
 
-def _merged(
-    name: str,
-    address: str,
-    reading: Reading,
-    repository: AddressSettingsRepository,
-    policies: PolicyRepository | None,
-) -> _Merge:
+def _merged(address: str, reading: Reading, repository: AddressSettingsRepository, policy: Policy | None) -> _Merge:
     merge = _Merge()
     inherited = repository.resolve(address)
     for field, value in inherited.queue.items():
         merge.put(field, value, f"{ADDRESS_SETTING} '{inherited.origins[field]}'")
-    policy = None if policies is None else policies.match(name)
     if policy is not None:
         for field, value in policy.values.items():
             merge.put(field, value, f"{POLICY} '{policy.name}'")
