@@ -82,12 +82,13 @@ def strip(library: Path) -> None:
 
 def many_linux(wheel: Path, target: Path) -> Path:
     """Give a wheel the tag of the oldest Linux that it runs on, and return it; the wheel itself without the tools."""
-    if shutil.which("patchelf") is None or shutil.which("auditwheel") is None:
+    program = shutil.which("auditwheel")
+    if program is None or shutil.which("patchelf") is None:
         print(f"wheels: {wheel.name} keeps the tag of this Linux: auditwheel and patchelf are missing", flush=True)
         return wheel
     before = set(target.iterdir())
     finished = subprocess.run(
-        ["auditwheel", "repair", "--wheel-dir", str(target), str(wheel)], check=False, capture_output=True, text=True
+        [program, "repair", "--wheel-dir", str(target), str(wheel)], check=False, capture_output=True, text=True
     )
     if finished.returncode != 0:
         sys.exit(f"wheels: auditwheel: exit status {finished.returncode}\n{finished.stderr}")
