@@ -28,7 +28,7 @@ from tests.core.model_suite.drawing import run_programs
 from tests.core.model_suite.policies import AXES, COLOUR, EXAMPLES, SELECTORS
 from tests.core.model_suite.programs import BROWSERS, Interpreter
 from tests.core.model_suite.runner import ACKNOWLEDGE, DROP, REQUEUE, ConsumerShape, MessageShape, Runner, SessionPair
-from tests.residency.doubles import made_of, pages_of
+from tests.residency.doubles import made_of, pages_of, plenty
 
 ALL = 1 << 60
 
@@ -49,6 +49,10 @@ class ModelDisk:
         self.by_record: dict[int, Message] = {}
         self.loaded = 0
         self.figures = PagingFigures()
+
+    def room(self) -> int:
+        """Return the room in memory: all that is asked for."""
+        return plenty()
 
     def lack(self, records: Sequence[int], needles: Sequence[list[bytes]]) -> bool:
         return False
