@@ -38,8 +38,8 @@ ABBREVIATIONS = {
 
 TOP_LEVEL = {
     ".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "NOTICE",
-    "README.md", "SECURITY.md", "benchmarks", "docs", "examples", "pyproject.toml", "requirements", "scripts", "src",
-    "tests",
+    "README.md", "SECURITY.md", "benchmarks", "docs", "examples", "packaging", "pyproject.toml", "requirements",
+    "scripts", "src", "tests",
 }  # fmt: skip
 """What the root of the repository may hold. What a run leaves there belongs into .gitignore, not into a commit."""
 

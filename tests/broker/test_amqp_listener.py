@@ -14,6 +14,7 @@ from annulet.broker.network.listening import PeerFacts
 from annulet.broker.settings.limits import Limits
 from tests.broker.amqp091.peer import RecordingTransport, turns
 from tests.broker.conftest import leave
+from tests.broker.timers import Timers
 
 
 class SwitchingTransport(RecordingTransport):
@@ -69,30 +70,31 @@ async def test_anything_else_is_answered_with_the_newest_header(broker: Broker, 
     assert (broker.undecided, broker.connections, broker.admission.handshakes) == (set(), set(), 0)
 
 
-async def test_who_does_not_let_his_socket_close_is_counted_until_it_is_cut(broker: Broker) -> None:
+async def test_who_does_not_let_his_socket_close_is_counted_until_it_is_cut(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As over TLS, where both sides have to agree on the end."""
+    timers = Timers(broker, monkeypatch)
     listener, transport = connected(broker)
     transport.close = lambda: setattr(transport, "closing", True)  # type: ignore[method-assign]
     listener.data_received(b"GET / HTTP/1.1\r\n")
     await turns()
     assert (broker.undecided, broker.admission.handshakes) == ({listener}, 1)
-    assert listener._timer is not None
-    assert 0 < listener._timer.when() - broker.loop.time() <= CLOSE_GRACE_SECONDS
+    assert timers.waiting == [CLOSE_GRACE_SECONDS]
     transport.closing = False
     listener.abort()
     await turns()
     assert (broker.undecided, broker.admission.handshakes) == (set(), 0)
 
 
-async def test_who_says_nothing_is_cut_and_counted(broker: Broker) -> None:
+async def test_who_says_nothing_is_cut_and_counted(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    timers = Timers(broker, monkeypatch)
     listener, transport = connected(broker)
-    assert listener._timer is not None
-    assert 0 < listener._timer.when() - broker.loop.time() <= broker.configuration.handshake_timeout
-    listener._expired()
+    assert timers.fire(listener) == broker.configuration.handshake_timeout
     assert (transport.closing, broker.admission.handshakes_timed_out) == (True, 1)
     await turns()
     assert broker.undecided == set()
-    assert listener._timer is None
+    assert timers.waiting == []
 
 
 async def test_there_is_a_limit_on_who_has_not_decided() -> None:
@@ -121,12 +123,16 @@ async def test_an_end_of_input_closes(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("header", [VERSIONS_1_0[1], VERSIONS_0_X[0]], ids=["1.0", "0-x"])
-async def test_waiting_for_the_header_uses_up_the_time_for_the_login(broker: Broker, header: bytes) -> None:
+async def test_waiting_for_the_header_uses_up_the_time_for_the_login(
+    broker: Broker, header: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timers = Timers(broker, monkeypatch)
     listener, transport = connected(broker)
-    listener._began -= 0.75 * broker.configuration.handshake_timeout  # as if it had come so late
+    waited = 0.75 * broker.configuration.handshake_timeout
+    late = broker.loop.time() + waited
+    monkeypatch.setattr(broker.loop, "time", lambda: late)
     listener.data_received(header)
     (connection,) = broker.connections
-    assert connection._timer is not None
-    left = connection._timer.when() - broker.loop.time()
-    assert 0 < left <= 0.25 * broker.configuration.handshake_timeout
+    (due,) = timers.of(connection)
+    assert 0 < due.seconds <= 0.25 * broker.configuration.handshake_timeout
     transport.abort()

@@ -10,13 +10,14 @@ import structlog
 from pamqp import commands
 
 from annulet import testing
-from annulet.broker.broker import Broker
+from annulet.broker.broker import TICK_SECONDS, Broker
 from annulet.broker.durability.upkeep import LogUpkeep
 from annulet.broker.settings.configuration import LOOPBACK, BrokerConfiguration, Endpoint
 from annulet.store.files.errors import DirectoryInUseError, LogFailedError, StoreError
 from annulet.store.files.files import OsFileSystem
 from annulet.store.files.lock import DirectoryLock
 from tests.broker.amqp091.peer import Peer, persistent, publish
+from tests.broker.timers import Timers
 
 
 def make(data: Path | None = None) -> Broker:
@@ -216,14 +217,12 @@ async def test_upkeep_goes_on_after_a_defect_in_it(monkeypatch: pytest.MonkeyPat
         def clock() -> int:
             raise RuntimeError("defect")
 
-        before = broker._tick
+        timers = Timers(broker, monkeypatch)
         monkeypatch.setattr(broker, "clock", clock)
         with pytest.raises(RuntimeError):
-            broker._on_tick()
+            broker.tick()
         monkeypatch.undo()
-        assert broker._tick is not before
-        assert broker._tick is not None
-        assert not broker._tick.cancelled()
+        assert timers.waiting == [TICK_SECONDS]
 
 
 async def test_stopping_is_not_stopped_by_failed_upkeep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,11 +232,11 @@ async def test_stopping_is_not_stopped_by_failed_upkeep(tmp_path: Path, monkeypa
     async def maintain(*, checkpoint: bool = False) -> None:
         raise RuntimeError("defect")
 
-    assert broker._upkeep is not None
-    await broker._upkeep.stop()  # the first round of the start has ended
+    assert broker.log_upkeep is not None
+    await broker.log_upkeep.stop()  # the first round of the start has ended
     monkeypatch.setattr(broker.commit, "maintain", maintain)
-    broker._upkeep = LogUpkeep(broker.commit, broker.loop, broker.clock())
-    broker._on_tick()
+    broker.log_upkeep = LogUpkeep(broker.commit, broker.loop, broker.clock())
+    broker.tick()
     with structlog.testing.capture_logs() as logged:
         await broker.stop()
     assert "upkeep of the message log failed" in [line["event"] for line in logged]
@@ -245,17 +244,17 @@ async def test_stopping_is_not_stopped_by_failed_upkeep(tmp_path: Path, monkeypa
         assert broker.stopping
 
 
-async def test_a_stop_ends_all_ticks() -> None:
+async def test_a_stop_ends_all_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also those that somebody asked for beside the timer's."""
     broker = make()
     await broker.start()
-    timer = broker._tick
-    broker._on_tick()
+    timers = Timers(broker, monkeypatch)
+    broker.tick()
+    broker.tick()
+    ticks = timers.of(broker)
+    assert [due.handle.cancelled() for due in ticks] == [True, False]
     await broker.stop()
-    assert timer is not None
-    assert timer.cancelled()
-    assert broker._tick is not None
-    assert broker._tick.cancelled()
+    assert [due.handle.cancelled() for due in ticks] == [True, True]
 
 
 async def test_messages_expire_without_anybody_asking() -> None:
@@ -266,7 +265,7 @@ async def test_messages_expire_without_anybody_asking() -> None:
         await peer.send(1, publish(1, "q", expiration="1000"))
         queue = broker.hosts["/"].queues["q"]
         clock.advance(1000)
-        broker._on_tick()
+        broker.tick()
         assert (queue.order.count, queue.statistics().messages_expired) == (0, 1)
         peer.connection.abort()
 

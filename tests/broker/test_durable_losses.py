@@ -181,6 +181,6 @@ async def test_losses_that_waited_are_written_when_there_is_room_though_nothing_
     assert recorder.history.losses("/") == ([], 0)
     disk_broker.commit.log = disk_broker.log
     written = recorder.batches
-    disk_broker._on_tick()
+    disk_broker.tick()
     await until(lambda: recorder.batches > written)
     assert recorder.history.losses("/")[1] == 1

@@ -27,6 +27,7 @@ from annulet.broker.settings.static_definitions import (
     StaticDefinitions,
 )
 from annulet.cli.reloading import LIVE_LIMITS, LIVE_SETTINGS, Reloader, reload
+from annulet.cli.service_manager import ServiceManager
 
 
 @pytest.fixture
@@ -160,7 +161,7 @@ async def test_requests_during_a_reload_are_one_more_reload(broker: Broker) -> N
             broker.loop.call_soon(finished.set)
         return configuration
 
-    reloader = Reloader(broker, count)
+    reloader = Reloader(broker, count, ServiceManager({}))
     reloader.request()
     await asyncio.wait_for(finished.wait(), 30)
     assert len(read) == 2

@@ -24,6 +24,7 @@ from annulet.cli.serve import (
     describe_os_error,
     until_the_end,
 )
+from annulet.cli.service_manager import ServiceManager
 from annulet.cli.signals import EXIT_SIGNAL
 from tests.broker_process import STOP_SECONDS, BrokerProcess
 from tests.clients.support import close_quietly
@@ -158,7 +159,7 @@ async def test_what_start_up_made_is_collected_before_clients_can_connect(monkey
 async def test_a_failed_disk_stops_the_broker_with_its_own_exit_code() -> None:
     broker = FailingBroker()
     stopping = asyncio.create_task(asyncio.Event().wait())
-    assert await until_the_end(cast("Broker", broker), stopping) == EXIT_FAILED
+    assert await until_the_end(cast("Broker", broker), stopping, ServiceManager({})) == EXIT_FAILED
     assert broker.stopped
     stopping.cancel()
 

@@ -6,6 +6,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.spec import Basic
 
+from tests.clients.below_pika import send_method
 from tests.clients.support import (
     Scene,
     bodies,
@@ -154,7 +155,7 @@ def test_recover_without_requeue_is_not_implemented(scene: Scene) -> None:
 
 def test_recover_async_requeues_without_an_answer(scene: Scene) -> None:
     channel, queue, _ = holding(scene, 2)
-    channel._impl._send_method(Basic.RecoverAsync(requeue=True))
+    send_method(channel, Basic.RecoverAsync(requeue=True))
     assert bodies(channel, queue) == [b"0", b"1"]
 
 

@@ -13,6 +13,7 @@ from pika.exceptions import (
 )
 from pika.spec import Basic
 
+from tests.clients.below_pika import bytes_received_for_heartbeats, connection_below, send_method
 from tests.clients.support import Peer, Scene, bodies, channel_closed, connection_closed, wait_until
 
 
@@ -47,7 +48,7 @@ def test_an_unknown_virtual_host_is_refused(peer: Peer) -> None:
 
 def test_the_broker_says_what_it_is(scene: Scene, ours: Peer) -> None:
     connection = scene.connect()
-    properties = connection._impl.server_properties
+    properties = connection_below(connection).server_properties
     assert properties["product"] == "Annulet"
     assert properties["version"]
     capabilities = properties["capabilities"]
@@ -67,7 +68,7 @@ def test_the_broker_says_what_it_is(scene: Scene, ours: Peer) -> None:
 
 def test_negotiation_takes_the_smaller_wish(scene: Scene) -> None:
     connection = scene.connect(channel_max=10, frame_max=8192, heartbeat=30)
-    parameters = connection._impl.params
+    parameters = connection_below(connection).params
     assert (parameters.channel_max, parameters.frame_max, parameters.heartbeat) == (10, 8192, 30)
     channels = [connection.channel() for _ in range(10)]
     assert [channel.channel_number for channel in channels] == list(range(1, 11))
@@ -78,9 +79,10 @@ def test_negotiation_takes_the_smaller_wish(scene: Scene) -> None:
 def test_an_idle_connection_lives_by_heartbeats(scene: Scene) -> None:
     """pika answers and sends heartbeats of 1 second while it waits; a peer that sends none would be cut in 3."""
     connection = scene.connect(heartbeat=1)
-    checker = connection._impl._heartbeat_checker
-    assert checker is not None
-    wait_until(lambda: checker.bytes_received_on_connection > 0 and connection._impl.frames_sent > 8, connection)
+    wait_until(
+        lambda: bytes_received_for_heartbeats(connection) > 0 and connection_below(connection).frames_sent > 8,
+        connection,
+    )
     scene.queue(connection.channel())
 
 
@@ -105,7 +107,7 @@ def test_a_silent_client_is_dropped(scene: Scene) -> None:
 
 def test_heartbeats_can_be_off(scene: Scene) -> None:
     connection = scene.connect(heartbeat=0)
-    assert connection._impl.params.heartbeat == 0
+    assert connection_below(connection).params.heartbeat == 0
     scene.queue(connection.channel())
 
 
@@ -128,7 +130,8 @@ def test_publishes_sent_before_the_error_arrives_are_ignored(scene: Scene) -> No
     queue = scene.queue(watcher)
     with channel_closed(404):
         for number in range(20):
-            channel._impl._send_method(
+            send_method(
+                channel,
                 Basic.Publish(exchange="missing" if number == 5 else "", routing_key=queue),
                 (pika.BasicProperties(), str(number).encode()),
             )
@@ -170,6 +173,6 @@ def test_many_connections(scene: Scene) -> None:
 def test_a_secret_may_be_updated(scene: Scene) -> None:
     connection = scene.connect()
     done: list[object] = []
-    connection._impl.update_secret("guest", "rotation", done.append)
+    connection_below(connection).update_secret("guest", "rotation", done.append)
     wait_until(lambda: done, connection)
     assert connection.is_open

@@ -11,6 +11,7 @@ import amqp
 import pika
 import pytest
 
+from tests.clients.below_pika import channel_below, send_method
 from tests.clients.support import (
     PATIENCE_SECONDS,
     Peer,
@@ -61,9 +62,10 @@ def test_the_broker_names_a_consumer_that_has_no_name(scene: Scene) -> None:
     queue, channel = fill(scene, 1)
     received: list[str] = []
     # Below pika's consume, which always makes up a tag of its own.
-    impl = channel._impl
-    impl.add_callback(lambda frame: received.append(frame.method.consumer_tag), [pika.spec.Basic.ConsumeOk])
-    impl._send_method(pika.spec.Basic.Consume(queue=queue, consumer_tag=""))
+    channel_below(channel).add_callback(
+        lambda frame: received.append(frame.method.consumer_tag), [pika.spec.Basic.ConsumeOk]
+    )
+    send_method(channel, pika.spec.Basic.Consume(queue=queue, consumer_tag=""))
     wait_until(lambda: received, channel.connection)
     assert received[0].startswith("amq.ctag-")
 
@@ -190,8 +192,10 @@ def test_cancel_keeps_what_was_delivered_and_stops_the_rest(scene: Scene) -> Non
 def test_cancelling_an_unknown_consumer_is_answered(scene: Scene) -> None:
     channel = scene.channel()
     answered: list[str] = []
-    channel._impl.add_callback(lambda frame: answered.append(frame.method.consumer_tag), [pika.spec.Basic.CancelOk])
-    channel._impl._send_method(pika.spec.Basic.Cancel(consumer_tag="nobody"))
+    channel_below(channel).add_callback(
+        lambda frame: answered.append(frame.method.consumer_tag), [pika.spec.Basic.CancelOk]
+    )
+    send_method(channel, pika.spec.Basic.Cancel(consumer_tag="nobody"))
     wait_until(lambda: answered, channel.connection)
     assert answered == ["nobody"]
 
@@ -272,8 +276,8 @@ def test_no_local_keeps_a_connection_s_own_messages_from_it(scene: Scene, peer: 
     channel = scene.channel()
     queue = scene.queue(channel)
     received: list[str] = []
-    channel._impl.add_callback(lambda frame: received.append("started"), [pika.spec.Basic.ConsumeOk])
-    channel._impl._send_method(pika.spec.Basic.Consume(queue=queue, consumer_tag="mine", no_local=True))
+    channel_below(channel).add_callback(lambda frame: received.append("started"), [pika.spec.Basic.ConsumeOk])
+    send_method(channel, pika.spec.Basic.Consume(queue=queue, consumer_tag="mine", no_local=True))
     wait_until(lambda: received, channel.connection)
     channel.basic_publish("", queue, b"own")
     assert depth(channel, queue) == (1 if peer.ours else 0)
@@ -294,7 +298,7 @@ def test_a_consumer_that_does_not_settle_in_time_is_ended(scene: Scene, ours: Pe
     wait_until(lambda: len(received) == 2, channel.connection)
     channel.basic_ack(received[0][0].delivery_tag)
     ended: list[Any] = []
-    channel._impl.add_on_close_callback(lambda _, reason: ended.append(reason))
+    channel_below(channel).add_on_close_callback(lambda _, reason: ended.append(reason))
     wait_until(lambda: ended, channel.connection)
     assert ended[0].reply_code == 406
     assert "delivery 2" in ended[0].reply_text

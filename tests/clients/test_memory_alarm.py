@@ -10,6 +10,7 @@ import pika
 import pytest
 
 from tests.broker_process import BrokerProcess
+from tests.clients.below_pika import connection_below
 from tests.clients.support import PATIENCE_SECONDS, Peer, Scene, depth, wait_until
 
 LIMIT = 160 * 1024 * 1024
@@ -44,8 +45,8 @@ class Publisher(threading.Thread):
 
     def run(self) -> None:
         with pika.BlockingConnection(self.peer.parameters()) as connection:
-            connection._impl.add_on_connection_blocked_callback(self.on_blocked)
-            connection._impl.add_on_connection_unblocked_callback(lambda *_: self.was_unblocked.set())
+            connection_below(connection).add_on_connection_blocked_callback(self.on_blocked)
+            connection_below(connection).add_on_connection_unblocked_callback(lambda *_: self.was_unblocked.set())
             channel = connection.channel()
             channel.confirm_delivery()
             while not self.stopping.is_set():

@@ -12,6 +12,7 @@ import pytest
 from pika.exceptions import UnroutableError
 from pika.spec import Basic
 
+from tests.clients.below_pika import channel_below, send_and_call, send_method
 from tests.clients.support import (
     Scene,
     bodies,
@@ -43,8 +44,8 @@ def test_immediate_is_not_implemented(scene: Scene) -> None:
     channel = scene.channel()
     queue = scene.queue(channel)
     with connection_closed(540, "immediate=true"):
-        channel._impl._send_method(
-            Basic.Publish(exchange="", routing_key=queue, immediate=True), (pika.BasicProperties(), b"")
+        send_method(
+            channel, Basic.Publish(exchange="", routing_key=queue, immediate=True), (pika.BasicProperties(), b"")
         )
         channel.queue_declare(queue, passive=True)
 
@@ -53,7 +54,7 @@ def confirming(scene: Scene) -> tuple[Any, list[Any], list[tuple[str, int, bool]
     """Return a channel that has confirms below pika's waiting publish, with its events in the order they came."""
     channel = scene.channel()
     events: list[tuple[str, int, bool]] = []
-    impl = channel._impl
+    impl = channel_below(channel)
 
     def on_outcome(frame: Any) -> None:
         events.append((type(frame.method).__name__, frame.method.delivery_tag, frame.method.multiple))
@@ -81,7 +82,7 @@ def test_every_publish_is_confirmed_once(scene: Scene, durable: bool, delivery_m
     queue = scene.queue(channel, durable=durable)
     properties = pika.BasicProperties(delivery_mode=delivery_mode)
     for number in range(500):
-        channel._impl.basic_publish("", queue, str(number).encode(), properties)
+        channel_below(channel).basic_publish("", queue, str(number).encode(), properties)
     wait_until(lambda: confirmed(events) == set(range(1, 501)), channel.connection)
     assert sum(1 for kind, _, multiple in events if kind == "Ack" and not multiple) <= 500
     assert all(kind == "Ack" for kind, _, _ in events)
@@ -90,7 +91,7 @@ def test_every_publish_is_confirmed_once(scene: Scene, durable: bool, delivery_m
 
 def test_a_return_comes_before_its_confirm(scene: Scene) -> None:
     channel, _, events = confirming(scene)
-    channel._impl.basic_publish("", scene.name(), b"", mandatory=True)
+    channel_below(channel).basic_publish("", scene.name(), b"", mandatory=True)
     wait_until(lambda: confirmed(events) == {1}, channel.connection)
     assert [kind for kind, _, _ in events] == ["Return", "Ack"]
     assert events[0][1] == 312
@@ -101,7 +102,7 @@ def test_unroutable_and_routable_publishes_mix(scene: Scene) -> None:
     queue = scene.queue(channel, durable=True)
     persistent = pika.BasicProperties(delivery_mode=2)
     for number in range(100):
-        channel._impl.basic_publish("", queue if number % 2 else "nowhere-" + queue, b"", persistent)
+        channel_below(channel).basic_publish("", queue if number % 2 else "nowhere-" + queue, b"", persistent)
     wait_until(lambda: confirmed(events) == set(range(1, 101)), channel.connection)
     assert len(bodies(channel, queue)) == 50
 
@@ -109,11 +110,11 @@ def test_unroutable_and_routable_publishes_mix(scene: Scene) -> None:
 def test_confirm_select_twice_goes_on_counting(scene: Scene) -> None:
     channel, answered, events = confirming(scene)
     queue = scene.queue(channel)
-    channel._impl.basic_publish("", queue, b"first")
+    channel_below(channel).basic_publish("", queue, b"first")
     wait_until(lambda: confirmed(events) == {1}, channel.connection)
-    channel._impl._rpc(pika.spec.Confirm.Select(), answered.append, [pika.spec.Confirm.SelectOk])
+    send_and_call(channel, pika.spec.Confirm.Select(), answered.append, pika.spec.Confirm.SelectOk)
     wait_until(lambda: len(answered) == 2, channel.connection)
-    channel._impl.basic_publish("", queue, b"second")
+    channel_below(channel).basic_publish("", queue, b"second")
     wait_until(lambda: confirmed(events) == {1, 2}, channel.connection)
 
 

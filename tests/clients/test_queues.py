@@ -6,6 +6,7 @@ import pytest
 from pika.exceptions import ChannelClosedByBroker
 from pika.spec import Basic
 
+from tests.clients.below_pika import send_method
 from tests.clients.support import (
     Scene,
     bodies,
@@ -239,5 +240,5 @@ def test_a_duplicate_consumer_tag_closes_the_connection(scene: Scene) -> None:
     other.basic_consume(queue, lambda *_: None, consumer_tag="twice")  # tags belong to channels
     with connection_closed(530, "twice"):
         # pika itself refuses the duplicate, so the method goes out below its checks.
-        channel._impl._send_method(Basic.Consume(queue=queue, consumer_tag="twice"))
+        send_method(channel, Basic.Consume(queue=queue, consumer_tag="twice"))
         channel.queue_declare(queue, passive=True)

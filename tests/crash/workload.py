@@ -18,6 +18,7 @@ import pika
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 from pika.exceptions import AMQPError
 
+from tests.clients.below_pika import channel_below
 from tests.clients.support import Peer, close_quietly, deliveries, depth, wait_until
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
@@ -99,14 +100,14 @@ class Producer(Client):
                 self.enough.set()
 
         answered: list[Any] = []
-        channel._impl.confirm_delivery(on_outcome, callback=answered.append)
+        channel_below(channel).confirm_delivery(on_outcome, callback=answered.append)
         while not answered:
             connection.process_data_events(time_limit=1)
         while not self.stopping.is_set():
             while self.sent - self.first - len(self.confirmed) < self.window:
                 number = self.sent
                 self.sent += 1
-                channel._impl.basic_publish(
+                channel_below(channel).basic_publish(
                     self.exchange, self.keys[number % len(self.keys)], encode(number), self.properties(number)
                 )
             connection.process_data_events(time_limit=0.2)

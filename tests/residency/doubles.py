@@ -33,8 +33,16 @@ class Disk:
         self.error = errno.EIO
         self.reads: list[int] = []
         self.prefetched: list[int] = []
+        self.free = 1 << 40
+        self.figures = PagingFigures()
+        self.queue: Queue  # whose message was stored last
+
+    def room(self) -> int:
+        """Return how many bytes of it memory has room for."""
+        return self.free
 
     def store(self, queue: Queue, message: Message, sequence: int) -> None:
+        self.queue = queue
         message.record = len(self.stored) + 1
         message.durable = True
         origin = message.origin
@@ -212,19 +220,19 @@ def plenty() -> int:
 
 
 def pages_of(
-    queue: Queue, disk: Disk, room: Callable[[], int] = plenty, ask_turn: Callable[[Queue], None] | None = None
+    queue: Queue, disk: Disk, room: Callable[[], int] | None = None, ask_turn: Callable[[Queue], None] | None = None
 ) -> StoredQueueArea:
     kind = ChosenRows if queue.ranker.sorts else StoredQueueArea
-    return kind(queue, disk, PagingFigures(), room, ask_turn)
+    return kind(queue, disk, disk.figures, room or disk.room, ask_turn)
 
 
 def read_and_changed(pages: StoredQueueArea, more: list[QueueEntry]) -> RowView:
     """Have somebody read the only page, then take the row of sequence 5 out and add ``more``; return what he reads."""
     view = pages.snapshot([])
-    (page,) = pages._pages
+    (page,) = pages.page_list
     pages.take_out([entry for entry in pages.look(1, [], 10) or [] if entry.sequence == 5])
     pages.add(more, bytearray(len(more)))
-    assert pages._pages[0] is not page
+    assert pages.page_list[0] is not page
     return view
 
 

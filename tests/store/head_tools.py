@@ -11,7 +11,7 @@ from annulet.store.searching.search_process import doubtful
 from annulet.store.segments.head_blocks import heads_number, heads_path
 from annulet.store.segments.head_reading import HeadBlocks
 from annulet.store.segments.segment import Segment, segment_name
-from tests.store.log.test_log_tools import DIRECTORY, ORIGIN, SEGMENT, flush
+from tests.store.log.test_log_tools import DIRECTORY, ORIGIN, SEGMENT, flush, space_of
 from tests.store.simulated_files import SimulatedFiles
 
 QUEUE = 3
@@ -37,7 +37,7 @@ def coloured(log: MessageLog, colours: list[bytes], *, size: int = 1000, window:
 
 def write_heads(log: MessageLog) -> None:
     """Have upkeep write what waits, however little."""
-    task = log._space.heads.task(least=1)
+    task = space_of(log).heads.task(least=1)
     if task is not None:
         task.run()
         assert task.error is None

@@ -13,6 +13,7 @@ from pika.spec import BasicProperties
 
 import annulet.testing
 from annulet.testing import ThreadedBroker
+from tests.clients.below_pika import channel_below
 from tests.testing.conftest import channel_of
 
 LOST = (pika.exceptions.AMQPConnectionError, pika.exceptions.ChannelWrongStateError)
@@ -136,7 +137,7 @@ def test_a_confirm_is_withheld_until_the_end(broker: ThreadedBroker) -> None:
     connection = pika.BlockingConnection(pika.URLParameters(broker.amqp_url))
     channel = connection.channel()
     channel.queue_declare("q")
-    impl = channel._impl
+    impl = channel_below(channel)
     confirmed: list[int] = []
     impl.confirm_delivery(lambda frame: confirmed.append(frame.method.delivery_tag), callback=lambda _: None)
     connection.process_data_events(1)
@@ -187,7 +188,9 @@ def test_a_slow_disk_confirms_when_the_clock_was_moved(durable_broker: ThreadedB
     channel = connection.channel()
     channel.queue_declare("q", durable=True)
     confirmed: list[int] = []
-    channel._impl.confirm_delivery(lambda frame: confirmed.append(frame.method.delivery_tag), callback=lambda _: None)
+    channel_below(channel).confirm_delivery(
+        lambda frame: confirmed.append(frame.method.delivery_tag), callback=lambda _: None
+    )
     connection.process_data_events(1)
     with broker.faults.slow_disk("1m"):
         channel.basic_publish("", "q", b"1", PERSISTENT)

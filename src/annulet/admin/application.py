@@ -9,6 +9,8 @@ from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.routing import Route, WebSocketRoute
 
+from annulet.admin.console.assets import shipped_console
+from annulet.admin.console.streams import ConsoleStreams
 from annulet.admin.interface.routing import METHODS
 from annulet.admin.listening import web_socket
 from annulet.admin.rabbitmq import routes as rabbitmq
@@ -54,6 +56,7 @@ def build_application(broker: Broker) -> Starlette:
             Route("/api/{path:own}", TABLE.answer, methods=METHODS),
             Route("/api/{path:rabbitmq}", rabbitmq.TABLE.answer, methods=rabbitmq.METHODS),
             *(WebSocketRoute(path, web_socket.serve) for path in web_socket.PATHS),
+            Route("/{path:path}", shipped_console().answer),
         ],
         exception_handlers={
             ResourceError: answer_resource_error,
@@ -64,4 +67,5 @@ def build_application(broker: Broker) -> Starlette:
         },
     )
     application.state.broker = broker
+    application.state.streams = ConsoleStreams(broker)
     return application

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Iterator
 
+    from annulet.admin.console.streams import ConsoleStreams
     from annulet.broker.broker import Broker
     from annulet.broker.settings.configuration import Endpoint
 
@@ -107,6 +108,7 @@ class AdminService:
         self.endpoint = endpoint
         self.tls_endpoint = tls_endpoint
         self._server: _Server | None = None
+        self.streams: ConsoleStreams | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -130,8 +132,10 @@ class AdminService:
             sockets.append(open_listening_socket(self.endpoint, "HTTP", "--http"))
             self.endpoint = bound_endpoint(sockets[0])
         front = HttpFront(broker)
+        application = build_application(broker)
+        self.streams = application.state.streams
         config = uvicorn.Config(
-            DefectBoundary(build_application(broker), front.log),
+            DefectBoundary(application, front.log),
             log_config=None,
             access_log=False,
             lifespan="off",
@@ -171,6 +175,8 @@ class AdminService:
         """Stop listening; running requests get :data:`STOP_SECONDS`. Harmless when nothing was started."""
         server, task = self._server, self._task
         self._server = self._task = None
+        if self.streams is not None:
+            self.streams.stop()
         if server is not None and task is not None:
             server.end()
             await task

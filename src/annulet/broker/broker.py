@@ -26,9 +26,12 @@ from annulet.broker.durability.upkeep import LogUpkeep
 from annulet.broker.network.listening import BACKLOG, listener_error
 from annulet.broker.network.peer_watch import PeerWatch
 from annulet.broker.observing.log_level import LogLevels
+from annulet.broker.observing.spans import BothSources, HostSpans, PushCounters, SpanBuffer
+from annulet.broker.observing.stream_figures import StreamFigures
 from annulet.broker.observing.traces import Traces
 from annulet.broker.operation.backup import Backups
 from annulet.broker.operation.broker_settings import BrokerSettings
+from annulet.broker.operation.charts.history import FigureHistory
 from annulet.broker.operation.definitions.applying import DefinitionImports
 from annulet.broker.operation.global_parameters import CLUSTER_NAME, GlobalParameters
 from annulet.broker.operation.management import ManagementOperations
@@ -53,6 +56,7 @@ from annulet.broker.security.access_directory import AccessDirectory
 from annulet.broker.security.authentication import Authenticator
 from annulet.broker.security.given_limits import MAX_QUEUES
 from annulet.broker.security.tls_listeners import TlsListeners
+from annulet.broker.security.web_sessions import WebSessions
 from annulet.broker.settings.clock import Clock, system_clock
 from annulet.broker.turns.delivery_shares import only_browse
 from annulet.broker.turns.late_collection import LateCollection
@@ -130,6 +134,8 @@ class Broker(Amqp10Services):
         super().__init__(configuration, clock)
         self.ready = False  # clients may connect
         self.started_at = 0
+        self.spans = SpanBuffer() if configuration.otlp is not None and configuration.otlp.spans else None
+        self.pushes = PushCounters()
         self.event_logs: dict[str, EventLog] = {}  # by virtual host; none unless configured
         self.fed_losses: Counter[str] = Counter()  # by name of the queue the broker could not put them into
         self.web_sockets = 0  # open STOMP connections over WebSocket
@@ -145,8 +151,9 @@ class Broker(Amqp10Services):
         self.backups, self.rates, self.virtual_hosts = Backups(self), Rates(), VirtualHosts(self)
         self.definition_imports = DefinitionImports(self)
         self.revocation, self.loop_watch, self.late_collection = Revocation(self), LoopWatch(), LateCollection()
+        self.stream_figures, self.figure_history = StreamFigures(), FigureHistory()
         self.traces, self.log_levels = Traces(clock), LogLevels(configuration.log_level, clock)
-        self._counter_rounds: CounterRounds
+        self.counter_rounds: CounterRounds
         self._timers, self._ledger_queues = {}, {}
         self._refusal_logged_at = 0  # milliseconds since 1970
         self._restored = False  # queues hold what the log holds, and their counters are whole
@@ -155,10 +162,10 @@ class Broker(Amqp10Services):
         self._tls_listener: asyncio.Server | None = None
         self._dirty: deque[AnyConnection] = deque()
         self._round = 0  # so many of these are left of a round
-        self._tick: asyncio.TimerHandle | None = None
+        self._next_tick: asyncio.TimerHandle | None = None
         self.pager: Pager | None = None  # None: a broker in memory
         self.worker: SlicedWorker
-        self._upkeep: LogUpkeep | None = None  # None: not recovered yet
+        self.log_upkeep: LogUpkeep | None = None  # None: not recovered yet
         self._drained: asyncio.Event | None = None  # while stopping: the last socket is closed
         self._failure: asyncio.Future[BaseException] | None = None
 
@@ -207,7 +214,7 @@ class Broker(Amqp10Services):
             self.history = HistoryRecorder(History(directory / HISTORY_FILE))
             if self.history.history.dropped.text:
                 logger.error("history damaged", cost=dropped_text(self.history.history.dropped))
-            self._counter_rounds = CounterRounds(self.history)
+            self.counter_rounds = CounterRounds(self.history)
         else:
             self.catalogue = Catalogue(":memory:")
         self._open_directory()
@@ -224,7 +231,7 @@ class Broker(Amqp10Services):
             spill = open_spill(directory, self.configuration.spill_limit_bytes)
             searches = self.configuration.search_process
             self.pager = Pager(
-                self.log, self.loop, budget, self.memory.left, self.clock, spill, self._queues, searches=searches
+                self.log, self.loop, budget, self.memory.left, self.clock, spill, self.queues, searches=searches
             )
             self.spill_pace = self.pager.pace
             self.commit.on_written = self.pager.window_written
@@ -251,10 +258,17 @@ class Broker(Amqp10Services):
     def _open_directory(self) -> None:
         """Know users and permissions, and have connections looked at when they change."""
         self.authenticator = Authenticator(self.catalogue, self.configuration, now=self.clock, hasher=self.hasher)
+        if self.configuration.oidc is not None:
+            from annulet.broker.security.access_tokens import access_tokens_of  # noqa: PLC0415 - PyJWT is optional
+
+            self.authenticator.access_tokens = access_tokens_of(self.configuration.oidc, self.clock)
+        self.login_ends.on_end, self.login_ends.on_renewed = self.revocation.login_ended, self.revocation.look_at
         source = str(self.configuration.definitions.source)
         given = self.admission.given
         directory = self.access_directory = AccessDirectory(self.catalogue, self.authenticator, given, source=source)
         directory.on_change = self.revocation.access_changed
+        self.web_sessions = WebSessions(self.authenticator, self.clock)
+        self.revocation.listeners.append(self.web_sessions.access_changed)
         directory.on_limits = self._apply_limits
 
     async def _listen(self) -> None:
@@ -271,9 +285,9 @@ class Broker(Amqp10Services):
             self.amqps_address = (bound.host, bound.port)
         self._apply_limits()
         self.virtual_hosts.restore()
-        self._upkeep = LogUpkeep(self.commit, self.loop, self.clock())
+        self.log_upkeep = LogUpkeep(self.commit, self.loop, self.clock())
         self._deleted = DeletedQueues(self.catalogue, self.commit, self.loop)
-        self._on_tick()
+        self.tick()
         self.loop_watch.start(self.loop)
         if self.pager is not None:
             self.memory.expect(-self.pager.budget.over)
@@ -291,8 +305,7 @@ class Broker(Amqp10Services):
         self.stopping = True
         started, self.ready = self.ready, False
         self._stop_listening()
-        if self._tick is not None:
-            self._tick.cancel()
+        self.stop_ticks()
         self.loop_watch.stop()
         self.late_collection.stop()
         for timer in self._timers.values():
@@ -300,8 +313,8 @@ class Broker(Amqp10Services):
         self.management.stop()
         await self.backups.stop()
         await self.virtual_hosts.stop()
-        if self._upkeep is not None:
-            await self._upkeep.stop()
+        if self.log_upkeep is not None:
+            await self.log_upkeep.stop()
             await self._deleted.stop()
         await self._close_connections()
         for service in reversed(self.services):
@@ -376,7 +389,7 @@ class Broker(Amqp10Services):
         if self._failure is not None and not self._failure.done():
             self._failure.set_result(error)
 
-    def _queues(self) -> list[Queue]:
+    def queues(self) -> list[Queue]:
         """Return the queues of all virtual hosts."""
         return [queue for host in self.hosts.values() for queue in host.queues.values()]
 
@@ -396,6 +409,9 @@ class Broker(Amqp10Services):
             patterns, queue_bytes = self.configuration.event_queues, self.configuration.event_queue_bytes
             self.event_logs[name] = EventLog(patterns, self.loop, self.clock, self.fed_losses, queue_bytes)
             effects.event_log = self.event_logs[name]
+        if self.spans is not None:
+            own = HostSpans(self.spans, name)
+            effects.event_log = own if effects.event_log is None else BothSources(effects.event_log, own)
         host.ledger.listeners.append(DurableLosses(effects))
         effects.timer = WakeTimer(self.loop, self.clock, lambda now: self._tick_host(host, now))
         configure_host(host, self.configuration.definitions)
@@ -446,6 +462,7 @@ class Broker(Amqp10Services):
 
     def connection_ended(self, connection: AnyConnection) -> None:
         """Forget a connection whose socket is gone."""
+        self.login_ends.forget(connection)
         if connection in self.connections:
             self.connections.remove(connection)
             self.admission.note_limits(connection.protocol_name, connection.engine.limit_hits)
@@ -462,10 +479,11 @@ class Broker(Amqp10Services):
         Or in one of the next turns, where those before it took long: writing makes room for deliveries.
         """
         if not self._dirty:
-            self.loop.call_soon(self._flush)
+            self.loop.call_soon(self.flush)
         self._dirty.append(connection)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what connections have for the end of this turn, as far as the turn has time."""
         dirty, shares = self._dirty, self.shares
         if not self._round:
             self._round = len(dirty)
@@ -484,7 +502,7 @@ class Broker(Amqp10Services):
                 shares.round_ended()
         finally:  # whatever happened: nothing else requests the next turn, and all would be silent
             if dirty:
-                self.loop.call_soon(self._flush)
+                self.loop.call_soon(self.flush)
 
     def _flush_one(self, connection: AnyConnection) -> None:
         scanning = None if self.pager is None else self.pager.scanning
@@ -527,31 +545,37 @@ class Broker(Amqp10Services):
         finally:
             self.definitions.end(begun, None)
 
-    def _on_tick(self) -> None:
-        if self._tick is not None:
-            self._tick.cancel()  # a direct call must not leave a second chain of ticks, which no stop ends
-        self._tick = self.loop.call_later(TICK_SECONDS, self._on_tick)  # first: upkeep goes on whatever happens below
+    def tick(self) -> None:
+        """Do the upkeep of a tick now, and of the next one :data:`TICK_SECONDS` later."""
+        self.stop_ticks()  # a direct call must not leave a second chain of ticks, which no stop ends
+        self._next_tick = self.loop.call_later(TICK_SECONDS, self.tick)  # first: upkeep goes on whatever happens below
         for timer in list(self._timers.values()):
             timer.tick()
         self.tls.renew()
         now = self.clock()
         if self.history is not None:
-            self._counter_rounds.tick(self.hosts.values(), now)
+            self.counter_rounds.tick(self.hosts.values(), now)
             if self.history.changed or self.history.pending.losses:  # a checkpoint may have made room for what waited
                 self.commit.request()
         self._check_memory()
-        if self._upkeep is not None:
-            self._upkeep.tick(now)
+        if self.log_upkeep is not None:
+            self.log_upkeep.tick(now)
             self._deleted.tick()
         self.consumer_timeouts.tick(now)
         self.access_directory.tick(now)
         self.rates.tick(self.hosts, now)
+        self.figure_history.tick(self.hosts, now)
         self.undo.tick(now)
         if self.pager is not None:  # last: it serves consumers, whose defects must not stop the work above
             self.pager.tick(now)
             for host in self.hosts.values():
                 if host.dead_letters.waiting:  # the disk did not give their bodies
                     host.dead_letters.flush(now)
+
+    def stop_ticks(self) -> None:
+        """Let no tick come by itself until the next :meth:`tick`."""
+        if self._next_tick is not None:
+            self._next_tick.cancel()
 
     def _check_memory(self) -> None:
         """Hold publishers back or let them go on, and look for ends of peers that are not read."""

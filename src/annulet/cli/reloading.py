@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from annulet.broker.broker import Broker
     from annulet.broker.settings.static_definitions import DivertDefinition, StaticDefinitions
+    from annulet.cli.service_manager import ServiceManager
 
 logger = structlog.get_logger(__name__)
 
@@ -75,7 +76,8 @@ CONFLICTS_SHOWN: Final = 5
 class Reloader:
     """Reads the configuration of one broker again on request, one time after the other."""
 
-    def __init__(self, broker: Broker, read: Callable[[], BrokerConfiguration]) -> None:
+    def __init__(self, broker: Broker, read: Callable[[], BrokerConfiguration], manager: ServiceManager) -> None:
+        self._manager = manager
         self._broker = broker
         self._read = read
         self._task: asyncio.Task[None] | None = None
@@ -93,7 +95,9 @@ class Reloader:
     async def _reload(self) -> None:
         while True:
             self._again = False
+            self._manager.reloading()
             await reload(self._broker, self._read)
+            self._manager.reloaded()
             if not self._again:
                 return
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -17,8 +19,10 @@ from annulet.broker.operation.definitions.applying import read_document
 from annulet.broker.paging.memory import share_arenas
 from annulet.broker.settings.configuration import OPTIONS, ConfigurationError, StartError, load
 from annulet.broker.settings.descriptors import raise_limit
+from annulet.broker.settings.setting_values import machine_memory_bytes, physical_memory_bytes
 from annulet.cli.collector import settle_collector
 from annulet.cli.reloading import Reloader
+from annulet.cli.service_manager import ServiceManager
 from annulet.cli.signals import end_at_once
 from annulet.core.base.errors import CoreError
 from annulet.store.files.errors import CatalogueError, StoreError
@@ -75,12 +79,13 @@ def serve(config: Path | None, definitions: Path | None, **options: Any) -> None
     Exit code 2: it could not start.
     """
     try:
-        configuration = load(config, command_line_document(options))
+        configuration = load(config, command_line_document(options), os.environ)
     except ConfigurationError as error:
         fail(str(error), EXIT_NOT_STARTED)
     set_up(configuration.log_format, configuration.log_level)
+    read = partial(load, config, command_line_document(options), os.environ)
     try:
-        code = asyncio.run(run(configuration, lambda: load(config, command_line_document(options)), definitions))
+        code = asyncio.run(run(configuration, read, definitions))
     except (StartError, StoreError) as error:
         fail(str(error), EXIT_NOT_STARTED)
     except OSError as error:
@@ -119,8 +124,10 @@ async def run(
     share_arenas()
     broker = build_broker(configuration)
     stop = asyncio.Event()
-    restore_signals = handle_signals(stop, Reloader(broker, read).request)
+    loop, manager = asyncio.get_running_loop(), ServiceManager(os.environ)
+    restore_signals = handle_signals(stop, Reloader(broker, read, manager).request)
     try:
+        manager.starting(loop)
         starting = asyncio.create_task(broker.start(lambda: settle(broker)))
         stopping = asyncio.create_task(stop.wait())
         await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -137,8 +144,10 @@ async def run(
                 await broker.stop()
                 raise
         log_addresses(broker)
-        return await until_the_end(broker, stopping)
+        manager.ready(loop)
+        return await until_the_end(broker, stopping, manager)
     finally:
+        manager.close()
         restore_signals()
 
 
@@ -164,7 +173,7 @@ async def apply_file(broker: Broker, file: Path) -> None:
     logger.info("definitions applied", file=str(file), changes=len(plan.steps), not_taken=len(plan.not_taken))
 
 
-async def until_the_end(broker: Broker, stopping: asyncio.Task[bool]) -> int:
+async def until_the_end(broker: Broker, stopping: asyncio.Task[bool], manager: ServiceManager) -> int:
     """Wait for the signal or the failure, stop the broker, return the exit code."""
     failing = asyncio.create_task(broker.failed())
     await asyncio.wait({stopping, failing}, return_when=asyncio.FIRST_COMPLETED)
@@ -174,6 +183,7 @@ async def until_the_end(broker: Broker, stopping: asyncio.Task[bool]) -> int:
     else:
         logger.info("stopping; a second signal ends at once")
         failing.cancel()
+    manager.stopping("the message log cannot be written" if code else "stopping")
     await broker.stop()
     return code
 
@@ -211,7 +221,17 @@ def handle_signals(stop: asyncio.Event, hang_up: Callable[[], None]) -> Callable
 
 def log_addresses(broker: Broker) -> None:
     """Say where clients find the broker, with the real ports."""
-    data = broker.configuration.data_directory
+    configuration = broker.configuration
+    allowed, machine = machine_memory_bytes(), physical_memory_bytes()
+    if allowed < machine:
+        logger.info(
+            "the container has less memory than the machine",
+            container_bytes=allowed,
+            machine_bytes=machine,
+            memory_limit=configuration.memory_limit_bytes,
+            body_budget=configuration.body_budget_bytes,
+        )
+    data = configuration.data_directory
     logger.info("serving", **listener_urls(broker), data="memory" if data is None else str(data))
 
 

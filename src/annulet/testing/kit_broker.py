@@ -99,7 +99,7 @@ class KitBroker(Broker):
 
     def tick_all(self) -> None:
         """Do everything in queues that is due."""
-        self._on_tick()
+        self.tick()
 
     @property
     def ticking(self) -> bool:

@@ -36,7 +36,7 @@ async def test_head_is_answered_as_get(site: Site) -> None:
         (f"{PATH}/operations/1/2", "write a slash within a name as %2F"),
         ("/api/v1/queues/%2F", "known here: queues/VHOST/QUEUE"),
         ("/api/v1/queue", "did you mean 'queues'?"),
-        ("/api/v1", "known here: openapi.json, overview, queues, "),
+        ("/api/v1", "known here: openapi.json, session, console/stream, history, "),
         ("/api/v1/queues/%2F/%FF", "field 'queue': value '%FF'; give UTF-8"),
         ("/api/v1/queues/%2F/a%0Ab", "give a name without CR, LF and NUL"),
     ],

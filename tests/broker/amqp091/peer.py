@@ -198,7 +198,7 @@ async def answered(connection: AnyConnection) -> None:
 
 def is_reading(broker: Broker) -> bool:
     """Say whether a queue waits for the thread that reads ahead."""
-    return any(pages.awaits_read() for queue in broker._queues() for pages in queue.order.page_parts())
+    return any(pages.awaits_read() for queue in broker.queues() for pages in queue.order.page_parts())
 
 
 def settlements(frames: list[Any]) -> list[tuple[str, int, bool]]:

@@ -11,6 +11,7 @@ from annulet.store.log.log import MessageLog
 from annulet.store.segments.interface import Batch
 from tests.broker.amqp091.confirming import confirming, fill_disk
 from tests.broker.amqp091.peer import Peer, bodies, persistent, publish, settlements, turns
+from tests.store.log.test_log_tools import space_of
 
 BASIC, CHANNEL, QUEUE, TX = commands.Basic, commands.Channel, commands.Queue, commands.Tx
 
@@ -125,7 +126,7 @@ async def test_commit_that_the_log_refuses_leaves_no_transaction_open(
 
     log = disk_broker.log
     assert isinstance(log, MessageLog)
-    monkeypatch.setattr(log._space, "roll", roll)
+    monkeypatch.setattr(space_of(log), "roll", roll)
     log._free = 0  # the segment is full
     await peer.send(1, persistent(1, "q"), TX.Commit())
     assert (await peer.one(CHANNEL.Close)).reply_code == 506

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,27 +23,10 @@ from annulet.core.model.loss_ledger import LossListener, LossRecord
 from annulet.wire.amqp091.connection.engine import HELD_OUTPUT_BYTES
 from tests.broker.amqp091.peer import PROTOCOL_HEADER, Peer, bodies, persistent, publish, turns
 from tests.broker.restarts import publish_all, queue_of
+from tests.broker.timers import Timers
 
 BASIC, CHANNEL, CONNECTION = commands.Basic, commands.Channel, commands.Connection
 LARGE = b"x" * 400_000  # three of them reach the output limit
-
-
-class Timers:
-    """Keeps what would run later, to run it when the test says so."""
-
-    def __init__(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.due: list[tuple[float, Callable[[], None]]] = []
-        monkeypatch.setattr(broker.loop, "call_later", self.call_later)
-
-    def call_later(self, seconds: float, callback: Callable[[], None], *_: object) -> asyncio.TimerHandle:
-        self.due.append((seconds, callback))
-        return asyncio.TimerHandle(0, callback, (), asyncio.get_running_loop())
-
-    def fire(self, callback: Callable[[], None]) -> float:
-        """Run the latest timer for a callback; return its delay in seconds."""
-        seconds, found = [item for item in self.due if item[1] == callback][-1]
-        found()
-        return seconds
 
 
 async def backlog(broker: Broker, count: int = 12) -> Peer:
@@ -147,8 +129,8 @@ async def test_confirms_leave_with_one_flush(broker: Broker, monkeypatch: pytest
     peer = await Peer(broker).open(1)
     await peer.send(1, commands.Queue.Declare(queue="q"), commands.Confirm.Select())
     flushes = []
-    flush = broker._flush
-    monkeypatch.setattr(broker, "_flush", lambda: (flushes.append(1), flush()))
+    flush = broker.flush
+    monkeypatch.setattr(broker, "flush", lambda: (flushes.append(1), flush()))
     await peer.send(1, publish(1, "q"))
     assert len(flushes) == 1
 
@@ -219,7 +201,7 @@ async def test_peer_that_does_not_answer_connection_close_is_cut(
     peer.connection.force_close("test")
     await turns()
     assert not peer.transport.closing
-    assert timers.fire(peer.connection.abort) == CLOSE_ANSWER_SECONDS
+    assert timers.fire(peer.connection) == CLOSE_ANSWER_SECONDS
     assert peer.transport.closing
 
 
@@ -227,7 +209,7 @@ async def test_peer_that_half_closes_and_reads_nothing_is_cut(broker: Broker, mo
     peer = await Peer(broker).open(1)
     timers = Timers(broker, monkeypatch)
     assert peer.connection.eof_received() is False
-    assert timers.fire(peer.connection.abort) == CLOSE_GRACE_SECONDS
+    assert timers.fire(peer.connection) == CLOSE_GRACE_SECONDS
     assert peer.transport.closing
 
 
@@ -287,14 +269,14 @@ async def test_memory_alarm_holds_publishers_and_nobody_else(broker: Broker, mon
     await publisher.send(1, commands.Queue.Declare(queue="q"), publish(1, "q"))
     await publisher.take()
     monkeypatch.setattr(broker.memory, "check", lambda: True)
-    broker._on_tick()
+    broker.tick()
     await publisher.one(CONNECTION.Blocked)
     assert (publisher.transport.reading, consumer.transport.reading) == (False, True)
     await consumer.ask(1, BASIC.Get(queue="q", no_ack=True), BASIC.GetOk)
     await consumer.send(1, publish(1, "q"))
     await consumer.one(CONNECTION.Blocked)
     monkeypatch.setattr(broker.memory, "check", lambda: False)
-    broker._on_tick()
+    broker.tick()
     await publisher.one(CONNECTION.Unblocked)
     assert (publisher.transport.reading, consumer.transport.reading) == (True, True)
 
@@ -303,7 +285,7 @@ async def test_blocked_connection_is_read_again_to_close(broker: Broker, monkeyp
     peer = await Peer(broker).open(1)
     await peer.send(1, commands.Queue.Declare(queue="q"), publish(1, "q"))
     monkeypatch.setattr(broker.memory, "check", lambda: True)
-    broker._on_tick()
+    broker.tick()
     await turns()
     assert not peer.transport.reading
     peer.connection.force_close("test")
@@ -320,9 +302,9 @@ async def test_silent_peer_is_given_up_after_its_heartbeats(broker: Broker, monk
     timers = Timers(broker, monkeypatch)
     peer = await Peer(broker).open(heartbeat_seconds=10)
     for _ in range(2 * HEARTBEAT_MISSES_MAX + 1):
-        assert timers.fire(peer.connection._silence_due) == 5
+        assert timers.fire(peer.connection) == 5
         assert not peer.transport.closing
-    timers.fire(peer.connection._silence_due)
+    timers.fire(peer.connection)
     assert peer.transport.closing
     assert broker.admission.silent_closed == 1
 
@@ -332,21 +314,23 @@ async def test_blocked_publisher_is_not_taken_for_silent(broker: Broker, monkeyp
     peer = await Peer(broker).open(1, heartbeat_seconds=10)
     await peer.send(1, publish(1, "nowhere"))
     monkeypatch.setattr(broker.memory, "check", lambda: True)
-    broker._on_tick()
+    broker.tick()
     await turns()
     for _ in range(20):
-        timers.fire(peer.connection._silence_due)
+        timers.fire(peer.connection)
     assert not peer.transport.closing
 
 
 async def test_peer_that_does_not_finish_the_handshake_is_cut(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     timers = Timers(broker, monkeypatch)
-    slow, quick = Peer(broker), await Peer(broker).open()
+    quick = Peer(broker)
+    (handshake,) = timers.of(quick.connection)
+    assert handshake.seconds == broker.configuration.handshake_timeout
+    await quick.open()
+    slow = Peer(broker)
     slow.receive(PROTOCOL_HEADER)
-    handshakes = [callback for _, callback in timers.due if callback == slow.connection._handshake_expired]
-    assert len(handshakes) == 1
-    handshakes[0]()
-    quick.connection._handshake_expired()
+    assert timers.fire(slow.connection) == broker.configuration.handshake_timeout
+    handshake.callback()  # it was due when the peer opened the connection
     assert (slow.transport.closing, quick.transport.closing) == (True, False)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pamqp import commands, header
 
-from annulet.broker.amqp091.foreign import in_own_form, shortened
+from annulet.broker.amqp091.foreign import as_amqp091, shortened
 from annulet.broker.broker import Broker
 from annulet.broker.connections import views
 from annulet.core.message.message import Message, Origin
@@ -71,14 +71,14 @@ async def test_a_redelivery_says_how_often(broker: Broker) -> None:
 @pytest.fixture
 def unconvertible(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the conversion of bodies fail that say so, as a defect would."""
-    write = views._WRITERS[AMQP_0_9_1]
+    write = views.WRITERS[AMQP_0_9_1]
 
     def fail(content: MessageContent) -> tuple[bytes, bytes]:
         if content.body == "cannot":
             raise ValueError("cannot")
         return write(content)
 
-    monkeypatch.setitem(views._WRITERS, AMQP_0_9_1, fail)
+    monkeypatch.setitem(views.WRITERS, AMQP_0_9_1, fail)
 
 
 @pytest.mark.usefixtures("unconvertible")
@@ -152,6 +152,6 @@ async def test_names_beyond_a_short_string_are_cut(broker: Broker) -> None:
     assert len(shortened("é" * 200).encode()) <= 255
     foreign = message("x")
     foreign.origin = Origin("e", "k" * 300, "", AMQP_1_0)
-    made = in_own_form(views.converted, foreign)
+    made = as_amqp091(views.converted, foreign)
     assert made is not None
     assert made.origin.encoded == b"\x01e\xff" + b"k" * 252 + b"..."

@@ -17,6 +17,7 @@ from annulet.testing.clock import VirtualClock
 from annulet.wire.amqp091.connection.states import ConnectionState
 from tests.broker.amqp091.peer import CLIENT_PROPERTIES, PROTOCOL_HEADER, Peer, turns
 from tests.broker.security.test_sasl import ScramClient
+from tests.broker.timers import Timers
 
 CONNECTION = commands.Connection
 
@@ -99,7 +100,7 @@ async def test_a_peer_that_hangs_up_while_it_waits_costs_nothing_more(broker: Br
     await turns()
     assert task.cancelled()
     assert (broker.admission.connections, broker.admission.handshakes) == (0, 0)
-    assert broker.authenticator._throttle._waiting == {}
+    assert broker.authenticator.attempts_waiting == 0
 
 
 async def test_a_defect_while_checking_refuses_and_is_logged(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,33 +212,36 @@ async def test_octets_before_the_login_are_bounded() -> None:
 async def test_idle_peers_without_heartbeats_are_closed_when_configured(monkeypatch: pytest.MonkeyPatch) -> None:
     async with limited(idle_timeout=30) as running:
         broker = running.broker
+        timers = Timers(broker, monkeypatch)
         peer = await Peer(broker).open(1)
-        idle = peer.connection._idle_due
         await peer.send(1, commands.Basic.Qos(prefetch_count=1))
-        idle()  # something has come since
+        assert timers.fire(peer.connection) == 30  # something has come since
         assert await codes(peer) == []
-        idle()
+        timers.fire(peer.connection)
         assert await codes(peer) == [320]
         assert broker.admission.idle_closed == 1
         leave(broker)
     async with limited() as running:
+        timers = Timers(running.broker, monkeypatch)
         peer = await Peer(running.broker).open()
-        assert peer.connection._timer is None or peer.connection._timer.cancelled(), "off by default"
+        assert all(due.handle.cancelled() for due in timers.of(peer.connection)), "off by default"
         leave(running.broker)
 
 
-async def test_a_handshake_that_timed_out_is_counted(broker: Broker) -> None:
+async def test_a_handshake_that_timed_out_is_counted(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    timers = Timers(broker, monkeypatch)
     peer = Peer(broker)
     peer.receive(PROTOCOL_HEADER)
     assert peer.connection.engine.state is ConnectionState.STARTING
-    peer.connection._handshake_expired()
+    timers.fire(peer.connection)
     assert broker.admission.handshakes_timed_out == 1
 
 
-async def test_a_refused_peer_that_says_nothing_is_cut_and_not_counted_twice() -> None:
+async def test_a_refused_peer_that_says_nothing_is_cut_and_not_counted_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     async with testing.broker(http=False, limits=Limits(max_connections=1)) as running:
+        timers = Timers(running.broker, monkeypatch)
         first, refused = Peer(running.broker), Peer(running.broker)
-        refused.connection._handshake_expired()
+        timers.fire(refused.connection)
         assert refused.transport.closing
         admission = running.broker.admission
         assert (admission.refused["max_connections"], admission.handshakes_timed_out) == (1, 0)

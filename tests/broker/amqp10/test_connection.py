@@ -24,6 +24,7 @@ from tests.broker.amqp091.peer import turns
 from tests.broker.amqp10.peer import Peer, frame, permit, sasl_frame
 from tests.broker.conftest import leave
 from tests.broker.security.test_sasl import ScramClient
+from tests.broker.timers import Timers
 
 # ---------------------------------------------------------------------- SASL, §5.3
 
@@ -234,36 +235,40 @@ async def test_sessions_up_to_the_limit(channel: int, accepted: bool) -> None:
 # ---------------------------------------------------------------------- signs of life, §2.4.5
 
 
-async def test_signs_of_life_are_sent_and_a_silent_peer_is_given_up(broker: Broker) -> None:
+async def test_signs_of_life_are_sent_and_a_silent_peer_is_given_up(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timers = Timers(broker, monkeypatch)
     peer = await Peer(broker).open(idle_time_out=10_000)
-    due = peer.connection._silence_due
-    due()
+    timers.fire(peer.connection)
     assert [item.performative for item in await peer.take()] == [None]
     ours = broker.configuration.heartbeat
     for _ in range(int(2 * ours / peer.connection.seconds_between_looks())):
-        due()
+        timers.fire(peer.connection)
         assert not peer.transport.closing
-    due()
+    timers.fire(peer.connection)
     assert peer.transport.closing
     assert broker.admission.silent_closed == 1
 
 
-async def test_a_peer_that_speaks_is_not_given_up(broker: Broker) -> None:
+async def test_a_peer_that_speaks_is_not_given_up(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    timers = Timers(broker, monkeypatch)
     peer = await Peer(broker).open()
     for _ in range(50):
         await peer.send(frame(Flow(0, 1, 0, 1)))
-        peer.connection._silence_due()
+        timers.fire(peer.connection)
     assert not peer.transport.closing
     assert await peer.take() == []  # it wants no signs of life
 
 
-async def test_who_wants_no_signs_of_life_is_closed_after_the_idle_time_out() -> None:
+async def test_who_wants_no_signs_of_life_is_closed_after_the_idle_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
     async with testing.broker(http=False, heartbeat=0, limits=Limits(idle_timeout=5.0)) as running:
+        timers = Timers(running.broker, monkeypatch)
         peer = await Peer(running.broker).open()
-        peer.connection._idle_due()
+        timers.fire(peer.connection)
         assert not peer.connection.engine.closed  # something went since the last look
         await peer.take()
-        peer.connection._idle_due()
+        timers.fire(peer.connection)
         error = (await peer.one(Close)).error
         assert error is not None
         assert error.condition == conditions.CONNECTION_FORCED

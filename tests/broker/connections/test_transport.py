@@ -20,6 +20,7 @@ from annulet.core.model.consumer import Consumer
 from tests.broker.amqp091.peer import turns
 from tests.broker.conftest import leave
 from tests.broker.echo import EchoSession, connected
+from tests.broker.timers import Timers
 from tests.core.helpers import queue_of
 
 # ---------------------------------------------------------------------- coming in
@@ -49,26 +50,30 @@ async def test_connections_of_a_user_are_counted_and_given_back() -> None:
         leave(running.broker)
 
 
-async def test_who_may_not_come_in_is_told_when_he_logs_in() -> None:
+async def test_who_may_not_come_in_is_told_when_he_logs_in(monkeypatch: pytest.MonkeyPatch) -> None:
     async with testing.broker(http=False, limits=Limits(max_connections=1)) as running:
+        timers = Timers(running.broker, monkeypatch)
         connected(running.broker)
         second, transport = connected(running.broker)
         assert second.refusal
         assert not transport.closing
         assert second.log_in("guest") == second.refusal
-        second._handshake_expired()
+        timers.fire(second)
         assert second.transport is not None
         assert second.transport.is_closing()
         assert running.broker.admission.handshakes_timed_out == 0, "it is counted as refused"
         leave(running.broker)
 
 
-async def test_a_handshake_that_takes_too_long_is_cut_and_an_open_connection_is_not(broker: Broker) -> None:
+async def test_a_handshake_that_takes_too_long_is_cut_and_an_open_connection_is_not(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timers = Timers(broker, monkeypatch)
     slow, transport = connected(broker)
-    slow._handshake_expired()
+    timers.fire(slow)
     assert (transport.closing, broker.admission.handshakes_timed_out) == (True, 1)
     opened, transport = connected(broker)
-    opened.open()._handshake_expired()
+    timers.fire(opened.open())
     assert (transport.closing, broker.admission.handshakes_timed_out) == (False, 1)
 
 
@@ -142,17 +147,16 @@ async def test_what_a_lost_connection_held_is_given_back_whatever_its_engine_doe
     assert (connection.endings, broker.connections) == (1, set())
 
 
-async def test_an_end_of_input_closes_soon_even_when_the_peer_reads_nothing(broker: Broker) -> None:
+async def test_an_end_of_input_closes_soon_even_when_the_peer_reads_nothing(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timers = Timers(broker, monkeypatch)
     connection, transport = connected(broker)
     assert connection.eof_received() is False
-    timer = connection._timer
-    assert timer is not None
-    assert 0 < timer.when() - broker.loop.time() <= CLOSE_GRACE_SECONDS
-    timer._run()  # type: ignore[attr-defined]
+    assert timers.fire(connection) == CLOSE_GRACE_SECONDS
     assert transport.closing
     connection.stop_timer()
-    assert connection._timer is None
-    assert timer.cancelled()
+    assert timers.waiting == []
 
 
 # ---------------------------------------------------------------------- holding back
@@ -311,6 +315,6 @@ async def test_what_browsers_are_sent_is_charged_to_the_scans_while_these_serve_
     ):
         monkeypatch.setattr(Scanning, "browsing", browsing)
         connections[browse].delivered()
-        broker._flush()
+        broker.flush()
         assert len(charged) == times
     assert charged[0] > 0

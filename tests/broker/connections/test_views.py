@@ -109,7 +109,7 @@ def test_a_failure_is_counted_logged_and_says_what_and_why(monkeypatch: pytest.M
     def fail(content: MessageContent) -> tuple[bytes, bytes]:
         raise ValueError(f"no {content.subject}")
 
-    monkeypatch.setitem(views._WRITERS, AMQP_0_9_1, fail)
+    monkeypatch.setitem(views.WRITERS, AMQP_0_9_1, fail)
     conversions = Conversions()
     with structlog.testing.capture_logs() as lines, pytest.raises(ConversionError, match=r"amqp-1.0 .*'e'.*no s$"):
         conversions.message_for(message(subject="s"), AMQP_0_9_1)
@@ -119,7 +119,7 @@ def test_a_failure_is_counted_logged_and_says_what_and_why(monkeypatch: pytest.M
 
 def test_only_the_first_failures_are_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(views, "LOGGED_FAILURES_MAX", 2)
-    monkeypatch.setitem(views._WRITERS, AMQP_0_9_1, lambda _: 1 / 0)
+    monkeypatch.setitem(views.WRITERS, AMQP_0_9_1, lambda _: 1 / 0)
     conversions = Conversions()
     with structlog.testing.capture_logs() as lines:
         for _ in range(3):
@@ -134,12 +134,12 @@ def test_whoever_sets_a_time_may_do_so(view: ContentView, name: str) -> None:
     """What a view reads as a time is never taken for a message without one."""
     content = MessageContent()
     content.application = {"a": 1, name: 5000, "b": "text"}
-    header, body = views._WRITERS[view](content)
+    header, body = views.WRITERS[view](content)
     timed = Message(header, body, Origin("", "", "", view), accepted_at=1000)
     assert view.deliver_at(timed) > 0
     assert may_ask_for(view.name, header) == SETS_TIME
     content.application = {"a": 1, "b": "text"}
-    header, _ = views._WRITERS[view](content)
+    header, _ = views.WRITERS[view](content)
     assert may_ask_for(view.name, header) == 0
 
 
@@ -152,7 +152,7 @@ def test_whoever_says_how_important_a_message_is_is_told_from_who_does_not(
     content.application = {"a": 1}
     if priority is not None:
         content.priority = priority
-    header, body = views._WRITERS[view](content)
+    header, body = views.WRITERS[view](content)
     assert view.given_priority(Message(header, body, Origin("", "", "", view))) == (
         -1 if priority is None else priority
     )
@@ -177,7 +177,7 @@ def test_what_looks_like_a_fragment_is_no_reason_to_read() -> None:
     for view in VIEWS.values():
         content = MessageContent()
         content.application = {"x-request": "AMQ_"}
-        assert may_ask_for(view.name, views._WRITERS[view](content)[0]) == 0
+        assert may_ask_for(view.name, views.WRITERS[view](content)[0]) == 0
 
 
 def test_a_view_nobody_knows_may() -> None:
@@ -189,6 +189,6 @@ def test_a_view_nobody_knows_may() -> None:
 def test_whoever_has_a_duplicate_id_may_have_one(view: ContentView, name: str) -> None:
     content = MessageContent()
     content.application = {"a": 1, name: "an id"}
-    header, body = views._WRITERS[view](content)
+    header, body = views.WRITERS[view](content)
     assert view.duplicate_id(Message(header, body, Origin("", "", "", view))) == "an id"
     assert may_ask_for(view.name, header) == HAS_DUPLICATE_ID

@@ -3,7 +3,17 @@ from __future__ import annotations
 import pytest
 
 from annulet.broker.operation import rates as module
-from annulet.broker.operation.rates import ACKNOWLEDGED, DELIVERED, MESSAGES, NAMES, PUBLISHED, ROUNDS_KEPT, Rates
+from annulet.broker.operation.rates import (
+    ACKNOWLEDGED,
+    DELIVERED,
+    MESSAGES,
+    NAMES,
+    PUBLISHED,
+    ROUNDS_KEPT,
+    Rates,
+    read_totals,
+)
+from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.message.message import ContentView, Message, Origin
 from annulet.core.queue.queue import Queue
@@ -113,3 +123,12 @@ def test_a_clock_that_went_back_gives_no_rate() -> None:
     site.now -= 60_000
     site.rates.tick(site.hosts, site.now)
     assert len(site.rates.samples_of_host("/")) == 2
+
+
+def test_totals_of_a_queue_are_its_counters_and_what_it_holds() -> None:
+    site = Site()
+    queue = site.host.declare_queue("q", now=site.now, arguments={"x-ring-size": 3})
+    site.fill(queue, 5)
+    totals, held = read_totals(queue)
+    assert (totals[0], totals[1], sum(totals[2:]), held) == (5, 0, 2, (3, 3))
+    assert totals[2 + list(RemovalReason).index(RemovalReason.REPLACED_RING)] == 2

@@ -18,6 +18,7 @@ from annulet.broker.operation.undo_messages import (
     read_facts,
     read_runs,
 )
+from annulet.core.management.keeping import NO_PRIORITY
 from annulet.core.message.message import Message, Origin
 from annulet.core.model.entry import QueueEntry
 from tests.core.helpers import NOW, queue_of
@@ -55,3 +56,11 @@ def test_a_note_gives_the_ids_back() -> None:
     runs = [Run("one", 5, 3, 7), Run("two", 1, 1, 0)]
     note = moved_message(runs, FACTS, NOW, durable=True)
     assert (kind_of(note), count_of(note), read_facts(note), read_runs(note)) == (MOVED, 4, FACTS, runs)
+
+
+def test_a_note_of_an_earlier_version_names_no_priority() -> None:
+    facts = UndoFacts("t", "move", "q", "ann", 5)
+    note = moved_message([Run("late", 3, 2, 7), Run("late", 9, 1, 7, 4)], facts, 6, durable=True)
+    assert read_runs(note) == [Run("late", 3, 2, 7, NO_PRIORITY), Run("late", 9, 1, 7, 4)]
+    earlier = Message(note.header, b'[["late",3,2,7]]', note.origin)
+    assert read_runs(earlier) == [Run("late", 3, 2, 7, NO_PRIORITY)]

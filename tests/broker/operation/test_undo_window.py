@@ -102,6 +102,30 @@ async def test_moved_messages_come_back_from_where_they_are(site: Site) -> None:
     assert back.total == 4
 
 
+async def test_copies_that_are_still_there_are_removed_again(site: Site) -> None:
+    queue, other = filled(site, *"abcd"), site.queue("other")
+    site.publish("other", b"theirs")
+    operation = start(site, queue, "copy", destination="other")
+    assert bodies(other) == [b"theirs", b"a", b"b", b"c", b"d"]
+    other.acquire(2, -1, site.clock())  # one copy is being worked on
+    back = await undo(site, operation)
+    assert (bodies(queue), bodies(other)) == ([b"a", b"b", b"c", b"d"], [])
+    assert (back.done, back.progress.skipped) == (3, {"no longer where the operation put it": 1})
+    check_invariants(other)
+
+
+async def test_a_changed_priority_is_changed_back_for_each_former_one(site: Site) -> None:
+    queue = site.queue("shop", priorities=10)
+    for text, priority in (("a", 1), ("b", 2), ("c", 1), ("d", 5)):
+        site.publish("shop", text.encode(), priority=priority)
+    operation = start(site, queue, "change-priority", priority=5)
+    assert (operation.done, {entry.message.priority for entry in queue.order.entries()}) == (3, {5})
+    back = await undo(site, operation)
+    found = {entry.message.body: entry.message.priority for entry in queue.order.entries()}
+    assert (back.done, found) == (3, {b"a": 1, b"b": 2, b"c": 1, b"d": 5})
+    check_invariants(queue)
+
+
 async def test_redriven_messages_come_back_from_all_queues(site: Site) -> None:
     dead = site.queue("dead")
     for name in ("one", "two"):

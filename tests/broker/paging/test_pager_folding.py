@@ -26,7 +26,7 @@ async def came_back(deep: Deep) -> tuple[Pager, PagedFifo]:
     queue, now, pager = deep.queue(), deep.clock(), deep.broker.pager
     assert pager is not None
     queue.return_entries(queue.acquire(BACK, -1, now), now)
-    pager._bodies_of(queue).let_all_go(deep.broker.log.written_below)
+    pager.bodies_of(queue).let_all_go(deep.broker.log.written_below)
     assert isinstance(queue.order, PagedFifo)
     assert queue.order.came_back() == BACK
     return pager, queue.order
@@ -52,7 +52,7 @@ async def test_what_still_has_its_body_goes_with_what_came_back_without(
     async with deep_broker(tmp_path) as deep:
         pager, order = await came_back(deep)
         pager.budget.limit = 64 * MIB
-        bodies = pager._bodies_of(deep.queue())
+        bodies = pager.bodies_of(deep.queue())
         for entry in sorted(order._returned.entries())[: BACK - 500]:
             entry.message.arrive(entry.message.body)
             bring_back(entry, bodies)
@@ -111,7 +111,7 @@ async def test_what_could_be_no_row_and_has_left_says_nothing_about_what_comes_b
         await deep.settled()
         pins.clear()
         queue.return_entries(taken, now)
-        pager._bodies_of(queue).let_all_go(deep.broker.log.written_below)
+        pager.bodies_of(queue).let_all_go(deep.broker.log.written_below)
         await deep.settled()
         assert order.came_back() == KEEP_MESSAGES
 

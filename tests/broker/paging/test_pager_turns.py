@@ -31,7 +31,7 @@ async def test_every_queue_is_tended_and_counted_whatever_their_number(
         for name in names:
             await deep.declare(name)
             await deep.publish([0], name)
-            pager._bodies_of(deep.queue(name))
+            pager.bodies_of(deep.queue(name))
         counted: list[Queue] = []
         tended: list[Queue] = []
         monkeypatch.setattr(account_audit, "Recount", lambda queue: counted.append(queue) or Recount(queue))
@@ -47,7 +47,7 @@ async def test_who_had_nothing_to_page_is_asked_when_the_floor_changed(tmp_path:
         assert pager is not None
         queue = await deep.declare("q")
         await deep.publish(range(100))
-        pager._bodies_of(queue)
+        pager.bodies_of(queue)
         pager._stuck[queue] = None
         pager.small._set(FLOOR_LEAST)
         while pager.small.go_on():
@@ -61,9 +61,9 @@ async def test_bodies_are_bounded_by_the_messages_there_are_now(tmp_path: Path) 
         assert pager is not None
         queue = await deep.declare("q", x_last_value_key="none")
         pager.budget.floor = FLOOR_LEAST
-        bodies = pager._bodies_of(queue)
+        bodies = pager.bodies_of(queue)
         await deep.publish(range(20), size=4096)
-        pager._bodies_of(queue)
+        pager.bodies_of(queue)
         assert (bodies.load_messages, bodies.load_bytes) == pager.budget.front_of(queue)
 
 
@@ -76,7 +76,7 @@ async def test_queues_that_are_noted_at_once_are_tidied_in_turns(
         assert pager is not None
         queues = [await deep.declare(f"q{number}") for number in range(3)]
         for queue in queues:
-            pager._bodies_of(queue)
+            pager.bodies_of(queue)
         tidied: list[Queue] = []
         with monkeypatch.context() as patch:
             patch.setattr(StoredBodies, "tidy", lambda bodies: tidied.append(bodies.queue) or True)
@@ -93,7 +93,7 @@ async def test_what_is_gone_is_let_go_of_turn_by_turn_though_nothing_comes(tmp_p
         assert pager is not None
         queue = await deep.declare("q")
         await deep.publish([0])
-        bodies = pager._bodies_of(queue)
+        bodies = pager.bodies_of(queue)
         bodies.wait(queue.order.in_memory() * (2 * FREED_MOST + 1))
         peer = await Peer(deep.broker).open(1)
         await peer.send(1, commands.Queue.Purge(queue="q"))

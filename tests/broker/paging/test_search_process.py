@@ -18,7 +18,7 @@ from annulet.store.log.log import MessageLog
 from annulet.store.searching.search import Search
 from annulet.store.segments.records import ORDINAL_BITS
 from tests.broker.conftest import until
-from tests.store.log.test_log_tools import ORIGIN, flush
+from tests.store.log.test_log_tools import ORIGIN, flush, reader_of, space_of
 from tests.store.searching.test_search_tools import RED
 
 PATIENCE = 60.0
@@ -89,7 +89,7 @@ async def test_it_is_started_on_need_answers_and_ends_when_nobody_asks(
 async def test_it_looks_at_the_heads_where_there_are_any(tmp_path: Path) -> None:
     """The segment's own headers are made unlike them meanwhile, which shows where it has looked."""
     house = House(tmp_path, heads=True)
-    task = house.log._space.heads.task(least=1)
+    task = space_of(house.log).heads.task(least=1)
     assert task is not None
     task.run()
     process = SearchProcess(asyncio.get_running_loop(), house.search)
@@ -101,11 +101,11 @@ async def test_it_looks_at_the_heads_where_there_are_any(tmp_path: Path) -> None
     house.ask()
     await until(lambda: house.search.pending == 0, PATIENCE)
     assert house.lacking() == LACKING
-    assert len(house.log._reader.heads._open) == 1
+    assert reader_of(house.log).heads.open_files == 1
     assert {name for name in open_files(process.pid) if name.startswith("/")} == {"/dev/null"}
     process.close()
     house.log.close()
-    assert house.log._reader.heads._open == {}
+    assert reader_of(house.log).heads.open_files == 0
 
 
 async def test_it_has_a_lower_priority_than_the_broker_and_no_file_but_its_own(house: House) -> None:
@@ -130,7 +130,7 @@ async def test_more_than_the_socket_takes_is_sent_when_there_is_room(
         asked += 1
     assert process._unsent, "it fills the socket"
     await until(lambda: house.search.pending == 0, PATIENCE)
-    assert len(house.search._stretches) == asked
+    assert house.search.known == asked
     assert house.lacking() == LACKING
     process.close()
 

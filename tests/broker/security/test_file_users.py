@@ -6,7 +6,7 @@ import structlog
 
 from annulet.broker.security.file_users import declare_users
 from annulet.broker.security.password_hashes import HASHER, verify
-from annulet.broker.settings.configuration import PermissionDeclaration, UserDeclaration
+from annulet.broker.settings.configuration import FirstUser, PermissionDeclaration, UserDeclaration
 from annulet.store.database.catalogue import Catalogue
 from annulet.store.database.definitions import OF_FILE
 
@@ -55,3 +55,17 @@ def test_permissions_of_the_files_users_are_the_files() -> None:
     declare_users(catalogue, {"ann": ANN})
     found = [(record.user, record.virtual_host) for record in catalogue.access.permissions()]
     assert found == [("ann", "shop"), ("bob", "/")]
+
+
+def test_the_configured_first_user_comes_in_place_of_guest_and_stays_as_it_was_made() -> None:
+    catalogue = Catalogue(":memory:")
+    first = FirstUser("ops", "s3cret")
+    assert declare_users(catalogue, {}, first=first, mechanisms=("SCRAM-SHA-256", "PLAIN")) == ""
+    (user,) = catalogue.access.users()
+    assert (user.name, user.tags, user.source) == ("ops", ("administrator",), "")
+    assert verify(user.password_hash, b"s3cret")
+    assert user.scram.count(" ") == 0
+    assert "SCRAM-SHA-256" in user.scram
+    declare_users(catalogue, {}, first=FirstUser("ops", "other"))
+    declare_users(catalogue, {}, first=FirstUser("someone", "else"))
+    assert catalogue.access.users() == [user]

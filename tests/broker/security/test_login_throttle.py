@@ -72,7 +72,7 @@ def test_attempts_that_wait_are_counted_by_address(throttle: LoginThrottle) -> N
     assert throttle.enter("a")
     for address in ("a", "a", "b"):
         throttle.leave(address)
-    assert throttle._waiting == {}
+    assert throttle.waiting == 0
 
 
 def test_no_first_delay_means_none_at_all() -> None:
@@ -86,4 +86,4 @@ def test_another_address_of_the_same_machine_is_no_new_start(throttle: LoginThro
     assert throttle.delay("2001:db8:0:1::1", "bert") == 0
     throttle.enter("2001:db8::1")
     throttle.leave("2001:db8::2")
-    assert not throttle._waiting
+    assert throttle.waiting == 0

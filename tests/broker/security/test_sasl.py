@@ -146,7 +146,7 @@ async def test_scram_waits_like_a_password(monkeypatch: pytest.MonkeyPatch) -> N
         assert isinstance(challenge, Challenge)
         assert isinstance(await exchange.respond(client.final(challenge.octets)), Failure)
     assert [round(seconds, 3) for seconds in slept] == [0.1, 0.1, 0.1]  # after the first; before and after the second
-    assert authenticator._throttle._waiting == {}
+    assert authenticator.attempts_waiting == 0
 
 
 def test_mechanisms_as_amqp_0_9_1_lists_them() -> None:

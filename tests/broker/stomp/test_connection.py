@@ -12,6 +12,7 @@ from annulet.broker.stomp import commands, connection
 from annulet.broker.stomp.connection import HEARTBEAT_MISSES_MAX
 from annulet.wire.stomp.frames import Frame, encode_frame
 from tests.broker.stomp.peer import Peer
+from tests.broker.timers import Timers
 
 
 async def test_login_enters_a_virtual_host_and_any_other_host_name_means_the_default(broker: Broker) -> None:
@@ -67,68 +68,74 @@ async def test_a_stop_of_the_broker_is_told(broker: Broker) -> None:
     assert await peer.error() == "broker shut down"
 
 
-async def test_heartbeats_are_sent_and_a_silent_peer_is_given_up(broker: Broker) -> None:
+async def test_heartbeats_are_sent_and_a_silent_peer_is_given_up(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timers = Timers(broker, monkeypatch)
     peer = await Peer(broker).open(heart_beat="1000,1000")
-    client = peer.connection
-    assert client._intervals() == (1.0, 1.0, 0.0)
-    client.engine.received_since_check = False
+    peer.connection.engine.received_since_check = False
     for _ in range(HEARTBEAT_MISSES_MAX * 2):
-        client._heartbeat_due(0.5)
+        assert timers.fire(peer.connection) == 0.5
         await peer.settle()
         assert bytes(peer.transport.written) == b"\n"
         peer.transport.written.clear()
     assert not peer.transport.closing
-    client._heartbeat_due(0.5)
+    timers.fire(peer.connection)
     assert peer.transport.closing
     assert broker.admission.silent_closed == 1
 
 
-async def test_a_peer_that_promised_nothing_is_given_up_after_the_idle_timeout() -> None:
+async def test_a_peer_that_promised_nothing_is_given_up_after_the_idle_timeout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with testing.broker(http=False, limits=Limits(idle_timeout=4.0)) as running:
-        peer = await Peer(running.broker).open(heart_beat="0,1000")
-        client = peer.connection
-        assert client._intervals() == (1.0, 0.0, 4.0)
-        client._heartbeat_due(1.0)
-        for _ in range(3):
-            client._heartbeat_due(1.0)
+        timers = Timers(running.broker, monkeypatch)
+        peer = await Peer(running.broker).open(heart_beat="0,2000")
+        for _ in range(4):
+            assert timers.fire(peer.connection) == 1.0
             await peer.settle()
         assert not peer.transport.closing
         assert running.broker.admission.idle_closed == 0
-        client._heartbeat_due(1.0)  # our heart-beats are no sign of the peer's
+        timers.fire(peer.connection)  # our heart-beats are no sign of the peer's
         assert await peer.error() == "idle for 4 seconds; announce a heart-beat"
         assert running.broker.admission.idle_closed == 1
 
 
-async def test_a_consumer_that_only_receives_is_not_idle() -> None:
+async def test_a_consumer_that_only_receives_is_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     async with testing.broker(http=False, limits=Limits(idle_timeout=4.0)) as running:
+        timers = Timers(running.broker, monkeypatch)
         sender = await Peer(running.broker).open()
         peer = await Peer(running.broker).open()
         await peer.request("SUBSCRIBE", id="s", destination="/queue/q")
         for _ in range(6):
             await sender.send("SEND", destination="/queue/q")
             await peer.messages(1)
-            peer.connection._heartbeat_due(2.0)
+            assert timers.fire(peer.connection) == 2.0
         assert not peer.transport.closing
         for _ in range(2):
-            peer.connection._heartbeat_due(2.0)
+            assert timers.fire(peer.connection) == 2.0
         assert "idle for 4 seconds" in await peer.error()
         sender.lose()
         await sender.settle()
 
 
-async def test_a_heartbeat_from_the_peer_counts(broker: Broker) -> None:
+async def test_a_heartbeat_from_the_peer_counts(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    timers = Timers(broker, monkeypatch)
     peer = await Peer(broker).open(heart_beat="1000,0")
     for _ in range(HEARTBEAT_MISSES_MAX * 4):
         peer.connection.data_received(b"\n")
-        peer.connection._heartbeat_due(0.5)
+        assert timers.fire(peer.connection) == 0.5
         await peer.settle()
     assert not peer.transport.closing
     assert bytes(peer.transport.written) == b""
 
 
-async def test_a_peer_that_says_nothing_is_cut_after_the_handshake_time(broker: Broker) -> None:
+async def test_a_peer_that_says_nothing_is_cut_after_the_handshake_time(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timers = Timers(broker, monkeypatch)
     peer = Peer(broker)
-    peer.connection._handshake_expired()
+    assert timers.fire(peer.connection) == broker.configuration.handshake_timeout
     assert peer.transport.closing
 
 

@@ -60,7 +60,7 @@ async def test_a_message_that_cannot_be_converted_dies_or_stays_for_others(
     peer = await Peer(broker).open()
     await peer.request("SUBSCRIBE", id="s", destination=QUEUE, ack=mode)
     host = broker.hosts["/"]
-    monkeypatch.setitem(views._WRITERS, VIEW, fail)
+    monkeypatch.setitem(views.WRITERS, VIEW, fail)
     host.publisher.publish(amqp_message(broker, b"odd"), host.route("", "q"), broker.clock())
     await peer.send("SEND", {"destination": QUEUE}, b"even")
     (message,) = await peer.messages(1)
@@ -77,7 +77,7 @@ async def test_destination_lines_are_remembered_within_a_bound(broker: Broker) -
         assert message.headers["destination"] == f"/exchange/amq.topic/k{number}"
     opened = peer.connection.session
     assert opened is not None
-    assert 0 < len(opened._lines) <= session.DESTINATIONS_MAX
+    assert 0 < opened.lines_remembered <= session.DESTINATIONS_MAX
 
 
 async def test_long_destination_lines_are_not_remembered(broker: Broker) -> None:
@@ -90,7 +90,7 @@ async def test_long_destination_lines_are_not_remembered(broker: Broker) -> None
         assert message.headers["destination"] == destination
     opened = peer.connection.session
     assert opened is not None
-    assert len(opened._lines) == 1
+    assert opened.lines_remembered == 1
 
 
 async def test_a_routing_key_with_a_nul_breaks_no_frame(broker: Broker) -> None:

@@ -78,3 +78,34 @@ def test_a_wrong_file_is_a_usage_error(annulet: Any, tmp_path: Path, text: str) 
     file.write_text(text)
     assert "export of definitions" in annulet.refused(EXIT_USAGE, "definitions", "plan", str(file))
     assert "cannot be read" in annulet.refused(EXIT_USAGE, "definitions", "plan", str(tmp_path / "nix"))
+
+
+def test_a_broker_xml_is_planned_applied_and_imported_into_the_chosen_host(annulet: Any, tmp_path: Path) -> None:
+    annulet.done("vhost", "create", "east")
+    file = tmp_path / "broker.xml"
+    file.write_text(
+        "<core><name>x</name><address-settings><address-setting match='a.#'><max-delivery-attempts>3"
+        "</max-delivery-attempts></address-setting></address-settings>"
+        "<addresses><address name='a.b'><anycast><queue name='a.b'/></anycast>"
+        "</address></addresses></core>"
+    )
+    shown = annulet.done("definitions", "plan", str(file), "-V", "east")
+    assert shown.output.splitlines() == [
+        "+ address settings 'a.#' in 'east'",
+        "+ exchange 'a.b' in 'east'",
+        "+ queue 'a.b' in 'east'",
+        "+ binding \"a.b -> a.b, key ''\" in 'east'",
+        "4 to create, 0 to change, 0 to delete; 0 messages would be destroyed",
+    ]
+    assert "not taken: broker.xml 'name': addresses, address-settings and diverts" in shown.error
+    ran = annulet.run("definitions", "apply", str(file), "-V", "east")
+    assert (ran.code, "--skip" in ran.error) == (EXIT_REFUSED_BY_BROKER, True)
+    assert annulet.json("queues", "-V", "east") == []
+    annulet.done("definitions", "apply", str(file), "-V", "east", "--skip")
+    assert annulet.json("definitions", "plan", str(file), "-V", "east")["steps"] == []
+    assert annulet.done("definitions", "import", str(file), "-V", "east").output == f"imported {file}\n"
+    assert [each["name"] for each in annulet.json("queues", "-V", "east")] == ["a.b"]
+    file.write_text("<!DOCTYPE a><a/>")
+    ran = annulet.run("definitions", "plan", str(file))
+    assert (ran.code, "the XML is wrong in line 1" in ran.error) == (EXIT_REFUSED_BY_BROKER, True)
+    annulet.done("vhost", "delete", "east", "-y")

@@ -42,7 +42,7 @@ class Pair:
         assert list(table) == list(model)
         assert table.items() == list(model.items())
         assert table.values() == list(model.values())
-        assert len(table._blocks) <= len(model) + 1
+        assert len(table.block_numbers()) <= len(model) + 1
         tag = self.any_tag()
         assert (tag in table, table.get(tag)) == (tag in model, model.get(tag))
         assert table.slots() == list(model.items())
@@ -103,15 +103,15 @@ def test_a_tag_that_is_not_held_is_a_key_error():
 
 def test_blocks_go_with_their_last_delivery():
     table = holding(*range(10 * BLOCK_TAGS))
-    assert len(table._blocks) == 10
+    assert len(table.block_numbers()) == 10
     for tag in range(9 * BLOCK_TAGS + 1):
         table.pop(tag)
-        assert len(table._blocks) == 10 - (tag + 1) // BLOCK_TAGS
+        assert len(table.block_numbers()) == 10 - (tag + 1) // BLOCK_TAGS
     for tag in range(9 * BLOCK_TAGS + 1, 10 * BLOCK_TAGS):
         table.pop(tag)
-    assert len(table._blocks) == 1  # the newest is for the next tags
+    assert len(table.block_numbers()) == 1  # the newest is for the next tags
     table[20 * BLOCK_TAGS] = entry_of(1)
-    assert len(table._blocks) == 1
+    assert len(table.block_numbers()) == 1
 
 
 def test_blocks_are_taken_as_they_are():

@@ -79,7 +79,7 @@ def test_what_is_kept_on_disk_is_read_for_a_new_queue_or_that_does_not_join(monk
     address(host, "news", "q")
     assert held(host, "q") == [[str(number) for number in range(10, 40) if number != 19]]
     assert (ring.order.paged_count(), bool(paged)) == (paged, deep)
-    pages._room = lambda: 100
+    disk.free = 100
     if deep:
         with pytest.raises(PreconditionFailed, match="joins a retroactive address has to read all of it"):
             address(host, "news", "other")

@@ -25,7 +25,7 @@ def deep_queue() -> tuple[VirtualHost, Queue, Disk]:
         disk.store(queue, message, number)
         queue.enqueue(message, NOW)
     order.page_out(1 << 60, 100)
-    order.pages._room = lambda: 0
+    disk.free = 0
     queue.enqueue(make_message(b"31", deliver_at=NOW + 9), NOW)
     return host, queue, disk
 

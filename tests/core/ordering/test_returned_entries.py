@@ -59,8 +59,7 @@ class Pair:
         steps = [self.push, self.add, self.add, self.fold, self.fold, self.pop, self.pop, self.far, self.remove]
         self.chance.choice([*steps, self.sweep, self.look, self.look_ahead])()
         self.model.sort()
-        folded = sum([len(run) for run in self.returned._folded])
-        self.most_folded = max(self.most_folded, folded)
+        self.most_folded = max(self.most_folded, self.returned.folded)
         assert self.returned.count == len(self.model)
         head = self.returned.head
         assert (head and head.sequence) == (self.model[0] if self.model else None)
@@ -152,8 +151,8 @@ def test_slices_of_sessions_that_end_at_once_join_as_many_runs():
     for number in reversed(range(slices)):
         for channel in range(channels):
             returned.add(run_of(channel + number * channels * RUN_LEAST, channels))
-    assert len(returned._runs) == channels
-    assert not returned._single
+    assert returned.runs[0] == channels
+    assert returned.single == 0
     assert drained(returned) == list(range(channels * slices * RUN_LEAST))
 
 
@@ -161,25 +160,25 @@ def test_slices_that_ascend_make_one_run():
     returned = Returned()
     for number in range(9):
         returned.add(run_of(number * RUN_LEAST))
-    assert len(returned._runs) == 1
+    assert returned.runs[0] == 1
     assert drained(returned) == list(range(9 * RUN_LEAST))
 
 
 def test_few_make_no_run():
     returned = Returned()
     returned.add(run_of(0, count=RUN_LEAST - 1))
-    assert not returned._runs
+    assert returned.runs[0] == 0
     returned.add(run_of(RUN_LEAST))
-    assert len(returned._runs) == 1
+    assert returned.runs[0] == 1
 
 
 def test_runs_have_a_bound():
     returned = Returned()
     for number in range(RUNS_MAX):
         returned.add(run_of(number, RUNS_MAX + 1))
-    assert (len(returned._runs), len(returned._single)) == (RUNS_MAX, 0)
+    assert (returned.runs[0], returned.single) == (RUNS_MAX, 0)
     returned.add(run_of(RUNS_MAX, RUNS_MAX + 1))
-    assert (len(returned._runs), len(returned._single)) == (RUNS_MAX, RUN_LEAST)
+    assert (returned.runs[0], returned.single) == (RUNS_MAX, RUN_LEAST)
     assert drained(returned) == list(range((RUNS_MAX + 1) * RUN_LEAST))
 
 
@@ -269,13 +268,13 @@ def test_what_is_folded_of_several_sessions_that_ended_one_by_one_goes_together(
     returned.add_folded(folded_of(entries_of(*range(0, 4000, 2))))
     returned.add_folded(folded_of(entries_of(*range(1, 4000, 4))))
     returned.add_folded(folded_of(entries_of(*range(3, 4000, 4))))
-    assert len(returned._folded) == 3
+    assert returned.runs[1] == 3
     taken: list[int] = []
     while found := returned.take_far(300, 200):
         taken += [entry.sequence for entry in found]
         assert taken == list(range(3999, 3999 - len(taken), -1))
     assert taken == list(range(3999, 200, -1))
-    assert len(returned._folded) == 3, "what is not taken stays folded"
+    assert returned.runs[1] == 3, "what is not taken stays folded"
     assert drained(returned) == list(range(201))
 
 
@@ -283,5 +282,5 @@ def test_runs_of_folded_ones_have_a_bound():
     returned = Returned()
     for number in reversed(range(RUNS_MAX + 1)):  # each before all others
         returned.add_folded(folded_of(entries_of(*range(number * 99, number * 99 + 99))))
-    assert len(returned._folded) <= RUNS_MAX
+    assert returned.runs[1] <= RUNS_MAX
     assert drained(returned) == list(range((RUNS_MAX + 1) * 99))

@@ -234,7 +234,7 @@ def test_a_damaged_row_that_is_next_has_no_time():
 
 def test_figures_and_the_first_sequence_load_nothing():
     order, disk = paged(100)
-    queue = order._queue
+    queue = disk.queue
     for _ in range(2):
         order.take_first()
         queue.pending_bytes -= 10
@@ -279,8 +279,8 @@ def test_a_returned_message_goes_before_rows_without_loading_them():
 
 
 def test_a_damaged_record_is_passed_over_and_accounted_for():
-    order, disk = paged(100)
-    queue = order._queue
+    _order, disk = paged(100)
+    queue = disk.queue
     disk.damaged = {5, 50, 100}
     assert len(queue.order.entries()) == 97
     assert queue.order.count == 97
@@ -315,7 +315,7 @@ def test_what_the_disk_never_gives_is_given_up():
         order.pages.retry()
         order.first()
     assert order.count == 0
-    assert order._queue.statistics().messages_unreadable == 8
+    assert disk.queue.statistics().messages_unreadable == 8
 
 
 def test_entries_that_somebody_may_hold_never_become_rows():
@@ -340,10 +340,10 @@ def test_entries_that_somebody_may_hold_never_become_rows():
 
 @pytest.mark.parametrize("how", ["entries", "snapshot", "held", "leading"])
 def test_what_was_looked_at_as_a_whole_becomes_rows_again(how):
-    order, _ = paged(2000)
+    order, disk = paged(2000)
     assert len(order.leading(2000) if how == "leading" else getattr(order, how)()) == 2000
     assert order.paged_count() == 0
-    pin = Pin(order._queue, 2000)
+    pin = Pin(disk.queue, 2000)
     assert order.page_out(ALL, 10_000) == 0
     del pin
     assert order.page_out(ALL, 10_000) == 1998
@@ -352,7 +352,7 @@ def test_what_was_looked_at_as_a_whole_becomes_rows_again(how):
 
 def test_a_purge_brings_rows_in_part_by_part():
     order, disk = paged(2000)
-    queue = order._queue
+    queue = disk.queue
     assert queue.purge(NOW) == 2000
     assert max(disk.reads) <= pages_module.LOAD_MESSAGES
     assert (order.count, order.paged_count(), queue.pending_bytes) == (0, 0, 0)
@@ -362,7 +362,7 @@ def test_a_purge_brings_rows_in_part_by_part():
 def test_a_purge_on_a_disk_that_refuses_lets_go_of_all_records():
     order, disk = paged(100)
     disk.failing = True
-    queue = order._queue
+    queue = disk.queue
     assert queue.purge(NOW) == 100
     assert len(queue.effects.settled) == 100, "none of them comes back with the next start"
     figures = queue.statistics()
@@ -386,7 +386,7 @@ def test_a_queue_in_memory_does_not_page():
 
 
 def test_a_look_at_the_first_messages_loads_no_more_than_these():
-    order, _disk = paged(2000)
+    order, disk = paged(2000)
     returned = order.take_first()
     assert order.take_first().sequence == 2
     order.reinsert(returned)
@@ -394,7 +394,7 @@ def test_a_look_at_the_first_messages_loads_no_more_than_these():
     assert sorted(entry.sequence for entry in first)[:3] == [1, 3, 4]
     assert len(first) == 2 * pages_module.LOAD_MESSAGES + 1
     assert order.paged_count() > 1000
-    pin = Pin(order._queue, max(entry.sequence for entry in first))
+    pin = Pin(disk.queue, max(entry.sequence for entry in first))
     assert order.page_out(ALL, 10_000) == 0
     del pin
     assert order.page_out(ALL, 10_000) == len(first) - 2
@@ -420,13 +420,13 @@ def test_what_came_back_from_far_behind_is_not_among_the_first():
 
 
 def test_the_order_is_made_once():
-    order, _ = paged(10)
-    assert paged_order_of(order._queue, QueueArea()) is order
+    order, disk = paged(10)
+    assert paged_order_of(disk.queue, QueueArea()) is order
 
 
 def test_arrivals_stay_objects_behind_the_rows():
-    order, _disk = paged(10)
-    queue = order._queue
+    order, disk = paged(10)
+    queue = disk.queue
     entry = queue.enqueue(make_message(b"0000000011"), NOW)
     assert entry in order.in_memory()
     assert order.paged_count() == 8

@@ -167,10 +167,10 @@ def test_settings_that_know_each_message_read_a_deep_queue_or_are_refused(change
     site = deep_site()
     host, queue = site.host, site.queue
     wanted = dataclasses.replace(queue.settings, **changes)
-    site.pages._room = lambda: 100
+    site.disk.free = 100
     with pytest.raises(PreconditionFailed, match=f"queue 'q': {words} has to read all of it, but 38 of its messages"):
         host.update_queue(queue, wanted, NOW)
-    site.pages._room = lambda: 1 << 30
+    site.disk.free = 1 << 30
     site.disk.failing = True
     with pytest.raises(PreconditionFailed, match=f"{words} has to read all of it, but the disk does not give it now"):
         host.update_queue(queue, wanted, NOW)

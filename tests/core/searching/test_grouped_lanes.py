@@ -89,7 +89,7 @@ def test_what_a_consumer_leaves_stands_before_what_is_parked_and_goes_to_who_is_
     acknowledge_all(deep, other)
     assert numbers(other)[HALF:] == list(range(1, HALF + 1))
     assert deep.queue.order.count == 0
-    assert list(deep.lanes._holdings) == []
+    assert [holding.owner for holding in deep.lanes.holdings()] == [None, None]
 
 
 def test_groups_of_a_consumer_without_credit_do_not_fill_the_memory() -> None:
@@ -154,7 +154,7 @@ def test_nothing_is_known_of_groups_whose_parked_messages_are_gone(emptied: str)
     else:
         deep.queue.expire(NOW + 1000)
         assert removed(deep.queue, RemovalReason.EXPIRED) == HALF + 98
-    assert (deep.queue.order.count, lanes.parked, lanes._free.count) == (0, 0, 0)
+    assert (deep.queue.order.count, lanes.parked, lanes.holdings()[0].count) == (0, 0, 0)
     assert len(lanes.table.groups) <= 2
     if emptied != "delete":
         check_grouped(deep.queue)
@@ -197,7 +197,7 @@ def test_a_selector_has_all_of_it_brought_into_lanes_and_later_it_pages_again() 
 
 def test_a_selector_is_refused_where_all_of_it_is_more_than_memory() -> None:
     deep, _ = stalled_queue()
-    deep.pages._room = lambda: 1000
+    deep.disk.free = 1000
     host = VirtualHost("/", RecordingEffects())
     with pytest.raises(PreconditionFailed, match=r"a consumer that selects.*where there are groups.*are on disk only"):
         host.check_reader(deep.queue, ConsumerSettings(selector="seven = 2"))

@@ -141,7 +141,7 @@ class Deep:
         Returns and expiries say so too, dead letters do not.
         """
         return self.broker.worker.waiting > 0 or any(
-            queue.returns or queue.expiring is not None for queue in self.broker._queues()
+            queue.returns or queue.expiring is not None for queue in self.broker.queues()
         )
 
     def check_budget(self) -> None:
@@ -187,13 +187,8 @@ class Deep:
 
     def broker_tick(self) -> None:
         """Have the broker's own tick come, which else it does not: see :func:`deep_broker`."""
-        self.broker._on_tick()
-        self.stop_timer()
-
-    def stop_timer(self) -> None:
-        timer = self.broker._tick
-        assert timer is not None
-        timer.cancel()
+        self.broker.tick()
+        self.broker.stop_ticks()
 
     @property
     def paging(self) -> PagingFigures:
@@ -269,7 +264,7 @@ class Consumer:
 
     def _turn_is_due(self) -> bool:
         broker = self.peer.broker
-        return broker.pager is not None and any(map(broker.pager.scanning.asked, broker._queues()))
+        return broker.pager is not None and any(map(broker.pager.scanning.asked, broker.queues()))
 
     async def _came(self) -> list[tuple[int, int, bool]]:
         found: list[tuple[int, int, bool]] = []
@@ -326,7 +321,7 @@ async def deep_broker(
     async with testing.broker(**settings) as running:
         try:
             deep = Deep(running.broker, clock)
-            deep.stop_timer()
+            running.broker.stop_ticks()
             running.broker.log.read_ahead_with(running.broker.loop.call_soon)
             yield deep
         finally:

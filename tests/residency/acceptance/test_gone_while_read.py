@@ -17,6 +17,7 @@ from annulet.store.files.files import OsFile
 from annulet.store.log.log import MessageLog
 from tests.broker.amqp091.peer import turns
 from tests.residency.acceptance.deep import PATIENCE, Consumer, Deep, refuse
+from tests.store.log.test_log_tools import reader_of
 
 COUNT = 1800
 STEP = 64
@@ -55,9 +56,9 @@ async def begun(deep: Deep) -> Consumer:
     log = deep.broker.log
     assert isinstance(log, MessageLog)
     deadline = time.monotonic() + PATIENCE
-    while not any(block.data for block in log._reader.ahead._blocks) and time.monotonic() < deadline:
+    while not any(block.data for block in reader_of(log).ahead._blocks) and time.monotonic() < deadline:
         await turns()
-    assert any(block.data for block in log._reader.ahead._blocks), "it was read before anybody asked for it"
+    assert any(block.data for block in reader_of(log).ahead._blocks), "it was read before anybody asked for it"
     return consumer
 
 

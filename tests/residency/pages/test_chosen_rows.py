@@ -86,9 +86,9 @@ def test_full_pages_make_room() -> None:
     chosen.rows.insert(chosen.entries[1::3])
     chosen.rows.insert(chosen.entries[2::3])
     assert chosen.rows.rows == 2 * PAGE_ITEMS_MAX + 9
-    assert max(page.items for page in chosen.rows._pages) <= PAGE_ITEMS_MAX
-    assert len(chosen.rows._pages) <= 7
-    assert sum(len(page.runs.lengths) for page in chosen.rows._pages) <= 7, "no gap is left"
+    assert max(page.items for page in chosen.rows.page_list) <= PAGE_ITEMS_MAX
+    assert len(chosen.rows.page_list) <= 7
+    assert sum(len(page.runs.lengths) for page in chosen.rows.page_list) <= 7, "no gap is left"
     assert chosen.sequences() == sequences_of(chosen.entries)
 
 
@@ -96,7 +96,7 @@ def test_rows_that_come_in_descending_order_share_pages() -> None:
     chosen = Chosen(400)
     for start in range(360, -1, -40):
         chosen.rows.insert(chosen.entries[start : start + 40])
-    assert len(chosen.rows._pages) <= 10
+    assert len(chosen.rows.page_list) <= 10
     assert chosen.sequences() == sequences_of(chosen.entries)
 
 
@@ -125,7 +125,7 @@ def test_what_came_before_its_page_was_halved_expires_too() -> None:
     first, full = chosen.entries[5], chosen.entries[2 * PAGE_ITEMS_MAX - 1]
     first.message.expires_at = 5000
     chosen.rows.insert([first, chosen.entries[2 * PAGE_ITEMS_MAX - 5], full])
-    assert len(chosen.rows._pages) == 2
+    assert len(chosen.rows.page_list) == 2
     assert chosen.rows.first_expiry(10_000) == (5000, first.sequence)
 
 
@@ -136,7 +136,7 @@ def test_what_got_a_page_of_its_own_expires_when_the_next_one_gets_another() -> 
     chosen.entries[0].message.record += 10  # stored anew: a page that begins with it takes no record below
     chosen.rows.insert(chosen.entries[3:])
     chosen.rows.insert(chosen.entries[:3])
-    assert len(chosen.rows._pages) == 3
+    assert len(chosen.rows.page_list) == 3
     assert chosen.rows.first_expiry(10_000) == (5001, 1)
 
 
@@ -148,7 +148,7 @@ def test_the_last_row_a_page_takes_expires_when_the_next_one_gets_another() -> N
     assert chosen.rows.take([last.sequence], insist=False) is not None
     last.message.expires_at = 5000
     chosen.rows.insert([last, following])
-    assert len(chosen.rows._pages) == 3
+    assert len(chosen.rows.page_list) == 3
     assert chosen.rows.first_expiry(10_000) == (5000, last.sequence)
 
 
@@ -170,7 +170,7 @@ def test_hot_properties_are_not_noted_where_rows_come_in_any_order() -> None:
     chosen.queue.settings = QueueSettings(sort_key="key", hot_properties=("region",))
     chosen.rows.insert(chosen.entries[::2])
     chosen.rows.insert(chosen.entries[1::2])
-    assert [page.hot for page in chosen.rows._pages] == [None]
+    assert [page.hot for page in chosen.rows.page_list] == [None]
 
 
 def test_a_disk_that_refuses_leaves_all_where_it_is() -> None:
@@ -210,4 +210,6 @@ def test_hot_properties_are_not_noted_where_no_selector_looks() -> None:
         chosen.rows.insert(some)  # behind all
         chosen.rows.insert([first])
         assert chosen.rows.take(sequences_of(some[:-1]), insist=False) is not None
-    assert [page.hot for page in chosen.rows._pages] == [None] * len(chosen.rows._pages), "they would grow for ever"
+    assert [page.hot for page in chosen.rows.page_list] == [None] * len(chosen.rows.page_list), (
+        "they would grow for ever"
+    )

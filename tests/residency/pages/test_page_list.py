@@ -91,7 +91,7 @@ def test_a_row_is_found_in_the_page_that_has_it() -> None:
     area = Area()
     area.add(range(1, 4))
     area.add_among([10])
-    pages = area.pages._pages
+    pages = area.pages.page_list
     assert [pages.index_of(sequence) for sequence in (1, 3, 4, 10, 11)] == [0, 0, 1, 1, 2]
     assert [pages.index_before(sequence) for sequence in (0, 1, 9, 10, 99)] == [-1, 0, 0, 1, 1]
     assert [pages.page_with(sequence) for sequence in (2, 4, 10, 11)] == [pages[0], None, pages[1], None]
@@ -102,7 +102,7 @@ def test_between_pages_they_are_pages_before_them_and_behind() -> None:
     area.add(range(20, 30))
     area.pages.add_before(area.of(range(5, 8)), bytearray(3))
     assert area.add_among([1, 2, 10, 11, 40, 50]) == []
-    assert [page.first_sequence for page in area.pages._pages] == [1, 5, 10, 20, 40]
+    assert [page.first_sequence for page in area.pages.page_list] == [1, 5, 10, 20, 40]
     assert [number for number, _ in area.drained()] == [1, 2, 5, 6, 7, 10, 11, *range(20, 30), 40, 50]
 
 
@@ -115,7 +115,7 @@ def test_in_the_middle_of_a_page_they_are_its_rows_with_their_counts() -> None:
     area.add([20, 21, 30])
     area.pages.take_out((area.pages.look(21, [], 1) or [])[:1])
     assert area.add_among([4, 5, 9, 22, 25]) == []
-    assert len(area.pages._pages) == 2, "the first one was used up"
+    assert len(area.pages.page_list) == 2, "the first one was used up"
     assert area.drained() == [(4, 4), (5, 5), (9, 9), (20, 0), (22, 0), (25, 0), (30, 0)]
 
 
@@ -132,7 +132,7 @@ def test_what_stays_an_object_stands_between_pages_but_not_within() -> None:
 def test_a_full_page_refuses(free: int, refused: list[int]) -> None:
     area = Area(PAGE_ITEMS_MAX + 2)
     area.add([1, *range(3, PAGE_ITEMS_MAX + 2 - free)])
-    assert len(area.pages._pages) == 1
+    assert len(area.pages.page_list) == 1
     assert area.add_among([2]) == refused
 
 
@@ -169,7 +169,7 @@ def test_who_looks_at_the_rows_of_before_does_not_see_them() -> None:
 def test_entries_kept_and_taken_before_a_place_are_passed_over() -> None:
     area = Area()
     area.pages.add(area.of([1, 2, 3, 6, 8]), bytearray([0, 1, 0, 1, 0]))
-    pages = area.pages._pages
+    pages = area.pages.page_list
     page = pages[0]
     page.take(3)
     pages.items, pages.rows, pages.bytes, page.bytes = 2, 1, 10, 10
@@ -225,7 +225,7 @@ def test_the_origins_of_a_page_are_looked_at_once_for_all_that_come_into_it() ->
     """Each message is of another connection, as where every publisher connects for one message."""
     area = Area(1000)
     area.add(range(1, 1001, 2))
-    (page,) = area.pages._pages
+    (page,) = area.pages.page_list
     origins = page.origins = Counted(page.origins)
     assert len(origins) == 500
     assert area.add_among(range(2, 1000, 2)) == []

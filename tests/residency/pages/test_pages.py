@@ -110,7 +110,7 @@ def test_the_bytes_of_damaged_records_are_told_when_their_page_is_used_up():
     assert (pages.lost, pages.lost_bytes) == (1, 0)
     assert len(pages.load(insist=False)) == 10
     assert (pages.lost, pages.lost_bytes, pages.bytes) == (0, 10, 0)
-    assert pages._figures.unreadable == 1
+    assert disk.figures.unreadable == 1
 
 
 def test_a_refusing_disk_is_asked_again_only_when_told():
@@ -121,7 +121,7 @@ def test_a_refusing_disk_is_asked_again_only_when_told():
     assert pages.load(insist=False) is None
     pages.retry()
     assert len(pages.load(insist=False)) == 5
-    assert pages._figures.postponed == 1
+    assert disk.figures.postponed == 1
 
 
 def test_after_many_attempts_what_cannot_be_read_is_lost():
@@ -189,8 +189,8 @@ def test_rows_that_come_one_at_a_time_share_a_page():
         pages.add([entry], bytearray([entry.sequence % 50 == 1]))
         if entry.sequence == 300:
             found = pages.load(insist=False)
-    assert len(pages._pages) == 2
-    assert pages._figures.paged_out == sum(entry.sequence % 50 != 1 for entry in entries)
+    assert len(pages.page_list) == 2
+    assert disk.figures.paged_out == sum(entry.sequence % 50 != 1 for entry in entries)
     while pages.items:
         found += pages.load(insist=False)
     assert [entry.sequence for entry in found] == [entry.sequence for entry in entries]
@@ -257,13 +257,13 @@ def test_rows_without_times_share_a_page_with_those_that_have_some_but_not_the_o
     timed_entry.message.expires_at = NOW + 5
     pages.add([timed_entry], bytearray(1))
     pages.add(stored_entries(queue, disk, 2), bytearray(2))
-    assert [(page.rows, page.facts is None) for page in pages._pages] == [(2, True), (3, False)]
+    assert [(page.rows, page.facts is None) for page in pages.page_list] == [(2, True), (3, False)]
     origin = timed_entry.message.origin
     pages.add_rows([6, 7], [6, 7], [10, 20], [origin, origin], redelivered=False)
-    assert len(pages._pages) == 3
+    assert len(pages.page_list) == 3
     pages.add_rows([8, 9], [8, 9], [10, 20], [origin, origin], redelivered=False, times=[(8, 4, 0), (9, 5, 11)])
-    assert len(pages._pages) == 4
-    assert pages._pages[-1].facts.of(9) == (9, 20, 5, 11)
+    assert len(pages.page_list) == 4
+    assert pages.page_list[-1].facts.of(9) == (9, 20, 5, 11)
     assert pages.first_expiry(50) == (11, 9)
 
 
@@ -295,7 +295,7 @@ def test_rows_that_lack_what_is_looked_for_are_passed_over_together(monkeypatch:
     assert seen == [1025, 1281, 1537, 1793, 2001]
     assert [count for _, count in asked] == [1024, 976, 256, 720, 256, 256, 208]
     assert disk.reads == [256], "messages are made where one may match"
-    assert pages._figures.scanned == 2000
+    assert disk.figures.scanned == 2000
 
 
 def test_runs_that_are_shorter_than_a_look_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -339,7 +339,7 @@ def test_what_is_taken_out_of_several_pages_leaves_the_others_and_no_empty_page(
     ]
     left = [entry.sequence for entry in entries if entry not in set(taken)]
     pages.take_out(taken)
-    assert len(pages._pages) == 3
+    assert len(pages.page_list) == 3
     assert (pages.items, pages.rows, pages.bytes) == (len(left), len(left), 10 * len(left))
     assert [pages.has_row(entry.sequence) for entry in taken].count(True) == 0
     found = []

@@ -36,7 +36,7 @@ def test_pages_that_were_passed_are_let_go_of() -> None:
     pages = pages_of(queue, disk)
     for _ in range(3):
         pages.add(stored_entries(queue, disk, PAGE_ITEMS_MAX), bytearray(PAGE_ITEMS_MAX))
-    page = pages._pages[0]
+    page = pages.page_list[0]
     known = sys.getrefcount(page)
     found = pages.snapshot([]).walk(0)
     assert sys.getrefcount(page) > known

@@ -119,11 +119,11 @@ def test_names_that_do_not_fit_a_page_have_no_code() -> None:
     long = NAMES_CHARACTERS_MAX // 4
     names = ["short", *[f"{number:0{long}d}" for number in range(5)], "s" * (NAMES_CHARACTERS_MAX + 1)]
     pages, disk, _ = filled(7 * 10, lambda number: names[number % 7])
-    pages.add(entries_in(pages._queue, disk, 70, lambda number: names[number % 7]), bytearray(70))
-    (page,) = pages._pages
+    pages.add(entries_in(disk.queue, disk, 70, lambda number: names[number % 7]), bytearray(70))
+    (page,) = pages.page_list
     assert isinstance(page.hot, GroupColumn)
-    assert page.hot.copy()._characters == page.hot._characters == sum(map(len, page.hot._groups))
-    assert page.hot._characters <= NAMES_CHARACTERS_MAX
+    assert page.hot.copy().characters == page.hot.characters == sum(map(len, page.hot.coded_names))
+    assert page.hot.characters <= NAMES_CHARACTERS_MAX
     found, passed = walk(pages, *names)
     assert sorted([*found, *[one for some in passed.values() for one in some]]) == [*range(1, 141)]
     assert {len(some) for some in passed.values()} == {20}, "all of a group in a page, or nothing"
@@ -132,15 +132,16 @@ def test_names_that_do_not_fit_a_page_have_no_code() -> None:
 
 def test_pages_share_the_texts_of_a_bounded_number_of_names() -> None:
     pages, disk, _ = filled(3 * PAGE_ITEMS_MAX, lambda number: f"group {number % 3}")
-    columns = [page.hot for page in pages._pages]
+    columns = [page.hot for page in pages.page_list]
     assert len(columns) == 3
-    assert len({id(name) for column in columns if isinstance(column, GroupColumn) for name in column._groups}) == 4
-    pages, disk, _ = filled(0)
+    assert len({id(name) for column in columns if isinstance(column, GroupColumn) for name in column.coded_names}) == 4
+    pages, disk, _ = filled(1)
+    pages.clear()
     for _ in range(8):
         pages.add(
-            entries_in(pages._queue, disk, PAGE_ITEMS_MAX, lambda number: f"group {number}"), bytearray(PAGE_ITEMS_MAX)
+            entries_in(disk.queue, disk, PAGE_ITEMS_MAX, lambda number: f"group {number}"), bytearray(PAGE_ITEMS_MAX)
         )
-        assert len(pages._pages.hot._texts) < TEXTS_MAX + CODES_MAX
+        assert len(pages.page_list.hot._texts) < TEXTS_MAX + CODES_MAX
 
 
 def test_what_has_left_a_page_is_not_passed() -> None:
@@ -160,7 +161,7 @@ def test_sequences_with_gaps() -> None:
     some = [entry for entry in entries_in(queue, disk, 600) if entry.sequence % 3]
     for start in range(0, len(some), 90):
         pages.add(some[start : start + 90], bytearray(len(some[start : start + 90])))
-    assert len(pages._pages) == 1
+    assert len(pages.page_list) == 1
     found, passed = walk(pages, "stalled")
     assert found == [number for number in range(1, 601) if number % 3 and not number % 10]
     assert passed["stalled"] == [number for number in range(1, 601) if number % 3 and number % 10]
@@ -203,7 +204,7 @@ def test_damage_and_a_refusing_disk() -> None:
 
 def test_who_reads_a_page_keeps_it_and_its_column() -> None:
     pages, disk, entries = filled(50)
-    view = read_and_changed(pages, entries_in(pages._queue, disk, 5))
+    view = read_and_changed(pages, entries_in(disk.queue, disk, 5))
     found, passed = walk(pages, "stalled")
     assert found == [*range(10, 56, 10)]
     assert passed["stalled"] == [number for number in of_stalled(range(1, 56)) if number != 5]
@@ -215,6 +216,6 @@ def test_queues_that_group_otherwise_have_no_column() -> None:
         queue, disk = durable_queue(**settings), Disk()
         pages = pages_of(queue, disk)
         pages.add(entries_in(queue, disk, 10), bytearray(10))
-        assert pages._pages[0].hot is None
+        assert pages.page_list[0].hot is None
     pages, _disk, _ = filled(10)
-    assert isinstance(pages._pages[0].hot, GroupColumn)
+    assert isinstance(pages.page_list[0].hot, GroupColumn)

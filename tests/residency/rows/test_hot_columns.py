@@ -113,19 +113,19 @@ def test_a_look_has_no_more_than_a_load_and_goes_on_behind_it() -> None:
 
 
 def test_a_look_ends_after_so_many_searches() -> None:
-    pages, _disk, _ = filled(1)
+    pages, disk, _ = filled(1)
     pages.clear()
     rows = SEARCHES_MAX + 10
-    queue = pages._queue
+    queue = disk.queue
     for _ in range(rows):  # each a page of its own
         pages.add_before(entries_in(queue, Disk(), 1), bytearray(1))
     assert pages.look(0, [], LOAD_MESSAGES, [terms("color = 'none'")]) == []
-    assert pages.looked_upto == pages._pages[SEARCHES_MAX - 1].last_sequence + 1
+    assert pages.looked_upto == pages.page_list[SEARCHES_MAX - 1].last_sequence + 1
     assert pages.look(0, [], LOAD_MESSAGES, [terms("color IN ('none', 'nothing')")]) == []
-    assert pages.looked_upto == pages._pages[SEARCHES_MAX // 2 - 1].last_sequence + 1
+    assert pages.looked_upto == pages.page_list[SEARCHES_MAX // 2 - 1].last_sequence + 1
     many = [terms(f"color = 'none {number}'") for number in range(500)]
     assert pages.look(0, [], LOAD_MESSAGES, many) == []
-    assert pages.looked_upto == pages._pages[SEARCHES_MAX // SINGLY_MAX - 1].last_sequence + 1, (
+    assert pages.looked_upto == pages.page_list[SEARCHES_MAX // SINGLY_MAX - 1].last_sequence + 1, (
         "not one after the other"
     )
 
@@ -195,7 +195,7 @@ def test_rows_that_came_back_at_start_are_read_once_and_known_from_then_on() -> 
     sequences = list(range(1, 601))
     pages.add_rows(sequences, sequences, [10] * 600, [view[number] for number in sequences], redelivered=False)
     pages.add(made[600:], bytearray(100))  # not in their page
-    assert [page.hot is None for page in pages._pages] == [True, False]
+    assert [page.hot is None for page in pages.page_list] == [True, False]
     found = walk(pages, "weight = 650")
     assert found == [*range(1, 601), 650]
     assert sum(disk.reads) == 601
@@ -208,7 +208,7 @@ def test_rows_that_came_back_at_start_are_read_once_and_known_from_then_on() -> 
 
 def test_other_hot_properties_read_what_is_there_anew() -> None:
     pages, disk, _ = filled(300)
-    queue = pages._queue
+    queue = disk.queue
     queue.settings = replace(queue.settings, hot_properties=("weight",))
     hot = [terms_of(compile_selector("weight = 7"), ("weight",))]
     looked = pages.look(1, [], LOAD_MESSAGES, hot)
@@ -219,10 +219,10 @@ def test_other_hot_properties_read_what_is_there_anew() -> None:
     assert [entry.sequence for entry in again or []][:1] == [7]
     assert sum(disk.reads) == 1 + 300 - LOAD_MESSAGES, "the rest is not known yet"
     pages.add(entries_in(queue, disk, 1), bytearray(1))
-    assert len(pages._pages) == 1
+    assert len(pages.page_list) == 1
     queue.settings = replace(queue.settings, hot_properties=())
     pages.add(entries_in(queue, disk, 1), bytearray(1))
-    assert [page.hot is None for page in pages._pages] == [False, True]
+    assert [page.hot is None for page in pages.page_list] == [False, True]
 
 
 def test_damage_and_a_refusing_disk() -> None:
@@ -241,7 +241,7 @@ def test_damage_and_a_refusing_disk() -> None:
 
 def test_who_reads_a_page_keeps_it_and_its_columns() -> None:
     pages, disk, entries = filled(50)
-    view = read_and_changed(pages, entries_in(pages._queue, disk, 5))
+    view = read_and_changed(pages, entries_in(disk.queue, disk, 5))
     assert walk(pages, "color = 'red'") == [number for number in those(55, "color = 'red'") if number != 5]
     assert len(view.walk(0).following() or []) == len(entries)
 
@@ -263,7 +263,7 @@ def test_places_and_sequences_with_gaps() -> None:
     pages = pages_of(queue, disk)
     some = [entry for entry in entries_in(queue, disk, 60) if entry.sequence % 3]
     pages.add(some, bytearray(len(some)))
-    columns = pages._pages[0].hot
+    columns = pages.page_list[0].hot
     assert columns is not None
     for place, entry in enumerate(some):
         assert columns.place_from(entry.sequence) == place

@@ -71,7 +71,7 @@ def test_the_order_is_that_of_all_pages_whatever_page_a_row_stands_in(monkeypatc
     chance = random.Random(20)
     ends = [chance.choice([0, chance.randrange(100, 130)]) for _ in range(100)]
     pages, _disk, _entries = timed([50] * 100, [0] * 100, ends, max_ttl=-1)
-    assert len(pages._pages) > 8
+    assert len(pages.page_list) > 8
     expected = sorted((at, sequence) for sequence, at in enumerate(ends, 1) if at)
     assert expired(pages, 115) == [sequence for at, sequence in expected if at < 115]
     view = pages.snapshot([]).walk(1)
@@ -81,8 +81,8 @@ def test_the_order_is_that_of_all_pages_whatever_page_a_row_stands_in(monkeypatc
 
 
 def test_other_settings_give_rows_other_times():
-    pages, _disk, _entries = timed([10, 20, 30], [0] * 3, [500, 40, 0], min_ttl=0)
-    queue = pages._queue
+    pages, disk, _entries = timed([10, 20, 30], [0] * 3, [500, 40, 0], min_ttl=0)
+    queue = disk.queue
     for settings, at, sequence in (
         (QueueSettings(min_ttl=100), 120, 2),
         (QueueSettings(min_ttl=100, max_ttl=5), 15, 1),
@@ -157,23 +157,23 @@ def test_pages_that_were_consumed_leave_nothing_behind():
         entry.message.expires_at = NOW + number
         pages.add([entry], bytearray(1))
         pages.load(insist=False)
-    assert (len(pages._pages), pages.first_expiry(1 << 50)) == (0, NEVER)
-    assert len(pages._pages.times._heap) <= COMPACTION_MINIMUM + 2
+    assert (len(pages.page_list), pages.first_expiry(1 << 50)) == (0, NEVER)
+    assert pages.page_list.times.size <= COMPACTION_MINIMUM + 2
 
 
 def test_a_page_that_had_no_rows_left_expires_what_it_gets_later():
     """A selector took all its rows, one that was kept stands in it still, and rows of other pages are looked at."""
     pages, disk, _entries = timed([10, 10], [0, 0], [500, 500], max_ttl=-1)
-    short, stays = stored_entries(pages._queue, disk, 2)
+    short, stays = stored_entries(disk.queue, disk, 2)
     short.message.expires_at = 100
-    pages._pages.pages.extend(made := pages._pages._made_of([short, stays], bytearray([0, 1])))
-    pages._pages.times.note(made[0], pages._pages.pages)
+    pages.page_list.pages.extend(made := pages.page_list._made_of([short, stays], bytearray([0, 1])))
+    pages.page_list.times.note(made[0], pages.page_list.pages)
     pages.take_out([short])
     assert pages.first_expiry(200) == (500, 1)
-    (late,) = stored_entries(pages._queue, disk, 1)
+    (late,) = stored_entries(disk.queue, disk, 1)
     late.message.expires_at = 300
     pages.add([late], bytearray(1))
-    assert len(pages._pages) == 2
+    assert len(pages.page_list) == 2
     assert expired(pages, 400) == [5]
 
 
@@ -182,7 +182,7 @@ def test_pages_that_were_consumed_are_let_go_of_though_their_time_has_not_come(m
     pages, _disk, _entries = timed([10] * 400, [0] * 400, [10_000 - number for number in range(400)], max_ttl=-1)
     while pages.items:
         pages.load(insist=False)
-        assert len(pages._pages.times._heap) <= 2 * len(pages._pages)
+        assert pages.page_list.times.size <= 2 * len(pages.page_list)
 
 
 @pytest.mark.skipif(not str(page_module.__file__).endswith(".py"), reason="compiled code reports no calls to count")

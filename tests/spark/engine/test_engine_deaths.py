@@ -18,8 +18,9 @@ import pytest
 
 from annulet.spark.engine import journal, shard
 from annulet.spark.engine.effects import OUTCOME, Effect
-from annulet.spark.engine.shard import close_shard, open_shard
+from annulet.spark.engine.shard import Shard, close_shard, open_shard
 from annulet.spark.engine.streaming import EFFECT_COLUMNS
+from annulet.spark.remembered_shards import RememberedShards
 from tests.broker_process import BrokerProcess
 from tests.core.model_suite.compositions import compositions
 from tests.spark.engine import queue_driver
@@ -59,14 +60,14 @@ def test_a_batch_whose_worker_dies_or_whose_state_is_not_kept_is_computed_again(
     monkeypatch.setattr(journal, "IMAGE_MINIMUM", 2_000)
     chance = random.Random(seed)
     commands = some_commands(seed, 150, queues=2)
-    workers: list[dict[str, Any]] = [{}, {}]  # what each remembers
+    workers = [RememberedShards[Shard](shard.SHARDS_CACHED) for _ in range(2)]  # what each remembers
     state = MemoryState()
     effects: dict[str, list[Effect]] = {}
     start = failures = 0
     while start < len(commands):
         end = start + chance.choice((3, 10, 20))
         worker = chance.choice(workers)
-        monkeypatch.setattr(shard, "_cached", worker.setdefault("remembers", type(shard._cached)()))
+        monkeypatch.setattr(shard, "REMEMBERED", worker)
         attempt = state.copy()
         held, head = open_shard(1, attempt)
         found = held.take(commands[start:end])
@@ -74,7 +75,7 @@ def test_a_batch_whose_worker_dies_or_whose_state_is_not_kept_is_computed_again(
         if fate != "carried":
             close_shard(held, head, attempt)
         if fate in ("carried", "written"):
-            worker.clear()  # the worker died
+            worker.forget()  # the worker died
         if fate != "kept":
             failures += 1
             continue

@@ -37,7 +37,7 @@ def moved(state: MemoryState, shards: int, *, portable: bool = False) -> list[Me
 @pytest.mark.parametrize("seed", range(2))
 def test_queues_go_on_in_other_shards(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "IMAGE_MINIMUM", 4_000)
-    shard._cached.clear()
+    shard.REMEMBERED.forget()
     print("seed", seed)
     chosen = compositions()
     commands = history(seed, {f"q{place}": chosen[(seed * 5 + place) * 31 % len(chosen)] for place in range(5)}, 400)
@@ -72,7 +72,7 @@ def test_another_version_gets_what_a_restart_of_the_broker_keeps() -> None:
     ])  # fmt: skip
     (target,) = moved(state, 1, portable=True)
     assert not target.blobs[IMAGE]
-    shard._cached.clear()
+    shard.REMEMBERED.forget()
     effects = batch(target, [
         given("q", 9, b"again", command="publish"),
         given("gone", 8, command="configure"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import OrderedDict
 
 import pytest
 
@@ -14,6 +13,7 @@ from annulet.spark.engine.errors import EngineStateError
 from annulet.spark.engine.journal import BATCHES_FOLLOWED, IMAGE, JOURNAL, Head
 from annulet.spark.engine.replica import Replica
 from annulet.spark.engine.shard import Shard, close_shard, open_shard
+from annulet.spark.remembered_shards import RememberedShards
 from tests.core.model_suite.compositions import compositions
 from tests.spark.engine.doubles import MemoryState
 from tests.spark.engine.histories import Given, given, history
@@ -53,7 +53,7 @@ def test_however_a_history_is_cut_its_effects_are_the_same(seed: int, monkeypatc
         for effect in batch(state, rows):
             effects.setdefault(str(effect.queue), []).append(effect)
         if chance.random() < 0.5:
-            shard._cached.clear()  # as another worker would find it
+            shard.REMEMBERED.forget()  # as another worker would find it
         start = end
     assert effects == uncut(commands)
     assert state.blobs[IMAGE]
@@ -63,11 +63,11 @@ class Workers:
     """What each of several processes remembers of shards."""
 
     def __init__(self, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.remembered: list[OrderedDict[str, tuple[str, Shard]]] = [OrderedDict() for _ in range(count)]
+        self.remembered: list[RememberedShards[Shard]] = [RememberedShards(shard.SHARDS_CACHED) for _ in range(count)]
         self._monkeypatch = monkeypatch
 
     def batch(self, number: int, state: MemoryState, rows: list[Given]) -> list[Effect]:
-        self._monkeypatch.setattr(shard, "_cached", self.remembered[number])
+        self._monkeypatch.setattr(shard, "REMEMBERED", self.remembered[number])
         return batch(state, rows)
 
 
@@ -94,7 +94,7 @@ def test_a_command_that_comes_again_is_not_carried_out_again() -> None:
     state = MemoryState()
     commands = [given("q", 1, command="configure"), given("q", 2, b"x", command="publish")]
     assert [one.state for one in batch(state, commands)] == ["done", "done"]
-    shard._cached.clear()
+    shard.REMEMBERED.forget()
     again = batch(state, [*commands, given("q", 3, command="purge")])
     assert [(one.sequence, one.state, one.messages) for one in again] == [
         (1, "repeated", None), (2, "repeated", None), (3, None, None), (3, "done", 1),
@@ -131,12 +131,12 @@ def test_time_that_goes_on_for_all_queues_is_noted_where_something_falls_due() -
         given("a", 3, b"x", command="publish", at=1_000, expires_at=5_000),
     ]
     batch(state, commands)
-    shard._cached.clear()
+    shard.REMEMBERED.forget()
     gone = batch(state, [(None, 4, '{"command":"advance","sequence":4,"at":9000}', b"")])  # type: ignore[list-item]
     assert [(one.effect, one.queue, one.sequence, one.at, one.reason) for one in gone] == [
         ("loss", "a", 4, 5_000, "expired")
     ]
-    shard._cached.clear()
+    shard.REMEMBERED.forget()
     late = batch(state, [given("b", 5, b"y", command="publish", at=2_000)])
     assert [one.at for one in late] == [9_000]  # it was told that it is 9000 already
 

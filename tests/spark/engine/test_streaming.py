@@ -179,7 +179,7 @@ def test_workers_that_remember_nothing_go_on_from_the_state_or_an_initial_one(mo
     tester = TwsTester(EngineProcessor(2), initialStatePandas=[(0, pieces)])
     found = rows_of({"": effects})
     for start in range(80, 200, 40):
-        shard._cached.clear()
+        shard.REMEMBERED.forget()
         found += shown(tester.testInPandas(0, as_spark_hands_over(commands[start : start + 40])))
     queue, sequence, number = (EFFECT_COLUMNS.index(name) for name in ("queue", "sequence", "number"))
     assert sorted(found, key=lambda row: (row[queue], row[sequence], row[number])) == rows_of(uncut(commands))

@@ -11,6 +11,7 @@ from annulet.spark.operators.book import Changes
 from annulet.spark.operators.rules import Rules
 from annulet.spark.operators.segments import Head
 from annulet.spark.operators.shard import SHARDS_CACHED, Rows, Shard, close_shard, open_shard
+from annulet.spark.remembered_shards import RememberedShards
 from tests.spark.operators.differential import Sent, core_survivors, traffic
 from tests.spark.operators.doubles import MemoryState
 from tests.spark.operators.test_book import composition, item_of
@@ -55,7 +56,7 @@ def test_what_is_left_is_what_the_core_keeps_after_each_batch_and_restart(seed: 
         close_shard(held, head, changes, state)
         start = end
         if chance.random() < 0.5:
-            shard._cached.clear()  # as another worker would find it
+            shard.REMEMBERED.forget()  # as another worker would find it
         expected = core_survivors(operator, messages[:start])
         assert sorted(left) == sorted(number for numbers in expected.values() for number in numbers)
 
@@ -108,26 +109,25 @@ def test_a_worker_remembers_a_bounded_number_of_shards() -> None:
         state = MemoryState()
         held, head = open_shard(rules, 1, state)
         close_shard(held, head, held.take(Rows([1], ["q"]), 0), state)
-    assert len(shard._cached) == SHARDS_CACHED
+    assert len(shard.REMEMBERED) == SHARDS_CACHED
 
 
-def test_a_worker_remembers_a_shard_once_whoever_else_works_on_it() -> None:
+def test_a_worker_remembers_a_shard_once_whoever_else_works_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
     rules = ring(5).rules
     state = MemoryState()
-    shard._cached.clear()
+    one: RememberedShards[Shard] = RememberedShards(SHARDS_CACHED)
     for number in range(3):
+        monkeypatch.setattr(shard, "REMEMBERED", one)
         held, head = open_shard(rules, 1, state)
         close_shard(held, head, held.take(Rows([number], ["q"]), 0), state)
-        remembered = dict(shard._cached)
-        shard._cached.clear()  # another worker has the next batch
+        monkeypatch.setattr(shard, "REMEMBERED", RememberedShards(SHARDS_CACHED))  # another worker has the next batch
         held, head = open_shard(rules, 1, state)
         close_shard(held, head, held.take(Rows([10 + number], ["q"]), 0), state)
-        shard._cached.clear()
-        shard._cached.update(remembered)
+    monkeypatch.setattr(shard, "REMEMBERED", one)
     held, head = open_shard(rules, 1, state)
     assert held.log.live == 5
     close_shard(held, head, Changes(), state)
-    assert len(shard._cached) == 1
+    assert len(one) == 1
 
 
 def test_queues_of_which_nothing_is_remembered_cost_nothing() -> None:

@@ -196,7 +196,7 @@ LAYOUT = Layout(("my number", "class"), ("my number",), (SEQUENCE, QUEUE, EXPIRE
 
 @pytest.fixture
 def wall() -> TwsTester:
-    shard._cached.clear()
+    shard.REMEMBERED.forget()
     rules = combine(expire(clock="wall"), ring(2)).rules
     return TwsTester(RuleProcessor(rules, 8, LAYOUT), timeMode="processingTime")
 
@@ -275,6 +275,6 @@ def test_workers_that_remember_nothing_find_everything_in_the_state(seed: int) -
         changes = tester.testInPandas(0, as_spark_hands_over(rows, layout))
         left |= {int(number) for number in changes[changes[CHANGE] == "added"]["number"]}
         left -= {int(number) for number in changes[changes[CHANGE] == "removed"]["number"]}
-        shard._cached.clear()
+        shard.REMEMBERED.forget()
         expected = core_survivors(operator, messages[: start + 40])
         assert left == {number for numbers in expected.values() for number in numbers}

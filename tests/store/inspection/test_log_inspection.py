@@ -8,7 +8,7 @@ from annulet.store.files.files import OsFileSystem
 from annulet.store.inspection.log_inspection import CLOCK_TOLERANCE_MILLISECONDS, ReadOnlyFiles, inspect_log
 from annulet.store.log.log import MessageLog
 from annulet.store.segments.segment import segment_name
-from tests.store.log.test_log_tools import SEGMENT, flush, message, upkeep
+from tests.store.log.test_log_tools import SEGMENT, flush, message, reader_of, space_of, upkeep
 
 NOW = 1_700_000_000_000
 
@@ -67,8 +67,8 @@ def test_after_a_crash_nothing_is_cut_removed_or_marked(tmp_path: Path) -> None:
     assert found.torn
     assert found.temporary, "the spare"
     assert found.segments[-1].number == number
-    log._space.close()
-    log._reader.close()
+    space_of(log).close()
+    reader_of(log).close()
 
 
 def test_damage_is_found_where_it_is(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_a_cut_between_two_batches_leaves_no_other_trace(tmp_path: Path) -> None
     path = tmp_path / segment_name(2)
     content = path.read_bytes()
     log = opened(tmp_path)
-    offsets = log._segments[2].offsets
+    offsets = log.segments[2].offsets
     log.close()
     place = max(found for found in offsets if content.index(b"%04d" % inside[5]) > found)
     killed_again = tmp_path / "again"
@@ -112,7 +112,7 @@ def test_a_batch_in_many_segments_is_said_once(tmp_path: Path) -> None:
     log.append(message(b"after"), [(1, COUNT + 1)])
     flush(log)
     content = (tmp_path / segment_name(3)).read_bytes()
-    (tmp_path / segment_name(3)).write_bytes(content[: log._segments[3].offsets[4]])
+    (tmp_path / segment_name(3)).write_bytes(content[: log.segments[3].offsets[4]])
     again = opened(tmp_path)
     (damage,) = again.report.damages
     assert str(damage).startswith("one of segments 1 to ")

@@ -16,7 +16,7 @@ from annulet.store.log.log import MessageLog
 from annulet.store.log.window import PREPARED_BEHIND, PREPARED_TOGETHER
 from annulet.store.segments.records import ORDINAL_BITS
 from annulet.store.segments.segment import segment_name
-from tests.store.log.test_log_tools import flush, live, message, opened, upkeep
+from tests.store.log.test_log_tools import flush, live, message, opened, space_of, upkeep
 from tests.store.simulated_files import SimulatedFiles
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -69,7 +69,7 @@ def test_a_queue_that_keeps_up_uses_no_memory() -> None:
     for number in range(2000):
         log.settle(log.append(message(b""), [(1, number + 1)]), 1)
         assert log.take_batch() is None
-    assert sum(len(segment.offsets) for segment in log._segments.values()) == 0
+    assert sum(len(segment.offsets) for segment in log.segments.values()) == 0
 
 
 def test_a_live_record_costs_about_six_bytes(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_live_record_costs_about_six_bytes(tmp_path: Path) -> None:
     for number in range(5000):
         log.append(message(b""), [(1, number + 1)])
     flush(log)
-    (segment,) = log._segments.values()
+    (segment,) = log.segments.values()
     used = segment.offsets.itemsize * len(segment.offsets) + segment.queues.itemsize * len(segment.queues)
     assert (used + len(segment.live)) / 5000 < 6.2
     assert not segment.shared
@@ -198,7 +198,7 @@ def test_kill_of_a_real_process_loses_nothing_it_completed(tmp_path: Path) -> No
         assert not settled & found, "settled messages came back"
         first = max(sent | found) + 1
         assert log.report.corrupt_records == 0
-        log._space.close()  # as a killed process would: no checkpoint, the marker stays
+        space_of(log).close()  # as a killed process would: no checkpoint, the marker stays
         settled |= absent
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from annulet.core.message.message import ContentView, Message, Origin
 from annulet.store.log.log import MessageLog
+from annulet.store.log.reading import RecordReader
+from annulet.store.log.space import LogSpace
 from annulet.store.segments.index_filling import GIVES_PRIORITY, HAS_DUPLICATE_ID, SETS_TIME
 from annulet.store.segments.interface import Log, RecoveredMessage, RecoveredRows
 from annulet.store.segments.segment_index import index_number
@@ -39,6 +41,16 @@ def asks_for(view: str, header: bytes) -> int:
 
 def opened(files: SimulatedFiles) -> MessageLog:
     return MessageLog.open(DIRECTORY, files=files, segment_bytes=SEGMENT, asks_for=asks_for)
+
+
+def space_of(log: MessageLog) -> LogSpace:
+    """Return what owns the open files of a log; with :func:`reader_of` all that tests know of the parts of a log."""
+    return log._space
+
+
+def reader_of(log: MessageLog) -> RecordReader:
+    """Return what reads the records of a log."""
+    return log._reader
 
 
 def flush(log: Log) -> None:

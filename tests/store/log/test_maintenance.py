@@ -7,7 +7,7 @@ from annulet.store.log.log import MessageLog
 from annulet.store.log.upkeep import CompactTask, RemoveTask
 from annulet.store.segments.records import ORDINAL_BITS
 from annulet.store.segments.segment import segment_name, segment_number
-from tests.store.log.test_log_tools import flush, live, message, opened, upkeep
+from tests.store.log.test_log_tools import flush, live, message, opened, reader_of, space_of, upkeep
 from tests.store.simulated_files import SimulatedFiles
 
 
@@ -74,7 +74,7 @@ def test_the_last_descriptor_of_a_segment_is_closed_before_its_file_is_removed()
     log = opened(SimulatedFiles())
     records = filled(log)
     assert log.read(records[:3])[0] is not None
-    assert log._reader.open_files == 1
+    assert reader_of(log).open_files == 1
     for record in records:
         log.settle(record, 1)
     flush(log)
@@ -85,7 +85,7 @@ def test_the_last_descriptor_of_a_segment_is_closed_before_its_file_is_removed()
         log.finish(task)
         task = log.maintenance()
     assert task is not None
-    assert log._reader.open_files == 0
+    assert reader_of(log).open_files == 0
 
 
 def test_segments_a_start_finds_dead_go_without_new_traffic() -> None:
@@ -95,10 +95,10 @@ def test_segments_a_start_finds_dead_go_without_new_traffic() -> None:
         log.settle(record, 1)
     flush(log)
     again = opened(files.copied())
-    assert isinstance(again._space.files, SimulatedFiles)
+    assert isinstance(space_of(again).files, SimulatedFiles)
     for _ in range(2):
         upkeep(again, checkpoint=True)
-    assert len(segments(again._space.files)) == 1
+    assert len(segments(space_of(again).files)) == 1
     assert upkeep(again, checkpoint=True) == []
 
 

@@ -9,7 +9,7 @@ import pytest
 from annulet.store.log.log import MessageLog
 from annulet.store.segments.interface import MaintenanceTask
 from annulet.store.segments.segment import segment_name
-from tests.store.log.test_log_tools import flush, live, message, opened, upkeep
+from tests.store.log.test_log_tools import flush, live, message, opened, space_of, upkeep
 from tests.store.simulated_files import SimulatedFiles
 
 
@@ -163,5 +163,5 @@ def test_death_at_every_write_point_of_checkpoints_by_time() -> None:
         assert {body[:6] for body in live(again)} == {b"old 00", b"old 39"}, point
         while upkeep(again, checkpoint=True):  # what the death left undone is done by the next broker
             pass
-        found = live(opened(again._space.files.copied()))  # type: ignore[attr-defined]
+        found = live(opened(space_of(again).files.copied()))  # type: ignore[attr-defined]
         assert {body[:6] for body in found} == {b"old 00", b"old 39"}, point

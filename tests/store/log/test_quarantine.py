@@ -24,7 +24,7 @@ from annulet.store.log.quarantine import (
 from annulet.store.segments.records import SEGMENT_HEADER_SIZE
 from annulet.store.segments.segment import segment_name
 from annulet.store.segments.segment_index import index_name
-from tests.store.log.test_log_tools import SEGMENT, flush, live, message, upkeep
+from tests.store.log.test_log_tools import SEGMENT, flush, live, message, reader_of, upkeep
 from tests.store.log.test_log_tools import opened as opened_in_memory
 from tests.store.simulated_files import SimulatedFiles
 
@@ -117,8 +117,8 @@ def test_what_was_misread_and_is_sound_is_left_alone(tmp_path: Path) -> None:
     directory = tmp_path / "messages"
     log, _ = filled(directory)
     offset = SEGMENT_HEADER_SIZE
-    assert gap_length((directory / segment_name(1)).read_bytes(), log._segments[1].seed, offset) == 0
-    log._reader.damaged.add(DamageNote(1, offset, 0, REASON_READ))
+    assert gap_length((directory / segment_name(1)).read_bytes(), log.segments[1].seed, offset) == 0
+    reader_of(log).damaged.add(DamageNote(1, offset, 0, REASON_READ))
     upkeep(log)
     assert kept(tmp_path) == {}
     log.close()

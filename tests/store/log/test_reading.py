@@ -9,7 +9,7 @@ from annulet.store.log import reading
 from annulet.store.log.log import MessageLog
 from annulet.store.log.memory import MemoryLog
 from annulet.store.segments.records import ORDINAL_BITS
-from tests.store.log.test_log_tools import DIRECTORY, SEGMENT, View, flush, message, opened, upkeep
+from tests.store.log.test_log_tools import DIRECTORY, SEGMENT, View, flush, message, opened, reader_of, upkeep
 from tests.store.simulated_files import SimulatedFiles
 
 QUEUE = 3
@@ -150,7 +150,7 @@ def test_neighbouring_rows_are_made_into_messages_by_where_they_begin() -> None:
 def test_a_damaged_row_is_reported_and_the_others_served(place: int) -> None:
     files = SimulatedFiles()
     log, records = filled(files, 30)
-    segment = log._segments[records[9] >> ORDINAL_BITS]
+    segment = log.segments[records[9] >> ORDINAL_BITS]
     files.names_now[segment.path.name].data[segment.offsets[records[9] & 0xFFFFFF] + place] ^= 1
     sequences = list(range(6, 16))
     found = log.messages(QUEUE, records[5:15], sequences, [Origin("", "", "", View())] * 10)
@@ -174,9 +174,9 @@ def test_neighbours_come_with_one_read() -> None:
     log.read(records[:1])
     assert reads(files, log, records[:60]) == 1
     assert reads(files, log, records[:60:20]) == 1
-    log._reader.gap_bytes_max = 1000
+    reader_of(log).gap_bytes_max = 1000
     assert reads(files, log, records[:60:20]) == 3
-    log._reader.read_bytes_max = reading.TAIL_BYTES + 2000
+    reader_of(log).read_bytes_max = reading.TAIL_BYTES + 2000
     assert reads(files, log, records[:60]) > 3
     assert numbers(log, records[:60]) == list(range(1, 61))
     log.close()
@@ -196,7 +196,7 @@ def test_a_record_larger_than_what_is_read_at_once() -> None:
 def test_a_damaged_record_is_reported_and_the_others_served(caplog: pytest.LogCaptureFixture) -> None:
     files = SimulatedFiles()
     log, records = filled(files, 30)
-    segment = log._segments[records[9] >> ORDINAL_BITS]
+    segment = log.segments[records[9] >> ORDINAL_BITS]
     offset = segment.offsets[records[9] & 0xFFFFFF]
     files.names_now[segment.path.name].data[offset + 90] ^= 1
     assert numbers(log, records[5:15]) == [6, 7, 8, 9, None, 11, 12, 13, 14, 15]
@@ -208,7 +208,7 @@ def test_a_damaged_record_is_reported_and_the_others_served(caplog: pytest.LogCa
 def test_a_damaged_length_does_not_make_it_read_the_world() -> None:
     files = SimulatedFiles()
     log, records = filled(files, 30)
-    segment = log._segments[records[9] >> ORDINAL_BITS]
+    segment = log.segments[records[9] >> ORDINAL_BITS]
     offset = segment.offsets[records[9] & 0xFFFFFF]
     files.names_now[segment.path.name].data[offset + 8 : offset + 12] = b"\xff\xff\xff\xff"
     assert numbers(log, records[8:10]) == [9, None]
@@ -311,10 +311,10 @@ def test_a_segment_that_is_compacted_meanwhile_is_read_all_along() -> None:
 def test_descriptors_are_few_and_closed() -> None:
     files = SimulatedFiles()
     log, records = filled(files, 600)
-    log._reader.open_files_max = 2
+    reader_of(log).open_files_max = 2
     assert len({record >> ORDINAL_BITS for record in records}) > 4
     assert numbers(log, records) == list(range(1, 601))
-    assert log._reader.open_files == 2
+    assert reader_of(log).open_files == 2
     for record in records:
         log.settle(record, QUEUE)
     flush(log)
@@ -322,7 +322,7 @@ def test_descriptors_are_few_and_closed() -> None:
         log.append(message(b"x" * (SEGMENT // 2)), [(QUEUE, 1000)])
         flush(log)
         upkeep(log, checkpoint=True)
-    assert log._reader.open_files == 0, "files of removed segments are closed"
+    assert reader_of(log).open_files == 0, "files of removed segments are closed"
     log.close()
 
 
@@ -331,10 +331,10 @@ def test_reading_ahead_asks_for_the_stretch() -> None:
     log, records = filled(files, 30)
     log.prefetch(records[:20])
     ((offset, length),) = files.prefetched
-    assert offset == log._segments[records[0] >> ORDINAL_BITS].offsets[0]
+    assert offset == log.segments[records[0] >> ORDINAL_BITS].offsets[0]
     assert length > 20 * 100
     files.fail_at = files.operations + 1
-    log._reader.close()
+    reader_of(log).close()
     log.prefetch(records[:20])  # a hint that cannot be given is none
     log.close()
 
@@ -345,8 +345,8 @@ def test_many_neighbours_are_asked_for_together() -> None:
     records = [log.append(message(b"body"), [(QUEUE, number)]) for number in range(1, 2 * reading.TOGETHER + 11)]
     flush(log)
     log.prefetch(records)
-    offsets = log._segments[records[0] >> ORDINAL_BITS].offsets
-    assert files.prefetched == [(offsets[0], log._segments[records[0] >> ORDINAL_BITS].size - offsets[0])]
+    offsets = log.segments[records[0] >> ORDINAL_BITS].offsets
+    assert files.prefetched == [(offsets[0], log.segments[records[0] >> ORDINAL_BITS].size - offsets[0])]
     log.close()
 
 

@@ -93,7 +93,7 @@ def test_a_compaction_has_no_more_of_a_segment_in_memory_than_a_piece_or_one_lar
     bodies[7] = b"large" * (COPY_BYTES // 4)
     records = [log.append(message(body), [(1, number + 1)]) for number, body in enumerate(bodies)]
     flush(log)
-    segment = log._segments[1]
+    segment = log.segments[1]
     live = [(record & 0xFFFFFF, segment.offsets[record & 0xFFFFFF]) for record in records if record % 5]
     files.most.clear()
     task = CompactTask(segment, live, files, Quarantine(DIRECTORY / "quarantine", files))
@@ -117,7 +117,7 @@ def test_a_length_that_damage_made_enormous_reads_no_further_than_the_file() -> 
     log = MessageLog.open(DIRECTORY, files=files, segment_bytes=2 * COPY_BYTES)
     log.append(message(b"body"), [(1, 1)])
     flush(log)
-    segment = log._segments[1]
+    segment = log.segments[1]
     place = segment.offsets[0]
     node = files.names_now["000000000001.segment"]
     node.data[place + 8 : place + 12] = b"\xff\xff\xff\x7f"

@@ -23,7 +23,7 @@ from annulet.store.searching.search import (
     Stretch,
 )
 from annulet.store.segments.records import ORDINAL_BITS
-from tests.store.log.test_log_tools import DIRECTORY, ORIGIN, SEGMENT, flush, upkeep
+from tests.store.log.test_log_tools import DIRECTORY, ORIGIN, SEGMENT, flush, reader_of, upkeep
 from tests.store.searching.test_search_tools import RED, StandIn, wanted
 from tests.store.simulated_files import SimulatedFiles
 
@@ -177,7 +177,7 @@ def test_a_file_that_cannot_be_opened_is_left_to_the_loop() -> None:
     log = opened(files)
     records = coloured(log, [b"blue"] * 20)
     search, other = search_of(log), StandIn(search_of(log))
-    log._reader.close()
+    reader_of(log).close()
     search.ask([(records[0], records[-1])], RED)
     files.fail_at, files.fail_with = files.operations + 1, errno.EMFILE
     assert search.files_of(other.asked[-1]) == []
@@ -190,7 +190,7 @@ def wide() -> Iterator[tuple[Search, list[int]]]:
     """A log with a segment of twenty records and more places behind them than a stretch may have; those records."""
     log = opened()
     records = coloured(log, [b"blue"] * 20)
-    offsets = log._segments[records[0] >> ORDINAL_BITS].offsets
+    offsets = log.segments[records[0] >> ORDINAL_BITS].offsets
     offsets.extend([0] * STRETCH_RECORDS_MAX)
     yield search_of(log), records
     del offsets[len(records) :]
@@ -295,8 +295,8 @@ def test_only_so_many_stretches_are_asked_for_and_remembered() -> None:
         search.ask([(records[2], records[3])], RED)
         other.answer()
         if number == STRETCHES_MAX - 1:
-            assert len(search._stretches) == STRETCHES_MAX
-    assert len(search._stretches) == STRETCHES_MAX, "the oldest was forgotten"
+            assert search.known == STRETCHES_MAX
+    assert search.known == STRETCHES_MAX, "the oldest was forgotten"
     log.close()
 
 
@@ -313,7 +313,7 @@ def test_a_process_that_is_lost_while_it_is_asked_is_asked_no_more() -> None:
     search.submit = submit
     pages = [(records[number], records[number + 9]) for number in range(0, 400, 10)]
     assert search.ask(pages, RED) < len(pages)
-    assert (len(asked), search.pending, len(search._stretches)) == (1, 0, 0)
+    assert (len(asked), search.pending, search.known) == (1, 0, 0)
     log.close()
 
 
@@ -333,7 +333,7 @@ def test_what_matches_close_together_leaves_the_rest_of_a_stretch_known() -> Non
     )
     assert search.doubtful(records[9], 256, RED) == 1
     assert not search.is_awaited(records[PART_RECORDS], RED)
-    assert (len(search._stretches), search.pending) == (3, 0)
+    assert (search.known, search.pending) == (3, 0)
     log.close()
 
 
@@ -351,7 +351,7 @@ def test_an_answer_with_very_many_in_doubt_is_not_kept() -> None:
     other.answer()
     assert search.doubtful(records[0], len(records), wanted(b"re")) == 0
     assert not search.is_awaited(records[0], wanted(b"re"))
-    assert (told, len(search._stretches)) == ([0], 1)
+    assert (told, search.known) == ([0], 1)
     log.close()
 
 

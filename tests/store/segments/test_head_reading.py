@@ -13,7 +13,7 @@ from annulet.store.segments.head_blocks import BLOCK_BYTES_MAX, BLOCK_HEADER, bl
 from annulet.store.segments.head_reading import HeadBlocks
 from annulet.store.segments.records import ORDINAL_BITS
 from tests.store.head_tools import QUEUE, RED, Looked, coloured, opened, write_heads
-from tests.store.log.test_log_tools import ORIGIN, flush
+from tests.store.log.test_log_tools import ORIGIN, flush, space_of
 from tests.store.simulated_files import SimulatedFiles
 
 COLOURS = [b"red", b"blue", b"darkred", b"", b"blue"]
@@ -23,7 +23,7 @@ def looked(count: int = 12, window: int = 3) -> Looked:
     files = SimulatedFiles()
     log = opened(files)
     coloured(log, [COLOURS[number % 5] for number in range(count)], window=window)
-    return Looked(files, log._segments[1], RED)
+    return Looked(files, log.segments[1], RED)
 
 
 def block_starts(heads: bytes) -> list[int]:
@@ -76,7 +76,7 @@ def test_stretches_follow_each_other_and_may_begin_again() -> None:
     log = opened(files)
     for _ in range(4):  # a block each
         coloured(log, COLOURS[:3])
-    some = Looked(files, log._segments[1], RED)
+    some = Looked(files, log.segments[1], RED)
     assert len(block_starts(some.heads)) == 4
     expected = some.alone()
     for first, last in ((0, 4), (5, 7), (8, 11), (3, 9), (0, 11), (11, 11), (2, 2)):
@@ -91,7 +91,7 @@ def test_what_stands_before_between_and_behind_blocks_is_read_in_the_segment() -
     log = opened(files)
     for _ in range(3):
         coloured(log, COLOURS[:3])
-    some = Looked(files, log._segments[1], RED)
+    some = Looked(files, log.segments[1], RED)
     first, second, third = block_starts(some.heads)
     whole, expected = some.heads, some.alone()
     for heads in (whole[second:], whole[:second] + whole[third:], whole[first:third], whole[third:], b""):
@@ -144,12 +144,12 @@ def test_it_says_what_the_segment_says(
         if number % window == 0:
             flush(log)
             if moments.random() < 0.1:
-                log._space.heads.forget((records[-1] >> ORDINAL_BITS,))
+                space_of(log).heads.forget((records[-1] >> ORDINAL_BITS,))
             if moments.random() < 0.5:
                 write_heads(log)
     flush(log)
     write_heads(log)
-    for segment in log._segments.values():
+    for segment in log.segments.values():
         if not segment.offsets or f"{segment.number:012d}.heads" not in files.names_now:
             continue
         some = Looked(files, segment, needles)

@@ -19,7 +19,7 @@ from annulet.store.segments.head_writing import PENDING_BYTES_MAX, PENDING_LEAST
 from annulet.store.segments.records import ORDINAL_BITS
 from annulet.store.segments.segment import Segment
 from tests.store.head_tools import QUEUE, RED, Looked, coloured, head_files, opened, write_heads
-from tests.store.log.test_log_tools import DIRECTORY, ORIGIN, flush, upkeep
+from tests.store.log.test_log_tools import DIRECTORY, ORIGIN, flush, reader_of, space_of, upkeep
 from tests.store.simulated_files import SimulatedFiles
 
 MIXED = [b"red", b"blue", b"blue"]
@@ -37,7 +37,7 @@ def agree(log: MessageLog, files: SimulatedFiles) -> list[int]:
     """Compare both ways to look, for all segments with heads; return where the segment had to be read."""
     read = []
     for number in head_files(files):
-        looked = Looked(files, log._segments[number], RED)
+        looked = Looked(files, log.segments[number], RED)
         assert looked.beside() == looked.alone()
         if looked.read:
             read.append(number)
@@ -115,7 +115,7 @@ def test_cancelled_messages_and_those_of_transactions_do_not_shift_the_others() 
     flush(log)
     write_heads(log)
     assert agree(log, files) == []
-    looked = Looked(files, log._segments[1], RED)
+    looked = Looked(files, log.segments[1], RED)
     assert looked.alone() == [0, 3, 4, 6], "0 and 4 are nowhere"
 
 
@@ -141,7 +141,7 @@ def test_what_goes_on_at_the_same_place_after_a_crash_has_no_old_heads() -> None
     files = SimulatedFiles()
     log = opened(files)
     coloured(log, MIXED)
-    segment = log._segments[1]
+    segment = log.segments[1]
     lost = segment.offsets[1]
     after = files.copied()
     after.names_now["000000000001.segment"].data[lost + 100] ^= 1  # and all behind is gone
@@ -151,10 +151,10 @@ def test_what_goes_on_at_the_same_place_after_a_crash_has_no_old_heads() -> None
     message = Message(b"red", bytes(1000), ORIGIN, durable=True)
     assert again.append(message, [(QUEUE, 9)]) == 1 << ORDINAL_BITS | 1
     flush(again)
-    assert again._segments[1].offsets[1] >= lost
+    assert again.segments[1].offsets[1] >= lost
     write_heads(again)
     assert agree(again, after) == [1], "what was there before the start is read"
-    looked = Looked(after, again._segments[1], RED)
+    looked = Looked(after, again.segments[1], RED)
     assert looked.beside() == [0, 1]
 
 
@@ -169,7 +169,7 @@ def test_a_torn_end_that_is_cut_off_takes_the_heads_along() -> None:
     name = f"{last:012d}.segment"
     after.names_now[name].data[:64] = bytes(64)
     before = f"{last - 1:012d}.segment"
-    size = log._segments[last - 1].offsets[-1] + 50
+    size = log.segments[last - 1].offsets[-1] + 50
     after.names_now[before].data[size:] = bytes(len(after.names_now[before].data) - size)
     again = opened(after)
     assert {last - 1, last} <= set(head_files(files))
@@ -185,13 +185,13 @@ def test_a_start_that_goes_on_in_a_segment_begins_its_heads_anew() -> None:
     tail = records[-1] >> ORDINAL_BITS
     after = files.copied()
     again = opened(after, heads=False)
-    assert again._space.tail.number == tail
+    assert space_of(again).tail.number == tail
     assert head_files(after) == list(range(1, tail))
 
 
 def test_a_window_of_a_full_disk_gets_none() -> None:
     log = opened(SimulatedFiles())
-    log._space.disk_full = True
+    space_of(log).disk_full = True
     log.append(Message(b"red", bytes(1000), ORIGIN, durable=True), [(QUEUE, 1)])
     flush(log)
     figures = log.statistics()
@@ -240,7 +240,7 @@ def test_they_are_kept_again_when_the_reserve_is_back() -> None:
     assert upkeep(log)[0] == "SpareTask"
     with_large_heads(log, 20)
     assert "HeadTask" in upkeep(log)
-    assert log._space.tail.number in head_files(files)
+    assert space_of(log).tail.number in head_files(files)
 
 
 def test_what_waits_when_the_disk_is_full_is_dropped_at_the_end_too() -> None:
@@ -250,7 +250,7 @@ def test_what_waits_when_the_disk_is_full_is_dropped_at_the_end_too() -> None:
     flush(log)
     waiting = log.statistics().heads_bytes_pending
     assert waiting
-    log._space.disk_full = True
+    space_of(log).disk_full = True
     log.close()
     assert head_files(files) == []
     assert log.statistics().heads_bytes_dropped == waiting
@@ -298,7 +298,7 @@ def test_they_go_with_their_segment_and_when_it_is_compacted() -> None:
         upkeep(log, checkpoint=True)
     assert log.statistics().compactions == 1
     assert kept >> ORDINAL_BITS not in head_files(files)
-    assert set(head_files(files)) <= set(log._segments)
+    assert set(head_files(files)) <= set(log.segments)
     log.close()
 
 
@@ -360,7 +360,7 @@ def test_a_file_that_the_disk_refuses_is_given_up_and_messages_go_on(
     """At its creation, its first or its second block; said once, until one can be written."""
     files = SimulatedFiles()
     log = opened(files)
-    segment = log._space.tail
+    segment = space_of(log).tail
     failing = PendingHeads(files)
     files.fail_with = number
     files.fail_at = files.operations + operation
@@ -381,7 +381,7 @@ def test_a_file_that_the_disk_refuses_is_given_up_and_messages_go_on(
     assert figures["heads_failures"] == 2
     assert figures["heads_bytes_dropped"] == 400 - 100 * written
     assert (figures["heads_bytes_written"] > 0) == (written > 0)
-    assert not log._space.failed
+    assert not space_of(log).failed
     coloured(log, MIXED)
     assert not log.statistics().disk_full
 
@@ -396,7 +396,7 @@ def test_reading_with_the_search_uses_them_until_their_segment_is_released() -> 
     log.search.ask([(records[0], records[0])], frozenset({(b"red",)}))
     stretch = log.search._stretches[asked[0]]
     assert len(log.search.files_of(stretch)) == 2
-    log._reader.release(records[0] >> ORDINAL_BITS)
+    reader_of(log).release(records[0] >> ORDINAL_BITS)
     assert log.search.files_of(stretch) == []
     log.search.ask([(records[-1], records[-1])], frozenset({(b"red",)}))
     files.remove(DIRECTORY / f"{records[-1] >> ORDINAL_BITS:012d}.heads")
@@ -413,7 +413,7 @@ def test_a_directory_with_heads_starts_with_and_without_them(tmp_path: Path) -> 
         for number in range(200):
             log.append(Message(b"blue", bytes(1000), ORIGIN, durable=True), [(QUEUE, 1 + number)])
         flush(log)
-        assert set(asdict(log.statistics())) >= set(log._space.heads.figures())
+        assert set(asdict(log.statistics())) >= set(space_of(log).heads.figures())
         log.close()
     assert counts == [0, 200, 400]
     names = {path.name for path in tmp_path.iterdir() if path.suffix == ".heads"}

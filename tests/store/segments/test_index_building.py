@@ -134,7 +134,7 @@ def test_a_large_body_is_not_read() -> None:
         log.append(message(bytes(3 << 20)), [(1, number)])
     flush(log)
     read: list[int] = []
-    task = IndexTask(next(iter(log._segments.values())), asks_for, files)
+    task = IndexTask(next(iter(log.segments.values())), asks_for, files)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SimulatedFile, "read", counting(SimulatedFile.read, read))
         task.run()
@@ -292,7 +292,7 @@ def test_a_damaged_record_of_several_queues_is_nowhere() -> None:
     for number in range(60):
         log.append(message(bytes(900)), [(1, 2 + number)])
     flush(log)
-    place = log._segments[1].offsets[shared & 0xFFFFFF]
+    place = log.segments[1].offsets[shared & 0xFFFFFF]
     files.names_now[segment_name(1)].data[place] ^= 1
     upkeep(log, checkpoint=True)
     assert index_name(1) in files.names_now

@@ -23,7 +23,21 @@ from annulet.broker.network.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, S
 from annulet.broker.network.unfinished import commit_limit
 from annulet.broker.observing.log_level import LOG_LEVEL_SECONDS_MAX
 from annulet.broker.observing.node_log import NODE_LINES_PER_SECOND
+from annulet.broker.observing.spans import SPANS_WAITING_MAX
+from annulet.broker.observing.stream_figures import (
+    CONSOLE_STREAMS_MAX,
+    CONSOLE_STREAMS_PER_USER_MAX,
+    SAMPLE_SECONDS,
+    TOPICS_MAX,
+)
 from annulet.broker.observing.traces import TRACE_BYTES_MAX, TRACE_SECONDS_MAX, TRACES_MAX
+from annulet.broker.operation.charts.history import (
+    FINE_QUEUES_MAX,
+    HISTORY_BYTES_MAX,
+    HISTORY_HOSTS_MAX,
+    HISTORY_QUEUES_MAX,
+    SLICE_SECONDS,
+)
 from annulet.broker.operation.getting import GET_BODY_BYTES_MAX, GET_BYTES_MAX, GET_COUNT_MAX
 from annulet.broker.operation.global_parameters import GLOBAL_PARAMETERS_MAX
 from annulet.broker.operation.looking import LOOKS_MAX
@@ -41,6 +55,21 @@ from annulet.broker.security.access_directory import (
 )
 from annulet.broker.security.admission import LIMIT_STRANGERS, LIMIT_WEB_SOCKETS
 from annulet.broker.security.authentication import PASSWORD_BYTES_MAX
+from annulet.broker.security.issuer_keys import (
+    DOCUMENT_BYTES_MAX,
+    FETCH_SECONDS_LEAST,
+    FETCH_SECONDS_MAX,
+    KEYS_KEPT_SECONDS,
+    KEYS_MAX,
+    KEYS_SECONDS,
+)
+from annulet.broker.security.token_grants import ACCESS_TOKEN_CHARACTERS_MAX, SCOPES_MAX
+from annulet.broker.security.web_sessions import (
+    SESSION_IDLE_SECONDS,
+    SESSION_SECONDS,
+    SESSIONS_MAX,
+    SESSIONS_PER_USER_MAX,
+)
 from annulet.broker.stomp.commands import LIMIT_SUBSCRIPTIONS, LIMIT_TRANSACTIONS, SUBSCRIPTIONS_MAX, TRANSACTIONS_MAX
 from annulet.broker.stomp.destinations import LIMIT_TEMPORARY_QUEUES, TEMPORARY_QUEUES_MAX
 from annulet.broker.turns.delivery_shares import BROWSER_PART, LEAST_SECONDS, SHARE_LEAST, TURN_DELIVERIES
@@ -279,6 +308,15 @@ def _bounds_of_management(broker: Broker) -> dict[str, float]:
         "management_queues_sampled_max": SAMPLED_QUEUES_MAX,
         "management_queues_sampled_per_tick": SAMPLED_A_TICK,
         "management_sample_rounds_kept": ROUNDS_KEPT,
+        "console_streams_max": CONSOLE_STREAMS_MAX,
+        "console_streams_per_user_max": CONSOLE_STREAMS_PER_USER_MAX,
+        "console_topics_max": TOPICS_MAX,
+        "console_sample_seconds": SAMPLE_SECONDS,
+        "chart_queues_max": HISTORY_QUEUES_MAX,
+        "chart_queues_fine_max": FINE_QUEUES_MAX,
+        "chart_hosts_max": HISTORY_HOSTS_MAX,
+        "chart_bytes_max": HISTORY_BYTES_MAX,
+        "chart_slice_seconds": SLICE_SECONDS,
         "global_parameters_max": GLOBAL_PARAMETERS_MAX,
         "look_messages_max": LOOKS_MAX,
         "body_range_bytes_max": BODY_RANGE_MAX,
@@ -292,6 +330,7 @@ def _bounds_of_management(broker: Broker) -> dict[str, float]:
         "trace_seconds_max": TRACE_SECONDS_MAX,
         "trace_bytes_max": TRACE_BYTES_MAX,
         "log_level_seconds_max": LOG_LEVEL_SECONDS_MAX,
+        "spans_waiting_max": SPANS_WAITING_MAX,
     }
 
 
@@ -307,6 +346,18 @@ def _bounds_of_access() -> dict[str, float]:
         "policies_max": POLICIES_MAX,
         "host_description_characters_max": DESCRIPTION_CHARACTERS_MAX,
         "password_bytes_max": PASSWORD_BYTES_MAX,
+        "access_token_characters_max": ACCESS_TOKEN_CHARACTERS_MAX,
+        "access_token_scopes_max": SCOPES_MAX,
+        "issuer_fetch_seconds_least": FETCH_SECONDS_LEAST,
+        "issuer_fetch_seconds_max": FETCH_SECONDS_MAX,
+        "issuer_keys_seconds": KEYS_SECONDS,
+        "issuer_keys_kept_seconds": KEYS_KEPT_SECONDS,
+        "issuer_document_bytes_max": DOCUMENT_BYTES_MAX,
+        "issuer_keys_max": KEYS_MAX,
+        "web_sessions_max": SESSIONS_MAX,
+        "web_sessions_per_user_max": SESSIONS_PER_USER_MAX,
+        "web_session_idle_seconds": SESSION_IDLE_SECONDS,
+        "web_session_seconds": SESSION_SECONDS,
     }
 
 

@@ -61,8 +61,13 @@ class Listing(Generic[Row]):
                 item.update(part.build(row))
         return item
 
-    async def answer(self, call: Call, rows: Iterable[Row], *, total: int = 0) -> Response:
-        """Answer with one page of the list that the query asks for. ``total``: of all rows, if these are only some."""
+    async def answer(
+        self, call: Call, rows: Iterable[Row], *, total: int = 0, wanted: Callable[[Row], bool] | None = None
+    ) -> Response:
+        """Answer with one page of the list that the query asks for.
+
+        ``total``: of all rows, if these are only some. ``wanted``: a further filter, which is asked in turns.
+        """
         given, turns = call.parameters, Turns()
         size, cursor_text = given["page_size"], given.get("cursor")
         if cursor_text is not None and "page" in call.request.query_params:
@@ -71,7 +76,7 @@ class Listing(Generic[Row]):
         path = self._sort_path(given.get("sort", ""))
         order = f"{'-' if given['sort_reverse'] else ''}{'.'.join(path)}"
         after = None if cursor_text is None else read_cursor(cursor_text, order, self.shape)
-        chosen, keyed, count = await self._keyed(rows, given, path, after, turns)
+        chosen, keyed, count = await self._keyed(rows, given, path, after, turns, wanted)
         first = 0 if after is not None else (given["page"] - 1) * size
         page = await _ordered(keyed, first + size + 1, reverse=given["sort_reverse"], turns=turns)
         items = []
@@ -105,7 +110,13 @@ class Listing(Generic[Row]):
         return path
 
     async def _keyed(
-        self, rows: Iterable[Row], given: dict[str, Any], path: list[str], after: Cursor | None, turns: Turns
+        self,
+        rows: Iterable[Row],
+        given: dict[str, Any],
+        path: list[str],
+        after: Cursor | None,
+        turns: Turns,
+        passes: Callable[[Row], bool] | None,
     ) -> tuple[list[Row], list[list[Keyed]], int]:
         """Return the rows that pass the filter, those behind the cursor in sorted runs, and the count of all."""
         wanted, part, reverse = frozenset(path[:1]), given.get("name", ""), given["sort_reverse"]
@@ -115,7 +126,7 @@ class Listing(Generic[Row]):
         total = 0
         for row in rows:
             total += 1
-            if part in self.name(row):
+            if part in self.name(row) and (passes is None or passes(row)):
                 value = _bounded(sort_key(self.item(row, wanted), path)) if path else UNSORTED
                 keyed = (value, self.key(row), len(chosen))
                 chosen.append(row)

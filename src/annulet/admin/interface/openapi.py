@@ -12,6 +12,7 @@ from annulet import __version__
 from annulet.admin.interface.operations import VHOST_NAME, Fields, Members
 from annulet.admin.interface.routing import PREFIX
 from annulet.admin.interface.schemas import PROBLEM_SCHEMA, object_of
+from annulet.admin.requests.access import SESSION_COOKIE
 from annulet.admin.requests.responses import JSON, PROBLEM
 
 if TYPE_CHECKING:
@@ -50,6 +51,17 @@ PROBLEMS: Final = {
     503: "The broker cannot do it now.",
 }
 
+SCHEMES: Final = {
+    "basic": {"type": "http", "scheme": "basic"},
+    "bearer": {"type": "http", "scheme": "bearer", "description": "A token of this broker."},
+    "session": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": SESSION_COOKIE,
+        "description": "A session of the web console. Changes need its `csrf` in the header `X-CSRF-Token`.",
+    },
+}
+
 PROBLEM_OBJECT: Final = object_of(
     type={"type": "string"},
     title={"type": "string"},
@@ -76,13 +88,10 @@ def describe(resources: Iterable[Resource]) -> dict[str, Any]:
         },
         "servers": [{"url": "/"}],
         "tags": [{"name": name, "description": text} for name, text in GROUPS.items()],
-        "security": [{"basic": []}, {"bearer": []}],
+        "security": [{kind: []} for kind in SCHEMES],
         "paths": paths,
         "components": {
-            "securitySchemes": {
-                "basic": {"type": "http", "scheme": "basic"},
-                "bearer": {"type": "http", "scheme": "bearer", "description": "A token of this broker."},
-            },
+            "securitySchemes": SCHEMES,
             "schemas": {"Problem": PROBLEM_OBJECT},
             "responses": {f"{status}": _problem(text) for status, text in PROBLEMS.items()},
         },
@@ -95,7 +104,7 @@ def _operation(resource: Resource, operation: Operation) -> dict[str, Any]:
         "summary": operation.text,
         "description": f"{operation.text} {permission_text(resource, operation)}",
         "tags": [resource.group],
-        "security": [{kind: sorted(operation.allowed_tags)} for kind in ("basic", "bearer")],
+        "security": _security(operation),
         "x-permissions": {
             "tags": sorted(operation.allowed_tags),
             "needs": [{"permission": need.permission, "name": need.name} for need in operation.needs],
@@ -108,6 +117,11 @@ def _operation(resource: Resource, operation: Operation) -> dict[str, Any]:
     if operation.body is not None:
         described["requestBody"] = _body(operation.body)
     return described
+
+
+def _security(operation: Operation) -> list[dict[str, Any]]:
+    """Return how the user logs in; an operation with a login of its own has it in words."""
+    return [] if operation.login is not None else [{kind: sorted(operation.allowed_tags)} for kind in SCHEMES]
 
 
 def permission_text(resource: Resource, operation: Operation) -> str:

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from annulet.admin.requests.access import API_TAGS, WRITE_TAGS
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
     from starlette.responses import Response
 
     from annulet.admin.interface.call import Call
     from annulet.admin.interface.values import Value
-    from annulet.broker.security.authentication import PermissionKind
+    from annulet.broker.security.authentication import PermissionKind, User
 
 Handler: TypeAlias = "Callable[[Call], Awaitable[Response]]"
+Login: TypeAlias = "Callable[[Request], Awaitable[User]]"
 
 READING: Final = frozenset({"GET", "HEAD"})
 
@@ -71,6 +73,7 @@ class Operation:
     ``tags``: the user needs one of them; by default the tags of the API, and for changes those that may write.
     ``needs``: permissions on names of the path, which are asked for before anything is looked up. ``further``: the
     permissions that depend on the body, in words; the operation asks for them. ``local``: only from this machine.
+    ``login``: takes the place of the usual check of credentials, and reads the body, if there is one.
     """
 
     method: str
@@ -84,6 +87,7 @@ class Operation:
     answers: Mapping[int, Answer] = field(default_factory=lambda: {200: Answer("Done.")})
     further: str = ""
     local: bool = False
+    login: Login | None = None
 
     @property
     def changes(self) -> bool:

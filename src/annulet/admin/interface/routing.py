@@ -13,7 +13,7 @@ from starlette.responses import Response
 from annulet.admin.interface.call import Call
 from annulet.admin.interface.entity_tags import entity_tag, is_known, require_match
 from annulet.admin.interface.operations import VHOST_NAME, Fields, Members
-from annulet.admin.requests.access import broker_of, require_user, require_writer
+from annulet.admin.requests.access import broker_of, require_tag, require_user, require_writer
 from annulet.admin.requests.bodies import read_fields, read_object
 from annulet.admin.requests.local_requests import is_local
 from annulet.admin.requests.parameters import read_parameters
@@ -33,6 +33,12 @@ PREFIX_SEGMENTS: Final = 2
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
 """Methods that come here; those that no operation has are refused with the ones that it has."""
+
+DATA_HEADERS: Final = {
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
+}
+"""Of all answers: bodies of messages are of strangers, and a browser with a session must not run them as a page."""
 
 CONDITIONS: Final = ("if-match", "if-none-match")
 
@@ -59,7 +65,9 @@ class RouteTable:
         call.parameters = _read_parameters(request, operation)
         call.fields = await _read_body(request, operation)
         _check_conditions(call, resource, operation)
-        return _tagged(call, resource, operation, await operation.handler(call))
+        response = _tagged(call, resource, operation, await operation.handler(call))
+        response.headers.update(DATA_HEADERS)
+        return response
 
     def _found(self, segments: list[str]) -> tuple[Resource, dict[str, str]]:
         found = self._paths.match(segments)
@@ -75,6 +83,10 @@ def _names(encoded: dict[str, str]) -> dict[str, str]:
 
 async def _user(request: Request, operation: Operation) -> User:
     """Return the user; 401 without valid credentials, 403 without a tag of the operation or from elsewhere."""
+    if operation.login is not None:
+        user = await operation.login(request)
+        require_tag(user, operation.allowed_tags)
+        return user
     if not operation.changes:
         return await require_user(request, operation.allowed_tags)
     user = await require_writer(request, operation.allowed_tags)
@@ -105,6 +117,8 @@ def _read_parameters(request: Request, operation: Operation) -> dict[str, Any]:
 
 
 async def _read_body(request: Request, operation: Operation) -> dict[str, Any]:
+    if operation.login is not None:
+        return {}
     if isinstance(operation.body, Members):
         return await read_object(request)
     if not isinstance(operation.body, Fields):

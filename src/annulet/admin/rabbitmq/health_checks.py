@@ -8,11 +8,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from annulet.admin.figures.alarms import alarms
 from annulet.admin.rabbitmq.framework.errors import not_found
 from annulet.admin.rabbitmq.framework.naming import PROTOCOL_NAMES, node_name
 from annulet.admin.rabbitmq.framework.routing import Route
 from annulet.admin.requests.responses import bad_request, json_response
-from annulet.admin.resources.health import alarms, death_reason, unready_reason
+from annulet.admin.resources.health import death_reason, unready_reason
 from annulet.broker.operation.listeners import open_listeners
 from annulet.broker.settings.validity import CertificateError, validity_of
 

@@ -10,6 +10,10 @@ tags).
 Changes require the tag ``administrator``, or ``management`` and the permissions required by AMQP: see
 :func:`access_of`. Reading messages requires the tag ``administrator``, or the permission to read their queue. A page of
 another site cannot make a browser change anything with its user's credentials.
+
+In place of credentials a request may have the cookie of a session (:mod:`annulet.broker.security.web_sessions`), which
+the web console has. It counts only for pages of the broker's own ``Host``, and changes have to repeat a text that no
+other page knows.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ from annulet.admin.requests.local_requests import (
 from annulet.admin.requests.responses import ResourceError
 from annulet.broker.connections.access import Access
 from annulet.broker.network.listening import PeerFacts
+from annulet.broker.security.token_grants import looks_like_access_token
 from annulet.broker.security.tokens import is_token
 
 if TYPE_CHECKING:
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
 
     from annulet.broker.broker import Broker
     from annulet.broker.security.authentication import User
+    from annulet.broker.security.web_sessions import WebSession
     from annulet.core.host.virtual_host import VirtualHost
 
 API_TAGS: Final = frozenset({"administrator", "monitoring", "management"})
@@ -45,6 +51,15 @@ HOST_CHARACTERS_MAX: Final = 100
 """Characters of a ``Host`` or ``Origin``, which the peer chooses, that are repeated in an answer."""
 
 CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="Annulet", charset="UTF-8"'}
+
+SESSION_CHALLENGE: Final = {"WWW-Authenticate": 'Session realm="Annulet"'}
+"""Of requests of a page, for which a browser must not ask for Basic credentials: it does not know the scheme."""
+
+SESSION_COOKIE: Final = "annulet_session"
+CSRF_HEADER: Final = "x-csrf-token"
+UNCHANGING: Final = frozenset({"GET", "HEAD"})
+OWN_FETCHES: Final = frozenset({"same-origin", "none"})
+"""``Sec-Fetch-Site`` of requests that a page of the broker's own makes, or the user by the address bar."""
 
 
 class TagMissing(ResourceError):
@@ -58,21 +73,65 @@ def broker_of(request: Request) -> Broker:
 
 
 async def require_user(request: Request, tags: frozenset[str] = API_TAGS) -> User:
-    """Return the user of the request's credentials; 401 without valid ones, 403 without one of ``tags``."""
-    name, password = read_credentials(request)
-    port = 0 if request.client is None else request.client.port
-    local = is_local(request)
-    peer = PeerFacts(peer_address(request), port, local, request.url.scheme == "https")
-    user = await broker_of(request).authenticator.login(name, password, peer=peer, mechanism="HTTP Basic")
-    if user is None:
-        reason = "user name or password is wrong, or the user may not connect from there"
-        if came_over_loopback(request) and not local:
-            host = request.headers.get("host", "")[:HOST_CHARACTERS_MAX]
-            reason += f": Host {host!r} is no name of this machine; use localhost, or list it in 'local_host_names'"
-        raise ResourceError(401, reason, CHALLENGE)
+    """Return the user of the request's credentials or session; 401 without valid ones, 403 without one of ``tags``."""
+    if "authorization" not in request.headers and SESSION_COOKIE in request.cookies:
+        user = require_session(request).user
+    else:
+        user = await log_in(request, *read_credentials(request), mechanism="HTTP Basic")
     require_tag(user, tags)
     request.state.user = user
     return user
+
+
+async def log_in(request: Request, name: str, password: str, *, mechanism: str) -> User:
+    """Return the user of a name and a password, or of a token; 401 when they are wrong."""
+    user = await broker_of(request).authenticator.login(name, password, peer=_peer_of(request), mechanism=mechanism)
+    if user is None:
+        reason = "user name or password is wrong, or the user may not connect from there"
+        if came_over_loopback(request) and not is_local(request):
+            host = request.headers.get("host", "")[:HOST_CHARACTERS_MAX]
+            reason += f": Host {host!r} is no name of this machine; use localhost, or list it in 'local_host_names'"
+        raise ResourceError(401, reason, challenge_of(request))
+    return user
+
+
+def _peer_of(request: Request) -> PeerFacts:
+    port = 0 if request.client is None else request.client.port
+    return PeerFacts(peer_address(request), port, is_local(request), request.url.scheme == "https")
+
+
+def challenge_of(request: Request) -> dict[str, str]:
+    """Return the header of a 401: pages sign in themselves, and no browser should ask for credentials over them."""
+    is_page = "sec-fetch-mode" in request.headers and request.headers["sec-fetch-mode"] != "navigate"
+    return SESSION_CHALLENGE if is_page or CSRF_HEADER in request.headers else CHALLENGE
+
+
+def require_session(request: Request) -> WebSession:
+    """Return the session of the request's cookie; 401 without one, 403 when it does not prove what a change takes."""
+    require_own_page(request)
+    text, host = request.cookies.get(SESSION_COOKIE, ""), request.headers.get("host", "").lower()
+    session = broker_of(request).web_sessions.find(text, host, _peer_of(request))
+    if session is None:
+        raise ResourceError(401, "there is no session, or it has ended; sign in", SESSION_CHALLENGE)
+    if request.method not in UNCHANGING and not session.proves(request.headers.get(CSRF_HEADER, "")):
+        raise ResourceError(403, "header 'X-CSRF-Token' is not 'csrf' of the session; GET /api/v1/session has it")
+    request.state.session = session
+    return session
+
+
+def session_of(request: Request) -> WebSession | None:
+    """Return the session that let a request in; ``None`` for one with credentials."""
+    session: WebSession | None = getattr(request.state, "session", None)
+    return session
+
+
+def require_own_page(request: Request) -> None:
+    """Raise 403 for a request of a page that is not the broker's own, even if it is on this machine."""
+    origin = refused_origin(request) or _other_origin(request)
+    fetched = request.headers.get("sec-fetch-site", "none")
+    if origin or fetched not in OWN_FETCHES:
+        what = repr(origin[:HOST_CHARACTERS_MAX]) if origin else "another origin"
+        raise ResourceError(403, f"requests from pages of {what} use no session here")
 
 
 def require_tag(user: User, tags: frozenset[str]) -> None:
@@ -88,7 +147,9 @@ def require_still(request: Request) -> None:
     if user is None:
         return
     current = broker_of(request).authenticator.current(user)
-    if current is None or not user.tags <= current.tags:
+    session = session_of(request)
+    ended = session is not None and not broker_of(request).web_sessions.is_live(session)
+    if ended or current is None or not user.tags <= current.tags:
         raise ResourceError(401, f"the rights of user {user.name!r} were taken away during the request", CHALLENGE)
 
 
@@ -132,10 +193,15 @@ def read_credentials(request: Request) -> tuple[str, str]:
     401 when there are none.
     """
     scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and is_token(encoded.strip()):
-        return "", encoded.strip()
+    bearer = encoded.strip()
+    if scheme.lower() == "bearer" and (is_token(bearer) or looks_like_access_token(bearer)):
+        return "", bearer
     if scheme.lower() != "basic":
-        raise ResourceError(401, "HTTP Basic credentials are needed, or a Bearer token of this broker", CHALLENGE)
+        raise ResourceError(
+            401,
+            "HTTP Basic credentials are needed, or a Bearer token of this broker or its issuer",
+            challenge_of(request),
+        )
     try:
         name, colon, password = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
     except ValueError as error:  # no base64, no UTF-8, or no ASCII to begin with
@@ -147,11 +213,19 @@ def read_credentials(request: Request) -> tuple[str, str]:
 
 def visible_hosts(request: Request, user: User) -> list[VirtualHost]:
     """Return the virtual hosts the user may see, by name."""
-    broker = broker_of(request)
-    hosts = [broker.hosts[name] for name in sorted(broker.hosts)]
+    return hosts_of(broker_of(request), user)
+
+
+def hosts_of(broker: Broker, user: User) -> list[VirtualHost]:
+    """Return the virtual hosts of a broker that a user may see, by name."""
+    return [broker.hosts[name] for name in sorted(broker.hosts) if sees_host(broker, user, name)]
+
+
+def sees_host(broker: Broker, user: User, name: str) -> bool:
+    """Return whether the user may see a virtual host of this name."""
     if user.tags & ALL_HOSTS_TAGS:
-        return [host for host in hosts if user.scope is None or user.scope.enters(host.name)]
-    return [host for host in hosts if broker.authenticator.admits(user, host.name)]
+        return user.scope is None or user.scope.enters(name)
+    return broker.authenticator.admits(user, name)
 
 
 def hosts_without_credentials(request: Request) -> list[VirtualHost]:

@@ -119,14 +119,14 @@ class ArrivingBody:
         self._size = 0
 
 
-async def read_fields(request: Request, known: Mapping[str, str]) -> dict[str, Any]:
+async def read_fields(request: Request, known: Mapping[str, str], bytes_max: int = 0) -> dict[str, Any]:
     """Return the members of the body, an object; ``known`` has the allowed types of each. No body is an object without
     members.
 
     Refuses unknown members and those of another kind (400), and bodies beyond :data:`BODY_BYTES_MAX` with a list of
-    integers, beyond :data:`MEMBERS_BYTES_MAX` without one (413).
+    integers, beyond :data:`MEMBERS_BYTES_MAX` without one, or beyond ``bytes_max`` if it is given (413).
     """
-    most = BODY_BYTES_MAX if INTEGERS in known.values() else MEMBERS_BYTES_MAX
+    most = bytes_max or (BODY_BYTES_MAX if INTEGERS in known.values() else MEMBERS_BYTES_MAX)
     octets = await _octets(request, most)
     members: dict[str, Any] = {}
     room = MEMBERS_BYTES_MAX

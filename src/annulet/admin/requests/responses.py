@@ -30,6 +30,7 @@ STATUS_WORDS: Final = {
     409: "conflict",
     412: "precondition_failed",
     413: "too_large",
+    429: "too_many_requests",
     503: "unavailable",
 }
 """RabbitMQ's management interface names its errors this way; clients of either read both."""

@@ -49,7 +49,9 @@ async def apply_definitions(call: Call) -> Response:
     """Make the broker as the document in the body says, and return the steps; or plan them."""
     require_whole(call.user)
     octets = await read_octets(call.request, DOCUMENT_BYTES_MAX)
-    return json_response((await apply_octets(call.request, call.user, octets, "", **call.parameters)).described())
+    switches = dict(call.parameters)
+    host = switches.pop("vhost", "")
+    return json_response((await apply_octets(call.request, call.user, octets, host, **switches)).described())
 
 
 async def apply_octets(
@@ -107,8 +109,13 @@ RESOURCES: Final = (
                 "Make the broker as a document says, all or nothing.",
                 apply_definitions,
                 tags=ADMINISTRATORS,
-                parameters=SWITCHES,
-                body=Document("A document of definitions, as GET returns it or RabbitMQ exports it."),
+                parameters=(
+                    *SWITCHES,
+                    Value("vhost", "the virtual host of a document that names none, as broker.xml"),
+                ),
+                body=Document(
+                    "A document of definitions, as GET returns it or RabbitMQ exports it, or Artemis's broker.xml."
+                ),
                 answers={200: Answer("The steps that were done, or would be.")},
             ),
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from annulet.admin.figures.alarms import alarms
 from annulet.admin.requests.access import broker_of
 from annulet.admin.requests.responses import json_response
 from annulet.store.database.history import dropped_text
@@ -51,16 +52,6 @@ def unready_reason(broker: Broker) -> str:
     if not broker.ready:
         return "starting"
     return death_reason(broker)
-
-
-def alarms(broker: Broker) -> list[str]:
-    """Return the present reasons for blocking publishers: ``memory``, ``disk``, ``spill``."""
-    found = ["memory"] if broker.memory_blocked else []
-    if broker.log.statistics().disk_full:
-        found.append("disk")
-    if broker.spill_pace.full:
-        found.append("spill")
-    return found
 
 
 def warnings(broker: Broker) -> list[str]:

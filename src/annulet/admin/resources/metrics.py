@@ -201,6 +201,7 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
         "messages_unroutable": ("Publishes that reached no queue", broker.unroutable),
         "publishes_refused": ("Persistent publishes refused because the disk takes no more", broker.refused_publishes),
         **_deliveries(broker),
+        **_console(broker),
         "conversions": ("Messages converted to the protocol of a consumer", CONVERSIONS.conversions),
         "conversions_undecoded": (
             "Converted messages of which a part was too large to be decoded",
@@ -220,6 +221,13 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
             f"logins_{name}": (f"Logins {name}", value)
             for name, value in msgspec.structs.asdict(authentication).items()
         },
+        **_issuer(broker),
+        "telemetry_requests_failed": ("Requests that the collector of telemetry did not take", broker.pushes.failed),
+        "spans_lost": ("Spans of these requests", broker.pushes.lost),
+        "spans_dropped": (
+            "Spans that found no room to wait for the collector",
+            0 if broker.spans is None else broker.spans.dropped,
+        ),
     }
     snapshot.bounds = bounds(broker)
     snapshot.stalls, snapshot.held = list(broker.loop_watch.counts), list(broker.loop_watch.counts_held)
@@ -309,6 +317,18 @@ def _fed(broker: Broker) -> dict[str, tuple[str, float]]:
     }
 
 
+def _console(broker: Broker) -> dict[str, tuple[str, float]]:
+    sessions, streams = broker.web_sessions, broker.stream_figures
+    return {
+        "console_snapshots": ("Snapshots made for streams of the web console", streams.sampled),
+        "console_snapshots_skipped": ("Of these, times that a viewer did not take one in time", streams.skipped),
+        "web_sessions_begun": ("Sign-ins to the web console", sessions.begun),
+        "web_sessions_expired": ("Its sessions that ended because of their time", sessions.expired),
+        "web_sessions_revoked": ("Its sessions that ended because their user or its token changed", sessions.revoked),
+        "web_sessions_displaced": ("Its sessions that later ones displaced because of a bound", sessions.displaced),
+    }
+
+
 def _deliveries(broker: Broker) -> dict[str, tuple[str, float]]:
     return {
         "deliveries_too_large": (
@@ -356,10 +376,23 @@ def _turns(broker: Broker) -> dict[str, tuple[str, float]]:
     }
 
 
+def _issuer(broker: Broker) -> dict[str, tuple[str, float]]:
+    tokens = broker.authenticator.access_tokens
+    fetched, failed = (0, 0) if tokens is None else (tokens.keys.fetched, tokens.keys.failed)
+    return {
+        "issuer_key_fetches": ("Times the issuer's keys were fetched", fetched),
+        "issuer_key_fetches_failed": ("Times the issuer's keys could not be fetched", failed),
+    }
+
+
 def _gauges(broker: Broker) -> dict[str, tuple[str, float]]:
     connections, admission = broker.connections, broker.admission
     stages, stage_bytes = broker.staged.figures()
+    tokens = broker.authenticator.access_tokens
     return {
+        "issuer_keys": ("Keys of the issuer of access tokens at hand", 0 if tokens is None else len(tokens.keys)),
+        "spans_waiting": ("Spans that wait for the collector", 0 if broker.spans is None else len(broker.spans)),
+        "logins_ending": ("Connections that end with their token", len(broker.login_ends)),
         "bulk_stages": ("Stages of bulk writes that wait for their commit", stages),
         "bulk_stage_bytes": ("Bytes of these and of stages being written", stage_bytes),
         "orphaned_messages": (
@@ -370,6 +403,11 @@ def _gauges(broker: Broker) -> dict[str, tuple[str, float]]:
         "uptime_seconds": ("Seconds since start", max(0, broker.clock() - broker.started_at) / 1000),
         "http_connections": ("Open HTTP connections, WebSockets not counted", admission.http_connections),
         "web_sockets": ("STOMP connections over WebSocket", broker.web_sockets),
+        "console_streams": ("Streams of figures for pages of the web console", broker.stream_figures.streams),
+        "chart_queues": ("Queues with a history of their figures", len(broker.figure_history)),
+        "chart_queues_fine": ("Of these, queues with a history in steps of 10 s", broker.figure_history.fine),
+        "chart_queues_left_out": ("Queues without a history, because of the bound", broker.figure_history.left_out),
+        "web_sessions": ("Sessions of the web console", len(broker.web_sessions)),
         "handshakes": ("Connections that are not logged in yet", admission.handshakes),
         "connections": ("Open AMQP connections", len(connections)),
         "connections_lingering": (

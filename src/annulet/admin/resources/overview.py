@@ -6,13 +6,14 @@ import platform
 from typing import TYPE_CHECKING, Any, Final
 
 from annulet import __version__, _build
+from annulet.admin.figures.alarms import alarms
 from annulet.admin.figures.host_figures import host_figures
 from annulet.admin.interface.operations import Answer, Operation, Resource
 from annulet.admin.interface.schemas import ANY_OBJECT, COUNT, TEXT_SCHEMA, object_of
 from annulet.admin.requests.access import visible_hosts
 from annulet.admin.requests.responses import json_response
 from annulet.admin.requests.survey import survey
-from annulet.admin.resources.health import alarms, warnings
+from annulet.admin.resources.health import warnings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -15,16 +15,17 @@ from annulet.admin.requests.bodies import OBJECT, SWITCH, arguments_of
 from annulet.admin.requests.columns import Part
 from annulet.admin.requests.responses import json_response
 from annulet.admin.resources.audit import audit
+from annulet.broker.observing.node_log import CHANGE_QUEUE
 from annulet.broker.operation.durable_changes import departure, durably
 from annulet.core.base.removal_reasons import LOSSES
 from annulet.core.base.reply_names import is_reply_name
 from annulet.core.base.settings import QueueSettings
 from annulet.core.configuration.arguments import describe
-from annulet.core.queue.statistics import QueueStatistics, lag_of
+from annulet.core.queue.statistics import QueueStatistics, lag_of, message_counts_of
 from annulet.residency.bodies.memory_figures import residence_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from starlette.responses import Response
 
@@ -34,6 +35,15 @@ if TYPE_CHECKING:
 
 SLICE_NAMES: Final = 1000
 """Names that are sorted or searched before other tasks get a turn: less than 1 ms."""
+
+STATES: Final = ("running", "paused", "blocked")
+KINDS: Final = ("fifo", "ring", "last-value", "priorities", "sorted", "groups", "fair", "limited")
+
+FILTERS: Final = (
+    Value("state", f"one of {', '.join(STATES)}", choices=STATES),
+    Value("kind", f"one of {', '.join(KINDS)}: what the settings of the queue ask for", choices=KINDS),
+    Value("nonempty", "true for queues with messages only", SWITCH, default=False),
+)
 
 Row: TypeAlias = "tuple[VirtualHost, Queue]"
 
@@ -48,7 +58,45 @@ async def list_queues(call: Call) -> Response:
 
     Reply queues of direct reply-to are in no list: with the name of one, others could answer in place of the server.
     """
-    return await LISTING.answer(call, _rows(call.hosts()))
+    return await LISTING.answer(call, _rows(call.hosts()), wanted=_filter(call.parameters))
+
+
+def _filter(given: dict[str, Any]) -> Callable[[Row], bool] | None:
+    """Return what the parameters ask of a queue besides its name; ``None`` when they ask nothing."""
+    state, kind, nonempty = given.get("state"), given.get("kind"), given["nonempty"]
+    if state is None and kind is None and not nonempty:
+        return None
+
+    def passes(row: Row) -> bool:
+        queue = row[1]
+        return (
+            (state is None or state_of(queue) == state)
+            and (kind is None or kind in kinds_of(queue.settings))
+            and (not nonempty or queue.statistics().message_count > 0)
+        )
+
+    return passes
+
+
+def state_of(queue: Queue) -> str:
+    """Return the state of a queue as one word of :data:`STATES`."""
+    if queue.paused:
+        return "paused"
+    return "blocked" if queue.blocked else "running"
+
+
+def kinds_of(settings: QueueSettings) -> list[str]:
+    """Return the words of :data:`KINDS` for the settings of a queue; ``fifo`` when no other one fits."""
+    found = {
+        "ring": settings.ring_size >= 0,
+        "last-value": settings.last_value_key != "",
+        "priorities": settings.priorities > 0 or settings.max_priority > 0,
+        "sorted": settings.sort_key != "",
+        "groups": settings.group_mode not in {"", "off"},
+        "fair": settings.fair_key != "",
+        "limited": settings.max_length >= 0 or settings.max_bytes >= 0,
+    }
+    return [kind for kind, fits in found.items() if fits] or ["fifo"]
 
 
 def _rows(hosts: list[VirtualHost]) -> Iterator[Row]:
@@ -125,7 +173,7 @@ async def change_queue(call: Call) -> Response:
     changes = arguments_of("setting", call.fields["settings"])
     call.access().require_change(queue, changes)
     durable = call.broker.operator_settings.change_queue(host, queue, changes, call.now)
-    audit(host, call.user, "change-queue", queue.name, changes, call.now)
+    audit(host, call.user, CHANGE_QUEUE, queue.name, changes, call.now)
     return json_response({**describe_queue(host, queue), "durable_change": durable})
 
 
@@ -160,13 +208,21 @@ def _settings(row: Row) -> dict[str, Any]:
     }
 
 
+def _counts(row: Row) -> dict[str, Any]:
+    """Return the figures that listings are sorted by, without the others, which take five times as long."""
+    queue = row[1]
+    pending, delivering, scheduled = message_counts_of(queue)
+    return {
+        "messages": pending + len(queue.delivering) + scheduled,
+        "messages_ready": pending,
+        "messages_unacknowledged": delivering,
+        "consumers": queue.consumers.count,
+    }
+
+
 def _figures(row: Row) -> dict[str, Any]:
     statistics = row[1].statistics()
     return {
-        "messages": statistics.message_count,
-        "messages_ready": statistics.pending_count,
-        "messages_unacknowledged": statistics.delivering_count,
-        "consumers": statistics.consumer_count,
         **{name: getattr(statistics, name) for name in STATISTIC_NAMES},
         "losses": {name: statistics.removed[name] for name in LOSS_NAMES if name in statistics.removed},
         "unaccounted": unaccounted(statistics),
@@ -186,11 +242,8 @@ LISTING: Final[Listing[Row]] = Listing(
         Part(frozenset({"vhost", "name"}), _name),
         Part(frozenset({"durable", "auto_delete", "exclusive", "paused", "blocked", "leases"}), _identity),
         Part(frozenset({"arguments", "settings", "settings_from", "arguments_without_effect"}), _settings),
-        Part(
-            frozenset({"messages", "messages_ready", "messages_unacknowledged", "consumers", "losses", "unaccounted"})
-            | (frozenset(STATISTIC_NAMES) - {"name"}),
-            _figures,
-        ),
+        Part(frozenset({"messages", "messages_ready", "messages_unacknowledged", "consumers"}), _counts),
+        Part(frozenset({"losses", "unaccounted"}) | (frozenset(STATISTIC_NAMES) - {"name"}), _figures),
     ),
     _key,
     (str, str),
@@ -236,7 +289,7 @@ RESOURCES: Final = (
                 "list_queues",
                 "Queues by virtual host and name.",
                 list_queues,
-                parameters=(*LIST_PARAMETERS, VHOST),
+                parameters=(*LIST_PARAMETERS, VHOST, *FILTERS),
                 answers={200: Answer("A page of queues.", page_of(QUEUE_SCHEMA))},
             ),
         ),

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from starlette.responses import Response
 
+from annulet.admin.console import history, streaming
+from annulet.admin.console import sessions as web_sessions
 from annulet.admin.interface.openapi import describe
 from annulet.admin.interface.operations import Answer, Operation, Resource
 from annulet.admin.interface.routing import RouteTable
@@ -65,6 +67,9 @@ DESCRIPTION: Final = Resource(
 TABLE: Final = RouteTable(
     [
         DESCRIPTION,
+        *web_sessions.RESOURCES,
+        *streaming.RESOURCES,
+        *history.RESOURCES,
         *overview.RESOURCES,
         *queues.RESOURCES,
         *why_not.RESOURCES,

@@ -36,10 +36,10 @@ async def undo(call: Call) -> Response:
     host, queue, given, broker = call.host(), call.queue_to_manage(), call.fields, call.broker
     plan = await broker.undo.plan(host, queue.name, call.names["token"])
     access = call.access()
-    access.require("manage", *plan.moved)
-    access.require("browse", *plan.moved)
+    queues = plan.elsewhere()
+    access.require("manage", *queues)
+    access.require("browse", *queues)
     if given.get("preview", False):
-        queues = {name: sum(count for _, count in runs) for name, runs in plan.moved.items()}
         return json_response({**describe_undoable(plan, broker.undo), "moved_to": queues})
     operation = broker.undo.operation(host, plan, call.user.name)
     operation.rate = given.get("rate", 0)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from annulet.broker.security.authentication import AMQP_0
+from annulet.broker.security.authentication import AMQP_0, Authenticator
 from annulet.broker.security.sasl import Challenge, Failure, SaslExchange, Step, Success, mechanisms_text
-from annulet.wire.amqp091.types.constants import RESOURCE_ERROR
+from annulet.broker.security.token_grants import TokenRefused
+from annulet.wire.amqp091.types.constants import NOT_ALLOWED, RESOURCE_ERROR
 from annulet.wire.amqp091.types.errors import ConnectionFault
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from annulet.broker.amqp091.connection import AmqpConnection
+    from annulet.broker.security.access_tokens import AccessTokens
+    from annulet.broker.security.authentication import User
     from annulet.core.message.message import PropertyValue
 
 logger = structlog.get_logger(__name__)
@@ -57,6 +60,38 @@ class ConnectionLogin:
     def respond(self, response: bytes) -> None:
         """Check the response of secure-ok; the engine is answered later."""
         self._start(self._exchange.respond(response))
+
+    def renew(self, secret: bytes) -> None:
+        """Have the connection go on with another access token, if it began with one. A wrong one ends it (530)."""
+        tokens, user = self._broker.authenticator.access_tokens, self._connection.user
+        if tokens is not None and user is not None and user.grants is not None:
+            self.cancel()
+            self._task = self._broker.loop.create_task(self._renew(tokens, user, secret))
+
+    async def _renew(self, tokens: AccessTokens, user: User, secret: bytes) -> None:
+        connection, refusal = self._connection, ""
+        renewed = user
+        try:
+            token = await tokens.check(secret.decode())
+            renewed = Authenticator.bearer(token)
+            if renewed.name != user.name:
+                refusal = f"the access token is of user '{renewed.name}', the connection of user '{user.name}'"
+        except (TokenRefused, UnicodeDecodeError) as error:
+            refusal = str(error)
+        except Exception as error:  # noqa: BLE001 - a defect: the connection goes on with its rights
+            connection.note_defect(error, "defect while checking a token")
+            return
+        begun = connection.begin_waiting()
+        try:
+            if refusal:
+                connection.engine.close_connection(NOT_ALLOWED, refusal)
+            else:
+                connection.user = renewed
+                connection.require_access().renew(renewed)
+                self._broker.login_ends.watch(connection)
+                self._broker.login_ends.on_renewed(connection)
+        finally:
+            connection.end_waiting(begun)
 
     def cancel(self) -> None:
         """The socket is gone: no client waits for an answer any more."""

@@ -38,6 +38,10 @@ DEFAULT_HOST: Final = "/"
 HOST_PREFIX: Final = "vhost:"
 """``open.hostname`` ``vhost:name`` means the virtual host; so does the bare name of one (RabbitMQ's convention)."""
 
+TOKEN_FRAME_SIZE: Final = 17_408
+"""Octets of a SASL frame where an issuer's access tokens log in: the longest token, and 1 KiB for the names. The
+standard has 512 (§5.3.1), and clients send tokens of several KB nevertheless."""
+
 SILENT_MECHANISMS: Final = (ANONYMOUS, EXTERNAL)
 """Clients have nothing to say in these: one without an initial response expects no empty challenge (Broker-J)."""
 
@@ -71,6 +75,8 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
             offered_capabilities=list(OFFERED_CAPABILITIES),
             properties={"product": "Annulet", "version": __version__, "platform": "Python"},
         )
+        if configuration.oidc is not None:
+            self.engine.max_sasl_frame_size = TOKEN_FRAME_SIZE
         self.engine.output.trace = frame_trace(configuration, self)
         self.engine.output.error_sent = self.note_error
         self.services = broker

@@ -108,7 +108,12 @@ class Access:
         self._administrator = administrator
         self._records = records
         self._scope = None if user is None else user.scope
+        self._grants = None if user is None else user.grants
         self._declarations = DurableDeclarations(host, catalogue)
+
+    def renew(self, user: User) -> None:
+        """The connection goes on with another token of the same user."""
+        self._scope, self._grants = user.scope, user.grants
 
     def connection_ended(self) -> None:
         """Let go of the connection, which holds this object: none of its commands follow."""
@@ -126,6 +131,8 @@ class Access:
             return False
         if self._administrator is not None and self._authenticator.is_administrator(self._administrator):
             return True
+        if self._grants is not None:
+            return not is_sealed_name(name) and self._grants.allows(kind, self.host.name, name)
         return not is_sealed_name(name) and self._authenticator.allowed(self.user_name, self.host.name, kind, name)
 
     def may_still_read(self, queue: Queue) -> bool:

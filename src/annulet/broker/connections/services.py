@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from annulet import __version__
 from annulet.broker.connections.consumer_timeouts import ConsumerTimeouts
+from annulet.broker.connections.login_ends import LoginEnds
 from annulet.broker.connections.protocol_errors import ProtocolErrors
 from annulet.broker.network.lingering import LingeringSockets
 from annulet.broker.network.unfinished import UnfinishedWork, unfinished_limit
@@ -83,6 +84,7 @@ class BrokerServices:
         self.undecided: set[Undecided] = set()
         self.lingering, self.protocol_errors = LingeringSockets(self.look_drained), ProtocolErrors()
         self.consumer_timeouts = ConsumerTimeouts(self.connections, configuration.consumer_timeout)
+        self.login_ends = LoginEnds(clock)
         self.server_properties: dict[str, PropertyValue] = {
             "product": "Annulet",
             "version": __version__,

@@ -611,12 +611,11 @@ class ClientConnection(Generic[EngineT, SessionT]):
         return self.host
 
     def enter_host(self, host: VirtualHost, *, records: bool) -> None:
-        """Open a virtual host that the user may enter. ``records``: see
-        :class:`~annulet.broker.connections.access.Access`.
-        """
+        """Open a virtual host that the user may enter. ``records``: as :class:`Access` has it."""
         broker = self.broker
         self.host = host
         self.engine.look = self.look
+        broker.login_ends.watch(self)
         self.access = Access(
             broker.authenticator, broker.catalogue, host, self.user_name, owner=self, records=records, user=self.user
         )

@@ -34,11 +34,12 @@ VIEWS: Final[dict[str, ContentView]] = {view.name: view for view in (AMQP_0_9_1,
 
 _NOWHERE: Final = Origin("", "", "", AMQP_0_9_1)
 
-_WRITERS: Final[dict[ContentView, Callable[[MessageContent], tuple[bytes, bytes]]]] = {
+WRITERS: Final[dict[ContentView, Callable[[MessageContent], tuple[bytes, bytes]]]] = {
     AMQP_0_9_1: amqp091.from_content,
     AMQP_1_0: amqp10.from_content,
     STOMP: stomp.from_content,
 }
+"""For every view its header and body of a neutral content."""
 
 _TIME_FRAGMENTS: Final[dict[str, tuple[bytes, ...]]] = {
     AMQP_0_9_1.name: (b"x-del", b"AMQ_SCHED", b"x-qpid-not"),
@@ -145,7 +146,7 @@ class Conversions:
         try:
             content = origin.view.content(message)
             self.undecoded += _keeps_octets(content)
-            header, body = _WRITERS[view](content)
+            header, body = WRITERS[view](content)
         except Exception as error:
             self.failures += 1
             text = (

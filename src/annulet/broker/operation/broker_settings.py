@@ -42,7 +42,9 @@ NAMES: Final = {
 }
 """Fields of the configuration whose setting has another name in the file."""
 
-NOT_LISTED: Final = frozenset({"users", "definitions", "tls", "limits", "bulk_required", "origins"})
+NOT_LISTED: Final = frozenset(
+    {"users", "first_user", "definitions", "tls", "oidc", "otlp", "limits", "bulk_required", "origins"}
+)
 """Fields that are no single value: they have resources of their own."""
 
 UNITS: Final = {

@@ -19,6 +19,8 @@ from annulet.core.routing.diverts import STRIP, Divert
 from annulet.store.database.catalogue import OPERATOR_ADDRESS_SETTINGS, OPERATOR_DIVERT, OPERATOR_POLICY, OPERATOR_QUEUE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from annulet.broker.settings.static_definitions import StaticDefinitions
     from annulet.core.configuration.address_settings import Policy
     from annulet.core.configuration.arguments import Arguments
@@ -62,6 +64,26 @@ class OperatorSettings:
             self._catalogue.set_operator_setting(OPERATOR_QUEUE, host.name, queue.name, merged)
             host.change_queue(queue, changes, now)
         return True
+
+    def of_queue(self, host: VirtualHost, name: str) -> Arguments:
+        """Return what operators changed of a durable queue."""
+        return self._catalogue.operator_settings(OPERATOR_QUEUE, host.name).get(name, {})
+
+    def restoring(self, host: VirtualHost, queue: Queue, clock: Callable[[], int]) -> Callable[[], None]:
+        """Return what gives a queue its present settings back, as if no operator had changed them since."""
+        resolved, known = host.resolved_for(queue), self.of_queue(host, queue.name)
+
+        def restore() -> None:
+            if queue.deleted:
+                return
+            with self._catalogue.transaction():
+                if known:
+                    self._catalogue.set_operator_setting(OPERATOR_QUEUE, host.name, queue.name, known)
+                else:
+                    self._catalogue.delete_operator_setting(OPERATOR_QUEUE, host.name, queue.name)
+                host.restore_settings(queue, resolved, clock())
+
+        return restore
 
     def set_address_settings(self, host: VirtualHost, pattern: str, settings: Arguments) -> bool:
         """Let address settings hold for a pattern, in place of what held before. False for one of the file."""

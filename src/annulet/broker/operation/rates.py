@@ -73,6 +73,14 @@ def read_queue(queue: Queue, now: int) -> Sample:
     )
 
 
+def read_totals(queue: Queue) -> tuple[Sample, tuple[int, int]]:
+    """Return the counters of a queue: added, delivered, and removed by reason; and its messages and their bytes."""
+    counters = queue.counters
+    totals = array("q", (counters.messages_added, counters.messages_delivered, *counters.removed.values()))
+    messages = queue.shown_count() + queue.shown_scheduled() + len(queue.delivering)
+    return totals, (messages, counters.bytes_added - counters.bytes_removed)
+
+
 class Rates:
     """The samples of one broker. Belongs to the event loop."""
 
@@ -143,6 +151,11 @@ class Rates:
         if sums is None or len(sums) < 2:
             return dict.fromkeys(NAMES, 0.0)
         return _rates(sums[-2], sums[-1])
+
+    def last_of_host(self, host: str) -> Sample | None:
+        """Return the sums of a virtual host in the last round; ``None`` before there is one."""
+        sums = self._hosts.get(host)
+        return sums[-1] if sums else None
 
     def samples_of_host(self, host: str) -> list[Sample]:
         """Return the kept sums of a virtual host, the oldest first."""

@@ -69,6 +69,16 @@ class Revocation:
         """End connections with a reason, soon."""
         self._add([(connection, reason) for connection in connections])
 
+    def login_ended(self, connection: AnyConnection) -> None:
+        """The token that a connection logged in with has ended."""
+        self._add([(connection, f"the token of user '{connection.user_name}' has ended; log in with another one")])
+
+    def look_at(self, connection: AnyConnection) -> None:
+        """A connection goes on with another token, which may give fewer rights."""
+        if connection.host is not None:
+            connection.host.graph_changed()
+        self._add([(connection, "")])
+
     async def settled(self) -> None:
         """Wait until all that was to be closed is closed."""
         while self._work is not None:

@@ -14,6 +14,7 @@ import msgspec
 from annulet.broker.connections.views import VIEWS
 from annulet.core.base.sealed_names import UNDO_QUEUE
 from annulet.core.management.destination import accepted_at
+from annulet.core.management.keeping import NO_PRIORITY
 from annulet.core.message.message import Message, Origin
 from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, encode_properties
 
@@ -59,12 +60,16 @@ class KeptFacts(msgspec.Struct, array_like=True):
 
 
 class Run(msgspec.Struct, array_like=True):
-    """Consecutive ids in one queue, which has this id in the catalogue; 0 for one that is not durable."""
+    """Consecutive ids in one queue, which has this id in the catalogue; 0 for one that is not durable.
+
+    ``priority``: of the messages before it was changed, ``NO_PRIORITY`` where it was not.
+    """
 
     queue: str
     first: int
     count: int
     queue_id: int
+    priority: int = NO_PRIORITY
 
 
 def kept_message(entry: QueueEntry, facts: UndoFacts, now: int) -> Message:

@@ -30,9 +30,10 @@ from annulet.core.base.errors import ContentUnavailable, CoreError, NotFound, Pr
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.sealed_names import UNDO_QUEUE
 from annulet.core.management import select
+from annulet.core.management.actions import ChangePriority, Remove
 from annulet.core.management.conditions import IdRanges, conditions
 from annulet.core.management.destination import Destination
-from annulet.core.management.keeping import Keeper
+from annulet.core.management.keeping import NO_PRIORITY, Keeper
 from annulet.core.management.operation import SLICE_BYTES, SLICE_MESSAGES
 from annulet.core.management.transfer import Transfer
 from annulet.core.management.undoing import Restore, Undo
@@ -53,13 +54,21 @@ if TYPE_CHECKING:
 FORGOTTEN_A_TICK: Final = 200
 """Kept messages that are forgotten in one turn: a few milliseconds."""
 
-UNDONE_OPERATIONS: Final = frozenset({"delete", "purge", "expire", "cancel-scheduled", "move", "retry"})
+COPY: Final = "copy"
+"""Of this operation an undo removes the copies."""
+
+UNDONE_OPERATIONS: Final = frozenset(
+    {"delete", "purge", "expire", "cancel-scheduled", "move", "retry", COPY, "change-priority"}
+)
 """Operations that can be undone; of ``expire`` what no expiry address takes."""
 
-NOTED_OPERATIONS: Final = frozenset({"move", "retry"})
+NOTED_OPERATIONS: Final = frozenset({"move", "retry", COPY, "change-priority"})
 """Of these, operations whose messages stay in the broker: notes of their new places are kept, of a few bytes each."""
 
 _ALL: Final = 1 << 60
+
+Place = tuple[str, int]
+"""A queue that messages are in now, and their former priority, ``NO_PRIORITY`` where it was not changed."""
 
 
 class UndoBroker(Protocol):
@@ -72,12 +81,12 @@ class UndoBroker(Protocol):
 
 @dataclass(slots=True)
 class Undoable:
-    """What an undo would bring back. ``moved``: by queue, with the ids there."""
+    """What an undo would bring back, or take away of copies. ``moved``: by place, with the ids there."""
 
     facts: UndoFacts
     kept: int = 0
     bytes: int = 0
-    moved: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    moved: dict[Place, list[tuple[int, int]]] = field(default_factory=dict)
     moved_count: int = 0
     places: dict[str, Queue] = field(default_factory=dict)  # the queues of these names then
 
@@ -85,6 +94,13 @@ class Undoable:
     def count(self) -> int:
         """How many messages it brings back, if nothing has happened to them meanwhile."""
         return self.kept + self.moved_count
+
+    def elsewhere(self) -> dict[str, int]:
+        """Return how many messages there are in which queues."""
+        counts: dict[str, int] = {}
+        for (name, _), runs in self.moved.items():
+            counts[name] = counts.get(name, 0) + sum(count for _, count in runs)
+        return counts
 
     def add(self, message: Message, host: VirtualHost | None) -> None:
         """Take a message of the undo queue; with the ``host`` the ids of moved ones as well."""
@@ -104,7 +120,7 @@ class Undoable:
         """Take ids, joined with those before them."""
         if self.places.setdefault(run.queue, queue) is not queue:
             return  # it was declared anew while the notes were read
-        runs = self.moved.setdefault(run.queue, [])
+        runs = self.moved.setdefault((run.queue, run.priority), [])
         first, count = runs[-1] if runs else (0, 0)
         if first + count == run.first and count:
             runs[-1] = (first, count + run.count)
@@ -245,12 +261,17 @@ class UndoWindow:
         if plan.kept:
             wanted = select(selector=f"undo = '{plan.facts.token}' AND kind = '{KEPT}'")
             parts.append((Restore(host, kept_in, queue, Unwrapping()), wanted))
-        for name, runs in plan.moved.items():
+        for (name, priority), runs in plan.moved.items():
             source = host.queues.get(name)
-            if source is None or source is queue or source is not plan.places[name]:
+            if source is None or source is not plan.places[name]:
                 continue
             back = select(everything=True, scheduled=True, conditions=conditions(among=IdRanges(runs)))
-            parts.append((Transfer("undo", host, source, queue, keep=False), back))
+            if plan.facts.operation == COPY:
+                parts.append((Remove("undo", source, RemovalReason.MOVED), back))
+            elif priority != NO_PRIORITY:
+                parts.append((ChangePriority("undo", source, priority), back))
+            elif source is not queue:
+                parts.append((Transfer("undo", host, source, queue, keep=False), back))
         if not parts:
             raise NotFound("the queues that the messages were moved to are gone, and their messages with them")
         for action, _ in parts:
@@ -281,7 +302,7 @@ class _HostKeeper(Keeper):
         self._facts = facts
         self._bytes = 0
         self._dropped = window.dropped  # as of the last call of :meth:`effort`
-        self._runs: dict[tuple[Queue, bool], list[Run]] = {}  # of this slice; durable ones apart
+        self._runs: dict[tuple[Queue, bool, int], list[Run]] = {}  # of this slice; durable ones and priorities apart
 
     def place(self) -> Destination:
         """Return the undo queue."""
@@ -316,20 +337,20 @@ class _HostKeeper(Keeper):
         before, self._dropped = self._dropped, self._window.dropped
         return (self._dropped - before) * (SLICE_BYTES // SLICE_MESSAGES)
 
-    def moved(self, destination: Queue, message: Message, sequence: int) -> None:
+    def moved(self, destination: Queue, message: Message, sequence: int, priority: int = NO_PRIORITY) -> None:
         """Note it for the end of the slice."""
-        runs = self._runs.setdefault((destination, message.durable and destination.durable), [])
+        runs = self._runs.setdefault((destination, message.durable and destination.durable, priority), [])
         last = runs[-1] if runs else None
         if last is not None and last.first + last.count == sequence:
             last.count += 1
         else:
-            runs.append(Run(destination.name, sequence, 1, destination.queue_id))
+            runs.append(Run(destination.name, sequence, 1, destination.queue_id, priority))
 
     def end_slice(self, now: int) -> None:
         """Put notes of the slice's moved messages into the undo queue: one of durable ones, one of others."""
         by_queue, self._runs = self._runs, {}
         for durable in (True, False):
-            runs = [run for (_, lasting), found in by_queue.items() if lasting == durable for run in found]
+            runs = [run for (_, lasting, _), found in by_queue.items() if lasting == durable for run in found]
             if runs:
                 self._note(runs, now, durable=durable)
 

@@ -280,7 +280,7 @@ class Pager:
                 if bodies.untidy:
                     self._untidy[queue] = None
             elif worked := (in_memory(queue) >= ADOPTED_LEAST and self.budget.concerns(queue)):
-                self._bodies_of(queue)
+                self.bodies_of(queue)
             if worked and time.thread_time() >= until:
                 return
 
@@ -351,7 +351,7 @@ class Pager:
         """
         if not self.budget.concerns(queue):
             return 0
-        bodies = self._bodies_of(queue)
+        bodies = self.bodies_of(queue)
         if not bodies.passing and bodies.grown < GROWTH_LEAST:
             moved = self._rows_out(queue, durable)
             if moved:
@@ -383,7 +383,7 @@ class Pager:
         order = self._paged(queue)
         if order is None or isinstance(order, PagedSorted):
             return None
-        self._bodies_of(queue)  # deliveries of its rows count from the first on
+        self.bodies_of(queue)  # deliveries of its rows count from the first on
         self._paging[queue] = None
         return order
 
@@ -402,7 +402,8 @@ class Pager:
             if queue.stock is not None:
                 bounds.apply(queue.stock)
 
-    def _bodies_of(self, queue: Queue) -> StoredBodies:
+    def bodies_of(self, queue: Queue) -> StoredBodies:
+        """Return the bodies of a queue, which may leave memory from now on, bound by the budget of today."""
         bodies = self._bodies.get(queue)
         if bodies is None:
             bodies = self._bodies[queue] = queue.bodies = StoredBodies(queue, self.store)

@@ -23,6 +23,7 @@ from annulet.broker.observing.limited_log import LimitedLog
 from annulet.broker.security import password_hashes
 from annulet.broker.security.file_users import FIRST_USER, declare_users
 from annulet.broker.security.login_throttle import NAME_CHARACTERS_MAX, LoginThrottle
+from annulet.broker.security.token_grants import AccessToken, TokenGrants, TokenRefused, looks_like_access_token
 from annulet.broker.security.tokens import IMPLIED_BY, TokenScope, digest_of, is_token
 from annulet.broker.settings.clock import system_clock
 from annulet.broker.settings.scram_verifiers import (
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from argon2 import PasswordHasher
 
     from annulet.broker.network.listening import PeerFacts
+    from annulet.broker.security.access_tokens import AccessTokens
     from annulet.broker.settings.clock import Clock
     from annulet.broker.settings.configuration import BrokerConfiguration
     from annulet.store.database.catalogue import Catalogue
@@ -82,6 +84,11 @@ PLAIN: Final = "PLAIN"
 AMQPLAIN: Final = "AMQPLAIN"
 ANONYMOUS: Final = "ANONYMOUS"
 EXTERNAL: Final = "EXTERNAL"
+OAUTHBEARER: Final = "OAUTHBEARER"
+XOAUTH2: Final = "XOAUTH2"
+
+ACCESS_TOKEN: Final = "(access token)"  # noqa: S105 - a name
+"""The name of an issuer's token where one of the broker's has a name."""
 
 AMQP_0: Final = "amqp091"
 """The name of the protocols AMQP 0-x for :meth:`Authenticator.mechanisms`."""
@@ -98,13 +105,18 @@ class CredentialsError(Exception):
 
 
 class User(msgspec.Struct, frozen=True):
-    """An authenticated user. ``token``: the name of the token that it logged in with; ``scope``: what that leaves."""
+    """An authenticated user. ``token``: the name of the token that it logged in with; ``scope``: what that leaves.
+
+    ``grants``: of an access token, in place of permissions. ``expires_at``: its end, milliseconds since 1970; else 0.
+    """
 
     name: str
     tags: frozenset[str] = frozenset()
     token: str = ""
     token_digest: str = ""
     scope: TokenScope | None = None
+    grants: TokenGrants | None = None
+    expires_at: int = 0
 
 
 class KnownToken(msgspec.Struct, frozen=True):
@@ -163,6 +175,7 @@ class Authenticator:
         self._anonymous = False  # the first user has the well-known password: a client without one may be that user
         self._first_verifiers: dict[tuple[str, str], ScramVerifier] = {}  # its own, as that password is known
         self._tokens: dict[str, KnownToken] = {}  # by digest
+        self.access_tokens: AccessTokens | None = None  # of the issuer, if there is one
         self._now = now
         # unknown users cost as much as wrong passwords
         self._decoy = (hasher or password_hashes.HASHER).hash(secrets.token_hex(16))
@@ -182,7 +195,13 @@ class Authenticator:
         self._unchecked = 0
         self._delayed = 0
         self._hashed = 0
-        self._made_hash = declare_users(catalogue, configuration.users, hasher)
+        self._made_hash = declare_users(
+            catalogue,
+            configuration.users,
+            hasher,
+            first=configuration.first_user,
+            mechanisms=configuration.sasl_mechanisms,
+        )
         self.reload()
 
     def statistics(self) -> AuthenticationStatistics:
@@ -249,11 +268,21 @@ class Authenticator:
 
     def current(self, user: User) -> User | None:
         """Return a user that logged in before as it is now; ``None`` when the user or its token is gone or expired."""
+        if user.grants is not None:
+            return user if user.expires_at > self._now() and user.name not in self._users else None
         if not user.token:
             known = self._users.get(user.name)
             return known if known is None or user.tags else User(user.name)
         token = self._tokens.get(user.token_digest)
         return token.user if token is not None and self._is_live(token) else None
+
+    def password_mark(self, name: str) -> bytes:
+        """Return a value that changes with the password of a user, and tells nothing about it."""
+        return hmac.digest(self._key, self._hashes.get(name, "").encode(), hashlib.sha256)
+
+    def refusal(self, user: User, peer: PeerFacts) -> str:
+        """Return why a user that has logged in may not use the broker from there; empty when it may."""
+        return self._loopback_refusal(user.name, peer)
 
     def close(self) -> None:
         """End the threads; logins under way are cancelled, up to a hash that is being computed. No login may follow."""
@@ -266,13 +295,15 @@ class Authenticator:
 
         SCRAM only when every user was given a verifier: clients take it when they see it, and some users could not log
         in. No login changes that: a client that connects again finds the mechanisms that it found before.
+        Nor with an issuer of access tokens, which take the place of a password in PLAIN only.
         AMQP 0-x gets PLAIN first, which its clients look for, and no ANONYMOUS, which they do not know.
         """
-        offered = [*([EXTERNAL] if peer.certificate_name else []), *self._scram_offered]
+        issuer = self.access_tokens is not None
+        offered = [*([EXTERNAL] if peer.certificate_name else []), *(() if issuer else self._scram_offered)]
         if protocol == AMQP_0:
             offered = [PLAIN, AMQPLAIN, *offered]
         else:
-            offered.append(PLAIN)
+            offered += [PLAIN, OAUTHBEARER, XOAUTH2] if issuer else [PLAIN]
             if peer.is_loopback and self._anonymous:
                 offered.append(ANONYMOUS)
         return tuple(name for name in offered if name in self._allowed_mechanisms)
@@ -280,13 +311,16 @@ class Authenticator:
     async def login(self, name: str, password: str, *, peer: PeerFacts, mechanism: str = PLAIN) -> User | None:
         """Return the user when name and password are right and may be used from there; the log says why not.
 
-        ``password`` may be a token of the user; with a token the name may be empty.
+        ``password`` may be a token of the user; with a token the name may be empty. It may be an access token of the
+        issuer, which names its user by itself: the name is ignored then.
 
         Takes about 25 ms of a thread when this password was not checked lately, and seconds of waiting after failures.
         Cancellation leaves nothing behind but a thread that finishes.
         """
         if is_token(password):
             return await self._login_with_token(name, password, peer=peer, mechanism=mechanism)
+        if self.access_tokens is not None and looks_like_access_token(password):
+            return await self._login_with_access_token(self.access_tokens, name, password, peer, mechanism)
         digest, known_hash = self._digest(name, password)
         if self._remembered(digest, password) is True:
             return await self.conclude(name, right=True, peer=peer, mechanism=mechanism)
@@ -315,6 +349,42 @@ class Authenticator:
             return await self.conclude(name, right=False, peer=peer, mechanism=mechanism)
         finally:
             self.end_turn(peer)
+
+    async def _login_with_access_token(
+        self, tokens: AccessTokens, name: str, text: str, peer: PeerFacts, mechanism: str
+    ) -> User | None:
+        """As :meth:`login`, with an access token of the issuer. One that is remembered as right does not wait."""
+        token = tokens.remembered(text)
+        if token is not None:
+            return await self._admit_bearer(token, peer, mechanism)
+        if not await self.wait_turn(name, peer=peer, mechanism=mechanism):
+            return None
+        try:
+            return await self._admit_bearer(await tokens.check(text), peer, mechanism)
+        except TokenRefused as error:
+            return await self._refuse(name, str(error), peer, mechanism, guess=error.guess)
+        finally:
+            self.end_turn(peer)
+
+    async def _admit_bearer(self, token: AccessToken, peer: PeerFacts, mechanism: str) -> User | None:
+        """Return the user of a right token; its name must be free, and the user may be one of this machine only."""
+        if token.user in self._users:
+            reason = (
+                f"the access token names {token.user!r}, who is a user of this broker; take another oidc.user_claim"
+            )
+            return await self._refuse(token.user, reason, peer, mechanism, guess=False)
+        reason = self._loopback_refusal(token.user, peer)
+        if reason:
+            return await self._refuse(token.user, reason, peer, mechanism)
+        self._accepted += 1
+        self._throttle.succeeded(peer.address, token.user)
+        return self.bearer(token)
+
+    @staticmethod
+    def bearer(token: AccessToken) -> User:
+        """Return the user of a right token."""
+        grants = token.grants
+        return User(token.user, grants.tags, ACCESS_TOKEN, token.digest, grants=grants, expires_at=token.expires_at)
 
     def _is_live(self, token: KnownToken) -> bool:
         return not token.expires_at or token.expires_at > self._now()
@@ -382,11 +452,18 @@ class Authenticator:
             self._accepted += 1
             self._throttle.succeeded(peer.address, name)
             return self._users[name]
+        return await self._refuse(name, reason, peer, mechanism)
+
+    async def _refuse(
+        self, name: str, reason: str, peer: PeerFacts, mechanism: str, *, guess: bool = True
+    ) -> User | None:
+        """Count and log a failure; a possible guess waits once more. Returns nothing."""
         self._note_refused(name, peer, mechanism, reason)
-        before = self._throttle.delay(peer.address, name)
-        after = self._throttle.failed(peer.address, name)
-        if after > before:
-            await self._sleep(after - before)
+        if guess:
+            before = self._throttle.delay(peer.address, name)
+            after = self._throttle.failed(peer.address, name)
+            if after > before:
+                await self._sleep(after - before)
         return None
 
     def note_malformed(self, peer: PeerFacts, mechanism: str, reason: str) -> None:
@@ -411,6 +488,11 @@ class Authenticator:
         return current is not None and ADMINISTRATOR in current.tags
 
     @property
+    def attempts_waiting(self) -> int:
+        """How many logins are under way, those included that wait after a failure."""
+        return self._throttle.waiting
+
+    @property
     def anonymous_user(self) -> str:
         """The user that a peer of this machine is without credentials; empty when there is none."""
         return FIRST_USER if self._anonymous else ""
@@ -421,6 +503,8 @@ class Authenticator:
 
     def admits(self, user: User | None, virtual_host: str) -> bool:
         """As :meth:`may_enter`, within the scope of the token that the user logged in with; ``None``: no user has."""
+        if user is not None and user.grants is not None:
+            return user.grants.enters(virtual_host)
         if user is None or not self.may_enter(user.name, virtual_host):
             return False
         return user.scope is None or user.scope.enters(virtual_host)
@@ -490,6 +574,9 @@ class Authenticator:
         """Return why a user may not come in, or ``""``."""
         if not right or name not in self._users:
             return "user name or password is wrong"
+        return self._loopback_refusal(name, peer)
+
+    def _loopback_refusal(self, name: str, peer: PeerFacts) -> str:
         if name in self._loopback_users and not peer.is_loopback:
             return "this user may connect from this machine only (loopback_users)"
         return ""
@@ -575,6 +662,8 @@ def parse_response(mechanism: str, response: bytes) -> tuple[str, str]:
         if len(parts) != 3:
             raise CredentialsError(f"PLAIN response has {len(parts)} fields, 3 are prescribed (RFC 4616 §2)")
         return _text(parts[1], "user name"), _text(parts[2], "password")
+    if mechanism in {OAUTHBEARER, XOAUTH2}:
+        return _bearer_response(mechanism, response)
     if mechanism == "AMQPLAIN":
         try:
             table = read_table_content(response)
@@ -585,6 +674,16 @@ def parse_response(mechanism: str, response: bytes) -> tuple[str, str]:
             raise CredentialsError("AMQPLAIN response needs the text fields LOGIN and PASSWORD")
         return login, password
     raise CredentialsError(f"SASL mechanism {mechanism!r} has no name and password")
+
+
+def _bearer_response(mechanism: str, response: bytes) -> tuple[str, str]:
+    """Return user name and token of ``OAUTHBEARER`` (RFC 7628 §3.1) or ``XOAUTH2`` (Google): pairs between 0x01."""
+    fields = _text(response, f"{mechanism} response").split("\x01")
+    pairs = dict([field.partition("=")[::2] for field in fields if "=" in field])
+    scheme, _, token = pairs.get("auth", "").partition(" ")
+    if scheme.lower() != "bearer" or not token:
+        raise CredentialsError(f"{mechanism} response has no field 'auth=Bearer TOKEN' between octets 0x01 (RFC 7628)")
+    return pairs.get("user", ""), token.strip()
 
 
 def _text(octets: bytes, what: str) -> str:

@@ -12,14 +12,15 @@ import msgspec
 import structlog
 
 from annulet.broker.security import password_hashes
+from annulet.broker.settings.scram_verifiers import DIGESTS, derive_verifier
 from annulet.store.database.definitions import OF_FILE, PermissionRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from argon2 import PasswordHasher
 
-    from annulet.broker.settings.configuration import UserDeclaration
+    from annulet.broker.settings.configuration import FirstUser, UserDeclaration
     from annulet.store.database.catalogue import Catalogue
 
 logger = structlog.get_logger(__name__)
@@ -36,11 +37,17 @@ DONE: Final = "done"
 
 
 def declare_users(
-    catalogue: Catalogue, users: Mapping[str, UserDeclaration], hasher: PasswordHasher | None = None
+    catalogue: Catalogue,
+    users: Mapping[str, UserDeclaration],
+    hasher: PasswordHasher | None = None,
+    *,
+    first: FirstUser | None = None,
+    mechanisms: Sequence[str] = (),
 ) -> str:
-    """Write the file's users, and revoke those that it no longer names. Returns the hash of a first user made now.
+    """Write the file's users, and revoke those that it no longer names. Returns the hash of a ``guest`` made now.
 
-    ``hasher`` makes that hash; ``None``: the product's.
+    ``hasher`` makes that hash; ``None``: the product's. ``first`` is made at the first start instead of ``guest``, with
+    verifiers for the SCRAM ones of ``mechanisms``.
     """
     access = catalogue.access
     with catalogue.transaction():
@@ -53,7 +60,9 @@ def declare_users(
         made = ""
         if access.fact(FIRST_START) != DONE:
             access.set_fact(FIRST_START, DONE)
-            if not access.users():
+            if not access.users() and first is not None:
+                _make_first_user(catalogue, first, mechanisms)
+            elif not access.users():
                 made = (hasher or password_hashes.HASHER).hash(FIRST_USER)
                 access.set_user(FIRST_USER, made, TAGS_OF_FIRST_USER)
                 _grant(catalogue, PermissionRecord(FIRST_USER, "/", EVERYTHING, EVERYTHING, EVERYTHING))
@@ -66,6 +75,15 @@ def declare_users(
     elif not access.users():
         logger.warning("there is no user: no client can log in", remedy="declare one in the file: [users.NAME]")
     return made
+
+
+def _make_first_user(catalogue: Catalogue, first: FirstUser, mechanisms: Sequence[str]) -> None:
+    """Make the administrator that the configuration names for the first start. Later starts leave it as it is."""
+    catalogue.access.set_user(first.name, password_hashes.HASHER.hash(first.password), TAGS_OF_FIRST_USER)
+    scram = [str(derive_verifier(name, first.password)) for name in DIGESTS if name in mechanisms]
+    catalogue.access.set_scram(first.name, " ".join(scram))
+    _grant(catalogue, PermissionRecord(first.name, "/", EVERYTHING, EVERYTHING, EVERYTHING))
+    logger.info("first start: administrator made from default_user", user=first.name)
 
 
 def _revoke(catalogue: Catalogue, users: Mapping[str, UserDeclaration]) -> None:

@@ -40,6 +40,11 @@ class LoginThrottle:
         self._failures: tuple[dict[str, tuple[int, float]], dict[str, tuple[int, float]]] = ({}, {})
         self._waiting: Counter[str] = Counter()  # attempts under way by address
 
+    @property
+    def waiting(self) -> int:
+        """How many attempts are under way."""
+        return self._waiting.total()
+
     def delay(self, address: str, user: str) -> float:
         """Return the seconds an attempt has to wait now; 0 when nothing is on record."""
         now = self._clock()

@@ -1,4 +1,4 @@
-"""The settings of a broker at start: from the command line, a TOML file and the defaults, in this order.
+"""The settings of a broker at start: from command line, environment, TOML file and defaults, in this order.
 
 :func:`load` reads and checks; :class:`BrokerConfiguration` is the result, with every value valid. Keyword arguments of
 ``BrokerConfiguration`` are the way in for embedders and tests.
@@ -15,7 +15,10 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from annulet.broker.settings.environment import Variables, variable_of
 from annulet.broker.settings.limits import RANGES, Limits
+from annulet.broker.settings.oidc_settings import OidcSection, OidcSettings, OidcSettingsError, oidc_settings
+from annulet.broker.settings.otlp_settings import OtlpSection, OtlpSettings, OtlpSettingsError, otlp_settings
 from annulet.broker.settings.scram_verifiers import ScramError, parse_verifier
 from annulet.broker.settings.setting_values import (
     LOOPBACK,
@@ -105,7 +108,9 @@ BUDGET_SHARE: Final = 0.5
 """Share of the memory limit that the body budget is unless it is set, where that is less than its usual default: on a
 machine of 1 GiB publishers would else be held back before anything had left memory."""
 
-SASL_MECHANISMS: Final = ("EXTERNAL", "SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "AMQPLAIN", "ANONYMOUS")
+SASL_MECHANISMS: Final = (
+    "EXTERNAL", "SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "AMQPLAIN", "OAUTHBEARER", "XOAUTH2", "ANONYMOUS",
+)  # fmt: skip
 """All there are; each is offered where it can be used. Without the SCRAM ones no verifiers are stored."""
 
 LogFormat = Literal["console", "json"]
@@ -124,6 +129,16 @@ class PermissionDeclaration(msgspec.Struct, frozen=True):
     read: str = ""
     browse: str = ""
     manage: str = ""
+
+
+class FirstUser(msgspec.Struct, frozen=True):
+    """The administrator that the first start makes in place of ``guest``, allowed to connect from everywhere."""
+
+    name: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"FirstUser({self.name!r})"  # the password stays out of logs
 
 
 class UserDeclaration(msgspec.Struct, frozen=True):
@@ -166,12 +181,15 @@ class BrokerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     log_format: LogFormat = "console"
     log_level: LogLevel = "info"
     users: dict[str, UserDeclaration] = {}
+    first_user: FirstUser | None = None  # None: guest
     loopback_users: tuple[str, ...] = ("guest",)  # may connect from this machine only
     ledger_queue: bool = False  # each virtual host has a queue amq.ledger that gets its losses as messages
     event_queues: tuple[str, ...] = ()  # patterns of the queues whose events become messages of amq.events
     event_queue_bytes: int = EVENT_QUEUE_BYTES  # bodies amq.events holds
     undo_seconds: int = UNDO_SECONDS  # what operations take away is kept so long; 0: nothing is kept
     undo_bytes: int = UNDO_BYTES  # of a virtual host
+    otlp: OtlpSettings | None = None  # the collector that gets metrics and spans
+    oidc: OidcSettings | None = None  # the issuer whose access tokens log in
     definitions: StaticDefinitions = StaticDefinitions()  # declared at every start
     origins: dict[str, str] = {}  # by name in the file: where a value comes from that is not the default
 
@@ -227,6 +245,8 @@ class ConfigurationFile(msgspec.Struct):
     frame_max: int = FRAME_MAX
     channel_max: int = CHANNEL_MAX
     handshake_timeout: float = HANDSHAKE_TIMEOUT
+    default_user: str | None = None
+    default_password: str | None = None
     loopback_users: list[str] = msgspec.field(default_factory=lambda: ["guest"])
     local_host_names: list[str] = []
     web_socket_origins: list[str] = []
@@ -241,6 +261,8 @@ class ConfigurationFile(msgspec.Struct):
     sasl_mechanisms: list[str] = msgspec.field(default_factory=lambda: list(SASL_MECHANISMS))
     log: LogSection = msgspec.field(default_factory=LogSection)
     users: dict[str, UserSection] = {}
+    otlp: OtlpSection = msgspec.field(default_factory=OtlpSection)
+    oidc: OidcSection = msgspec.field(default_factory=OidcSection)
     queues: list[QueueDefinition] = []
     exchanges: list[ExchangeDefinition] = []
     bindings: list[BindingDefinition] = []
@@ -274,13 +296,18 @@ OPTIONS: Final = {
 # ---------------------------------------------------------------------- reading
 
 
-def load(file: Path | None = None, command_line: Mapping[str, Any] | None = None) -> BrokerConfiguration:
-    """Merge command line, file and defaults, check every value and return the configuration.
+def load(
+    file: Path | None = None,
+    command_line: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> BrokerConfiguration:
+    """Merge command line, environment, file and defaults, check every value and return the configuration.
 
-    ``command_line`` has the shape of the file. Raises :class:`ConfigurationError`.
+    ``command_line`` has the shape of the file; ``environment`` are variables, of which those that begin with
+    ``ANNULET_`` are read. Raises :class:`ConfigurationError`.
     """
     given: Mapping[str, Any] = {} if command_line is None else command_line
-    return _Reader(file, given).read()
+    return _Reader(file, given, {} if environment is None else environment).read()
 
 
 def _flat_names(given: Mapping[str, Any]) -> Iterator[str]:
@@ -295,20 +322,20 @@ def _flat_names(given: Mapping[str, Any]) -> Iterator[str]:
 class _Reader:
     """One run of :func:`load`; knows which source a value came from, for the errors."""
 
-    def __init__(self, file: Path | None, command_line: Mapping[str, Any]) -> None:
+    def __init__(self, file: Path | None, command_line: Mapping[str, Any], environment: Mapping[str, str]) -> None:
         self.file = file
         self.command_line = command_line
+        self.variables = Variables(environment, ConfigurationFile)
         self.document = {} if file is None else _read_document(file)
 
     def read(self) -> BrokerConfiguration:
-        self._check_names(self.document, msgspec.inspect.type_info(ConfigurationFile), "")
+        shape = msgspec.inspect.type_info(ConfigurationFile)
+        self._check_names(self.document, shape, "", f"{self.file}")
+        self._check_names(self.variables.document, shape, "", "environment")
         _refuse_data_and_memory(self.document, str(self.file))
+        _refuse_data_and_memory(self.variables.document, "environment")
         _refuse_data_and_memory(self.command_line, "command line")
-        merged = merge(self.document, self.command_line)
-        if "memory" in self.command_line:
-            merged.pop("data", None)
-        elif "data" in self.command_line:
-            merged.pop("memory", None)
+        merged = _laid_over(_laid_over(self.document, self.variables.document), self.command_line)
         try:
             values = msgspec.convert(merged, ConfigurationFile)
         except msgspec.ValidationError as error:
@@ -351,6 +378,9 @@ class _Reader:
             log_format=values.log.format,
             log_level=values.log.level,
             users={name: self._user(name, section) for name, section in values.users.items()},
+            first_user=self._first_user(values.default_user, values.default_password),
+            oidc=self._oidc(values.oidc),
+            otlp=self._otlp(values.otlp),
             loopback_users=tuple(values.loopback_users),
             local_host_names=tuple(name.lower() for name in values.local_host_names),
             web_socket_origins=tuple(values.web_socket_origins),
@@ -364,9 +394,10 @@ class _Reader:
         )
 
     def _origins(self) -> dict[str, str]:
-        """Return where each given value comes from, by its name in the file; the command line overrides the file."""
-        sources = ((self.document, f"file {self.file}"), (self.command_line, "command line"))
-        return {name: source for given, source in sources for name in _flat_names(given)}
+        """Return where each given value comes from, by its name in the file: the last source that gives it."""
+        of_file = dict.fromkeys(_flat_names(self.document), f"file {self.file}")
+        of_command_line = dict.fromkeys(_flat_names(self.command_line), "command line")
+        return of_file | self.variables.origins() | of_command_line
 
     @property
     def _folder(self) -> Path:
@@ -374,9 +405,10 @@ class _Reader:
         return Path() if self.file is None else self.file.absolute().parent
 
     def _path(self, name: str, text: str) -> Path:
-        """Return a path as its source means it: one of the command line is relative to where it was typed."""
+        """Return a path as its source means it: one in the file is relative to the file, others to where it starts."""
         path = Path(text).expanduser()
-        return path if name in self.command_line else self._folder / path
+        of_file = name not in self.command_line and self.variables.name_of(name) is None
+        return self._folder / path if of_file else path
 
     def _tls(self, values: ConfigurationFile) -> dict[str, Any]:
         """Return endpoint and settings of the TLS listeners that were asked for, as fields of the configuration."""
@@ -393,6 +425,18 @@ class _Reader:
                 except TlsSettingsError as error:
                     raise ConfigurationError(f"{self._source(f'listeners.{name}')}: {error}") from error
         return fields
+
+    def _oidc(self, section: OidcSection) -> OidcSettings | None:
+        try:
+            return oidc_settings(section, TAGS, self._folder)
+        except OidcSettingsError as error:
+            raise ConfigurationError(str(error) if self.file is None else f"{self.file}: {error}") from error
+
+    def _otlp(self, section: OtlpSection) -> OtlpSettings | None:
+        try:
+            return otlp_settings(section, self._folder)
+        except OtlpSettingsError as error:
+            raise ConfigurationError(str(error) if self.file is None else f"{self.file}: {error}") from error
 
     def _limits(self, limits: Limits) -> Limits:
         for name, allowed in RANGES.items():
@@ -457,6 +501,17 @@ class _Reader:
         scram = self._verifiers(where, section)
         return UserDeclaration(section.password_hash, tuple(section.tags), dict(section.permissions), scram)
 
+    def _first_user(self, name: str | None, password: str | None) -> FirstUser | None:
+        if name is None and password is None:
+            return None
+        for given, field, other in (
+            (name, "default_user", "default_password"),
+            (password, "default_password", "default_user"),
+        ):
+            if not given:
+                raise ConfigurationError(f"{self._source(field)}: empty or left out; {other} needs it beside it")
+        return FirstUser(str(name), str(password))
+
     def _verifiers(self, where: str, section: UserSection) -> tuple[str, ...]:
         texts = []
         for field, text in (("scram_sha_256", section.scram_sha_256), ("scram_sha_512", section.scram_sha_512)):
@@ -510,6 +565,9 @@ class _Reader:
             node = node.get(part) if isinstance(node, Mapping) else None
         if node is not None:
             return OPTIONS.get(path, path)
+        variable = self.variables.name_of(path)
+        if variable is not None:
+            return f"environment {variable}" + ("" if variable.startswith(variable_of(path)) else f": {path}")
         return path if self.file is None else f"{self.file}: {path}"
 
     def _conversion_error(self, error: msgspec.ValidationError) -> ConfigurationError:
@@ -519,24 +577,22 @@ class _Reader:
             return ConfigurationError(f"{self.file}: {text}")
         return ConfigurationError(f"{self._source(path)}: {text[:1].lower()}{text[1:]}{_choices_at(path)}")
 
-    def _check_names(self, value: Any, kind: msgspec.inspect.Type, path: str) -> None:
+    def _check_names(self, value: Any, kind: msgspec.inspect.Type, path: str, source: str) -> None:
         """Refuse names the file's shape does not have, with the nearest one that it has."""
         if isinstance(value, list) and isinstance(kind, msgspec.inspect.ListType):
             for index, member in enumerate(value):
-                self._check_names(member, kind.item_type, f"{path.removesuffix('.')}[{index}].")
+                self._check_names(member, kind.item_type, f"{path.removesuffix('.')}[{index}].", source)
         if not isinstance(value, dict):
             return
         if isinstance(kind, msgspec.inspect.DictType):
             for name, member in value.items():
-                self._check_names(member, kind.value_type, f"{path}{name}.")
+                self._check_names(member, kind.value_type, f"{path}{name}.", source)
         elif isinstance(kind, msgspec.inspect.StructType):
             fields = {field.encode_name: field.type for field in kind.fields}
             for name, member in value.items():
                 if name not in fields:
-                    raise ConfigurationError(
-                        f"{self.file}: unknown setting {path + name!r}{nearest_name(name, fields)}"
-                    )
-                self._check_names(member, fields[name], f"{path}{name}.")
+                    raise ConfigurationError(f"{source}: unknown setting {path + name!r}{nearest_name(name, fields)}")
+                self._check_names(member, fields[name], f"{path}{name}.", source)
 
 
 def _choices_at(path: str) -> str:
@@ -573,6 +629,16 @@ def _read_document(file: Path) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{file}: not TOML: {error}") from error
+
+
+def _laid_over(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``low`` with ``high`` put over it; data and memory exclude each other, and that of ``high`` holds."""
+    merged = merge(low, high)
+    if "memory" in high:
+        merged.pop("data", None)
+    elif "data" in high:
+        merged.pop("memory", None)
+    return merged
 
 
 def _refuse_data_and_memory(document: Mapping[str, Any], source: str) -> None:

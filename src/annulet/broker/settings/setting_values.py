@@ -81,9 +81,14 @@ def parse_memory(value: int | str) -> int:
     return int(number * base ** " KMGT".index(unit[0])) if unit != "B" else int(number)
 
 
+def physical_memory_bytes() -> int:
+    """Return the memory of the machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def machine_memory_bytes(limit_file: Path = Path("/sys/fs/cgroup/memory.max")) -> int:
     """Return the memory this process may use: the machine's, or its container's when that is less."""
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    total = physical_memory_bytes()
     try:
         text = limit_file.read_text().strip()
     except OSError:  # no control groups here, so no container limit

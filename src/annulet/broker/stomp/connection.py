@@ -56,7 +56,7 @@ class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
             trace=None if self._trace_line is None else self._trace,
         )
         self._login: asyncio.Task[None] | None = None
-        self._silent_seconds = 0.0
+        self._silent_seconds = self._seconds_between_checks = 0.0
         self._heartbeat_bytes = 0  # of that, our heart-beats
         self._expected = False  # the end is the broker's own wish
 
@@ -167,16 +167,16 @@ class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
     def _start_heartbeat(self) -> None:
         intervals = [seconds for seconds in self._intervals() if seconds]
         if intervals:
-            seconds = min(intervals) / 2
-            self.restart_timer(seconds, lambda: self._heartbeat_due(seconds))
+            self._seconds_between_checks = min(intervals) / 2
+            self.restart_timer(self._seconds_between_checks, self._heartbeat_due)
 
-    def _heartbeat_due(self, elapsed: float) -> None:
+    def _heartbeat_due(self) -> None:
         """Twice per interval: say something, and give up a peer that was silent for two intervals, or idle."""
         sending, receiving, idle = self._intervals()
         if self._active(promised=receiving > 0):
             self._silent_seconds = 0.0
         else:
-            self._silent_seconds += elapsed
+            self._silent_seconds += self._seconds_between_checks
         if receiving and self._silent_seconds > receiving * HEARTBEAT_MISSES_MAX:
             self.broker.admission.note_silent(self.name, receiving)
             self.abort()

@@ -75,16 +75,19 @@ class BrokerClient:
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """Send a request and return the answer. ``path``: segments, which are encoded here; ``body``: for JSON."""
+        """Send a request and return the answer.
+
+        ``path``: segments, which are encoded here; ``body``: octets of XML, or values for JSON.
+        """
         if "" in path:
             raise usage("a name is empty; give one (the default exchange is amq.default)")
         address = "/" + "/".join(quote(segment, safe="") for segment in path)
         if query:
             address += f"?{urlencode(query, quote_via=quote)}"
-        octets = None if body is None else json.dumps(body).encode()
+        octets = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         sent = dict(self._headers) | dict(headers or {})
         if octets is not None:
-            sent["Content-Type"] = "application/json"
+            sent["Content-Type"] = "application/xml" if octets is body else "application/json"
         try:
             status, content = self._exchange(method, address, octets, sent)
         except (OSError, http.client.HTTPException) as error:

@@ -18,6 +18,7 @@ FILE = click.argument("file", metavar="FILE")
 PRUNE = click.option("--prune", is_flag=True, help="Delete what the file does not name, in its virtual hosts.")
 SIGNS: Final = {"create": "+", "change": "~", "delete": "-"}
 STANDARD_INPUT: Final = "-"
+BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 @click.group()
@@ -56,13 +57,18 @@ def export_command(remote: Remote, file: str, form: str) -> None:
 @FILE
 @remote_options
 def import_command(remote: Remote, file: str) -> None:
-    """Add what a RabbitMQ export has: nothing is deleted, and queues that exist stay as they are.
+    """Add what a RabbitMQ export or Artemis's broker.xml has: nothing is deleted, what exists stays as it is.
 
     Each part that this broker cannot have is named with its reason.
     """
     document = _read(file)
-    path = (*API, "definitions", remote.vhost) if remote.vhost_given else (*API, "definitions")
-    answer = remote.client.ask("POST", path, document).content or {"conflicts": [], "not_taken": []}
+    path: tuple[str, ...]
+    if isinstance(document, bytes):
+        path, query = (*OWN_API, "definitions"), {"keep": "true"} | _host_of(remote, document)
+    else:
+        path = (*API, "definitions", remote.vhost) if remote.vhost_given else (*API, "definitions")
+        query = {}
+    answer = remote.client.ask("POST", path, document, query=query).content or {"conflicts": [], "not_taken": []}
     if remote.output.as_json:
         remote.output.json(answer)
         return
@@ -91,6 +97,7 @@ def plan(remote: Remote, file: str, *, prune: bool) -> None:
 def apply(remote: Remote, file: str, *, prune: bool, skip: bool) -> None:
     """Make the broker as the file says, all or nothing. A second apply does nothing."""
     document = _read(file)
+    query = {"prune": str(prune).lower()} | _host_of(remote, document)
     found = _plan(remote, document, prune=prune)
     if found["conflicts"] or (found["not_taken"] and not skip):
         _list_refused(found)
@@ -100,7 +107,7 @@ def apply(remote: Remote, file: str, *, prune: bool, skip: bool) -> None:
     if deleted:
         what = f"delete {len(deleted)} definitions with {found['destroys']:,} messages"
         confirm(remote, what, file, [f"{_step(step)}" for step in deleted])
-    done = remote.client.ask("POST", (*OWN_API, "definitions"), document, query={"prune": str(prune).lower()}).content
+    done = remote.client.ask("POST", (*OWN_API, "definitions"), document, query=query).content
     if remote.output.as_json:
         remote.output.json(done)
     else:
@@ -108,17 +115,25 @@ def apply(remote: Remote, file: str, *, prune: bool, skip: bool) -> None:
 
 
 def _plan(remote: Remote, document: Any, *, prune: bool) -> dict[str, Any]:
-    query = {"plan": "true", "prune": str(prune).lower()}
+    query = {"plan": "true", "prune": str(prune).lower()} | _host_of(remote, document)
     found: dict[str, Any] = remote.client.ask("POST", (*OWN_API, "definitions"), document, query=query).content
     return found
 
 
+def _host_of(remote: Remote, document: Any) -> dict[str, str]:
+    """Return the virtual host for a broker.xml, which names none."""
+    return {"vhost": remote.vhost} if isinstance(document, bytes) else {}
+
+
 def _read(file: str) -> Any:
+    """Return the JSON of a file, or its octets when it is XML."""
     try:
-        text = sys.stdin.read() if file == STANDARD_INPUT else Path(file).read_text(encoding="utf-8")
-        document = json.loads(text)
+        octets = sys.stdin.buffer.read() if file == STANDARD_INPUT else Path(file).read_bytes()
+        if octets.removeprefix(BYTE_ORDER_MARK).lstrip()[:1] == b"<":
+            return octets
+        document = json.loads(octets)
     except (OSError, ValueError) as error:
-        raise usage(f"{file!r} cannot be read: {error}; give a JSON export of definitions") from error
+        raise usage(f"{file!r} cannot be read: {error}; give a JSON export of definitions, or a broker.xml") from error
     if not isinstance(document, dict):
         raise usage(f"{file!r} has no JSON object; give an export of definitions")
     return document

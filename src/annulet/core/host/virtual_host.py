@@ -269,6 +269,12 @@ class VirtualHost(RoutingGraph):
         require_whole(queue, resolved.settings)
         self._change(queue, resolved, now)
 
+    def restore_settings(self, queue: Queue, former: ResolvedQueue, now: int) -> None:
+        """Give a queue settings that it had, with their origins; raises as :meth:`update_queue`."""
+        self._require_room(queue, former.settings)
+        require_whole(queue, former.settings)
+        self._change(queue, former, now)
+
     def _require_room(self, queue: Queue, settings: QueueSettings) -> None:
         if 0 <= settings.max_consumers < queue.takers:
             raise PreconditionFailed(

@@ -152,5 +152,10 @@ class ChangePriority(Action):
 
     def carry_out(self, entry: QueueEntry, now: int) -> int:
         """Replace it. Returns the new id."""
+        former = entry.message.priority
         replacement = self.queue.reprioritise(entry, self.priority, now)
-        return 0 if replacement is None else replacement.sequence
+        if replacement is None:
+            return 0
+        if self.keeper is not None:
+            self.keeper.moved(self.queue, replacement.message, replacement.sequence, former)
+        return replacement.sequence

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from annulet.core.management.destination import Destination
     from annulet.core.message.message import Message
     from annulet.core.model.entry import QueueEntry
     from annulet.core.queue.queue import Queue
+
+
+NO_PRIORITY: Final = -1
+"""The former priority of a message whose priority did not change."""
 
 
 class Keeper:
@@ -33,8 +37,8 @@ class Keeper:
         """Return what making room since the last call took, in body bytes that could be copied meanwhile."""
         return 0
 
-    def moved(self, destination: Queue, message: Message, sequence: int) -> None:
-        """Note under which id a message has got into another queue."""
+    def moved(self, destination: Queue, message: Message, sequence: int, priority: int = NO_PRIORITY) -> None:
+        """Note the id of a message that was moved or copied into a queue, or had this ``priority`` there before."""
         raise NotImplementedError
 
     def end_slice(self, now: int) -> None:

@@ -71,8 +71,9 @@ class Transfer(Action):
         """Put ``message`` into ``destination``, and the entry it was made of out of its queue unless it is kept."""
         place = Destination(self.host, destination)
         if self.keep:
-            return place.put(message, now)
-        sequence = place.take(self.queue, entry, message, RemovalReason.MOVED, now)
+            sequence = place.put(message, now)
+        else:
+            sequence = place.take(self.queue, entry, message, RemovalReason.MOVED, now)
         if self.keeper is not None:
             self.keeper.moved(destination, message, sequence)
         return sequence

@@ -51,6 +51,21 @@ class Returned:
             deque[CompactDelivery]
         ] = []  # each ascending, none empty; before each all others are entries
 
+    @property
+    def runs(self) -> tuple[int, int]:
+        """How many runs there are of entries and of folded messages, at most :data:`RUNS_MAX` each."""
+        return len(self._runs), len(self._folded)
+
+    @property
+    def folded(self) -> int:
+        """How many messages are folded."""
+        return sum([len(run) for run in self._folded])
+
+    @property
+    def single(self) -> int:
+        """How many entries are in no run."""
+        return len(self._single)
+
     def push(self, entry: QueueEntry) -> None:
         """Add one. O(log n)."""
         heappush(self._single, entry)
@@ -197,7 +212,7 @@ class Returned:
         pending = [deque([entry for entry in run if entry.state == PENDING]) for run in self._runs]
         self._runs = sorted([run for run in pending if run], key=_first_place)
         self._places = [run[0].place for run in self._runs]
-        self.count = len(self._single) + sum([len(run) for run in self._runs]) + sum([len(run) for run in self._folded])
+        self.count = len(self._single) + sum([len(run) for run in self._runs]) + self.folded
         self._find_head()
 
     def clear(self) -> None:

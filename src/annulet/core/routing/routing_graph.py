@@ -75,6 +75,11 @@ class RoutingGraph:
 
     # ------------------------------------------------------------------ exchanges
 
+    @property
+    def routes_remembered(self) -> int:
+        """How many routes are remembered until a binding changes, at most :data:`ROUTES_MAX`."""
+        return len(self._routes) + len(self._typed_routes)
+
     def exchange_for(self, name: str) -> Exchange:
         """Return an exchange. Raises :class:`NotFound`."""
         exchange = self.exchanges.get(name)
@@ -272,7 +277,7 @@ class RoutingGraph:
             self.judge_route(route)
         if len(routing_key) > REMEMBERED_KEY_CHARACTERS_MAX:
             return route
-        if len(self._routes) + len(self._typed_routes) >= ROUTES_MAX:
+        if self.routes_remembered >= ROUTES_MAX:
             self._routes.clear()
             self._typed_routes.clear()
         if routing_type:

@@ -73,6 +73,11 @@ class StoredQueueArea(QueueArea):
         self._search = SearchAhead(search, figures)
         self._looked_ahead, self._barren = 0, True  # rows asked for ahead of looks; nothing was found at the last one
 
+    @property
+    def page_list(self) -> PageList:
+        """The pages, to look at; only this area changes them."""
+        return self._pages
+
     def _tell_totals(self) -> None:
         """Have the totals of the list as those of the area."""
         pages = self._pages

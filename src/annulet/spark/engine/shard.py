@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final
 
@@ -22,6 +21,7 @@ from annulet.spark.engine.journal import (
     Stored,
 )
 from annulet.spark.engine.replica import Replica
+from annulet.spark.remembered_shards import RememberedShards
 
 SHARDS_CACHED: Final = 64
 """Shards a worker process remembers between batches; those used longest ago are made from the state again."""
@@ -135,11 +135,9 @@ def _refused(queue: str | None, sequence: int, reason: str, state: str = REFUSED
     return Effect(OUTCOME, queue, sequence, at=at, state=state, reason=reason)
 
 
-_cached: OrderedDict[str, tuple[str, Shard]] = OrderedDict()
-"""Shards by name, each with the token of the batch that left it so.
-
-Another process may have worked on it since: then the shard here is updated, or, if that was too many batches ago or its
-batch was not committed, discarded.
+REMEMBERED: Final[RememberedShards[Shard]] = RememberedShards(SHARDS_CACHED)
+"""The shards of this process. One that another process worked on since is updated, or, if that was too many batches ago
+or its batch was not committed, discarded.
 """
 
 
@@ -158,7 +156,7 @@ def open_shard(shards: int, state: EngineState) -> tuple[Shard, Head]:
             f"give shards={head.shards}, or start a new checkpoint with the initial state of the old one "
             "(docs/spark-engine.md, Rescaling)"
         )
-    token, shard = _cached.pop(head.name, ("", None))
+    token, shard = REMEMBERED.take(head.name)
     tokens = [step.token for step in head.steps]
     if shard is not None and token in tokens:
         shard.follow(head.steps[tokens.index(token) + 1 :], state)
@@ -174,6 +172,4 @@ def close_shard(shard: Shard, head: Head, state: EngineState) -> None:
     head.token = uuid.uuid4().hex
     head.steps = [*head.steps, Step(head.token, head.time, blobs)][-BATCHES_FOLLOWED - 1 :]
     state.write_head(head.text())
-    _cached[head.name] = head.token, shard
-    while len(_cached) > SHARDS_CACHED:
-        _cached.popitem(last=False)
+    REMEMBERED.keep(head.name, head.token, shard)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -11,6 +10,7 @@ from typing import Final
 from annulet.spark.operators.book import Book, Changes, Item
 from annulet.spark.operators.rules import ARRIVAL, WALL, OperatorError, Rules
 from annulet.spark.operators.segments import FORMAT, Head, SegmentLog, ShardState
+from annulet.spark.remembered_shards import RememberedShards
 
 SHARDS_CACHED: Final = 64
 """Shards a worker process remembers between batches, each once; those used longest ago are read from their segments
@@ -93,11 +93,8 @@ class Shard:
         return book
 
 
-_cached: OrderedDict[str, tuple[str, Shard]] = OrderedDict()
-"""Shards by name, each with the token of the batch that left it so.
-
-Another process may have worked on it since: then the state has another token, and the shard here is discarded.
-"""
+REMEMBERED: Final[RememberedShards[Shard]] = RememberedShards(SHARDS_CACHED)
+"""The shards of this process. One that another process worked on since is discarded."""
 
 
 def open_shard(rules: Rules, shards: int, state: ShardState, columns: str = "") -> tuple[Shard, Head]:
@@ -129,7 +126,7 @@ def open_shard(rules: Rules, shards: int, state: ShardState, columns: str = "") 
             f"the rules look at the columns ({columns}), but the checkpoint was made with ({head.columns}); give the "
             "same, or start a new checkpoint"
         )
-    token, shard = _cached.pop(head.name, ("", None))
+    token, shard = REMEMBERED.take(head.name)
     if shard is None or token != head.token:
         shard = Shard(rules)
         shard.load(state)
@@ -142,6 +139,4 @@ def close_shard(shard: Shard, head: Head, changes: Changes, state: ShardState) -
     head.token = uuid.uuid4().hex
     state.write_head(head.text())
     shard.tidy()
-    _cached[head.name] = head.token, shard
-    while len(_cached) > SHARDS_CACHED:
-        _cached.popitem(last=False)
+    REMEMBERED.keep(head.name, head.token, shard)

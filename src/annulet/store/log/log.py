@@ -8,7 +8,7 @@ accounts for it. The log has no thread, no clock and no lock; see ``interface`` 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -57,6 +57,7 @@ from annulet.store.segments.records import (
     message_size,
     pack_numbers,
 )
+from annulet.store.segments.segment import Segment
 
 logger = logging.getLogger(__name__)
 
@@ -179,6 +180,11 @@ class MessageLog(Log):
     def restorable(self, may_have_rows: Callable[[int], bool]) -> Iterator[RecoveredMessage | RecoveredRows]:
         """Use the segments' indexes; read segments without one."""
         return restorable(self._segments, self._reader, self._files, may_have_rows, redelivered=not self.clean)
+
+    @property
+    def segments(self) -> Mapping[int, Segment]:
+        """The segments by number, each with the offsets of its records."""
+        return self._segments
 
     @property
     def next_record(self) -> int:

@@ -132,6 +132,11 @@ class Search:
         return self.active and len(self._pending) < PENDING_MAX and sum(self._pending.values()) < PENDING_BYTES_MAX
 
     @property
+    def known(self) -> int:
+        """Stretches that were asked for, answered or not, at most :data:`STRETCHES_MAX`."""
+        return len(self._stretches)
+
+    @property
     def pending(self) -> int:
         """Stretches that were not answered."""
         return len(self._pending)

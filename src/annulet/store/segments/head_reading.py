@@ -31,6 +31,11 @@ class HeadFiles:
         self._files = files
         self._open: dict[int, File] = {}  # by number of the segment
 
+    @property
+    def open_files(self) -> int:
+        """How many files of heads are open for reading."""
+        return len(self._open)
+
     def of(self, segment: Segment) -> File | None:
         """Return a segment's file, which may appear at any time; ``None`` if there is no readable one."""
         file = self._open.get(segment.number)

@@ -186,8 +186,8 @@ async def test_pruning_says_what_it_destroys_and_leaves_other_hosts_and_users_al
         plan = await make_plan(running.broker, await read_document(json.dumps(fewer).encode()), prune=True)
         assert [(step.action, step.item.kind, step.item.name, step.destroys) for step in plan.steps] == [
             ("delete", "binding", "e -> kept, key ''", 0),
-            ("delete", "queue", "gone", 3),
             ("delete", "policy", "p", 0),
+            ("delete", "queue", "gone", 3),
         ]
         assert plan.described()["destroys"] == 3
         await apply(running.broker, fewer, prune=True)

@@ -9,7 +9,6 @@ from hypothesis import given
 from annulet.core.base.errors import InvalidArgument
 from annulet.core.base.typed_values import Symbol, UnsignedLong
 from annulet.core.message.message import Message, Origin
-from annulet.wire.amqp10.messages import message as module
 from annulet.wire.amqp10.messages.conversion import from_content
 from annulet.wire.amqp10.messages.message import (
     FACTS_MAX,
@@ -159,23 +158,28 @@ def test_keys_that_are_no_texts_and_long_forms_of_keys() -> None:
     assert split_incoming(section + BODY).due_at(0) == 3000
 
 
+def facts_twice(payload: bytes) -> tuple[object, object]:
+    return split_incoming(payload).facts, split_incoming(payload).facts
+
+
 def test_facts_are_remembered_within_a_bound() -> None:
-    module._remembered.clear()
     payloads = [encode_properties(Properties(message_id=f"m{number}")) + BODY for number in range(FACTS_MAX + 1)]
-    first = split_incoming(payloads[0])
-    for payload in payloads[1:-1]:
-        split_incoming(payload)
-    assert len(module._remembered) == FACTS_MAX == 1024
-    assert split_incoming(payloads[0]).facts is first.facts
-    split_incoming(payloads[-1])
-    assert len(module._remembered) == 1
+    first = split_incoming(payloads[0]).facts
+    assert split_incoming(payloads[0]).facts is first
+    for payload in payloads[1:]:
+        one, other = facts_twice(payload)
+        assert one is other
+    assert split_incoming(payloads[0]).facts is not first, "as many others came since as are remembered"
+    assert FACTS_MAX == 1024
 
 
 def test_headers_too_long_or_with_a_duplicate_id_are_not_remembered() -> None:
-    module._remembered.clear()
-    split_incoming(encode_properties(Properties(message_id="m" * 600)) + BODY)
-    split_incoming(encode_section(APPLICATION_PROPERTIES, {"_AMQ_DUPL_ID": "d"}) + BODY)
-    assert module._remembered == {}
+    for payload in (
+        encode_properties(Properties(message_id="m" * 600)) + BODY,
+        encode_section(APPLICATION_PROPERTIES, {"_AMQ_DUPL_ID": "d"}) + BODY,
+    ):
+        one, other = facts_twice(payload)
+        assert one is not other
 
 
 # ---------------------------------------------------------------------- stored

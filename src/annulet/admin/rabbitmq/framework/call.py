@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from annulet.admin.rabbitmq.framework.errors import not_authorised, not_found
-from annulet.admin.requests.access import ADMINISTRATOR, ALL_HOSTS_TAGS, access_of, visible_hosts
+from annulet.admin.requests.access import ADMINISTRATOR, access_of, sees_host, visible_hosts
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -59,8 +59,7 @@ class Call:
     def host_named(self, name: str) -> VirtualHost:
         """As :meth:`host`, of a virtual host that a body or query names."""
         host = self.broker.hosts.get(name)
-        visible = self.user.tags & ALL_HOSTS_TAGS or self.broker.authenticator.may_enter(self.user.name, name)
-        if host is not None and visible:
+        if host is not None and sees_host(self.broker, self.user, name):
             return host
         if self.administrator:
             raise not_found("virtual host", name)

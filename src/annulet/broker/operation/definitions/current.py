@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from annulet import __version__
+from annulet.broker.operation.bindings import BindingRow
 from annulet.broker.operation.definitions.items import (
     ADDRESS_SETTINGS,
     BINDING,
@@ -34,6 +35,7 @@ from annulet.store.database.definitions import VIRTUAL_HOST as OF_HOST
 if TYPE_CHECKING:
     from annulet.broker.broker import Broker
     from annulet.core.host.virtual_host import VirtualHost
+    from annulet.core.routing.exchanges import Exchange
 
 RABBITMQ_VERSION: Final = "3.10.0"
 """The version whose format an export in RabbitMQ's format has."""
@@ -147,17 +149,7 @@ def _of_host(broker: Broker, host: VirtualHost) -> Iterator[Item]:
         exchange = host.exchanges.get(name)
         if exchange is None or not name or name.startswith(PREDECLARED):
             continue
-        arguments = dict(exchange.arguments)
-        if exchange.alternate is not None:
-            arguments.setdefault("alternate-exchange", exchange.alternate)
-        value = {
-            "type": exchange.type_name,
-            "durable": exchange.durable,
-            "auto_delete": exchange.auto_delete,
-            "internal": exchange.internal,
-            "arguments": arguments,
-        }
-        yield Item(EXCHANGE, host.name, (name,), value)
+        yield exchange_item(host, exchange)
     for queue in host.listed_queues():
         if queue.owner is None and not queue.deleted:
             declared = host.resolved_for(queue).arguments
@@ -179,10 +171,31 @@ def _bindings(host: VirtualHost) -> Iterator[Item]:
         for binding in list(exchange.bindings.values()):
             if binding.leads_nowhere or (binding.queue is not None and binding.queue.owner is not None):
                 continue
-            arguments = dict(binding.arguments)
             kind, destination = binding.destination_kind, binding.destination_name
-            key = (source, kind, destination, binding.routing_key, arguments_text(arguments))
-            yield Item(BINDING, host.name, key, {"arguments": arguments})
+            yield binding_item(
+                BindingRow(host, source, kind, destination, binding.routing_key, dict(binding.arguments))
+            )
+
+
+def exchange_item(host: VirtualHost, exchange: Exchange) -> Item:
+    """Return an exchange as an item."""
+    arguments = dict(exchange.arguments)
+    if exchange.alternate is not None:
+        arguments.setdefault("alternate-exchange", exchange.alternate)
+    value = {
+        "type": exchange.type_name,
+        "durable": exchange.durable,
+        "auto_delete": exchange.auto_delete,
+        "internal": exchange.internal,
+        "arguments": arguments,
+    }
+    return Item(EXCHANGE, host.name, (exchange.name,), value)
+
+
+def binding_item(row: BindingRow) -> Item:
+    """Return a binding as an item."""
+    key = (row.source, row.kind, row.destination, row.routing_key, arguments_text(row.arguments))
+    return Item(BINDING, row.host.name, key, {"arguments": row.arguments})
 
 
 async def export(broker: Broker, hosts: Iterable[VirtualHost], *, own: bool, host: str = "") -> dict[str, Any]:

@@ -127,14 +127,18 @@ async def make_plan(broker: Broker, reading: Reading, *, prune: bool = False) ->
         else:
             plan.steps.append(step)
     if prune:
+        # queues last, and those with messages behind the others: an undo can restore all others
         surplus = [
             item
             for item in known.values()
             if item.identity not in reading.items and item.kind not in KEPT and item.host in reading.hosts
         ]
-        for item in sorted(surplus, key=lambda each: -order[each.kind]):
-            if not _goes_with_its_end(item, reading):
-                plan.steps.append(Step(DELETE, item, item, _messages(broker, item)))
+        steps = [
+            Step(DELETE, item, item, _messages(broker, item))
+            for item in surplus
+            if not _goes_with_its_end(item, reading)
+        ]
+        plan.steps += sorted(steps, key=lambda each: (each.item.kind == QUEUE, -order[each.item.kind], each.destroys))
     return plan
 
 

@@ -117,7 +117,7 @@ class Reading:
         except CoreError as error:
             name = value.get("name", value.get("user", value.get("match", "")))
             host = "" if section in OF_BROKER else self._host or str(value.get("vhost", DEFAULT_HOST))
-            self._refuse(section, host, str(name), str(error))
+            self.refuse(section, host, str(name), str(error))
 
     def settle(self) -> None:
         """All has been read: leave out what needs something that was not taken."""
@@ -135,7 +135,7 @@ class Reading:
                     missing = f"{kind} {destination!r} was not taken"
             if missing:
                 del self.items[item.identity]
-                self._refuse(f"{item.kind}s", item.host, item.name, missing)
+                self.refuse(f"{item.kind}s", item.host, item.name, missing)
 
     # ------------------------------------------------------------------ sections
 
@@ -171,7 +171,7 @@ class Reading:
 
     def _topic_permission(self, given: dict[str, Any]) -> None:
         reason = "this broker has no permissions by routing key; the permissions of the exchange hold"
-        self._refuse("topic_permissions", self._host_of(given), _text(given, "user"), reason)
+        self.refuse("topic_permissions", self._host_of(given), _text(given, "user"), reason)
 
     def _parameter(self, given: dict[str, Any]) -> None:
         component, name, host = _text(given, "component"), _text(given, "name"), self._host_of(given)
@@ -183,12 +183,12 @@ class Reading:
         reason = f"this broker has no component {component!r}"
         if component == OPERATOR_POLICY:
             reason = "this broker has no operator policies; use a policy, or address settings, which bound clients"
-        self._refuse("parameters", host, f"{component}/{name}", reason)
+        self.refuse("parameters", host, f"{component}/{name}", reason)
 
     def _global_parameter(self, given: dict[str, Any]) -> None:
         name = _text(given, "name")
         if name == CLUSTER_ID:
-            self._refuse("global_parameters", "", name, "it names the cluster that the export is from")
+            self.refuse("global_parameters", "", name, "it names the cluster that the export is from")
             return
         if "value" not in given:
             raise InvalidArgument("'value' is missing")
@@ -289,7 +289,8 @@ class Reading:
             raise InvalidArgument("it is in the document twice, with different values; leave one of them out")
         self.items[item.identity] = item
 
-    def _refuse(self, kind: str, host: str, name: str, reason: str) -> None:
+    def refuse(self, kind: str, host: str, name: str, reason: str) -> None:
+        """List a part that is not taken."""
         self.not_taken.append(NotTaken(kind, host, name, reason))
 
 

@@ -177,7 +177,7 @@ class Amqp10Engine:
             offered_capabilities=offered_capabilities,
             properties=properties,
         )
-        self.max_frame_size = max_frame_size
+        self.max_frame_size, self.max_sasl_frame_size = max_frame_size, MIN_MAX_FRAME_SIZE  # §5.3.1: a token has more
         self.remote_open: Open | None = None
         self.hostname = ""
         self.remote_idle_time_out = 0  # milliseconds, 0 for none
@@ -590,7 +590,7 @@ class Amqp10Engine:
     def _take_frame(self, data: bytes, position: int, end: int) -> int:
         """Serve one frame; returns ``position`` again when it is not complete."""
         sasl = self.state in {ConnectionState.AWAITING_SASL_INIT, ConnectionState.AWAITING_SASL_RESPONSE}
-        most = MIN_MAX_FRAME_SIZE if sasl else self.max_frame_size
+        most = self.max_sasl_frame_size if sasl else self.max_frame_size
         try:
             frame = next_frame(data, position, end, most)
         except ConnectionFault as error:

@@ -1,0 +1,82 @@
+/** Audit, losses, log level and traces, settings of the broker. */
+import { html, useState } from "../html.js";
+import { administrator, call, path, useLive } from "../api.js";
+import { Badge, Choice, Dialog, Facts, Field, Input, Name, Page, Shown, Table, Time } from "../parts.js";
+import { adjust, attempt, link, place, vhost } from "../state.js";
+import { reason } from "../definitions.js";
+import { Listed, LOSS_COLUMNS } from "./queue_state.js";
+
+const filters = (fields) => {
+  const { parameters } = place.value;
+  return html`<div class="filters" role="search">${fields.map(([key, label]) => html`<${Field} key=${key} label=${label}><input type="search" value=${parameters[key] ?? ""} onChange=${(event) => adjust({ [key]: event.target.value.trim() })} /><//>`)}</div>`;
+};
+
+export function Audit() {
+  const { user, operation, target } = place.value.parameters;
+  return html`<${Page} title="Audit"><p>What operators did, the newest first.</p>
+    ${filters([["user", "User"], ["operation", "Operation"], ["target", "Target"]])}
+    <${Listed} key=${`${user} ${operation} ${target} ${vhost.value}`} where="audit" parameters=${{ user, operation, target, vhost: vhost.value }} caption="Audit trail" rowKey=${(row) => `${row.at} ${row.operation} ${row.target} ${row.user} ${row.arguments}`}
+      empty="No action passes the filter." columns=${[
+        { key: "at", label: "Time", cell: (row) => html`<${Time} at=${row.at} />` }, { key: "user", label: "User" }, { key: "operation", label: "Operation" },
+        { key: "target", label: "Target" }, { key: "vhost", label: "Virtual host" }, { key: "count", label: "Messages", number: true, name: "none" },
+        { key: "outcome", label: "Outcome", cell: (row) => html`<${Badge} tone=${row.outcome === "done" || row.outcome === "finished" ? "good" : "warn"}><${Name} text=${row.outcome} /><//>` },
+        { key: "arguments", label: "Particulars", wide: true, cell: (row) => html`<code><${Name} text=${row.arguments.length > 200 ? `${row.arguments.slice(0, 200)} …` : row.arguments} /></code>` },
+      ]} /><//>`;
+}
+
+export function Losses() {
+  const { queue, reason: why, key, publisher } = place.value.parameters;
+  const asked = { vhost: vhost.value, queue, reason: why, key, publisher };
+  return html`<${Page} title="Losses"><p>Messages that left their queue without being acknowledged: which, when, by which rule, and whose they were.</p>
+    ${filters([["queue", "Queue"], ["reason", "Reason"], ["key", "Key"], ["publisher", "Publisher"]])}
+    <h2>By queue and reason</h2>
+    <${Listed} key=${`counts ${JSON.stringify(asked)}`} where="losses/counts" parameters=${asked} caption="Losses by queue and reason" rowKey=${(row) => `${row.vhost}\0${row.queue}\0${row.reason}`} empty="No message was lost." columns=${[
+      { key: "queue", label: "Queue", cell: (row) => html`<a href=${link(["queues", row.vhost, row.queue])}><${Name} text=${row.queue} /></a>` }, { key: "vhost", label: "Virtual host" },
+      { key: "reason", label: "Reason", cell: (row) => html`<button class="link" onClick=${() => adjust({ reason: row.reason })}>${reason(row.reason)}</button>` }, { key: "count", label: "Messages", number: true, name: "losses" }]} />
+    <h2>One by one</h2>
+    <${Listed} key=${JSON.stringify(asked)} where="losses" parameters=${asked} caption="Losses" rowKey=${(row) => `${row.vhost} ${row.queue} ${row.at} ${row.sequence} ${row.reason}`} empty="No message was lost."
+      columns=${[{ key: "queue", label: "Queue", cell: (row) => html`<a href=${link(["queues", row.vhost, row.queue], { tab: "losses" })}><${Name} text=${row.queue} /></a>` }, ...LOSS_COLUMNS]} /><//>`;
+}
+
+export function Log() {
+  const live = useLive("log", { every: 4000 });
+  const [seconds, setSeconds] = useState("600");
+  const set = (level) => attempt(() => call("PUT", "log", { body: { level, seconds: Number(seconds) } }), `The log has the level ${level}.`).then(live.again);
+  return html`<${Page} title="Log and traces">
+    <${Shown} live=${live}>${(data) => html`<section class="card"><h2>Level of the log</h2><${Facts} items=${[["Now", data.level], ["Configured", data.configured], ["Until", data.until ? html`<${Time} at=${data.until} />` : "no end"]]} />
+      ${administrator() && html`<div class="filters"><${Choice} label="Level" value=${data.level} options=${["debug", "info", "warning", "error"].map((one) => [one, one])} onChange=${set} />
+        <${Input} label="For seconds" hint="0 for no end" type="number" min="0" value=${seconds} onInput=${setSeconds} /></div>`}
+      <p class="quiet">The broker writes its log to its standard error; a program of the machine collects it.</p></section>`}<//>
+    ${administrator() && html`<h2>Protocol traces</h2><${Listed} where="traces" caption="Traces" rowKey=${(row) => row.connection} empty="No trace. Begin one on the page of a connection."
+      columns=${(all) => [
+        { key: "connection", label: "Connection", cell: (row) => html`<a href=${link(["connections", row.connection])}><${Name} text=${row.connection} /></a>` }, { key: "started_by", label: "By" },
+        { key: "running", label: "State", cell: (row) => html`<${Badge} tone=${row.running ? "good" : "plain"}>${row.running ? "runs" : "ended"}<//>` }, { key: "frames", label: "Frames", number: true, name: "none" },
+        { key: "until", label: "Until", cell: (row) => html`<${Time} at=${row.until} />` },
+        { key: "do", label: "", cell: (row) => html`<button onClick=${() => attempt(() => call("DELETE", path("traces", row.connection)), "Dropped.").then(all.again)}>Drop</button>` },
+      ]} />`}<//>`;
+}
+
+export function Settings() {
+  const live = useLive("settings", { every: 5000 });
+  const [edited, setEdited] = useState(null);
+  const { name = "" } = place.value.parameters;
+  return html`<${Page} title="Broker settings">
+    <div class="filters" role="search"><${Field} label="Name has"><input type="search" value=${name} onInput=${(event) => adjust({ name: event.target.value })} /><//></div>
+    <${Shown} live=${live}>${(data) => html`<${Table} caption="Settings of the broker" rows=${data.items.filter((one) => one.name.includes(name))} rowKey=${(row) => row.name} empty="No setting has this in its name." columns=${[
+      { key: "name", label: "Setting", cell: (row) => html`<code>${row.name}</code>` }, { key: "value", label: "Value", cell: (row) => html`<${Name} text=${JSON.stringify(row.value)} /> ${row.unit}` },
+      { key: "default", label: "Default", cell: (row) => html`<${Name} text=${JSON.stringify(row.default)} />` }, { key: "origin", label: "Comes from" },
+      { key: "do", label: "", cell: (row) => row.changeable && html`<button onClick=${() => setEdited(row)}>Change</button>` },
+    ]} />`}<//>
+    ${edited && html`<${Change} row=${edited} onClose=${() => setEdited(null)} onDone=${() => { setEdited(null); live.again(); }} />`}<//>`;
+}
+
+function Change({ row, onClose, onDone }) {
+  const [text, setText] = useState(JSON.stringify(row.value));
+  const submit = async (event) => {
+    event.preventDefault();
+    if (await attempt(() => call("PUT", path("settings", row.name), { body: { value: JSON.parse(text) } }), `Changed ${row.name}, now and for later starts.`)) onDone();
+  };
+  const back = () => attempt(() => call("DELETE", path("settings", row.name)), "The configuration holds again.").then(onDone);
+  return html`<${Dialog} title=${`Change ${row.name}`} onClose=${onClose}><form onSubmit=${submit}><${Input} label="Value" hint=${`as JSON${row.unit ? `, in ${row.unit}` : ""}`} value=${text} onInput=${setText} autofocus />
+    <div class="actions"><button type="button" onClick=${onClose}>Cancel</button><button type="button" onClick=${back}>Let the configuration hold</button><button class="primary">Change it</button></div></form><//>`;
+}

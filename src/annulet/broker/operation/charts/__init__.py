@@ -1,0 +1,1 @@
+"""The history of figures for charts: bounded, and in memory only."""
