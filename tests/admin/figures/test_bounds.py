@@ -32,6 +32,7 @@ from annulet.core.base.sliced_work import AT_ONCE_MAX, SLICE_MESSAGES
 from annulet.core.configuration.address_settings.policies import POLICIES_MAX
 from annulet.core.host.dead_letters import FORWARDED_AT_ONCE, FORWARDED_PER_SLICE
 from annulet.core.host.entering import QUEUES_AT_ONCE_MAX
+from annulet.core.host.refreshing import REFRESHED_AT_ONCE, REFRESHED_PER_SLICE
 from annulet.core.host.sliced_commit import COMMIT_AT_ONCE_MAX, SLICE_OPERATIONS, SLICE_PLANNED
 from annulet.core.policies.staged_batches import WOKEN_AT_ONCE_MAX
 from annulet.core.queue.emptying import MARKED_PER_SLICE, RELEASED_PER_SLICE
@@ -120,6 +121,8 @@ async def test_what_one_slice_of_a_large_command_has_room_for(site: Site) -> Non
     assert (found["slice_messages_emptied"], found["slice_messages_released"]) == (MARKED_PER_SLICE, RELEASED_PER_SLICE)
     assert found["commit_operations_at_once_max"] == COMMIT_AT_ONCE_MAX
     assert (found["slice_operations_planned"], found["slice_operations_committed"]) == (SLICE_PLANNED, SLICE_OPERATIONS)
+    refreshed = (found["queues_refreshed_at_once_max"], found["slice_queues_refreshed"])
+    assert refreshed == (REFRESHED_AT_ONCE, REFRESHED_PER_SLICE)
     assert (found["dead_letters_at_once_max"], found["slice_dead_letters"]) == (FORWARDED_AT_ONCE, FORWARDED_PER_SLICE)
     assert found["message_queues_at_once_max"] == QUEUES_AT_ONCE_MAX
     assert found["slice_queues_woken"] == WOKEN_AT_ONCE_MAX

@@ -106,6 +106,7 @@ from annulet.core.configuration.address_settings.policies import POLICIES_MAX
 from annulet.core.host.dead_letters import FORWARDED_AT_ONCE, FORWARDED_PER_SLICE
 from annulet.core.host.duplicate_ids import ID_CACHE_SIZE
 from annulet.core.host.entering import QUEUES_AT_ONCE_MAX
+from annulet.core.host.refreshing import REFRESHED_AT_ONCE, REFRESHED_PER_SLICE
 from annulet.core.host.sliced_commit import COMMIT_AT_ONCE_MAX, SLICE_OPERATIONS, SLICE_PLANNED
 from annulet.core.management.conditions import TEXT_BODY_BYTES_MAX, TEXT_BYTES_MAX
 from annulet.core.message.conversion_bounds import CONVERTED_BYTES_MAX, CONVERTED_FIELDS_MAX, CONVERTED_VALUES_MAX
@@ -246,6 +247,8 @@ def _bounds_of_slices() -> dict[str, float]:
         "slice_operations_committed": SLICE_OPERATIONS,
         "dead_letters_at_once_max": FORWARDED_AT_ONCE,
         "slice_dead_letters": FORWARDED_PER_SLICE,
+        "queues_refreshed_at_once_max": REFRESHED_AT_ONCE,
+        "slice_queues_refreshed": REFRESHED_PER_SLICE,
         "message_queues_at_once_max": QUEUES_AT_ONCE_MAX,
         "slice_queues_woken": WOKEN_AT_ONCE_MAX,
     }

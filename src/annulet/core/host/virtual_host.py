@@ -27,6 +27,7 @@ from annulet.core.host.limited_addresses import LimitedAddresses
 from annulet.core.host.nodes import NodeDirectory
 from annulet.core.host.owned_queues import QUEUES_AT_ONCE, OwnedQueues
 from annulet.core.host.publishing import Publisher
+from annulet.core.host.refreshing import Refreshing
 from annulet.core.host.retroactive import is_ring_name
 from annulet.core.host.retroactive_rings import RetroactiveRings
 from annulet.core.message.filters import compile_filter
@@ -66,6 +67,7 @@ class VirtualHost(RoutingGraph):
         rings: the messages that retroactive addresses keep for queues that join later.
         limited: the addresses with limits; ``accounts`` are the open ones among them.
         dead_letters: forwards messages that leave a queue for another address.
+        refreshing: the queues that are about to follow a change of policies or address settings.
         departures: the deleted queues that are not forgotten before their last letter is sent.
         unknown_arguments: treatment of arguments without effect.
         reply_queues: how many of ``queues`` are for answers of one channel.
@@ -91,6 +93,7 @@ class VirtualHost(RoutingGraph):
         self.nodes = NodeDirectory(self)
         self.rings = RetroactiveRings(self)
         self.departures = Departures(self)
+        self.refreshing = Refreshing(self)
         self.dead_letters = DeadLetters(self)
         self.dead_letters.ensure_target = self.nodes.ensure_target
         self.forwarder: Forwarder = self.dead_letters  # of queues that are declared from now on
@@ -376,10 +379,12 @@ class VirtualHost(RoutingGraph):
         return self._declared[queue]
 
     def address_settings_changed(self, pattern: AddressPattern) -> None:
-        """Let the queues, the addresses and their rings follow a change of address settings at once."""
+        """Let the queues, the addresses and their rings follow a change of address settings: very many in slices."""
         self.rings.settings_changed(pattern)
         self._reaps_declared = self._some_reap_declared()
-        self._refresh([queue for queue in self.queues.values() if pattern.matches(self._lifetimes[queue].address)])
+        self.refreshing.begin(
+            [queue for queue in self.queues.values() if pattern.matches(self._lifetimes[queue].address)]
+        )
         for address in list(self.publisher.duplicates.addresses()):
             if pattern.matches(address):
                 self.publisher.duplicates.resize(address, self.settings_of(address).id_cache_size)
@@ -393,14 +398,13 @@ class VirtualHost(RoutingGraph):
         return any(settings is not None and settings.values.get("auto_delete_created_queues") for settings in given)
 
     def policy_changed(self, policy: Policy) -> None:
-        """Let the queues follow a change of policies at once."""
+        """Let the queues follow a change of policies, very many of them in slices."""
         del policy  # another may apply in its place, to queues it never matched
-        self._refresh(list(self.queues.values()))
+        self.refreshing.begin(list(self.queues.values()))
 
-    def _refresh(self, queues: list[Queue]) -> None:
-        for queue in queues:
-            if _keeps_its_settings(queue.name):
-                continue
+    def refresh_queue(self, queue: Queue) -> None:
+        """Let a queue follow the policies and address settings that are in force."""
+        if not _keeps_its_settings(queue.name):
             self._change(queue, refresh(self._declared[queue], self.address_settings, self.policies), self.latest)
 
     # ------------------------------------------------------------------ consumers
