@@ -21,7 +21,7 @@ from annulet.core.base.removal_reasons import LOSSES
 from annulet.core.base.reply_names import is_reply_name
 from annulet.core.base.settings import QueueSettings
 from annulet.core.configuration.arguments import describe
-from annulet.core.queue.statistics import QueueStatistics, lag_of, message_counts_of
+from annulet.core.queue.statistics import QueueStatistics, lag_of
 from annulet.residency.bodies.memory_figures import residence_of
 
 if TYPE_CHECKING:
@@ -211,11 +211,12 @@ def _settings(row: Row) -> dict[str, Any]:
 def _counts(row: Row) -> dict[str, Any]:
     """Return the figures that listings are sorted by, without the others, which take five times as long."""
     queue = row[1]
-    pending, delivering, scheduled = message_counts_of(queue)
+    pending, delivering = queue.shown_count(), len(queue.delivering)
+    copies = queue.copies if queue.settings.non_destructive else None
     return {
-        "messages": pending + len(queue.delivering) + scheduled,
+        "messages": pending + delivering + queue.shown_scheduled(),
         "messages_ready": pending,
-        "messages_unacknowledged": delivering,
+        "messages_unacknowledged": delivering if copies is None else len(copies.out),
         "consumers": queue.consumers.count,
     }
 
