@@ -250,6 +250,7 @@ async def test_a_token_signs_in_with_what_it_may(site: Site) -> None:
     async with browser(site) as client:
         csrf = await sign_in(client, {"user": "guest", "password": made["token"]})
         assert (await client.get(PATH)).json()["token"] == "page"
+        assert set((await client.get(PATH)).json()["scope"]) == {"operations", "virtual_hosts"}
         assert (await client.put(QUEUE, json={}, headers={"X-CSRF-Token": csrf})).status_code == 403
         assert (await client.delete(PATH, headers={"X-CSRF-Token": csrf})).status_code == 200
 

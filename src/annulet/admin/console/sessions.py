@@ -107,6 +107,7 @@ def _described(call: Call, session: WebSession | None) -> dict[str, Any]:
         "csrf": "" if session is None else session.csrf,
         "ends_at": 0 if session is None else _end_of(session),
         "permissions": _permissions(call),
+        "scope": _scope(call.user),
     }
 
 
@@ -114,6 +115,13 @@ def _end_of(session: WebSession) -> int:
     """Return when a session ends at the latest, milliseconds since 1970."""
     end = session.begun_at + SESSION_SECONDS * 1000
     return min(end, session.user.expires_at) if session.user.expires_at else end
+
+
+def _scope(user: User) -> dict[str, list[str]] | None:
+    """Return what a token leaves of the rights of its user; ``None`` without a token, which leaves all."""
+    if user.scope is None:
+        return None
+    return {"operations": sorted(user.scope.operations), "virtual_hosts": sorted(user.scope.virtual_hosts)}
 
 
 def _permissions(call: Call) -> list[dict[str, str]]:

@@ -2,7 +2,7 @@
 import { html, useEffect, useState } from "../html.js";
 import { administrator, call, get, path, session, useLive, writer } from "../api.js";
 import { Badge, Dialog, Facts, Field, Figure, Input, Name, Page, Pager, Shown, Table, Tick, Time, visible } from "../parts.js";
-import { adjust, attempt, go, link, notify, place, vhost } from "../state.js";
+import { adjust, attempt, go, hosts, link, notify, place, vhost } from "../state.js";
 import { bytes, count, exact } from "../format.js";
 import { useRates } from "../rates.js";
 
@@ -58,9 +58,8 @@ export function Connections() {
       columns=${[
         { key: "name", label: "Connection", cell: (row) => html`<a href=${link(["connections", row.name])}><${Name} text=${row.name} /></a>` },
         { key: "user", label: "User" },
-        { key: "vhost", label: "Virtual host" },
-        { key: "protocol", label: "Protocol" },
-        { key: "client_properties", label: "Client", sort: false, cell: (row) => html`<${Name} text=${row.client_name || client(row)} />` },
+        hosts.value.length > 1 && !vhost.value && { key: "vhost", label: "Virtual host" },
+        { key: "protocol", label: "Protocol and client", cell: (row) => html`${row.protocol} <small><${Name} text=${row.client_name || client(row)} /></small>` },
         { key: "state", label: "State", cell: (row) => html`<${Badge} tone=${row.state === "running" ? "good" : "warn"}>${row.state}<//>` },
         { key: "sessions", label: "Sessions", number: true },
         { key: "consumers", label: "Consumers", number: true },
@@ -69,7 +68,7 @@ export function Connections() {
         { key: "bytes_sent", label: "Sent", number: true, cell: (row) => html`<${Figure} name="bytes_sent" as="bytes" value=${row.bytes_sent} />` },
         { key: "connected_at", label: "Since", cell: (row) => html`<${Time} at=${row.connected_at} />` },
         { key: "do", label: "", sort: false, cell: (row) => html`<${CloseConnection} row=${row} onDone=${live.again} />` },
-      ]} /><${Pager} page=${page} data=${data} onPage=${setPage} />`}<//><//>`;
+      ].filter(Boolean)} /><${Pager} page=${page} data=${data} onPage=${setPage} />`}<//><//>`;
 }
 
 export function Connection({ names: [name] }) {

@@ -7,25 +7,32 @@ import { link, vhost } from "../state.js";
 import { reason } from "../definitions.js";
 import { useRates, useReadings } from "../rates.js";
 import { Chart } from "../chart.js";
+import { useStream } from "../stream.js";
 import { useHistory } from "../history.js";
 
 export function Overview() {
-  const live = useLive("overview", { every: 1000 });
-  return html`<${Page} title="Overview"><${Shown} live=${live}>${(data) => html`<${Figures} data=${data} />`}<//><//>`;
+  const now = useStream("overview");
+  const live = useLive("overview", { every: now ? 5000 : 1000 });
+  return html`<${Page} title="Overview"><${Shown} live=${live}>${(data) => html`<${Figures} data=${data} now=${now} />`}<//><//>`;
 }
 
 const sum = (counts) => Object.values(counts).reduce((total, one) => total + one, 0);
 
-function Figures({ data }) {
-  const { totals, memory, object_totals: objects, publishes } = data;
-  const at = Math.round(data.started_at + data.uptime);
-  const rates = useRates({ in: totals.messages_added, out: sum(totals.removed), acked: totals.removed.acknowledged ?? 0 }, at);
+function Figures({ data, now }) {
+  const { object_totals: objects, publishes } = data;
+  const readAt = Math.round(data.started_at + data.uptime);
+  const read = useRates({ in: data.totals.messages_added, out: sum(data.totals.removed), acked: data.totals.removed.acknowledged ?? 0 }, readAt);
+  const streamed = now !== null && now.at >= readAt;
+  const totals = streamed ? { ...data.totals, messages: now.messages, messages_unacknowledged: now.messages_unacknowledged } : data.totals;
+  const memory = streamed ? now.memory : data.memory;
+  const rates = streamed ? { in: now.rates.publish, out: read?.out ?? null, acked: now.rates.ack } : read;
+  const at = streamed ? now.at : readAt;
   const rateColumns = useReadings(["in", "out", "acked"], rates, at);
   const depthColumns = useReadings(["messages", "messages_unacknowledged"], totals, at);
   const past = useHistory({}, "hour");
   const share = memory.limit_bytes ? memory.resident_bytes / memory.limit_bytes : 0;
   return html`
-    <${Alarms} alarms=${data.alarms} warnings=${data.warnings} />
+    <${Alarms} alarms=${streamed ? now.alarms : data.alarms} warnings=${data.warnings} />
     <div class="tiles">
       <${Tile} label="Messages" name="messages"><${Figure} name="messages" value=${totals.messages} />
         <small><a href="#/queues?nonempty=true">queues with messages</a></small><//>
@@ -44,6 +51,7 @@ function Figures({ data }) {
       <section class="card"><${Chart} title="Messages a second" columns=${past.rates(rateColumns)} series=${["in", "out", "acknowledged"]} format=${rate} /></section>
       <section class="card"><${Chart} title="Messages in queues" columns=${past.depth(depthColumns)} series=${["all", "not settled"]} format=${count} /></section>
     </div>
+    ${past.reasons && html`<section class="card"><${Chart} title="Left without being acknowledged, a second" ...${past.reasons} format=${rate} /></section>`}
     <div class="columns">
       <section class="card"><h2>Why messages left</h2>
         ${sum(totals.removed) ? html`<${Facts} items=${Object.entries(totals.removed).sort((a, b) => b[1] - a[1]).map(([name, one]) => [

@@ -63,7 +63,7 @@ function PublishForm({ host }) {
       <${Input} label="Content type" value=${contentType} onInput=${setContentType} />
       <${Input} label="Priority" type="number" min="0" max="255" value=${priority} onInput=${setPriority} />
       <${Input} label="Copies" type="number" min="1" max="1000" value=${copies} onInput=${setCopies} />
-      <div class="whole"><${Field} label="Headers" hint='as JSON, such as {"region": "eu"}'><input value=${headers} onInput=${(event) => setHeaders(event.target.value)} /><//></div>
+      <div class="whole"><${Field} label="Headers" hint='as JSON, such as {"region": "eu"}'><input name="headers" value=${headers} onInput=${(event) => setHeaders(event.target.value)} /><//></div>
     </div>
     <details><summary>Further properties</summary><div class="form">
       ${TEXTS.map((name) => html`<${Input} key=${name} label=${name.replace("_", " ")} hint=${HINTS[name]} value=${texts[name] ?? ""} onInput=${(value) => setTexts({ ...texts, [name]: value })} />`)}

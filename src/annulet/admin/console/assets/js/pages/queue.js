@@ -9,6 +9,7 @@ import { partsOf, sentence } from "../composition.js";
 import { useRates, useReadings } from "../rates.js";
 import { useHistory } from "../history.js";
 import { Chart } from "../chart.js";
+import { useStream } from "../stream.js";
 import { OperationDialog, OPERATIONS, verb } from "../operations.js";
 import { stateOf } from "./queues.js";
 import { Messages } from "./queue_messages.js";
@@ -18,11 +19,12 @@ import { SettingsOf } from "./queue_settings.js";
 const TONE = { paused: "warn", blocked: "bad", running: "good" };
 
 export function Queue({ names: [host, name] }) {
-  const live = useLive(path("queues", host, name), { every: 1000 });
+  const now = useStream(`queue:${encodeURIComponent(host)}/${encodeURIComponent(name)}`);
+  const live = useLive(path("queues", host, name), { every: now ? 5000 : 1000 });
   const tab = place.value.parameters.tab ?? "overview";
   const [operation, setOperation] = useState("");
   const manage = may("manage", host, name);
-  const data = live.data;
+  const data = withFigures(live.data, now);
   const tabs = data && [
     ["overview", "Overview"],
     may("browse", host, name) && ["messages", "Messages"],
@@ -55,6 +57,14 @@ export function Queue({ names: [host, name] }) {
   <//>`;
 }
 
+/** The queue as it was read, with the figures of a later snapshot. */
+function withFigures(data, now) {
+  if (!data || !now) return data;
+  const { messages, messages_ready, messages_unacknowledged, messages_scheduled, consumers, messages_added, messages_delivered, removed } = now;
+  const figures = { messages, messages_ready, messages_unacknowledged, consumers, messages_added, messages_delivered, removed, scheduled_count: messages_scheduled };
+  return { ...data, ...figures, messages_acknowledged: removed.acknowledged ?? 0, read: data, at: now.at };
+}
+
 function Tab({ tab, data, host, name, again }) {
   const both = { host, name, data, again };
   if (tab === "messages") return html`<${Messages} ...${both} />`;
@@ -72,7 +82,7 @@ function Tab({ tab, data, host, name, again }) {
 function Delete({ queue }) {
   const [asked, setAsked] = useState(false);
   const run = () => attempt(async () => {
-    await call("DELETE", path("queues", queue.vhost, queue.name), { headers: ifUnchanged(queue) });
+    await call("DELETE", path("queues", queue.vhost, queue.name), { headers: ifUnchanged(queue.read ?? queue) });
     go(["queues"]);
   }, `Deleted the queue ${visible(queue.name)}.`).then(() => setAsked(false));
   return html`<button class="danger" onClick=${() => setAsked(true)}>Delete the queue</button>
@@ -100,6 +110,7 @@ function Summary({ host, name, data }) {
   const rates = useRates({ in: data.messages_added, out: out(data), acked: data.messages_acknowledged }, at);
   const rateColumns = useReadings(["in", "out", "acked"], rates, at);
   const depthColumns = useReadings(["messages", "messages_unacknowledged"], data, at);
+  const ageColumns = useReadings(["lag_milliseconds"], data, at);
   const window = place.value.parameters.window === "day" ? "day" : "hour";
   const past = useHistory({ vhost: host, queue: name }, window);
   return html`
@@ -116,10 +127,12 @@ function Summary({ host, name, data }) {
     <${Composition} data=${data} />
     <p class="actions">Charts over the last <a href=${link(["queues", host, name], { window: "hour" })} aria-current=${window === "hour"}>hour</a> or
       <a href=${link(["queues", host, name], { window: "day" })} aria-current=${window === "day"}>day</a>
-      ${!past.past && html`<span class="quiet">The broker has no history of this queue; the charts begin now.</span>`}</p>
+      ${!past.known && html`<span class="quiet">The broker has no history of this queue; the charts begin now.</span>`}</p>
     <div class="columns">
       <section class="card"><${Chart} title="Messages a second" columns=${past.rates(rateColumns)} series=${["in", "out", "acknowledged"]} format=${rate} /></section>
       <section class="card"><${Chart} title="Messages" columns=${past.depth(depthColumns)} series=${["all", "not settled"]} format=${count} /></section>
+      <section class="card"><${Chart} title="Wait of the oldest message" columns=${past.age(ageColumns)} series=${["oldest"]} format=${duration} /></section>
+      ${past.reasons && html`<section class="card"><${Chart} title="Left without being acknowledged, a second" ...${past.reasons} format=${rate} /></section>`}
     </div>
     <div class="columns">
       <section class="card"><h2>Since the start</h2><${Facts} items=${[
@@ -135,9 +148,10 @@ function Summary({ host, name, data }) {
     </div>`;
 }
 
-/** The time at which these data came. */
+/** The time of a snapshot, or at which the data came. */
 function useReadAt(data) {
   const [kept] = useState({ data: null, at: 0 });
+  if (data.at) return data.at;
   if (kept.data !== data) {
     kept.data = data;
     kept.at = Date.now();

@@ -39,7 +39,7 @@ function Change({ host, name, data, row, onClose, onDone }) {
       return;
     }
     try {
-      const answer = await call("PATCH", path("queues", host, name), { body: { settings: { [key.replaceAll("_", "-")]: value } }, headers: ifUnchanged(data) });
+      const answer = await call("PATCH", path("queues", host, name), { body: { settings: { [key.replaceAll("_", "-")]: value } }, headers: ifUnchanged(data.read ?? data) });
       notify(`Changed ${key.replaceAll("_", "-")}.${answer.durable_change ? "" : " The change ends with the broker."}`);
       onDone();
     } catch (failed) {
@@ -55,7 +55,7 @@ function Change({ host, name, data, row, onClose, onDone }) {
         ${keys.map((one) => html`<option key=${one} value=${one} selected=${one === key}>${one.replaceAll("_", "-")}</option>`)}</select><//>
       ${kind === "boolean"
         ? html`<${Field} label="Value"><select value=${text} onChange=${(event) => setText(event.target.value)}><option value="true" selected=${text === "true"}>true</option><option value="false" selected=${text !== "true"}>false</option></select><//>`
-        : html`<${Input} label="Value" hint=${kind === "number" ? "-1 is off" : ""} value=${text} onInput=${setText} />`}
+        : html`<${Input} label="Value" name="value" hint=${kind === "number" ? "-1 is off" : ""} value=${text} onInput=${setText} />`}
     </div>
     <p class="quiet">It is <${Name} text=${shown(data.settings[key])} /> now, from <${Name} text=${data.settings_from[key]} />.</p>
     ${looked === key + text && html`<div class="warning" role="status">${effectOf(key, value, data)}</div>`}
