@@ -17,6 +17,7 @@ from annulet.core.queue.queue import Queue
 from annulet.core.reading.browse_order import BrowseOrder
 from annulet.core.searching.deep_lanes import DeepLanes
 from annulet.core.searching.grouped_lanes import GroupedLanes
+from annulet.residency.loading.figures import PagingFigures
 from annulet.residency.pages import pages as pages_module
 from annulet.store.segments.interface import LoggedMessage
 from annulet.testing.oracle.records import GONE, OracleMessage
@@ -47,6 +48,7 @@ class ModelDisk:
         self.effects = effects
         self.by_record: dict[int, Message] = {}
         self.loaded = 0
+        self.figures = PagingFigures()
 
     def lack(self, records: Sequence[int], needles: Sequence[list[bytes]]) -> bool:
         return False
