@@ -115,7 +115,7 @@ def many_queues(queues: int, batches: int) -> None:
             rows.append(command(name, sequence + 2, command="acknowledge", session="s", tag=batch + 1))
             sequence += 2
     ended = time.process_time()
-    shards._cached.clear()
+    shards.REMEMBERED.forget()
     held, head = open_shard(1, state)
     for name in names:
         held.replica(name)

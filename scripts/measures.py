@@ -205,6 +205,12 @@ def private_reach(sources: Sources) -> int:
     return sum(len(list(private_accesses(nodes))) for nodes in sources.nodes.values())
 
 
+def tests_private_reach(sources: Sources) -> int:
+    """Count the same in tests: each breaks when something is renamed or done in another way."""
+    paths = sorted((sources.root / "tests").rglob("*.py"))
+    return sum(len(list(private_accesses(list(ast.walk(ast.parse(path.read_text())))))) for path in paths)
+
+
 def private_accesses(nodes: Iterable[ast.AST]) -> Iterator[ast.Attribute]:
     """Yield the attributes with an underscore that are neither the module's own, nor documented by Python."""
     own = set(DOCUMENTED)
@@ -341,6 +347,7 @@ MEASURES: Final[dict[str, Callable[[Sources], int]]] = {
     "circle_modules": circle_modules,
     "single_subclass_bases": single_subclass_bases,
     "private_reach": private_reach,
+    "tests_private_reach": tests_private_reach,
     "queue_functions": queue_functions,
     "queue_readers": queue_readers,
     "queue_writers": queue_writers,

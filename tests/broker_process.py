@@ -41,6 +41,7 @@ class BrokerProcess:
         self.data = data
         self.bulk = bulk
         self.arguments = arguments
+        self.program = [sys.executable, "-c", "from annulet.cli.main import main; main()"]
         self.environment = {**os.environ, **(environment or {})}
         self.environment.pop("PYTHONDONTWRITEBYTECODE", None)  # or each start compiles every source anew
         source = str(Path(__file__).resolve().parent.parent / "src")
@@ -71,7 +72,7 @@ class BrokerProcess:
         """Return the command line."""
         where = ["--memory"] if self.data is None else ["--data", str(self.data)]
         return [
-            *(sys.executable, "-c", "from annulet.cli.main import main; main()", "serve", *where),
+            *(*self.program, "serve", *where),
             *("--amqp", f"127.0.0.1:{self.amqp_port}", "--http", f"127.0.0.1:{self.http_port}"),
             *("--stomp", f"127.0.0.1:{self.stomp_port}"),
             *("--bulk", f"127.0.0.1:{self.bulk_port}" if self.bulk else "off"),

@@ -92,6 +92,13 @@ def test_private_members_of_other_objects_are_counted(tmp_path: Path, text: str,
     assert measures.private_reach(package(tmp_path, {"a": text})) == count
 
 
+def test_those_that_tests_reach_are_counted_apart(tmp_path: Path) -> None:
+    (tmp_path / "tests" / "a").mkdir(parents=True)
+    (tmp_path / "tests" / "a" / "test_b.py").write_text("b._hidden()\nassert b._x == 1\n")
+    sources = package(tmp_path, {"a": "x = 1\n"})
+    assert (measures.private_reach(sources), measures.tests_private_reach(sources)) == (0, 2)
+
+
 @pytest.mark.parametrize(
     ("kinds", "count"), [("Order", 0), ("Fifo", 1), ("Fifo | Sorted", 1), ("(int, Sorted)", 1), ("int", 0)]
 )

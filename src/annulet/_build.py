@@ -1,7 +1,8 @@
 """Chooses between the compiled hot modules and their Python sources.
 
 ``make setup`` compiles the modules listed under ``[tool.annulet] compiled`` with mypyc into ``.setup/compiled`` beside
-the source tree: one library for the modules of a room. Importing ``annulet`` puts a finder for them first on the import
+the source tree: one library for the modules of a room. A wheel for one Python version and platform has the same
+libraries in ``annulet/_compiled``. Importing ``annulet`` puts a finder for them first on the import
 path, in every process: the broker, the command line, Spark's Python workers. The sources are used instead when
 
 - ``ANNULET_PURE=1`` is set in the environment,
@@ -28,7 +29,8 @@ from types import ModuleType
 from typing import Any, TypedDict
 
 SOURCE = Path(__file__).resolve().parent.parent
-FOLDER = SOURCE.parent / ".setup" / "compiled"
+IN_WHEEL = Path(__file__).resolve().parent / "_compiled"
+FOLDER = IN_WHEEL if IN_WHEEL.is_dir() else SOURCE.parent / ".setup" / "compiled"
 MANIFEST = FOLDER / "manifest.json"
 SUFFIX = importlib.machinery.EXTENSION_SUFFIXES[0]
 """Ends every library's name and contains the Python version and platform, so another Python finds no build."""

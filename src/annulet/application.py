@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 
+OTLP_REMEDY = "telemetry (otlp.endpoint) needs OpenTelemetry: pip install 'annulet[otlp]'"
 OIDC_REMEDY = "access tokens of an issuer (oidc.issuer) need PyJWT: pip install 'annulet[oidc]'"
 BULK_REMEDY = "bulk transfer (Spark) needs pyarrow: pip install 'annulet[spark]'"
 
@@ -32,9 +33,10 @@ def build_broker(
     """Return a broker that is not started yet. ``make`` creates one of a subclass.
 
     Without pyarrow a bulk listener that was asked for by name raises :class:`StartError`; the default one is left out,
-    with a line in the log that says so. Without PyJWT an issuer of access tokens raises :class:`StartError`, too.
+    with a line in the log that says so. An issuer of access tokens without PyJWT, and a collector of telemetry without
+    OpenTelemetry, raise :class:`StartError`, too.
     """
-    if configuration.oidc is not None and importlib.util.find_spec("jwt") is None:
+    if configuration.oidc is not None and not _is_installed("jwt"):
         raise StartError(f"{OIDC_REMEDY}, or leave the section [oidc] out")
     broker = Broker(configuration, clock=clock) if make is None else make(configuration, clock)
     if configuration.stomp is not None or configuration.stomps is not None:
@@ -43,8 +45,14 @@ def build_broker(
         from annulet.admin.service import AdminService  # noqa: PLC0415 - a broker without HTTP starts without uvicorn
 
         broker.add_service(AdminService(configuration.http, configuration.https))
+    if configuration.otlp is not None:
+        if not _is_installed("opentelemetry") or not _is_installed("opentelemetry.exporter"):
+            raise StartError(f"{OTLP_REMEDY}, or leave the section [otlp] out")
+        from annulet.admin.telemetry.service import TelemetryService  # noqa: PLC0415 - OpenTelemetry is optional
+
+        broker.add_service(TelemetryService(configuration.otlp))
     if configuration.bulk is not None or configuration.bulks is not None:
-        if _pyarrow_is_installed():
+        if _is_installed("pyarrow"):
             from annulet.bulk.server import BulkService  # noqa: PLC0415 - pyarrow is optional
 
             broker.add_service(BulkService(configuration.bulk, configuration.bulks))
@@ -65,5 +73,6 @@ def listener_urls(broker: Broker) -> dict[str, str]:
     return urls
 
 
-def _pyarrow_is_installed() -> bool:
-    return importlib.util.find_spec("pyarrow") is not None
+def _is_installed(module: str) -> bool:
+    """Return whether a module of an optional extra can be imported; the package that it is in must be there."""
+    return importlib.util.find_spec(module) is not None

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -52,6 +53,7 @@ async def test_a_stop_waits_for_nobody_but_running_requests(site: Site, monkeypa
         await may_answer.wait()
         await PlainTextResponse("done")(scope, receive, send)
 
+    answer.state = SimpleNamespace(streams=None)
     monkeypatch.setattr("annulet.admin.service.build_application", lambda _: answer)
     idle = AdminService(Endpoint(LOOPBACK, 0))
     await idle.start(site.broker)

@@ -7,6 +7,8 @@ import json
 import socket
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -105,12 +107,14 @@ def test_sparse_matches_are_a_hundred_at_any_depth() -> None:
         assert len(chosen) == MATCHES
 
 
-def connected() -> tuple[Client, socket.socket]:
+@contextmanager
+def connected() -> Iterator[tuple[Client, socket.socket]]:
     """A client behind its login, and the broker's end of its socket."""
     ours, theirs = socket.socketpair()
     client = Client.__new__(Client)
     client._socket, client._input = ours, bytearray()
-    return client, theirs
+    with ours, theirs:
+        yield client, theirs
 
 
 def deliver(number: int, *, redelivered: bool = False, size: int = BODY_BYTES) -> bytes:
@@ -119,12 +123,11 @@ def deliver(number: int, *, redelivered: bool = False, size: int = BODY_BYTES) -
 
 
 def test_deliveries_come_whole_whatever_the_reads_cut() -> None:
-    client, broker = connected()
     data = deliver(7) + deliver(8, redelivered=True, size=300_000) + frame.marshal(commands.Basic.Cancel("c"), 1)
-    sender = threading.Thread(
-        target=lambda: [broker.sendall(data[start : start + 50_001]) for start in range(0, len(data), 50_001)]
-    )
-    with broker, client._socket:
+    with connected() as (client, broker):
+        sender = threading.Thread(
+            target=lambda: [broker.sendall(data[start : start + 50_001]) for start in range(0, len(data), 50_001)]
+        )
         sender.start()
         found = []
         for part in client.deliveries(10.0):
@@ -141,16 +144,14 @@ def test_deliveries_come_whole_whatever_the_reads_cut() -> None:
 
 
 def test_a_refusal_is_an_error_with_the_brokers_words() -> None:
-    client, broker = connected()
-    with broker, client._socket:
+    with connected() as (client, broker):
         broker.sendall(frame.marshal(commands.Channel.Close(406, "too deep", 60, 20), 1))
         with pytest.raises(ClientError, match="too deep"):
             next(client.deliveries(1.0))
 
 
 def test_a_client_leaves_in_order_whatever_is_on_its_way() -> None:
-    client, broker = connected()
-    with broker:
+    with connected() as (client, broker):
         broker.sendall(deliver(7) + deliver(8) + frame.marshal(commands.Connection.CloseOk(), 0))
         client.acknowledge(6, multiple=True)
         client.leave()
@@ -162,8 +163,7 @@ def test_a_client_leaves_in_order_whatever_is_on_its_way() -> None:
 
 
 def test_how_many_are_ready() -> None:
-    client, broker = connected()
-    with broker, client._socket:
+    with connected() as (client, broker):
         broker.sendall(frame.marshal(commands.Queue.DeclareOk("q", 12, 3), 1))
         assert client.ready("q") == 12
         _, _, asked = frame.unmarshal(broker.recv(1000))
@@ -203,10 +203,9 @@ def test_the_last_line_says_what_was_missed(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_confirms_among_deliveries_are_counted() -> None:
-    client, broker = connected()
-    client.confirmed = 0
     acks = [frame.marshal(commands.Basic.Ack(1), 1), frame.marshal(commands.Basic.Ack(7, multiple=True), 1)]
-    with broker, client._socket:
+    with connected() as (client, broker):
+        client.confirmed = 0
         broker.sendall(acks[0] + deliver(7) + acks[1] + deliver(8))
         found: list[int] = []
         while len(found) < 2:

@@ -123,12 +123,16 @@ async def test_an_end_of_input_closes(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("header", [VERSIONS_1_0[1], VERSIONS_0_X[0]], ids=["1.0", "0-x"])
-async def test_waiting_for_the_header_uses_up_the_time_for_the_login(broker: Broker, header: bytes) -> None:
+async def test_waiting_for_the_header_uses_up_the_time_for_the_login(
+    broker: Broker, header: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timers = Timers(broker, monkeypatch)
     listener, transport = connected(broker)
-    listener._began -= 0.75 * broker.configuration.handshake_timeout  # as if it had come so late
+    waited = 0.75 * broker.configuration.handshake_timeout
+    late = broker.loop.time() + waited
+    monkeypatch.setattr(broker.loop, "time", lambda: late)
     listener.data_received(header)
     (connection,) = broker.connections
-    assert connection._timer is not None
-    left = connection._timer.when() - broker.loop.time()
-    assert 0 < left <= 0.25 * broker.configuration.handshake_timeout
+    (due,) = timers.of(connection)
+    assert 0 < due.seconds <= 0.25 * broker.configuration.handshake_timeout
     transport.abort()

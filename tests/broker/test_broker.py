@@ -232,10 +232,10 @@ async def test_stopping_is_not_stopped_by_failed_upkeep(tmp_path: Path, monkeypa
     async def maintain(*, checkpoint: bool = False) -> None:
         raise RuntimeError("defect")
 
-    assert broker._upkeep is not None
-    await broker._upkeep.stop()  # the first round of the start has ended
+    assert broker.log_upkeep is not None
+    await broker.log_upkeep.stop()  # the first round of the start has ended
     monkeypatch.setattr(broker.commit, "maintain", maintain)
-    broker._upkeep = LogUpkeep(broker.commit, broker.loop, broker.clock())
+    broker.log_upkeep = LogUpkeep(broker.commit, broker.loop, broker.clock())
     broker.tick()
     with structlog.testing.capture_logs() as logged:
         await broker.stop()

@@ -114,7 +114,7 @@ async def test_a_crash_costs_counters_no_more_than_since_their_last_round(tmp_pa
         await publish_all(broker, peer, *(persistent(1, "q") for _ in range(5)))
         await peer.send(1, BASIC.Get(queue="q", no_ack=True), BASIC.Get(queue="q", no_ack=True))
         clock.advance(COUNTERS_MILLISECONDS)
-        broker._counter_rounds.tick(broker.hosts.values(), clock())
+        broker.counter_rounds.tick(broker.hosts.values(), clock())
         await broker.commit.durable()
         await peer.send(1, BASIC.Get(queue="q", no_ack=True))
         await crash(broker, data, tmp_path / "copy")
@@ -133,7 +133,7 @@ async def test_a_crash_costs_counters_nothing_of_what_persistent_messages_left_f
     data = tmp_path / "live"
     async with testing.broker(http=False, data_dir=data) as running:
         broker = running.broker
-        broker._counter_rounds._begun_at = 1 << 60
+        broker.counter_rounds._begun_at = 1 << 60
         peer = await Peer(broker).open(1)
         await peer.send(1, QUEUE.Declare(queue="q", durable=True, arguments={"x-ring-size": 4}))
         await publish_all(broker, peer, *(persistent(1, "q", b"body") for _ in range(7)))
@@ -156,12 +156,12 @@ async def test_counters_of_a_clean_stop_are_not_forgotten_by_a_crash_soon_after_
         peer = await Peer(running.broker).open(1)
         await peer.send(1, QUEUE.Declare(queue="q", durable=True))
         clock.advance(COUNTERS_MILLISECONDS)
-        running.broker._counter_rounds.tick(running.broker.hosts.values(), clock())
+        running.broker.counter_rounds.tick(running.broker.hosts.values(), clock())
         await publish_all(running.broker, peer, *(persistent(1, "q") for _ in range(3)))
         await peer.send(1, BASIC.Get(queue="q", no_ack=True))
         await leave(peer)
     async with testing.broker(http=False, data_dir=data, clock=clock) as running:
-        running.broker._counter_rounds._begun_at = clock()  # the crash comes before the first round
+        running.broker.counter_rounds._begun_at = clock()  # the crash comes before the first round
         await crash(running.broker, data, tmp_path / "copy")
     async with testing.broker(http=False, data_dir=tmp_path / "copy", clock=clock) as running:
         counters = queue_of(running.broker).statistics()

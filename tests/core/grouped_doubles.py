@@ -64,7 +64,7 @@ def check_grouped(queue: Queue) -> None:
     if not isinstance(lanes, GroupedLanes):
         return
     last: dict[Group | None, int] = {}
-    for (group, *_), lane in lanes._lanes.items():
+    for (group, *_), lane in lanes.by_key().items():
         standing = [entry.place for entry in lane.order.in_memory() if entry.state == PENDING]
         last[group] = max([last.get(group, standing[0]), *standing])
     stocked = [] if lanes.stock is None else lanes.stock.entries()
@@ -78,7 +78,7 @@ def check_grouped(queue: Queue) -> None:
             assert entry.sequence in known.parked_sequences.leading(1 << 60), "what was passed is parked"
     _check_parked(lanes)
     _check_holdings(lanes)
-    assert lanes.count == len(stocked) + sum(lane.order.count for lane in lanes._lanes.values())
+    assert lanes.count == len(stocked) + sum(lane.order.count for lane in lanes.by_key().values())
 
 
 def _check_parked(lanes: GroupedLanes) -> None:
@@ -90,7 +90,7 @@ def _check_parked(lanes: GroupedLanes) -> None:
         total += len(parked)
         assert parked == sorted(set(parked))
         assert parked[-1] < lanes.passed
-        holding = lanes._holding_for(group)
+        holding = lanes.holding_for(group)
         assert group.holding is holding
         assert group in holding.backlog
         assert holding.low <= parked[0]
@@ -99,8 +99,9 @@ def _check_parked(lanes: GroupedLanes) -> None:
 
 def _check_holdings(lanes: GroupedLanes) -> None:
     groups = list(lanes.table.groups.values())
-    without = sum(lane.order.count for (group, *_), lane in lanes._lanes.items() if group is None)
-    for holding in [lanes._free, lanes._waiting, *lanes._holdings.values()]:
+    without = sum(lane.order.count for (group, *_), lane in lanes.by_key().items() if group is None)
+    free = lanes.holdings()[0]
+    for holding in lanes.holdings():
         assert all(group.holding is holding and group.parked_sequences is not None for group in holding.backlog)
         held = sum(group.pending for group in groups if group.pending and group.holding is holding)
-        assert holding.count == held + (without if holding is lanes._free else 0)
+        assert holding.count == held + (without if holding is free else 0)

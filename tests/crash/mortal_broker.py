@@ -215,7 +215,7 @@ class Clients:
         """Have counters written as they are when so much time has passed, and as often."""
         broker = self.here.broker
         self.tell("try", "remember", [])
-        broker._counter_rounds.tick(broker.hosts.values(), broker.clock() + next(self.later_times))
+        broker.counter_rounds.tick(broker.hosts.values(), broker.clock() + next(self.later_times))
         await broker.commit.durable()
         self.tell("done", "remember", [])
 

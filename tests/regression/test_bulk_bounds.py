@@ -178,7 +178,7 @@ async def test_a_cancelled_call_gives_its_thread_back(tmp_path: Path, monkeypatc
             options = flight.FlightCallOptions(headers=[(b"authorization", b"Bearer " + token.encode())], timeout=0.3)
             with pytest.raises(flight.FlightTimedOutError):
                 list(raw.do_action(flight.Action("lease.list", msgspec.json.encode(protocol.ListLeases())), options))
-            relays = list(here.service._door._connections.values())
+            relays = here.service._door.relays()
             while any(relay.running for relay in relays):
                 time.sleep(0.02)
             raw.close()

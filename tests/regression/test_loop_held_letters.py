@@ -10,6 +10,7 @@ from pamqp import commands, frame
 
 from annulet import testing
 from annulet.broker.broker import Broker
+from annulet.broker.operation.definitions.applying import read_document
 from annulet.broker.turns import sliced_work
 from annulet.core.host.dead_letters import FORWARDED_AT_ONCE, FORWARDED_PER_SLICE
 from annulet.core.message.message import Message, Origin
@@ -73,6 +74,18 @@ async def test_delete_sends_waiting_letters_in_slices_and_answers_after_them(
     assert [type(each) for each in answers] == [QUEUE.DeleteOk, QUEUE.DeclareOk]
     assert (answers[1].message_count, dead.order.count) == (MANY, MANY)
     assert [record.name for record in broker.catalogue.queues("/")] == ["dead"]
+
+
+async def test_definitions_are_pruned_when_the_last_letter_is_sent(running: RunningBroker) -> None:
+    broker = running.broker
+    _, queue = await with_letters(broker)
+    document = await read_document(b'{"vhosts": [{"name": "/"}], "queues": [{"name": "dead"}]}')
+    plan = await broker.definition_imports.apply(document, None, prune=True)
+    assert [(step.action, step.item.name) for step in plan.steps] == [("delete", "q")]
+    host = broker.hosts["/"]
+    assert (host.departures.count, host.queues["dead"].order.count) == (0, MANY)
+    assert [record.name for record in broker.catalogue.queues("/")] == ["dead"]
+    assert queue.deleted
 
 
 @pytest.mark.parametrize("again", [False, True])

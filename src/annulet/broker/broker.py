@@ -26,6 +26,7 @@ from annulet.broker.durability.upkeep import LogUpkeep
 from annulet.broker.network.listening import BACKLOG, listener_error
 from annulet.broker.network.peer_watch import PeerWatch
 from annulet.broker.observing.log_level import LogLevels
+from annulet.broker.observing.spans import BothSources, HostSpans, PushCounters, SpanBuffer
 from annulet.broker.observing.stream_figures import StreamFigures
 from annulet.broker.observing.traces import Traces
 from annulet.broker.operation.backup import Backups
@@ -133,6 +134,8 @@ class Broker(Amqp10Services):
         super().__init__(configuration, clock)
         self.ready = False  # clients may connect
         self.started_at = 0
+        self.spans = SpanBuffer() if configuration.otlp is not None and configuration.otlp.spans else None
+        self.pushes = PushCounters()
         self.event_logs: dict[str, EventLog] = {}  # by virtual host; none unless configured
         self.fed_losses: Counter[str] = Counter()  # by name of the queue the broker could not put them into
         self.web_sockets = 0  # open STOMP connections over WebSocket
@@ -150,7 +153,7 @@ class Broker(Amqp10Services):
         self.revocation, self.loop_watch, self.late_collection = Revocation(self), LoopWatch(), LateCollection()
         self.stream_figures, self.figure_history = StreamFigures(), FigureHistory()
         self.traces, self.log_levels = Traces(clock), LogLevels(configuration.log_level, clock)
-        self._counter_rounds: CounterRounds
+        self.counter_rounds: CounterRounds
         self._timers, self._ledger_queues = {}, {}
         self._refusal_logged_at = 0  # milliseconds since 1970
         self._restored = False  # queues hold what the log holds, and their counters are whole
@@ -162,7 +165,7 @@ class Broker(Amqp10Services):
         self._next_tick: asyncio.TimerHandle | None = None
         self.pager: Pager | None = None  # None: a broker in memory
         self.worker: SlicedWorker
-        self._upkeep: LogUpkeep | None = None  # None: not recovered yet
+        self.log_upkeep: LogUpkeep | None = None  # None: not recovered yet
         self._drained: asyncio.Event | None = None  # while stopping: the last socket is closed
         self._failure: asyncio.Future[BaseException] | None = None
 
@@ -211,7 +214,7 @@ class Broker(Amqp10Services):
             self.history = HistoryRecorder(History(directory / HISTORY_FILE))
             if self.history.history.dropped.text:
                 logger.error("history damaged", cost=dropped_text(self.history.history.dropped))
-            self._counter_rounds = CounterRounds(self.history)
+            self.counter_rounds = CounterRounds(self.history)
         else:
             self.catalogue = Catalogue(":memory:")
         self._open_directory()
@@ -282,7 +285,7 @@ class Broker(Amqp10Services):
             self.amqps_address = (bound.host, bound.port)
         self._apply_limits()
         self.virtual_hosts.restore()
-        self._upkeep = LogUpkeep(self.commit, self.loop, self.clock())
+        self.log_upkeep = LogUpkeep(self.commit, self.loop, self.clock())
         self._deleted = DeletedQueues(self.catalogue, self.commit, self.loop)
         self.tick()
         self.loop_watch.start(self.loop)
@@ -310,8 +313,8 @@ class Broker(Amqp10Services):
         self.management.stop()
         await self.backups.stop()
         await self.virtual_hosts.stop()
-        if self._upkeep is not None:
-            await self._upkeep.stop()
+        if self.log_upkeep is not None:
+            await self.log_upkeep.stop()
             await self._deleted.stop()
         await self._close_connections()
         for service in reversed(self.services):
@@ -406,6 +409,9 @@ class Broker(Amqp10Services):
             patterns, queue_bytes = self.configuration.event_queues, self.configuration.event_queue_bytes
             self.event_logs[name] = EventLog(patterns, self.loop, self.clock, self.fed_losses, queue_bytes)
             effects.event_log = self.event_logs[name]
+        if self.spans is not None:
+            own = HostSpans(self.spans, name)
+            effects.event_log = own if effects.event_log is None else BothSources(effects.event_log, own)
         host.ledger.listeners.append(DurableLosses(effects))
         effects.timer = WakeTimer(self.loop, self.clock, lambda now: self._tick_host(host, now))
         configure_host(host, self.configuration.definitions)
@@ -473,10 +479,11 @@ class Broker(Amqp10Services):
         Or in one of the next turns, where those before it took long: writing makes room for deliveries.
         """
         if not self._dirty:
-            self.loop.call_soon(self._flush)
+            self.loop.call_soon(self.flush)
         self._dirty.append(connection)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what connections have for the end of this turn, as far as the turn has time."""
         dirty, shares = self._dirty, self.shares
         if not self._round:
             self._round = len(dirty)
@@ -495,7 +502,7 @@ class Broker(Amqp10Services):
                 shares.round_ended()
         finally:  # whatever happened: nothing else requests the next turn, and all would be silent
             if dirty:
-                self.loop.call_soon(self._flush)
+                self.loop.call_soon(self.flush)
 
     def _flush_one(self, connection: AnyConnection) -> None:
         scanning = None if self.pager is None else self.pager.scanning
@@ -547,12 +554,12 @@ class Broker(Amqp10Services):
         self.tls.renew()
         now = self.clock()
         if self.history is not None:
-            self._counter_rounds.tick(self.hosts.values(), now)
+            self.counter_rounds.tick(self.hosts.values(), now)
             if self.history.changed or self.history.pending.losses:  # a checkpoint may have made room for what waited
                 self.commit.request()
         self._check_memory()
-        if self._upkeep is not None:
-            self._upkeep.tick(now)
+        if self.log_upkeep is not None:
+            self.log_upkeep.tick(now)
             self._deleted.tick()
         self.consumer_timeouts.tick(now)
         self.access_directory.tick(now)

@@ -10,15 +10,20 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from structlog.typing import EventDict, WrappedLogger
+
 _lock = threading.Lock()
 _users = [0]  # brokers that run with our configuration
+
+RESERVED: Final = frozenset(vars(logging.makeLogRecord({}))) - {"exc_info", "stack_info"} | {"message", "asctime"}
+"""Attributes of the standard library's records: it refuses values of a line with these names."""
 
 
 @contextlib.contextmanager
@@ -42,12 +47,17 @@ def quiet_logs() -> Iterator[None]:
                     structlog.reset_defaults()
 
 
+def _rename_reserved(_logger: WrappedLogger, _method: str, line: EventDict) -> EventDict:
+    return {f"{key}_" if key in RESERVED else key: value for key, value in line.items()}
+
+
 def _configure() -> None:
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
             structlog.stdlib.PositionalArgumentsFormatter(),
             structlog.processors.format_exc_info,
+            _rename_reserved,
             structlog.stdlib.render_to_log_kwargs,
         ],
         logger_factory=structlog.stdlib.LoggerFactory(),

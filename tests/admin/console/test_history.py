@@ -77,6 +77,6 @@ async def test_the_ticks_of_the_broker_sample(site: Site) -> None:
     site.fill(site.queue("q"), 3)
     for _ in range(2):
         site.clock.advance(ROUND_MILLISECONDS)
-        site.broker._on_tick()
-        site.broker._on_tick()
+        site.broker.tick()
+        site.broker.tick()
     assert (await ask(site, "?queue=q"))["messages"][-1] == 3

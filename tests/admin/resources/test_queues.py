@@ -183,6 +183,21 @@ async def test_a_queue_takes_the_permission_to_configure_it(site: Site) -> None:
     assert "shop.q" not in site.broker.hosts["/"].queues
 
 
+async def test_counts_alone_are_those_of_the_whole_queue(site: Site) -> None:
+    """A listing computes the columns that it is asked for; counts come another way than the other figures."""
+    for name, arguments in {"plain": {}, "copies": {"non_destructive": True}, "later": {}}.items():
+        site.fill(site.queue(name, **arguments), 5)
+    site.publish("later", delay=60_000)
+    counts = ("messages", "messages_ready", "messages_unacknowledged", "consumers")
+    whole = (await site.get("/api/v1/queues")).json()["items"]
+    alone = (await site.get(f"/api/v1/queues?columns=name,{','.join(counts)}")).json()["items"]
+    assert [{"name": one["name"], **{name: one[name] for name in counts}} for one in whole] == alone
+    for one in whole:
+        given = (one["messages"], one["messages_ready"], one["messages_unacknowledged"], one["consumers"])
+        assert given == (one["message_count"], one["pending_count"], one["delivering_count"], one["consumer_count"])
+    assert {one["name"]: one["messages"] for one in whole} == {"copies": 5, "later": 6, "plain": 5}
+
+
 async def test_queues_by_state_kind_and_with_messages_only(site: Site) -> None:
     ring, plain = site.queue("ring", ring_size=3), site.queue("plain")
     site.queue("levels", priorities=4)

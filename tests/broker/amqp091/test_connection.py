@@ -129,8 +129,8 @@ async def test_confirms_leave_with_one_flush(broker: Broker, monkeypatch: pytest
     peer = await Peer(broker).open(1)
     await peer.send(1, commands.Queue.Declare(queue="q"), commands.Confirm.Select())
     flushes = []
-    flush = broker._flush
-    monkeypatch.setattr(broker, "_flush", lambda: (flushes.append(1), flush()))
+    flush = broker.flush
+    monkeypatch.setattr(broker, "flush", lambda: (flushes.append(1), flush()))
     await peer.send(1, publish(1, "q"))
     assert len(flushes) == 1
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pamqp import commands, header
 
-from annulet.broker.amqp091.foreign import in_own_form, shortened
+from annulet.broker.amqp091.foreign import as_amqp091, shortened
 from annulet.broker.broker import Broker
 from annulet.broker.connections import views
 from annulet.core.message.message import Message, Origin
@@ -152,6 +152,6 @@ async def test_names_beyond_a_short_string_are_cut(broker: Broker) -> None:
     assert len(shortened("é" * 200).encode()) <= 255
     foreign = message("x")
     foreign.origin = Origin("e", "k" * 300, "", AMQP_1_0)
-    made = in_own_form(views.converted, foreign)
+    made = as_amqp091(views.converted, foreign)
     assert made is not None
     assert made.origin.encoded == b"\x01e\xff" + b"k" * 252 + b"..."

@@ -174,9 +174,9 @@ async def test_a_round_is_made_in_slices(broker: Broker) -> None:
     now = broker.clock()
     timeouts.tick(now)
     left = 2 * (SESSIONS_PER_TICK + 1) - SESSIONS_PER_TICK  # two channels each
-    assert len(timeouts._round) == left
+    assert timeouts.left == left
     timeouts.tick(now)
     timeouts.tick(now)
-    assert timeouts._round == []
+    assert timeouts.left == 0
     timeouts.tick(now)
-    assert timeouts._round == [], "the next round has its time"
+    assert timeouts.left == 0, "the next round has its time"

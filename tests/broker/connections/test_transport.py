@@ -315,6 +315,6 @@ async def test_what_browsers_are_sent_is_charged_to_the_scans_while_these_serve_
     ):
         monkeypatch.setattr(Scanning, "browsing", browsing)
         connections[browse].delivered()
-        broker._flush()
+        broker.flush()
         assert len(charged) == times
     assert charged[0] > 0

@@ -51,8 +51,7 @@ async def upkeep(pipeline: CommitPipeline) -> LogUpkeep:
 async def asked(upkeep: LogUpkeep, log: AskedLog, now: int) -> bool:
     """Say whether the round of this moment asks for a checkpoint."""
     upkeep.tick(now)
-    assert upkeep._round is not None
-    await upkeep._round
+    await upkeep.round_ended()
     return log.asked.pop()
 
 

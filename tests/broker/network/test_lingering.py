@@ -4,12 +4,15 @@ import asyncio
 import ssl
 from typing import Any
 
+import pytest
+
 from annulet.broker.broker import Broker
 from annulet.broker.network import lingering
 from annulet.broker.network.lingering import LINGER_SECONDS, Lingering, LingeringSockets
 from annulet.broker.settings.limits import Limits
 from tests.broker.amqp091.peer import RecordingTransport, turns
 from tests.broker.echo import EchoConnection, connected
+from tests.broker.timers import Timers
 
 SECONDS_SHORT = 0.02
 
@@ -181,16 +184,20 @@ async def test_a_connection_ends_when_its_last_answer_is_written(broker: Broker)
     assert (broker.admission.connections, broker.admission.handshakes, dict(broker.admission.by_address)) == (0, 0, {})
 
 
-async def test_a_stranger_keeps_its_place_and_has_no_more_time_than_for_its_handshake(broker: Broker) -> None:
+async def test_a_stranger_keeps_its_place_and_has_no_more_time_than_for_its_handshake(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     transport = HalfClosing()
-    connection = over(broker, transport)
-    connection._handshake_until = broker.loop.time() + 1
+    connection = EchoConnection(broker)
+    connection.waited = broker.configuration.handshake_timeout - 1
+    timers = Timers(broker, monkeypatch)
+    transport.protocol = connection
+    connection.connection_made(transport)  # type: ignore[arg-type]
     connection.data_received(b"quit")
     await turns()
     socket = transport.protocol
     assert isinstance(socket, Lingering)
-    assert socket._deadline is not None
-    assert socket._deadline.when() - broker.loop.time() <= 1
+    assert 0 < timers.of(socket)[-1].seconds <= 1
     assert (broker.admission.connections, broker.admission.handshakes) == (1, 1)
     socket.data_received(bytes(lingering.STRANGER_BYTES_MAX))
     assert not transport.closing
@@ -214,13 +221,16 @@ async def test_a_refused_connection_was_not_counted(broker: Broker) -> None:
     assert (len(broker.lingering), broker.admission.connections) == (0, 1)
 
 
-async def test_an_end_of_input_behind_the_last_question_ends_both_halves(broker: Broker) -> None:
+async def test_an_end_of_input_behind_the_last_question_ends_both_halves(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timers = Timers(broker, monkeypatch)
     transport = HalfClosing()
     connection = over(broker, transport).open()
     connection.data_received(b"quit")
     assert connection.eof_received() is False
     assert (transport.written, transport.ended, connection.lost) == (b"quit", True, True)
-    assert connection._timer is None
+    assert all(due.handle.cancelled() for due in timers.of(connection))
     transport.close()
     await turns()
     assert len(broker.lingering) == 0

@@ -11,6 +11,7 @@ from annulet.broker.observing import node_log
 from annulet.broker.observing.limited_log import LimitedLog
 from annulet.broker.observing.node_log import NODE_LINES_PER_SECOND, NODE_LOG
 from tests.admin.conftest import Site, site  # noqa: F401 - a fixture
+from tests.admin.resources.test_undo import finished
 
 
 @pytest.fixture(autouse=True)
@@ -59,13 +60,15 @@ def use(url: str) -> None:
 
 
 async def test_operations_have_lines_without_their_arguments(site: Site) -> None:  # noqa: F811 - the fixture
-    site.fill(site.queue("q"), 3)
+    site.fill(site.queue("shop"), 3)
     with capture_logs() as lines:
-        assert (await site.send("PATCH", "/api/v1/queues/%2F/q", {"settings": {"ring-size": 5}}))[0] == 200
+        assert (await site.send("PATCH", "/api/v1/queues/%2F/shop", {"settings": {"ring-size": 5}}))[0] == 200
+        await finished(site, "/api/v1/queues/%2F/shop/operations", {"operation": "delete", "everything": True})
         assert await site.status("PUT", "/api/v1/users/ann", {"password": "secret", "tags": ["management"]}) < 300
-    told = [line for line in lines if line["event"].startswith("operation")]
+    told = [line for line in lines if line["event"].startswith("operation") or line["event"] == "queue changed"]
     assert [(line["event"], line["target"], line["user"]) for line in told] == [
-        ("operation on a queue", "q", "guest"),
+        ("queue changed", "shop", "guest"),
+        ("operation on a queue", "shop", "guest"),
         ("operation of an operator", "ann", "guest"),
     ]
     assert "secret" not in str(told)

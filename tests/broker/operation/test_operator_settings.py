@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from annulet.admin.resources.health import warnings
 from annulet.broker.broker import Broker
@@ -136,9 +137,7 @@ async def test_the_configuration_file_holds_at_every_start(tmp_path: Path) -> No
         assert [policy.definition for policy in host.policies.all()] == [{"max-length": 7}]
 
 
-async def test_what_this_version_does_not_allow_is_left_out_and_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_what_this_version_does_not_allow_is_left_out_and_said(tmp_path: Path) -> None:
     async with broker(data_dir=tmp_path, http=False) as running:
         declared(running.broker)
         catalogue = running.broker.catalogue
@@ -147,15 +146,13 @@ async def test_what_this_version_does_not_allow_is_left_out_and_said(
         catalogue.set_operator_setting(
             OPERATOR_POLICY, "/", "p", {"pattern": "p", "priority": 0, "definition": {"x": 1}}
         )
-    capsys.readouterr()
-    async with broker(data_dir=tmp_path, http=False) as running:
-        assert queue_of(running.broker).settings.ring_size == -1
-    assert capsys.readouterr().out.count("the operator's value is not restored") == 3
+    with capture_logs() as lines:
+        async with broker(data_dir=tmp_path, http=False) as running:
+            assert queue_of(running.broker).settings.ring_size == -1
+    assert [line["event"] for line in lines].count("the operator's value is not restored") == 3
 
 
-async def test_patterns_of_an_earlier_version_that_are_refused_now_match_nothing_and_are_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_patterns_of_an_earlier_version_that_are_refused_now_match_nothing_and_are_named(tmp_path: Path) -> None:
     """A8: they were Python's, whose search may take seconds; a start goes on without them."""
     async with broker(data_dir=tmp_path, http=False) as running:
         declared(running.broker)
@@ -163,17 +160,16 @@ async def test_patterns_of_an_earlier_version_that_are_refused_now_match_nothing
         policy: dict[str, PropertyValue] = {"pattern": "q(?=)", "priority": 0, "definition": {"max-length": 7}}
         catalogue.set_operator_setting(OPERATOR_POLICY, "/", "old", policy)
         catalogue.access.set_permission("guest", "/", "q(?=)", ".*", ".*")
-    capsys.readouterr()
-    async with broker(data_dir=tmp_path, http=False) as running:
-        found = running.broker
-        assert queue_of(found).settings.max_length == -1
-        assert [found.authenticator.allowed("guest", "/", kind, "q") for kind in ("configure", "write")] == [
-            False,
-            True,
-        ]
-        (warning,) = warnings(found)
-        assert warning.startswith("2 patterns of an earlier version match nothing, as policy 'old' in virtual host '/'")
-    output = capsys.readouterr().out
-    assert output.count("policy matches nothing") == 1
-    assert output.count("permission matches nothing") == 1
-    assert "looking ahead" in output
+    with capture_logs() as lines:
+        async with broker(data_dir=tmp_path, http=False) as running:
+            found = running.broker
+            assert queue_of(found).settings.max_length == -1
+            kinds = ("configure", "write")
+            assert [found.authenticator.allowed("guest", "/", kind, "q") for kind in kinds] == [False, True]
+            (warning,) = warnings(found)
+            assert warning.startswith(
+                "2 patterns of an earlier version match nothing, as policy 'old' in virtual host '/'"
+            )
+    events = [line["event"] for line in lines]
+    assert (events.count("policy matches nothing"), events.count("permission matches nothing")) == (1, 1)
+    assert "looking ahead" in str(lines)

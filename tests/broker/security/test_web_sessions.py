@@ -7,8 +7,9 @@ import pytest
 
 from annulet.broker.broker import Broker
 from annulet.broker.network.listening import PeerFacts
-from annulet.broker.security.authentication import User
+from annulet.broker.security.authentication import ACCESS_TOKEN, User
 from annulet.broker.security.password_hashes import HASHER
+from annulet.broker.security.token_grants import TokenGrants
 from annulet.broker.security.tokens import TokenScope, digest_of
 from annulet.broker.security.web_sessions import (
     SESSION_IDLE_SECONDS,
@@ -24,6 +25,7 @@ HERE = PeerFacts("127.0.0.1", 1, is_loopback=True)
 ELSEWHERE = PeerFacts("192.0.2.7", 1)
 HOST = "localhost:8161"
 ANN = User("ann", frozenset({"management"}))
+GRANTS = TokenGrants(frozenset({"management"}), ())
 
 
 @dataclass
@@ -177,3 +179,13 @@ def test_ending_twice_is_harmless(room: Room) -> None:
     room.sessions.end_text(text)
     assert not room.sessions.is_live(session)
     assert room.find(text) is None
+
+
+async def test_a_session_of_an_access_token_ends_with_it(room: Room) -> None:
+    until = room.clock() + 60_000
+    user = User("alice", frozenset({"management"}), ACCESS_TOKEN, "digest", None, GRANTS, until)
+    text, session = room.begin(user)
+    assert room.find(text, peer=ELSEWHERE) is session
+    room.clock.advance(60_000)
+    assert room.find(text) is None
+    assert room.sessions.revoked == 1

@@ -77,7 +77,7 @@ async def test_destination_lines_are_remembered_within_a_bound(broker: Broker) -
         assert message.headers["destination"] == f"/exchange/amq.topic/k{number}"
     opened = peer.connection.session
     assert opened is not None
-    assert 0 < len(opened._lines) <= session.DESTINATIONS_MAX
+    assert 0 < opened.lines_remembered <= session.DESTINATIONS_MAX
 
 
 async def test_long_destination_lines_are_not_remembered(broker: Broker) -> None:
@@ -90,7 +90,7 @@ async def test_long_destination_lines_are_not_remembered(broker: Broker) -> None
         assert message.headers["destination"] == destination
     opened = peer.connection.session
     assert opened is not None
-    assert len(opened._lines) == 1
+    assert opened.lines_remembered == 1
 
 
 async def test_a_routing_key_with_a_nul_breaks_no_frame(broker: Broker) -> None:

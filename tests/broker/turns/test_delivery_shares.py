@@ -185,13 +185,13 @@ async def test_connections_share_a_turn_by_how_many_got_deliveries_in_the_one_be
     connections = [connected(broker)[0].open() for _ in range(2)]
     for connection in connections:
         connection.delivered()
-    broker._flush()
+    broker.flush()
     assert broker.shares.share == TURN_DELIVERIES // 2
     connections[0].mark_dirty()
     connections[1].delivered()
-    broker._flush()
+    broker.flush()
     assert broker.shares.share == TURN_DELIVERIES, "who got nothing does not count"
-    broker._flush()
+    broker.flush()
     assert broker.shares.share == SHARE_LEAST
 
 

@@ -219,7 +219,7 @@ async def test_the_connection_that_the_account_refuses_is_told_why() -> None:
         reader, writer = await connect(made)
         writer.write(PREFACE)
         await made.until(len(PREFACE))
-        (relay,) = made.door._connections.values()
+        (relay,) = made.door.relays()
         relay.refuse_unfinished("too much is unfinished (max_unfinished_bytes)")
         assert (await reader.read()).endswith(b"too much is unfinished (max_unfinished_bytes)")
         assert made.limits == ["max_unfinished_bytes"]
@@ -309,7 +309,7 @@ async def test_calls_come_from_the_clients_address(tmp_path: Path) -> None:
         here.declare("q")
         client = bulk_client(here)
         await asyncio.to_thread(client.act, protocol.OpenBrowse(queue="q"))
-        relays = list(here.service._door._connections.values())
+        relays = here.service._door.relays()
         assert [(relay.user, relay.opened, relay.peer.address) for relay in relays] == [("guest", True, LOOPBACK)]
         client.close()
 

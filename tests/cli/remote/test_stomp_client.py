@@ -4,23 +4,18 @@ from typing import Any
 
 import pytest
 
-from annulet.cli.remote.failures import EXIT_NOT_ALLOWED, EXIT_REFUSED_BY_BROKER, Failure
-from annulet.cli.remote.stomp_client import Frame, StompClient, frame_of, listener_of, take_frame
+from annulet.cli.remote.failures import EXIT_NOT_ALLOWED, EXIT_REFUSED_BY_BROKER, EXIT_UNREACHABLE, Failure
+from annulet.cli.remote.stomp_client import StompClient, listener_of
+from annulet.wire.stomp.frames import Frame, encode_frame
 
 
-def test_a_frame_is_read_as_it_was_written_whatever_the_cuts() -> None:
-    headers = {"a:b": "c\\d\n\r", "content-length": "3"}
-    octets = frame_of("SEND", headers, b"x\0y") + b"\n" + frame_of("MESSAGE", {"n": "1"}, b"text")
-    for cut in range(1, len(octets)):
-        read = bytearray(octets[:cut])
-        found = list(iter(lambda read=read: take_frame(read), None))
-        read += octets[cut:]
-        found += list(iter(lambda read=read: take_frame(read), None))
-        assert found == [Frame("SEND", headers, b"x\0y"), Frame("MESSAGE", {"n": "1"}, b"text")]
-
-
-def test_login_is_not_escaped() -> None:
-    assert frame_of("CONNECT", {"passcode": "a:b"}, b"", escaped=False) == b"CONNECT\npasscode:a:b\n\n\0"
+def test_a_listener_of_another_protocol_is_named_as_such(annulet: Any, remote_to: Any) -> None:
+    remote = remote_to()
+    (amqp,) = [one for one in remote.listeners if one["protocol"] == "amqp"]
+    remote.__dict__["listeners"] = [{**amqp, "protocol": "stomp"}]
+    with pytest.raises(Failure, match="does not speak STOMP") as caught:
+        StompClient(remote)
+    assert caught.value.exit_code == EXIT_UNREACHABLE
 
 
 def test_the_broker_says_what_is_wrong(annulet: Any, remote_to: Any) -> None:
@@ -46,6 +41,6 @@ def test_what_was_sent_is_done_at_the_end(annulet: Any, remote_to: Any) -> None:
     annulet.done("queue", "create", "sent")
     client = StompClient(remote_to())
     client.send("/amq/queue/sent", b"one", {"persistent": "true"})
-    client.send_many([frame_of("SEND", {"destination": "/amq/queue/sent"}, b"two")])
+    client.send_many([encode_frame(Frame("SEND", {"destination": "/amq/queue/sent"}, b"two"))])
     client.finish()
     assert annulet.json("queue", "show", "sent")["messages"] == 2

@@ -4,7 +4,7 @@ import re
 import string
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from annulet.core.base.linear_expressions import (
@@ -15,6 +15,7 @@ from annulet.core.base.linear_expressions import (
     UnusableExpression,
     stored_expression,
 )
+from tests.hypothesis_profiles import fewer_examples
 
 EXPRESSIONS = [
     "", "a", "abc", "^a", "a$", "^$", "^a$", ".", "a.c", "a*", "a+b", "a?b", "(ab)+", "a|b", "^(foo|bar)-.*$", "[a-c]x",
@@ -46,7 +47,7 @@ parts = st.tuples(atoms, st.sampled_from(["", "", "*", "+", "?", "{2}"])).map(
 )
 
 
-@settings(max_examples=300)
+@fewer_examples(300)
 @given(
     st.lists(st.lists(parts, max_size=5).map("".join), min_size=1, max_size=3).map("|".join),
     st.text("abcd", max_size=9),

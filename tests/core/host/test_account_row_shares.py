@@ -94,7 +94,7 @@ def test_rows_stay_rows_and_are_counted_while_they_leave(kind):
             assert backlog.amounts() == backlog.held()
             assert account.paged_count == max(0, account.messages - 50)
     assert (account.paged_bytes, account.rows, account.row_bytes) == (0, 0, 0)
-    assert not backlog.host.accounts._shares
+    assert not backlog.host.accounts.has_shares
 
 
 def test_what_came_back_may_be_a_row_again_and_counts_once():
@@ -161,7 +161,7 @@ def test_a_deleted_queue_leaves_the_account(count):
     backlog.queue.acquire(5, -1, NOW)
     backlog.host.delete_queue(backlog.queue, NOW)
     assert backlog.amounts() == (0, 0)
-    assert not backlog.host.accounts._shares
+    assert not backlog.host.accounts.has_shares
 
 
 @pytest.mark.parametrize("count", [200, 30_000])  # each, or page by page
@@ -258,7 +258,7 @@ def test_limits_that_change_count_rows_no_second_time(octets, messages):
     backlog.host.address_settings.set("news", limits)
     account = backlog.host.limited.account_of("news")
     if messages < 0 and octets < 0:
-        assert (account, bool(backlog.host.accounts._shares)) == (None, False)
+        assert (account, backlog.host.accounts.has_shares) == (None, False)
         backlog.limit({"max-size-messages": 1})
         assert backlog.amounts() == total
         return
@@ -284,4 +284,4 @@ def test_a_queue_of_another_address_takes_no_part():
     backlog.limit(PAGE_AT_50, "other")
     send(backlog.host, "other", "abc")
     assert backlog.amounts("other") == (1, 3)
-    assert not backlog.host.accounts._shares
+    assert not backlog.host.accounts.has_shares

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from annulet.core.base.errors import InvalidArgument
 from annulet.core.management.why_not import LOOKS_MAX, Obstacle, WhyNot, why_not
+from annulet.core.paging.paged_priorities import paged_order_of
 from annulet.core.queue.queue import Queue
 from annulet.core.queue.returning import return_many
 from tests.core.helpers import NOW, RecordingSession, SlicingEffects, make_message, queue_of, send
+from tests.residency.doubles import Disk, durable_queue, pages_of
 
 
 def ask(queue: Queue, session: RecordingSession, tag: str = "c", now: int = NOW) -> WhyNot:
@@ -45,6 +47,28 @@ def test_nothing_pending_says_what_is_elsewhere(session):
         f"the next for {NOW + 70} (ms since 1970)"
     )
     assert (answer.sequence, answer.pending) == (0, 0)
+
+
+def test_a_disk_that_refuses_is_named_and_not_an_empty_queue(session):
+    queue, disk = durable_queue(), Disk()
+    pages = pages_of(queue, disk)
+    for number in range(20):
+        message = make_message(f"{number}")
+        disk.store(queue, message, queue.next_sequence)
+        queue.enqueue(message, NOW)
+    order = paged_order_of(queue, pages)
+    order.keep_messages = 0
+    assert order.page_out(1 << 60, 100) == 20
+    disk.failing = True
+    session.consume(queue, messages=1)
+    answer = ask(queue, session)
+    assert (answer.obstacle, answer.deliverable) == (Obstacle.UNREADABLE, False)
+    assert "next of 20 messages of queue 'q'" in answer.text
+    disk.failing = False
+    pages.retry()
+    queue.wake(NOW)
+    assert session.received == ["0"]
+    assert ask(queue, session).obstacle is Obstacle.NO_CREDIT
 
 
 def test_what_has_expired_is_as_good_as_gone(session):

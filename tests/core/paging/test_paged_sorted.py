@@ -195,10 +195,10 @@ def test_what_stays_for_good_is_found_a_part_at_a_time() -> None:
     deep = Sorted()
     deep.put(1, *["a key too long for a row"] * 9)
     assert deep.page_out(limit=4) == 4, "none of them is a row, but there are more to be looked at"
-    assert (deep.order.paged_count(), len(deep.order._stays)) == (0, 4)
+    assert (deep.order.paged_count(), deep.order.staying) == (0, 4)
     while deep.page_out(limit=4):
         pass
-    assert (deep.order.paged_count(), len(deep.order._stays)) == (1, 9)
+    assert (deep.order.paged_count(), deep.order.staying) == (1, 9)
 
 
 def test_large_messages_behind_small_ones_come_in_a_few_at_a_time() -> None:
@@ -313,9 +313,9 @@ def test_rows_expire_at_their_time_and_their_keys_are_forgotten() -> None:
     assert deep.queue.next_due_at() == NOW + 10
     assert deep.queue.tick(NOW + 10) == 30
     assert (deep.order.count, deep.order.paged_count(), len(deep.disk.reads)) == (10, 10, 0)
-    assert len(deep.order._keys) <= 20
+    assert len(deep.order.keys) <= 20
     assert deep.taken() == sorted(number * 7 % 40 for number in range(0, 40, 4))
-    assert len(deep.order._keys) == 0
+    assert len(deep.order.keys) == 0
 
 
 def test_a_time_to_live_that_comes_later_holds_for_rows() -> None:
@@ -338,7 +338,7 @@ def test_a_purge_leaves_nothing(count: int) -> None:
     effects.turns()
     assert (deep.order.count, deep.order.paged_count(), deep.queue.pending_bytes) == (0, 0, 0)
     assert (deep.order.first(), deep.order.first_sequence()) == (None, 0)
-    assert len(deep.order._keys) == 0
+    assert len(deep.order.keys) == 0
     deep.put(5, 4)
     deep.page_out()
     assert deep.taken() == [4, 5]
@@ -464,9 +464,7 @@ def test_a_row_takes_sixteen_bytes_with_its_key() -> None:
     rows = deep.order.paged_count()
     assert rows > 2500
     pages = deep.order.page_parts()[0]
-    columns = [
-        column for run in deep.order._keys._runs.values() for column in (run.sequences, run.whole, run.fractions)
-    ]
+    columns = [column for run in deep.order.keys.runs() for column in (run.sequences, run.whole, run.fractions)]
     assert isinstance(pages, ChosenRows)
     for page in pages.page_list:
         columns += [page.runs.sequences, page.runs.records, page.runs.lengths, page.runs.marks]

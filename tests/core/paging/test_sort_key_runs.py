@@ -73,7 +73,7 @@ def test_short_runs_become_few_long_ones_and_none_longer_than_a_sort_takes_littl
         runs.add([((1, -sequence), sequence)])
     assert runs.run_count < 12
     runs.add([((1, -sequence), sequence) for sequence in range(2001, 2001 + RUN_MAX)])
-    assert max(len(run) for run in runs._runs.values()) <= RUN_MAX
+    assert max(len(run) for run in runs.runs()) <= RUN_MAX
     assert runs.take(3) == [((1, -sequence), sequence) for sequence in (2000 + RUN_MAX, 1999 + RUN_MAX, 1998 + RUN_MAX)]
     assert len(runs._heads) < 100, "those of runs that are no more are swept out"
 

@@ -63,7 +63,7 @@ def test_what_left_demands_nothing() -> None:
     demands.remove(compile_selector(texts[2]), 4)
     assert unmet(demands, k="c") == 0, "one is left"
     demands.remove(compile_selector(texts[1]), 2)
-    assert demands._by_name == demands._shared == {}
+    assert demands.empty
 
 
 NAMES = st.sampled_from(["k", "n", "JMSType"])

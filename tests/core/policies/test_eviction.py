@@ -72,7 +72,7 @@ def test_the_index_does_not_grow_with_what_was_delivered():
         queue.enqueue(make_message(str(number)), NOW)
     index = queue.evictions
     assert isinstance(index, EvictionIndex)
-    assert len(index._heap) <= 2 * 10 + COMPACTION_MINIMUM + 1
+    assert index.size <= 2 * 10 + COMPACTION_MINIMUM + 1
     assert index.first() is None
 
 
@@ -88,7 +88,7 @@ def test_the_index_lets_go_of_what_left_without_waiting_for_an_arrival(drain):
         for entry in entries:
             queue.remove(entry, RemovalReason.MOVED, NOW)
     assert isinstance(queue.evictions, EvictionIndex)
-    assert len(queue.evictions._heap) <= COMPACTION_MINIMUM
+    assert queue.evictions.size <= COMPACTION_MINIMUM
 
 
 def test_queues_that_evict_nothing_keep_no_index_until_they_do():

@@ -83,7 +83,7 @@ def test_lanes_go_with_their_last_entry():
     session.consume(queue, auto_acknowledge=True)
     for number in range(100):
         queue.enqueue(make_message("x", JMSXGroupID=str(number)), NOW)
-    assert not queue.lanes._lanes
+    assert not queue.lanes.by_key()
     assert not queue.lanes._shelves
 
 

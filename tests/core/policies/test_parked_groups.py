@@ -91,9 +91,9 @@ def test_a_run_takes_next_to_nothing_and_others_eight_bytes_each() -> None:
     for number in range(100_000):
         run.append(number)
         scattered.append(3 * number)
-    assert len(run._chunks) == 1
-    assert sum(map(sys.getsizeof, scattered._chunks)) < 9.5 * 100_000
-    assert max(map(len, scattered._chunks)) <= CHUNK_MAX + 1
+    assert len(run.chunks()) == 1
+    assert sum(map(sys.getsizeof, scattered.chunks())) < 9.5 * 100_000
+    assert max(map(len, scattered.chunks())) <= CHUNK_MAX + 1
 
 
 def test_what_is_left_of_many_chunks_becomes_few_again() -> None:
@@ -103,7 +103,7 @@ def test_what_is_left_of_many_chunks_becomes_few_again() -> None:
     while looked:
         looked, least = parked.sift(least, 1000, lambda sequences: [known for known in sequences if known % 100 == 0])
     assert parked.leading(1 << 30) == list(range(0, 300_000, 300))
-    assert len(parked._chunks) <= 2
+    assert len(parked.chunks()) <= 2
 
 
 def test_a_holding_names_the_lowest_until_the_last_group_goes() -> None:
@@ -181,8 +181,8 @@ def test_a_group_that_comes_and_goes_leaves_no_more_than_a_bounded_number_of_out
     for _ in range(OUTDATED_MINIMUM + 3):  # with one for each group
         holding.unfile(comes)
         holding.file(comes, 2)
-    assert len(holding._heap) == OUTDATED_MINIMUM + 4
+    assert holding.size == OUTDATED_MINIMUM + 4
     holding.unfile(comes)
     holding.file(comes, 2)
-    assert len(holding._heap) == 2
+    assert holding.size == 2
     assert holding.oldest(5) == [(1, stays), (2, comes)]

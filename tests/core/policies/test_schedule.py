@@ -102,6 +102,6 @@ def test_cancelled_appointments_do_not_pile_up():
     entries = [delayed(queue, str(number), 10) for number in range(500)]
     for entry in entries[1:]:
         queue.remove(entry, RemovalReason.DELETED, NOW)
-    assert len(queue.schedule._heap) <= 70
+    assert queue.schedule.size <= 70
     queue.tick(NOW + 10)
     assert pending(queue) == ["0"]

@@ -89,7 +89,7 @@ def test_what_a_consumer_leaves_stands_before_what_is_parked_and_goes_to_who_is_
     acknowledge_all(deep, other)
     assert numbers(other)[HALF:] == list(range(1, HALF + 1))
     assert deep.queue.order.count == 0
-    assert list(deep.lanes._holdings) == []
+    assert [holding.owner for holding in deep.lanes.holdings()] == [None, None]
 
 
 def test_groups_of_a_consumer_without_credit_do_not_fill_the_memory() -> None:
@@ -154,7 +154,7 @@ def test_nothing_is_known_of_groups_whose_parked_messages_are_gone(emptied: str)
     else:
         deep.queue.expire(NOW + 1000)
         assert removed(deep.queue, RemovalReason.EXPIRED) == HALF + 98
-    assert (deep.queue.order.count, lanes.parked, lanes._free.count) == (0, 0, 0)
+    assert (deep.queue.order.count, lanes.parked, lanes.holdings()[0].count) == (0, 0, 0)
     assert len(lanes.table.groups) <= 2
     if emptied != "delete":
         check_grouped(deep.queue)

@@ -107,7 +107,7 @@ def test_marks_are_bounded_and_thinned_out_never_early():
     for at in range(0, 10 * MARKS_MAX, 7):
         assert deadlines.delivered_by(NOW + at) <= at
     assert deadlines.delivered_by(NOW + 10 * MARKS_MAX) == 10 * MARKS_MAX - 1
-    assert len(deadlines._times) == len(deadlines._tags) <= MARKS_MAX
+    assert deadlines.marks <= MARKS_MAX
 
 
 def test_extensions_are_bounded_by_what_is_held():

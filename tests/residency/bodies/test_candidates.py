@@ -368,13 +368,13 @@ def test_what_is_forgotten_for_its_bytes_is_let_go_of_whatever_stays():
         candidates.tidy()
         entries += filled(queue, disk, part, size=size)
         candidates.waiting += entries[-part:]
-        assert (len(candidates._gone), len(candidates.waiting)) == (0, there)
+        assert (candidates.to_free, len(candidates.waiting)) == (0, there)
     while entries:
         for entry in entries[:part]:
             queue.remove_pending(entry, RemovalReason.PURGED, NOW, 0)
         del entries[:part]
         candidates.tidy()
-    assert candidates._gone == candidates.waiting == []
+    assert (candidates.to_free, candidates.waiting) == (0, [])
 
 
 def test_of_a_queue_with_nothing_in_memory_none_is_looked_at():

@@ -122,8 +122,8 @@ def test_names_that_do_not_fit_a_page_have_no_code() -> None:
     pages.add(entries_in(disk.queue, disk, 70, lambda number: names[number % 7]), bytearray(70))
     (page,) = pages.page_list
     assert isinstance(page.hot, GroupColumn)
-    assert page.hot.copy()._characters == page.hot._characters == sum(map(len, page.hot._groups))
-    assert page.hot._characters <= NAMES_CHARACTERS_MAX
+    assert page.hot.copy().characters == page.hot.characters == sum(map(len, page.hot.coded_names))
+    assert page.hot.characters <= NAMES_CHARACTERS_MAX
     found, passed = walk(pages, *names)
     assert sorted([*found, *[one for some in passed.values() for one in some]]) == [*range(1, 141)]
     assert {len(some) for some in passed.values()} == {20}, "all of a group in a page, or nothing"
@@ -134,7 +134,7 @@ def test_pages_share_the_texts_of_a_bounded_number_of_names() -> None:
     pages, disk, _ = filled(3 * PAGE_ITEMS_MAX, lambda number: f"group {number % 3}")
     columns = [page.hot for page in pages.page_list]
     assert len(columns) == 3
-    assert len({id(name) for column in columns if isinstance(column, GroupColumn) for name in column._groups}) == 4
+    assert len({id(name) for column in columns if isinstance(column, GroupColumn) for name in column.coded_names}) == 4
     pages, disk, _ = filled(1)
     pages.clear()
     for _ in range(8):

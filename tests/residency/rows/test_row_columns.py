@@ -8,19 +8,27 @@ from hypothesis import strategies as st
 from annulet.residency.rows.row_columns import RowColumns
 
 
+class SomeColumns(RowColumns):
+    def __init__(self) -> None:
+        super().__init__(("any",))
+
+    def add(self, sequences: list[int]) -> None:
+        self._add_places(sequences)
+
+
 @given(st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=20), max_size=5))
 def test_places_and_sequences(batches: list[list[int]]) -> None:
-    columns, known, last = RowColumns(("any",)), list[int](), 0
+    columns, known, last = SomeColumns(), list[int](), 0
     for steps in batches:
         added = []
         for step in steps:
             last += step
             added.append(last)
-        columns._add_places(added)
+        columns.add(added)
         known += added
-    copied = RowColumns(("any",))
+    copied = SomeColumns()
     copied.take_places(columns)
-    columns._add_places([last + 1])
+    columns.add([last + 1])
     for place, sequence in enumerate(known):
         assert copied.sequence_at(place) == sequence
     for sequence in range(last + 3):

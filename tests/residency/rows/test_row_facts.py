@@ -92,14 +92,14 @@ def test_rows_that_are_alike_take_no_room() -> None:
     facts = RowFacts()
     for sequence in range(1000):
         facts.note(sequence, 5, 1024, 4, 70)
-    assert len(facts._sequences) == 1
+    assert facts.kept == 1
 
 
 def test_numbers_that_are_all_the_same_are_kept_once() -> None:
     column = Column("q")
     for number in (7, 7, 7):
         column.append(number)
-    assert len(column._values) == 1
+    assert column.kept == 1
     column.append(NO_LIFE)
     column.append(3)
     assert [column.of(place) for place in (0, 1, 2, 3, 4, -1)] == [7, 7, 7, NO_LIFE, 3, 3]

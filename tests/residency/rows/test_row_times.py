@@ -158,7 +158,7 @@ def test_pages_that_were_consumed_leave_nothing_behind():
         pages.add([entry], bytearray(1))
         pages.load(insist=False)
     assert (len(pages.page_list), pages.first_expiry(1 << 50)) == (0, NEVER)
-    assert len(pages.page_list.times._heap) <= COMPACTION_MINIMUM + 2
+    assert pages.page_list.times.size <= COMPACTION_MINIMUM + 2
 
 
 def test_a_page_that_had_no_rows_left_expires_what_it_gets_later():
@@ -182,7 +182,7 @@ def test_pages_that_were_consumed_are_let_go_of_though_their_time_has_not_come(m
     pages, _disk, _entries = timed([10] * 400, [0] * 400, [10_000 - number for number in range(400)], max_ttl=-1)
     while pages.items:
         pages.load(insist=False)
-        assert len(pages.page_list.times._heap) <= 2 * len(pages.page_list)
+        assert pages.page_list.times.size <= 2 * len(pages.page_list)
 
 
 @pytest.mark.skipif(not str(page_module.__file__).endswith(".py"), reason="compiled code reports no calls to count")

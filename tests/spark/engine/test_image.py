@@ -39,7 +39,7 @@ class ImagedRunner(Runner):
     def compare(self) -> None:
         super().compare()
         pairs = self.sessions
-        sends = [send for pair in pairs for send in pair.transaction._collected.sends]
+        sends = [send for pair in pairs for send in pair.transaction.sends]
         for send in sends:  # a route is the virtual host's, which stays
             send.route = Route("", "", [], 0)
         root = [self.queue, self.effects, self.forwarder, self.view]
@@ -50,7 +50,7 @@ class ImagedRunner(Runner):
         self.host.graph_changed()
         for pair, (session, transaction) in zip(pairs, made, strict=True):
             pair.real, pair.transaction = session, transaction
-            for send in transaction._collected.sends:
+            for send in transaction.sends:
                 send.route = self.host.route("", "q")
         super().compare()
 

@@ -23,7 +23,7 @@ def test_nothing_is_kept_of_settled_records() -> None:
         record = log.append(message(b"a"), [(1, number), (2, number)])
         log.settle(record, 1)
         log.settle(record, 2)
-    assert (log._queues, log._shared) == ({}, {})
+    assert log.empty
 
 
 def test_batches_and_tasks_of_other_logs_are_refused() -> None:

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from annulet.broker.security.authentication import User
     from annulet.broker.security.web_sessions import WebSession
 
-SIGN_IN_BYTES_MAX: Final = 8 * 1024
-"""The body of a sign-in, which is read before the login: the longest name and password, each octet escaped."""
+SIGN_IN_BYTES_MAX: Final = 20 * 1024
+"""The body of a sign-in, which is read before the login: the longest access token, or the longest name and password
+with each octet escaped."""
 
 MECHANISM: Final = "HTTP session"
 """The name of a sign-in in the log."""
@@ -104,10 +105,16 @@ def _described(call: Call, session: WebSession | None) -> dict[str, Any]:
         "tags": sorted(call.user.tags),
         "token": call.user.token,
         "csrf": "" if session is None else session.csrf,
-        "ends_at": 0 if session is None else session.begun_at + SESSION_SECONDS * 1000,
+        "ends_at": 0 if session is None else _end_of(session),
         "permissions": _permissions(call),
         "scope": _scope(call.user),
     }
+
+
+def _end_of(session: WebSession) -> int:
+    """Return when a session ends at the latest, milliseconds since 1970."""
+    end = session.begun_at + SESSION_SECONDS * 1000
+    return min(end, session.user.expires_at) if session.user.expires_at else end
 
 
 def _scope(user: User) -> dict[str, list[str]] | None:
@@ -118,7 +125,7 @@ def _scope(user: User) -> dict[str, list[str]] | None:
 
 
 def _permissions(call: Call) -> list[dict[str, str]]:
-    """Return the user's permissions in the virtual hosts that it sees; none of a host means that it may only look."""
+    """Return the user's permissions in the virtual hosts that it sees; those of an access token have no such form."""
     found = []
     for host in visible_hosts(call.request, call.user):
         try:

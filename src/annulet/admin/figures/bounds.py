@@ -23,6 +23,7 @@ from annulet.broker.network.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, S
 from annulet.broker.network.unfinished import commit_limit
 from annulet.broker.observing.log_level import LOG_LEVEL_SECONDS_MAX
 from annulet.broker.observing.node_log import NODE_LINES_PER_SECOND
+from annulet.broker.observing.spans import SPANS_WAITING_MAX
 from annulet.broker.observing.stream_figures import (
     CONSOLE_STREAMS_MAX,
     CONSOLE_STREAMS_PER_USER_MAX,
@@ -326,6 +327,7 @@ def _bounds_of_management(broker: Broker) -> dict[str, float]:
         "trace_seconds_max": TRACE_SECONDS_MAX,
         "trace_bytes_max": TRACE_BYTES_MAX,
         "log_level_seconds_max": LOG_LEVEL_SECONDS_MAX,
+        "spans_waiting_max": SPANS_WAITING_MAX,
     }
 
 

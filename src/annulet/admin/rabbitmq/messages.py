@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +18,7 @@ from annulet.admin.requests.responses import ResourceError, bad_request, json_re
 from annulet.broker.amqp091.channel import delivered_header
 from annulet.broker.connections.views import ConversionError, converted
 from annulet.broker.operation.getting import GET_BODY_BYTES_MAX, GET_BYTES_MAX, GET_COUNT_MAX, Getter
-from annulet.broker.operation.given_properties import HEADERS, NAMES, NUMBERS, TEXTS
+from annulet.broker.operation.given_properties import HEADERS, NAMES, NUMBERS, TEXTS, octets_of
 from annulet.broker.operation.publishing import Submission, publish
 from annulet.broker.turns.list_turns import Turns
 from annulet.core.base.errors import LimitExceeded
@@ -74,11 +73,9 @@ def _payload(fields: Fields) -> bytes:
     if encoding not in PAYLOAD_ENCODINGS:
         raise bad_request("payload_encoding", encoding, "give 'string' or 'base64'")
     payload = fields.text("payload", remedy="give the body as a text")
-    if encoding == "string":
-        return payload.encode("utf-8", "surrogatepass")
     try:
-        return base64.b64decode(payload, validate=True)
-    except (binascii.Error, ValueError) as error:
+        return octets_of(payload, base64_given=encoding == "base64")
+    except ValueError as error:
         raise bad_request("payload", payload, "give base64, or payload_encoding 'string'") from error
 
 

@@ -222,6 +222,12 @@ def _gather_broker(broker: Broker, snapshot: Snapshot) -> None:
             for name, value in msgspec.structs.asdict(authentication).items()
         },
         **_issuer(broker),
+        "telemetry_requests_failed": ("Requests that the collector of telemetry did not take", broker.pushes.failed),
+        "spans_lost": ("Spans of these requests", broker.pushes.lost),
+        "spans_dropped": (
+            "Spans that found no room to wait for the collector",
+            0 if broker.spans is None else broker.spans.dropped,
+        ),
     }
     snapshot.bounds = bounds(broker)
     snapshot.stalls, snapshot.held = list(broker.loop_watch.counts), list(broker.loop_watch.counts_held)
@@ -385,6 +391,7 @@ def _gauges(broker: Broker) -> dict[str, tuple[str, float]]:
     tokens = broker.authenticator.access_tokens
     return {
         "issuer_keys": ("Keys of the issuer of access tokens at hand", 0 if tokens is None else len(tokens.keys)),
+        "spans_waiting": ("Spans that wait for the collector", 0 if broker.spans is None else len(broker.spans)),
         "logins_ending": ("Connections that end with their token", len(broker.login_ends)),
         "bulk_stages": ("Stages of bulk writes that wait for their commit", stages),
         "bulk_stage_bytes": ("Bytes of these and of stages being written", stage_bytes),

@@ -15,12 +15,13 @@ from annulet.admin.requests.bodies import OBJECT, SWITCH, arguments_of
 from annulet.admin.requests.columns import Part
 from annulet.admin.requests.responses import json_response
 from annulet.admin.resources.audit import audit
+from annulet.broker.observing.node_log import CHANGE_QUEUE
 from annulet.broker.operation.durable_changes import departure, durably
 from annulet.core.base.removal_reasons import LOSSES
 from annulet.core.base.reply_names import is_reply_name
 from annulet.core.base.settings import QueueSettings
 from annulet.core.configuration.arguments import describe
-from annulet.core.queue.statistics import QueueStatistics, lag_of
+from annulet.core.queue.statistics import QueueStatistics, lag_of, message_counts_of
 from annulet.residency.bodies.memory_figures import residence_of
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ async def change_queue(call: Call) -> Response:
     changes = arguments_of("setting", call.fields["settings"])
     call.access().require_change(queue, changes)
     durable = call.broker.operator_settings.change_queue(host, queue, changes, call.now)
-    audit(host, call.user, "change-queue", queue.name, changes, call.now)
+    audit(host, call.user, CHANGE_QUEUE, queue.name, changes, call.now)
     return json_response({**describe_queue(host, queue), "durable_change": durable})
 
 
@@ -207,13 +208,21 @@ def _settings(row: Row) -> dict[str, Any]:
     }
 
 
+def _counts(row: Row) -> dict[str, Any]:
+    """Return the figures that listings are sorted by, without the others, which take five times as long."""
+    queue = row[1]
+    pending, delivering, scheduled = message_counts_of(queue)
+    return {
+        "messages": pending + len(queue.delivering) + scheduled,
+        "messages_ready": pending,
+        "messages_unacknowledged": delivering,
+        "consumers": queue.consumers.count,
+    }
+
+
 def _figures(row: Row) -> dict[str, Any]:
     statistics = row[1].statistics()
     return {
-        "messages": statistics.message_count,
-        "messages_ready": statistics.pending_count,
-        "messages_unacknowledged": statistics.delivering_count,
-        "consumers": statistics.consumer_count,
         **{name: getattr(statistics, name) for name in STATISTIC_NAMES},
         "losses": {name: statistics.removed[name] for name in LOSS_NAMES if name in statistics.removed},
         "unaccounted": unaccounted(statistics),
@@ -233,11 +242,8 @@ LISTING: Final[Listing[Row]] = Listing(
         Part(frozenset({"vhost", "name"}), _name),
         Part(frozenset({"durable", "auto_delete", "exclusive", "paused", "blocked", "leases"}), _identity),
         Part(frozenset({"arguments", "settings", "settings_from", "arguments_without_effect"}), _settings),
-        Part(
-            frozenset({"messages", "messages_ready", "messages_unacknowledged", "consumers", "losses", "unaccounted"})
-            | (frozenset(STATISTIC_NAMES) - {"name"}),
-            _figures,
-        ),
+        Part(frozenset({"messages", "messages_ready", "messages_unacknowledged", "consumers"}), _counts),
+        Part(frozenset({"losses", "unaccounted"}) | (frozenset(STATISTIC_NAMES) - {"name"}), _figures),
     ),
     _key,
     (str, str),

@@ -14,7 +14,7 @@ import structlog
 
 from annulet.broker.amqp091.commits import ChannelCommit, TransactionWaiter, WidePublish, commit_refusal
 from annulet.broker.amqp091.confirms import PublisherConfirms
-from annulet.broker.amqp091.foreign import in_own_form
+from annulet.broker.amqp091.foreign import as_amqp091
 from annulet.broker.amqp091.publishing import ContentHeaders, Destinations, PublishFacts, destination_of
 from annulet.broker.connections.client_session import ClientSession
 from annulet.broker.connections.views import CONVERSIONS
@@ -142,7 +142,7 @@ class Channel(ClientSession):
         message = entry.message
         origin = message.origin
         if origin.view is not VIEW:
-            made = in_own_form(self.converted, message)
+            made = as_amqp091(self.converted, message)
             if made is None:
                 del self.unacknowledged[tag]
                 self.keep_back(consumer, entry)
@@ -174,7 +174,7 @@ class Channel(ClientSession):
         """Write a basic.deliver that needs no acknowledgement, unless its header is too large."""
         message = entry.message
         if message.origin.view is not VIEW:
-            made = in_own_form(self.converted, message)
+            made = as_amqp091(self.converted, message)
             if made is None:
                 self.keep_back(consumer, entry)
                 return False
@@ -222,7 +222,7 @@ class Channel(ClientSession):
     def too_large(self, entry: QueueEntry) -> str:
         """Return why a message cannot be sent to this client, and the remedy."""
         overhead = constants.FRAME_OVERHEAD + constants.HEADER_OVERHEAD
-        message = in_own_form(self.converted, entry.message) or entry.message
+        message = as_amqp091(self.converted, entry.message) or entry.message
         return (
             f"message {entry.sequence} of queue '{entry.queue.name}' has headers that need a frame of "
             f"{len(self._in_field_types(message.header)) + overhead} bytes, but frame-max of this connection is "

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ELLIPSIS: Final = b"..."
 
 
-def in_own_form(converter: Callable[[Message, ContentView], Message], message: Message) -> Message | None:
+def as_amqp091(converter: Callable[[Message, ContentView], Message], message: Message) -> Message | None:
     """Return a message as one of AMQP 0-9-1, its origin encoded; ``None`` when it cannot be converted.
 
     ``converter`` is the session's, which takes note of the time, or :func:`annulet.broker.connections.views.converted`.

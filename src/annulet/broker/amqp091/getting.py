@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from annulet.broker.amqp091.channel import delivered_header
-from annulet.broker.amqp091.foreign import in_own_form
+from annulet.broker.amqp091.foreign import as_amqp091
 from annulet.broker.amqp091.publishing import destination_of
 from annulet.broker.amqp091.reply_codes import translated
 from annulet.broker.connections.client_session import give_up
@@ -95,7 +95,7 @@ def send_next(channel: Channel, queue: Queue, now: int, *, no_ack: bool) -> bool
         if taken is None:
             return False
         entry, tag = taken
-        message = in_own_form(channel.converted, entry.message)
+        message = as_amqp091(channel.converted, entry.message)
         if message is not None:
             break
         del channel.unacknowledged[tag]

@@ -96,7 +96,8 @@ class AmqpHandler(ConnectionHandler):
 
     # ------------------------------------------------------------------ exchanges, queues and consumers
 
-    def _declare(self, channel: int) -> tuple[Topology, Channel]:
+    def _topology_and(self, channel: int) -> tuple[Topology, Channel]:
+        """Return what declares and reads on behalf of the connection, and the channel it does so for."""
         topology = self._topology
         assert topology is not None
         return topology, self.channels[channel]
@@ -114,7 +115,7 @@ class AmqpHandler(ConnectionHandler):
     ) -> None:
         """basic.consume."""
         with translated():
-            topology, session = self._declare(channel)
+            topology, session = self._topology_and(channel)
             topology.consume(session, queue, consumer_tag, no_local, no_ack, exclusive, no_wait, arguments)
 
     def exchange_declare(  # noqa: PLR0913, PLR0917 - a method has as many arguments as it has
@@ -131,7 +132,7 @@ class AmqpHandler(ConnectionHandler):
     ) -> None:
         """exchange.declare."""
         with translated():
-            topology, session = self._declare(channel)
+            topology, session = self._topology_and(channel)
             topology.exchange_declare(
                 session, exchange, type_, passive, durable, auto_delete, internal, no_wait, arguments
             )
@@ -139,7 +140,7 @@ class AmqpHandler(ConnectionHandler):
     def exchange_delete(self, channel: int, exchange: str, if_unused: bool, no_wait: bool) -> None:
         """exchange.delete."""
         with translated():
-            topology, session = self._declare(channel)
+            topology, session = self._topology_and(channel)
             topology.exchange_delete(session, exchange, if_unused, no_wait)
 
     def exchange_bind(
@@ -153,7 +154,7 @@ class AmqpHandler(ConnectionHandler):
     ) -> None:
         """exchange.bind."""
         with translated():
-            topology, session = self._declare(channel)
+            topology, session = self._topology_and(channel)
             topology.exchange_bind(session, destination, source, routing_key, no_wait, arguments)
 
     def exchange_unbind(
@@ -167,7 +168,7 @@ class AmqpHandler(ConnectionHandler):
     ) -> None:
         """exchange.unbind."""
         with translated():
-            topology, session = self._declare(channel)
+            topology, session = self._topology_and(channel)
             topology.exchange_unbind(session, destination, source, routing_key, no_wait, arguments)
 
     def queue_declare(
@@ -183,7 +184,7 @@ class AmqpHandler(ConnectionHandler):
     ) -> None:
         """queue.declare."""
         with translated():
-            topology, session = self._declare(channel)
+            topology, session = self._topology_and(channel)
             topology.queue_declare(session, queue, passive, durable, exclusive, auto_delete, no_wait, arguments)
 
     def queue_bind(
@@ -197,7 +198,7 @@ class AmqpHandler(ConnectionHandler):
     ) -> None:
         """queue.bind."""
         with translated():
-            topology, session = self._declare(channel)
+            topology, session = self._topology_and(channel)
             topology.queue_bind(session, queue, exchange, routing_key, no_wait, arguments)
 
     def queue_unbind(
@@ -205,30 +206,30 @@ class AmqpHandler(ConnectionHandler):
     ) -> None:
         """queue.unbind."""
         with translated():
-            topology, session = self._declare(channel)
+            topology, session = self._topology_and(channel)
             topology.queue_unbind(session, queue, exchange, routing_key, arguments)
 
     def queue_purge(self, channel: int, queue: str, no_wait: bool) -> None:
         """queue.purge."""
         with translated():
-            topology, session = self._declare(channel)
+            topology, session = self._topology_and(channel)
             topology.queue_purge(session, queue, no_wait)
 
     def queue_delete(self, channel: int, queue: str, if_unused: bool, if_empty: bool, no_wait: bool) -> None:
         """queue.delete."""
         with translated():
-            topology, session = self._declare(channel)
+            topology, session = self._topology_and(channel)
             topology.queue_delete(session, queue, if_unused, if_empty, no_wait)
 
     def cancel(self, channel: int, consumer_tag: str, no_wait: bool) -> None:
         """basic.cancel."""
         with translated():
-            topology, session = self._declare(channel)
+            topology, session = self._topology_and(channel)
             topology.cancel(session, consumer_tag, no_wait)
 
     def get(self, channel: int, queue: str, no_ack: bool) -> None:
         """basic.get. Errors are translated in place: ``translated`` takes a tenth of what a get takes."""
-        topology, session = self._declare(channel)
+        topology, session = self._topology_and(channel)
         try:
             topology.get(session, queue, no_ack)
         except core_errors.CoreError as error:

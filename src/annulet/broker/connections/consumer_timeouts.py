@@ -45,6 +45,11 @@ class ConsumerTimeouts:
         self._shortest = 0  # milliseconds, of those looked at in this round; 0: none has a time
         self._next_at = 0  # milliseconds since 1970
 
+    @property
+    def left(self) -> int:
+        """How many sessions the round under way has still to look at."""
+        return len(self._round)
+
     def change_default(self, default: int) -> None:
         """Let another setting of the server hold, from the next round on."""
         self._default = default

@@ -99,6 +99,11 @@ class SendingSession(ClientSession):
 
     # ------------------------------------------------------------------ names
 
+    @property
+    def names_remembered(self) -> int:
+        """How many destinations of the peer are remembered, at most :data:`DESTINATIONS_MAX`."""
+        return len(self._destinations)
+
     def resolve(self, name: str, routing_type: str = "", *, create: bool = True) -> NodeReference:
         """Return what a name leads to for a consumer, see :meth:`annulet.broker.connections.access.Access.source`."""
         return self.access.source(name, self.connection.now, routing_type, create=create)

@@ -37,11 +37,15 @@ class LogUpkeep:
             self._asked_at = now
         self._round = self._loop.create_task(self._maintain(checkpoint=checkpoint))
 
+    async def round_ended(self) -> None:
+        """Wait for the round under way, if there is one."""
+        if self._round is not None:
+            await self._round
+
     async def stop(self) -> None:
         """Begin no more rounds and let the one under way end: its step in the disk thread cannot be called back."""
         self._stopped = True
-        if self._round is not None:
-            await self._round
+        await self.round_ended()
 
     async def _maintain(self, *, checkpoint: bool) -> None:
         try:

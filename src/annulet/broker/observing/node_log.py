@@ -20,6 +20,9 @@ logger = structlog.get_logger(__name__)
 NODE_LINES_PER_SECOND: Final = 100
 """Enough for the declarations of an application that starts; a line takes 0.1 ms, so that they have 1 % of the loop."""
 
+CHANGE_QUEUE: Final = "change-queue"
+"""The operation of the audit trail that changes settings of a queue."""
+
 
 class NodeLog:
     """Writes the lines. Belongs to the event loop."""
@@ -63,8 +66,9 @@ class NodeLog:
 
     def operation(self, entry: AuditEntry, *, of_queue: bool) -> None:
         """An operator did something; the audit trail has its arguments."""
+        event = "operation on a queue" if of_queue else "operation of an operator"
         self.log.info(
-            "operation on a queue" if of_queue else "operation of an operator",
+            "queue changed" if of_queue and entry.operation == CHANGE_QUEUE else event,
             vhost=entry.virtual_host,
             user=entry.user,
             operation=entry.operation,

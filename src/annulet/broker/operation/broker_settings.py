@@ -43,7 +43,7 @@ NAMES: Final = {
 """Fields of the configuration whose setting has another name in the file."""
 
 NOT_LISTED: Final = frozenset(
-    {"users", "first_user", "definitions", "tls", "oidc", "limits", "bulk_required", "origins"}
+    {"users", "first_user", "definitions", "tls", "oidc", "otlp", "limits", "bulk_required", "origins"}
 )
 """Fields that are no single value: they have resources of their own."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from typing import TYPE_CHECKING, Any, Final
 
 from annulet.core.base.errors import InvalidArgument
@@ -59,11 +58,14 @@ def read_properties(given: Mapping[str, Any]) -> BasicProperties:
     return properties
 
 
+def octets_of(text: str, *, base64_given: bool) -> bytes:
+    """Return the octets of a body that is given as a text. Raises ``ValueError`` for what is no base64."""
+    return base64.b64decode(text, validate=True) if base64_given else text.encode("utf-8", "surrogatepass")
+
+
 def read_body(text: str, encoding: str) -> bytes:
     """Return the octets of a body. Raises :class:`InvalidArgument` for what is no base64."""
-    if encoding == TEXT:
-        return text.encode("utf-8", "surrogatepass")
     try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as error:
+        return octets_of(text, base64_given=encoding != TEXT)
+    except ValueError as error:
         raise InvalidArgument(f"field 'body' is no base64 ({error}); give base64, or body_encoding 'text'") from error

@@ -199,7 +199,7 @@ class AccessDirectory:
         if _administrators(self.users()) and not _administrators(users):
             raise PreconditionFailed(
                 "no user tagged 'administrator' with a password would be left; make another one first, or repeat with "
-                "'force=true'"
+                "force=true (on the command line: --force)"
             )
 
     def reload_file(self, users: Mapping[str, UserDeclaration]) -> None:

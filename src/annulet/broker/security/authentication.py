@@ -282,7 +282,7 @@ class Authenticator:
 
     def refusal(self, user: User, peer: PeerFacts) -> str:
         """Return why a user that has logged in may not use the broker from there; empty when it may."""
-        return self._refusal(user.name, right=True, peer=peer)
+        return self._loopback_refusal(user.name, peer)
 
     def close(self) -> None:
         """End the threads; logins under way are cancelled, up to a hash that is being computed. No login may follow."""

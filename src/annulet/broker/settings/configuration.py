@@ -18,6 +18,7 @@ import msgspec
 from annulet.broker.settings.environment import Variables, variable_of
 from annulet.broker.settings.limits import RANGES, Limits
 from annulet.broker.settings.oidc_settings import OidcSection, OidcSettings, OidcSettingsError, oidc_settings
+from annulet.broker.settings.otlp_settings import OtlpSection, OtlpSettings, OtlpSettingsError, otlp_settings
 from annulet.broker.settings.scram_verifiers import ScramError, parse_verifier
 from annulet.broker.settings.setting_values import (
     LOOPBACK,
@@ -187,6 +188,7 @@ class BrokerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     event_queue_bytes: int = EVENT_QUEUE_BYTES  # bodies amq.events holds
     undo_seconds: int = UNDO_SECONDS  # what operations take away is kept so long; 0: nothing is kept
     undo_bytes: int = UNDO_BYTES  # of a virtual host
+    otlp: OtlpSettings | None = None  # the collector that gets metrics and spans
     oidc: OidcSettings | None = None  # the issuer whose access tokens log in
     definitions: StaticDefinitions = StaticDefinitions()  # declared at every start
     origins: dict[str, str] = {}  # by name in the file: where a value comes from that is not the default
@@ -259,6 +261,7 @@ class ConfigurationFile(msgspec.Struct):
     sasl_mechanisms: list[str] = msgspec.field(default_factory=lambda: list(SASL_MECHANISMS))
     log: LogSection = msgspec.field(default_factory=LogSection)
     users: dict[str, UserSection] = {}
+    otlp: OtlpSection = msgspec.field(default_factory=OtlpSection)
     oidc: OidcSection = msgspec.field(default_factory=OidcSection)
     queues: list[QueueDefinition] = []
     exchanges: list[ExchangeDefinition] = []
@@ -377,6 +380,7 @@ class _Reader:
             users={name: self._user(name, section) for name, section in values.users.items()},
             first_user=self._first_user(values.default_user, values.default_password),
             oidc=self._oidc(values.oidc),
+            otlp=self._otlp(values.otlp),
             loopback_users=tuple(values.loopback_users),
             local_host_names=tuple(name.lower() for name in values.local_host_names),
             web_socket_origins=tuple(values.web_socket_origins),
@@ -426,6 +430,12 @@ class _Reader:
         try:
             return oidc_settings(section, TAGS, self._folder)
         except OidcSettingsError as error:
+            raise ConfigurationError(str(error) if self.file is None else f"{self.file}: {error}") from error
+
+    def _otlp(self, section: OtlpSection) -> OtlpSettings | None:
+        try:
+            return otlp_settings(section, self._folder)
+        except OtlpSettingsError as error:
             raise ConfigurationError(str(error) if self.file is None else f"{self.file}: {error}") from error
 
     def _limits(self, limits: Limits) -> Limits:

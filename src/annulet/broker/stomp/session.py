@@ -61,9 +61,14 @@ class StompSession(SendingSession):
 
     # ------------------------------------------------------------------ deliveries
 
+    @property
+    def lines_remembered(self) -> int:
+        """How many destination lines are remembered, at most :data:`DESTINATIONS_MAX`."""
+        return len(self._lines)
+
     def deliver(self, consumer: Consumer, entry: QueueEntry, tag: int) -> None:
         """Write MESSAGE. Called by queues; stops being writable when the connection has enough to do."""
-        message = self._in_own_form(entry)
+        message = self._as_stomp(entry)
         if message is None:
             del self.unacknowledged[tag]  # the client must not settle a withheld message
             self.keep_back(consumer, entry)
@@ -72,7 +77,7 @@ class StompSession(SendingSession):
 
     def deliver_settled(self, consumer: Consumer, entry: QueueEntry) -> bool:
         """Write a MESSAGE that needs no acknowledgement, unless it cannot be converted."""
-        message = self._in_own_form(entry)
+        message = self._as_stomp(entry)
         if message is None:
             self.keep_back(consumer, entry)
             return False
@@ -101,7 +106,7 @@ class StompSession(SendingSession):
         self.engine.send_message(b"".join(parts), block_for(block, self.version), message.body)
         self.connection.output_added(self.engine.output_size)
 
-    def _in_own_form(self, entry: QueueEntry) -> Message | None:
+    def _as_stomp(self, entry: QueueEntry) -> Message | None:
         """Return the message as one of STOMP, ``None`` when it cannot be converted, which has been logged then."""
         message = entry.message
         if message.origin.view is VIEW:

@@ -116,6 +116,10 @@ class Door:
         self._servers: list[asyncio.Server] = []
         self._thread.start()
 
+    def relays(self) -> list[Relay]:
+        """Return the connections that are open."""
+        return list(self._connections.values())
+
     @property
     def location(self) -> str:
         """The address for Flight's server."""
@@ -142,7 +146,7 @@ class Door:
 
     def revoke(self, gone: Callable[[User], bool], reason: str) -> None:
         """End the connections of users that are gone, and tell them. Called on the broker's loop."""
-        for relay in list(self._connections.values()):
+        for relay in self.relays():
             known = relay.known
             if known is not None and gone(known):
                 self._to_thread(relay.refuse, "", reason)
@@ -250,7 +254,7 @@ class Door:
 
     async def _close(self) -> None:
         await self._close_listeners()
-        for relay in list(self._connections.values()):
+        for relay in self.relays():
             relay.end()
         await asyncio.sleep(0)
         tasks = asyncio.all_tasks(self._loop) - {asyncio.current_task()}

@@ -19,8 +19,9 @@ import click
 from annulet.cli.remote.amqp_load import AmqpLoad
 from annulet.cli.remote.failures import EXIT_REFUSED_BY_BROKER, Failure
 from annulet.cli.remote.options import API, Remote, remote_options
-from annulet.cli.remote.stomp_client import StompClient, frame_of
+from annulet.cli.remote.stomp_client import StompClient
 from annulet.cli.remote.values import read_arguments
+from annulet.wire.stomp.frames import Frame, encode_frame
 
 BATCH: Final = 200
 """Messages of one write."""
@@ -154,9 +155,7 @@ class StompBench:
                 upto = min(sent + pace.batch(), count)
                 bodies = [body_of(number) for number in range(sent, upto)]
                 head = {"destination": destination, **self._headers}
-                client.send_many(
-                    [frame_of("SEND", {**head, "content-length": str(len(body))}, body) for body in bodies]
-                )
+                client.send_many([encode_frame(Frame("SEND", head, body)) for body in bodies])
                 sent = upto
                 pace.keep(sent)
             client.finish()

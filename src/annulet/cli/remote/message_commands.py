@@ -14,9 +14,10 @@ import click
 from annulet.cli.remote.exchange_commands import DEFAULT_EXCHANGE
 from annulet.cli.remote.failures import EXIT_REFUSED_BY_BROKER, Failure, usage
 from annulet.cli.remote.options import OWN_API, Remote, remote_options
-from annulet.cli.remote.stomp_client import Frame, StompClient
+from annulet.cli.remote.stomp_client import StompClient
 from annulet.cli.remote.text import printable, time_text
 from annulet.cli.remote.values import read_arguments
+from annulet.wire.stomp.frames import Frame
 
 BROWSE_MAX: Final = 500
 """Messages of one look: the most that the broker gives."""

@@ -13,7 +13,7 @@ import click
 
 from annulet.cli.remote.confirming import confirm
 from annulet.cli.remote.failures import EXIT_REFUSED_BY_BROKER, Failure, usage
-from annulet.cli.remote.options import OWN_API, Remote, remote_options
+from annulet.cli.remote.options import OWN_API, Command, Remote, remote_options
 from annulet.cli.remote.text import duration_text, printable, size_text, time_text
 
 POLL_SECONDS: Final = 0.1
@@ -85,6 +85,19 @@ def undo(remote: Remote, queue: str, token: str | None, rate: int | None, *, dry
     _report(remote, _wait(remote, queue, started), verb="brought back", done=True)
 
 
+def on_chosen(command: Command) -> Command:
+    """Give a command on scheduled messages the queue, the ways to choose some of them, and a dry run."""
+    for option in (
+        DRY_RUN,
+        click.option("--all", "everything", is_flag=True, help="All of them."),
+        SELECTOR,
+        click.argument("ids", nargs=-1, type=click.IntRange(1), metavar="[ID]..."),
+        click.argument("queue"),
+    ):
+        command = option(command)
+    return command
+
+
 @click.group()
 def schedule() -> None:
     """List scheduled messages, cancel them, or deliver them now."""
@@ -104,11 +117,7 @@ def list_schedule(remote: Remote, queue: str, selector: str, limit: int) -> None
 
 
 @schedule.command("cancel")
-@click.argument("queue")
-@click.argument("ids", nargs=-1, type=click.IntRange(1), metavar="[ID]...")
-@SELECTOR
-@click.option("--all", "everything", is_flag=True, help="All of them.")
-@DRY_RUN
+@on_chosen
 @remote_options
 def cancel_schedule(remote: Remote, queue: str, **options: Any) -> None:
     """Remove scheduled messages before their time; 'annulet undo' brings them back."""
@@ -118,11 +127,7 @@ def cancel_schedule(remote: Remote, queue: str, **options: Any) -> None:
 
 
 @schedule.command("deliver")
-@click.argument("queue")
-@click.argument("ids", nargs=-1, type=click.IntRange(1), metavar="[ID]...")
-@SELECTOR
-@click.option("--all", "everything", is_flag=True, help="All of them.")
-@DRY_RUN
+@on_chosen
 @remote_options
 def deliver_schedule(remote: Remote, queue: str, **options: Any) -> None:
     """Deliver scheduled messages now, by their order in time."""

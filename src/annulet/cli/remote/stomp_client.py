@@ -4,31 +4,23 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import sys
+from collections.abc import Mapping
 from typing import Final
 
 from annulet.cli.remote.failures import EXIT_NOT_ALLOWED, EXIT_REFUSED_BY_BROKER, EXIT_UNREACHABLE, Failure
 from annulet.cli.remote.options import Remote
+from annulet.wire.stomp.constants import VERSION_1_2
+from annulet.wire.stomp.errors import LocalProtocolError, RemoteProtocolError
+from annulet.wire.stomp.frames import Frame, FrameReader, encode_frame
 
 READ_BYTES: Final = 1 << 16
 CONNECT_SECONDS: Final = 30.0
 PROTOCOLS: Final = {"http": "stomp", "https": "stomp/ssl"}
 """The listener to use, by the scheme of the HTTP address: with https TLS is used here too."""
 
-ESCAPES: Final = {"\\": "\\\\", ":": "\\c", "\n": "\\n", "\r": "\\r"}
-UNESCAPES: Final = {"\\": "\\", "c": ":", "n": "\n", "r": "\r"}
 LOGIN_WORDS: Final = ("login", "password", "access to", "access refused")
 """Words of an ERROR for a login or a permission: STOMP has no codes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """A frame that the broker sent."""
-
-    command: str
-    headers: dict[str, str]
-    body: bytes
 
 
 def listener_of(remote: Remote, protocols: Mapping[str, str]) -> tuple[str, int]:
@@ -62,7 +54,8 @@ class StompClient:
 
     def __init__(self, remote: Remote) -> None:
         self._socket = open_socket(remote, listener_of(remote, PROTOCOLS))
-        self._input = bytearray()
+        self._frames = FrameReader(max_body_bytes=sys.maxsize)  # the broker has the limit
+        self._frames.version = VERSION_1_2
         self._receipts = 0
         headers = {
             "accept-version": "1.2",
@@ -71,7 +64,7 @@ class StompClient:
             "passcode": remote.target.password,
         }
         try:
-            self._write("CONNECT", headers, b"", escaped=False)
+            self._write("CONNECT", headers, b"")
             self.next_frame()
         except BaseException:
             self.close()
@@ -95,7 +88,7 @@ class StompClient:
 
     def send(self, destination: str, body: bytes, headers: Mapping[str, str] | None = None) -> None:
         """Send a message without waiting."""
-        self._write("SEND", {"destination": destination, "content-length": str(len(body)), **(headers or {})}, body)
+        self._write("SEND", {"destination": destination, **(headers or {})}, body)
 
     def send_many(self, frames: list[bytes]) -> None:
         """Write prepared frames."""
@@ -120,7 +113,10 @@ class StompClient:
     def next_frame(self) -> Frame:
         """Return the next frame. Raises ``TimeoutError`` when nothing came within the time that was set."""
         while True:
-            frame = take_frame(self._input)
+            try:
+                frame = self._frames.next_frame()
+            except RemoteProtocolError as error:
+                raise Failure(EXIT_UNREACHABLE, f"the listener does not speak STOMP: {error}") from error
             if frame is None:
                 self._read()
             elif frame.command == "ERROR":
@@ -140,52 +136,18 @@ class StompClient:
             raise Failure(EXIT_UNREACHABLE, f"the connection ended: {error}") from error
         if not octets:
             raise Failure(EXIT_UNREACHABLE, "the broker closed the connection")
-        self._input += octets
+        self._frames.feed(octets)
 
-    def _write(self, command: str, headers: Mapping[str, str], body: bytes, *, escaped: bool = True) -> None:
-        self._transmit(frame_of(command, headers, body, escaped=escaped))
+    def _write(self, command: str, headers: Mapping[str, str], body: bytes) -> None:
+        try:
+            octets = encode_frame(Frame(command, dict(headers), body))
+        except LocalProtocolError as error:  # its text has the value, which may be a password
+            text = f"{command} cannot carry a NUL, nor CONNECT a line end; take them out of names and password"
+            raise Failure(EXIT_REFUSED_BY_BROKER, text) from error
+        self._transmit(octets)
 
     def _transmit(self, octets: bytes) -> None:
         try:
             self._socket.sendall(octets)
         except OSError as error:
             raise Failure(EXIT_UNREACHABLE, f"the connection ended: {error}") from error
-
-
-def frame_of(command: str, headers: Mapping[str, str], body: bytes, *, escaped: bool = True) -> bytes:
-    """Return the octets of a frame."""
-    write = _escape if escaped else str
-    lines = [command, *(f"{write(name)}:{write(value)}" for name, value in headers.items())]
-    return "\n".join(lines).encode() + b"\n\n" + body + b"\0"
-
-
-def take_frame(octets: bytearray) -> Frame | None:
-    """Take the first complete frame out of the input; ``None`` as long as there is none."""
-    while octets.startswith((b"\n", b"\r")):
-        del octets[:1]
-    end_of_head = octets.find(b"\n\n")
-    if end_of_head < 0:
-        return None
-    command, *lines = octets[:end_of_head].decode().split("\n")
-    headers: dict[str, str] = {}
-    for line in lines:
-        name, _, value = line.partition(":")
-        headers.setdefault(_unescape(name), _unescape(value))
-    start = end_of_head + 2
-    end = start + int(headers["content-length"]) if "content-length" in headers else octets.find(b"\0", start)
-    if end < 0 or len(octets) <= end:
-        return None
-    body = bytes(octets[start:end])
-    del octets[: end + 1]
-    return Frame(command, headers, body)
-
-
-def _escape(text: str) -> str:
-    return "".join(ESCAPES.get(character, character) for character in text)
-
-
-def _unescape(text: str) -> str:
-    if "\\" not in text:
-        return text
-    pieces: Iterator[str] = iter(text)
-    return "".join(UNESCAPES.get(next(pieces, ""), "") if piece == "\\" else piece for piece in pieces)

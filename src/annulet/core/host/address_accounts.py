@@ -248,6 +248,11 @@ class AddressAccounts(AddressListener):
         self.dropped = 0
         self.refused = 0
 
+    @property
+    def has_shares(self) -> bool:
+        """Whether rows of some queue count in an account of an address."""
+        return bool(self._shares)
+
     def hurry_settlements(self) -> bool:
         """Settle some of the deliveries that are being settled in slices. Returns whether there were any."""
         return any(work.hurry() for work in self.settling)

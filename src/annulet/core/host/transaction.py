@@ -47,6 +47,11 @@ class Transaction:
         return not self.operations
 
     @property
+    def sends(self) -> list[Send]:
+        """The sends that were collected, in their order."""
+        return self._collected.sends
+
+    @property
     def operations(self) -> int:
         """How many sends and settlements were collected. :meth:`commit` counts the further queues that they reach."""
         return self._collected.count

@@ -1,6 +1,7 @@
 """Why a consumer gets nothing: for a queue and a consumer the first message it could have, and what keeps it back.
 
-The answer follows the same rules as dispatch and changes nothing, not even what the queue remembers of its selectors.
+The answer follows the same rules as dispatch (:mod:`annulet.core.queue.delivery`, where a new rule needs its obstacle
+here) and changes nothing, not even what the queue remembers of its selectors.
 It costs a pass over the pending messages to find the first ones, and a close look at :data:`LOOKS_MAX` of them.
 """
 
@@ -37,6 +38,7 @@ class Obstacle(Enum):
     """A browser or a consumer of a non-destructive queue gets each message once."""
 
     HIDDEN = "part of a batch whose commit is not on disk"
+    UNREADABLE = "the disk does not give the next messages"
 
     # the queue
     PAUSED = "queue paused"
@@ -250,6 +252,11 @@ class _Question:
     def nothing_there(self) -> Finding:
         queue, consumer = self._queue, self._consumer
         pending = queue.shown_count()
+        if pending and any(area.stalled for area in queue.order.page_parts()):
+            text = (
+                f"the disk refuses to read the next of {pending} messages of queue '{queue.name}', which are not lost"
+            )
+            return Finding(Obstacle.UNREADABLE, f"{text}; the broker tries again at each tick, its log has the error")
         if _is_behind(consumer):
             return Finding(
                 Obstacle.DELIVERABLE, f"what {named(consumer)} has not seen is on disk and is read in its turn"

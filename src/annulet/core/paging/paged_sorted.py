@@ -56,6 +56,16 @@ class PagedSorted(Order):
         self._keys = KeyRuns()  # of the rows, and of some that are none any more
         self._unswept = 0  # keys to be examined, because rows left out of turn
 
+    @property
+    def keys(self) -> KeyRuns:
+        """The keys of the rows, and of some that are none any more; only this order changes them."""
+        return self._keys
+
+    @property
+    def staying(self) -> int:
+        """How many entries were found that cannot become rows."""
+        return len(self._stays)
+
     # ------------------------------------------------------------------ the order
 
     def append(self, entry: QueueEntry) -> None:

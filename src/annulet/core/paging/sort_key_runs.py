@@ -139,6 +139,10 @@ class KeyRuns:
     def __len__(self) -> int:
         return sum([len(run) for run in self._runs.values()])
 
+    def runs(self) -> list[KeyRun]:
+        """Return the runs, of which none is empty."""
+        return list(self._runs.values())
+
     @property
     def run_count(self) -> int:
         """How many runs there are."""

@@ -34,6 +34,11 @@ class Demands:
         self._by_name: dict[str, Demand] = {}
         self._shared: dict[str, Demand] = {}  # of these, those of several classes
 
+    @property
+    def empty(self) -> bool:
+        """Whether no class requires anything."""
+        return not self._by_name and not self._shared
+
     def add(self, selector: Selector | None, bit: int) -> None:
         """Add the requirements of a class with this bit."""
         for name, values in _first_of(selector):

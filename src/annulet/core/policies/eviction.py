@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from annulet.core.base.settings import QueueSettings
     from annulet.core.model.entry import KeyRecord, QueueEntry, Rank
 
-NEVER: Final = 1 << 62
+LATEST_EXPIRY: Final = 1 << 62
 """Expiry of messages that never expire: later than any other."""
 
 COMPACTION_MINIMUM: Final = 64
@@ -37,7 +37,7 @@ def eviction_rank(entry: QueueEntry, rule: str) -> Rank:
     if rule == LARGEST:
         return (-entry.message.size, entry.place)
     if rule == SOONEST_TO_EXPIRE:
-        return (entry.queue.expires_at(entry) or NEVER, entry.place)
+        return (entry.queue.expires_at(entry) or LATEST_EXPIRY, entry.place)
     if rule == LEAST_RECENT_KEY:
         return (_latest_of(entry.key), entry.place)
     if rule == OLDEST:
@@ -53,6 +53,11 @@ class EvictionIndex:
     def __init__(self, rule: str) -> None:
         self.rule = rule
         self._heap: list[tuple[Rank, int, QueueEntry]] = []
+
+    @property
+    def size(self) -> int:
+        """How many items it has, outdated ones included."""
+        return len(self._heap)
 
     def add(self, entry: QueueEntry, pending: int) -> None:
         """Note that an entry is pending; ``pending`` counts all of them, this one included."""

@@ -12,6 +12,8 @@ from annulet.core.model.order import Order
 from annulet.core.ordering.lane import Lane, Shelf, lane_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
     from annulet.core.model.queue_area import QueueArea
@@ -103,6 +105,10 @@ class Lanes(Order):
                 lane.order.take_first()
                 self._left(lane)
             self._forget_if_idle(lane)
+
+    def by_key(self) -> Mapping[LaneKey, Lane]:
+        """Return the lanes, none of which is empty, by what their messages have in common."""
+        return self._lanes
 
     def entries(self) -> list[QueueEntry]:
         """Return the pending entries by rank and place."""

@@ -44,6 +44,10 @@ class ParkedSequences:
         self._chunks: deque[Chunk] = deque()
         self._start = 0  # place of the first in the first chunk
 
+    def chunks(self) -> list[Chunk]:
+        """Return the chunks, ranges and arrays, by ascending sequence; of the first some may be used up."""
+        return list(self._chunks)
+
     @property
     def first(self) -> int:
         """The lowest; there is one."""
@@ -200,6 +204,11 @@ class OwnerBacklog:
         self.low = BEHIND_ALL
         self._heap: list[tuple[int, int, Group]] = []  # first parked sequence or a lower one, number
         self._filed = 0
+
+    @property
+    def size(self) -> int:
+        """How many items its heap has, outdated ones included."""
+        return len(self._heap)
 
     @property
     def empty(self) -> bool:

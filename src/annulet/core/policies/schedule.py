@@ -42,6 +42,11 @@ class ScheduleIndex:
         self.came_back = 0  # of them, those that were pending before and are to take their places again
 
     @property
+    def size(self) -> int:
+        """How many items its heap has, cancelled ones included."""
+        return len(self._heap)
+
+    @property
     def count(self) -> int:
         """How many entries are scheduled."""
         return len(self._appointments)

@@ -2,6 +2,8 @@
 
 Messages are offered in their order, each to the consumers in their turn. If every consumer may have every message the
 first message decides; otherwise the heads of lanes do, so that no message waits behind an unrelated one.
+
+:mod:`annulet.core.management.why_not` tells why a message is not delivered: it names the rule below that keeps it back.
 """
 
 from __future__ import annotations

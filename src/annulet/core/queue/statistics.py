@@ -49,6 +49,14 @@ class QueueStatistics:
     next_sequence: int  # of the next message that can be seen
 
 
+def message_counts_of(queue: QueueEntries) -> tuple[int, int, int]:
+    """Return how many messages are pending, delivered and not settled, and scheduled: a tenth of the work of all."""
+    copies = queue.copies
+    copied = copies is not None and queue.settings.non_destructive
+    delivering = len(copies.out) if copied and copies is not None else len(queue.delivering)
+    return queue.shown_count(), delivering, queue.shown_scheduled()
+
+
 def statistics_of(queue: QueueEntries) -> QueueStatistics:
     """Return the counters and sizes of a queue at this moment."""
     removed = queue.counters.removed
@@ -57,7 +65,7 @@ def statistics_of(queue: QueueEntries) -> QueueStatistics:
     killed = removed[RemovalReason.PURGED] + removed[RemovalReason.DELETED] + removed[RemovalReason.DEAD_LETTERED]
     copies = queue.copies
     copied = copies is not None and queue.settings.non_destructive
-    pending, scheduled = queue.shown_count(), queue.shown_scheduled()
+    pending, delivering, scheduled = message_counts_of(queue)
     hidden = queue.order.count - pending + queue.schedule.count - scheduled
     first, pending_size = queue.order.first_sequence(), queue.shown_bytes()
     hidden_size = queue.pending_bytes - pending_size + queue.schedule.bytes - queue.shown_scheduled_bytes()
@@ -65,7 +73,7 @@ def statistics_of(queue: QueueEntries) -> QueueStatistics:
         name=queue.name,
         message_count=pending + len(queue.delivering) + scheduled,
         pending_count=pending,
-        delivering_count=len(copies.out) if copied and copies is not None else len(queue.delivering),
+        delivering_count=delivering,
         scheduled_count=scheduled,
         paged_count=queue.limits.beyond(queue) if queue.limits is not None and queue.limits.pages else 0,
         messages_paged=queue.order.paged_count(),

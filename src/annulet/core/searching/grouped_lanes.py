@@ -382,10 +382,11 @@ class GroupedLanes(DeepLanes):
         """Return with whose groups a group counts."""
         holding = group.holding
         if holding is None or holding.empty:
-            holding = group.holding = self._holding_for(group)
+            holding = group.holding = self.holding_for(group)
         return holding
 
-    def _holding_for(self, group: Group) -> OwnerBacklog:
+    def holding_for(self, group: Group) -> OwnerBacklog:
+        """Return where a group has to count: with its owner's, those that wait for a former owner, or the free ones."""
         owner = group.owner
         if owner is None:
             return self._waiting if group.parked else self._free
@@ -398,7 +399,7 @@ class GroupedLanes(DeepLanes):
         """Assign lanes and parked messages to the groups' owners."""
         super().regroup(groups)
         for group in groups:
-            former, holding = group.holding, self._holding_for(group)
+            former, holding = group.holding, self.holding_for(group)
             if former is holding:
                 continue
             group.holding = holding
@@ -446,7 +447,7 @@ class GroupedLanes(DeepLanes):
         self._drop_empty()
 
     def holdings(self) -> list[OwnerBacklog]:
-        """Return all there are."""
+        """Return all there are: the free one, the one that waits for former owners, and those with an owner."""
         return [self._free, self._waiting, *self._holdings.values()]
 
     def forgot_parked(self, group: Group, count: int) -> None:

@@ -83,6 +83,11 @@ class DeliveryDeadlines:
         self._tags: list[int] = []  # the newest at each
         self._extended: dict[int, int] = {}  # by tag: when
 
+    @property
+    def marks(self) -> int:
+        """How many marks there are, at most :data:`MARKS_MAX`."""
+        return len(self._times)
+
     def mark(self, tag: int, now: int) -> None:
         """Record the latest tag."""
         if self._tags and self._tags[-1] >= tag:

@@ -88,6 +88,11 @@ class BodyCandidates(QueueBodies):
         self._tidied_at = queue.counters.bytes_removed  # as it was when the removed were last forgotten
 
     @property
+    def to_free(self) -> int:
+        """How many entries were dropped and are still to be freed."""
+        return len(self._gone)
+
+    @property
     def in_memory(self) -> int:
         """Messages whose bodies the queue wants in memory: pending, scheduled and in delivery."""
         queue = self.queue

@@ -57,6 +57,16 @@ class GroupColumn(RowColumns):
         self._characters = 0  # of all of them; a name that did not fit once never does, so its rows are all alike
         self._column = bytearray()
 
+    @property
+    def coded_names(self) -> Sequence[str]:
+        """The names of groups that have a code, by code; the first is that of all others."""
+        return self._groups
+
+    @property
+    def characters(self) -> int:
+        """The characters of the names, at most :data:`NAMES_CHARACTERS_MAX`."""
+        return self._characters
+
     def append(self, entries: Sequence[QueueEntry], table: GroupTable, texts: dict[str, str]) -> None:
         """Add the next rows. ``texts``: the table shared by the pages of the queue, at most ``TEXTS_MAX`` before."""
         self._add_places([entry.sequence for entry in entries])

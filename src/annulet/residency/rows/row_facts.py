@@ -41,6 +41,11 @@ class Column:
         self._values: array[int] = array(typecode)
         self._length = 0
 
+    @property
+    def kept(self) -> int:
+        """How many numbers take memory."""
+        return len(self._values)
+
     def append(self, number: int) -> None:
         """Add the next one."""
         values = self._values
@@ -169,6 +174,11 @@ class RowFacts:
         self._turns: Sequence[int] = ()  # places in the order of expiry
         self._next = 0  # index into them: no place before it has rows that are left
         self._settings: QueueSettings | None = None  # those the order is for; None: not known
+
+    @property
+    def kept(self) -> int:
+        """How many sequences take memory: one for rows that are alike."""
+        return len(self._sequences)
 
     def note(self, sequence: int, accepted_at: int, size: int, priority: int, expires_at: int) -> None:
         """Add the next row. Later facts belong to rows that have left."""

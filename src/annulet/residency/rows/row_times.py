@@ -30,6 +30,11 @@ class RowTimes:
         self._heap: list[tuple[int, int, int, Page]] = []  # the value of page.due; a number to break ties
         self._number = 0
 
+    @property
+    def size(self) -> int:
+        """How many items the heap has, those of pages that are gone included."""
+        return len(self._heap)
+
     def note(self, page: Page, pages: Collection[Page]) -> None:
         """Rows were added to a page, one of ``pages``, which are all there are."""
         if page.facts is None or not page.rows:

@@ -8,7 +8,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - the field's name for it
 
 from annulet.core.base.settings import LARGEST, NEWEST, SOONEST_TO_EXPIRE
-from annulet.core.policies.eviction import NEVER
+from annulet.core.policies.eviction import LATEST_EXPIRY
 from annulet.spark.operators.columns import CHANGE, PREFIX, REASON, REPLACED_BY, Columns
 from annulet.spark.operators.expressions import (
     ACCEPTED,
@@ -108,7 +108,7 @@ def _importance(rules: Rules) -> list[Column]:
     if rules.evict == LARGEST:
         return [F.col(SIZE).asc(), newest]
     if rules.evict == SOONEST_TO_EXPIRE:
-        return [F.when(F.col(EXPIRES) == 0, F.lit(NEVER)).otherwise(F.col(EXPIRES)).desc(), newest]
+        return [F.when(F.col(EXPIRES) == 0, F.lit(LATEST_EXPIRY)).otherwise(F.col(EXPIRES)).desc(), newest]
     if rules.needs_level:
         return [F.col(LEVEL).desc(), newest]
     return [newest]

@@ -11,7 +11,7 @@ from typing import Final
 
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.settings import LARGEST, LEAST_IMPORTANT, LEAST_RECENT_KEY, NEWEST, SOONEST_TO_EXPIRE
-from annulet.core.policies.eviction import COMPACTION_MINIMUM, NEVER
+from annulet.core.policies.eviction import COMPACTION_MINIMUM, LATEST_EXPIRY
 from annulet.spark.operators.rules import OperatorError, Rules
 
 ENTRY: Final = 0
@@ -291,7 +291,7 @@ class Book:
         if evict == LARGEST:
             return -item.size
         if evict == SOONEST_TO_EXPIRE:
-            return item.expires or NEVER
+            return item.expires or LATEST_EXPIRY
         if evict == LEAST_RECENT_KEY and item.key is not None:
             return self._keys[item.key].latest
         return 0  # by age; without a key it is evicted before all keys

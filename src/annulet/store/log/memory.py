@@ -40,6 +40,11 @@ class MemoryLog(Log):
         self._closed = False
 
     @property
+    def empty(self) -> bool:
+        """Whether nothing is kept of any record."""
+        return not self._queues and not self._shared
+
+    @property
     def next_record(self) -> int:
         """Return the id of the next record."""
         return self._record + 1

@@ -44,8 +44,8 @@ def test_matches_are_those_of_the_definition_and_unbinding_leaves_no_trace(patte
         assert sorted(matched(exchange, key)) == expected
     for pattern in set(patterns) - set(removed):
         exchange.remove(bindings[pattern])
-    assert exchange._root.children == {}
-    assert exchange._root.bindings == {}
+    assert exchange.root.children == {}
+    assert exchange.root.bindings == {}
 
 
 LONG_KEYS = st.lists(st.sampled_from(["a", "b"]), max_size=12).map(".".join)
@@ -84,7 +84,7 @@ def test_a_place_for_more_words_than_are_left_is_not_entered():
     exchange.remove(kept)
     assert matched(exchange, "a.b") == []
     exchange.remove(long)
-    assert exchange._root.children == {}
+    assert exchange.root.children == {}
 
 
 def test_words():

@@ -17,7 +17,7 @@ from annulet.broker.operation.definitions.items import TURN_SECONDS
 from annulet.broker.operation.definitions.planning import Plan, Step, make_plan
 from annulet.broker.operation.definitions.reading import Reading
 from annulet.broker.operation.definitions.splitting import split_document
-from annulet.broker.operation.durable_changes import durably
+from annulet.broker.operation.durable_changes import departure, durably
 from annulet.broker.turns.list_turns import Turns
 from annulet.core.base.errors import CoreError, PreconditionFailed
 from annulet.core.configuration.arguments.values import shown
@@ -95,6 +95,8 @@ class DefinitionImports:
                 if isinstance(error, CoreError | CatalogueError):
                     raise type(error)(_report(step, number, len(plan.steps), error, left)) from error
                 raise  # a defect, or the end of the broker
+        for host, queue in effects.deleted:
+            await departure(host, queue)
 
     async def _undo(self, undone: list[tuple[Step, Undo]]) -> list[str]:
         """Undo steps, the latest first. Returns what could not be undone, and why."""

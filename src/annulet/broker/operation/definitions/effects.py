@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from annulet.broker.broker import Broker
     from annulet.broker.security.authentication import User
     from annulet.core.host.virtual_host import VirtualHost
+    from annulet.core.queue.queue import Queue
 
 Undo = Callable[[], object]
 """Undoes a step; it may return a task that has to end first. Harmless when the step was not done."""
@@ -47,6 +48,7 @@ class Effects:
     """Does single steps. An administrator is asked for before each: its rights may be taken away meanwhile."""
 
     def __init__(self, broker: Broker, user: User | None) -> None:
+        self.deleted: list[tuple[VirtualHost, Queue]] = []  # queues that are forgotten after their last dead letter
         self._broker = broker
         self._user = user
 
@@ -242,6 +244,7 @@ class Effects:
             if queue is not None:
                 with self._sources_stay(host, [edge.source.name for edge in host.bindings_of_queue(queue)]):
                     host.delete_queue(queue, self._broker.clock())
+                self.deleted.append((host, queue))
         elif item.kind == EXCHANGE:
             exchange = host.exchanges.get(key[0])
             if exchange is not None:

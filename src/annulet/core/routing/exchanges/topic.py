@@ -74,6 +74,11 @@ class TopicExchange(Exchange):
         """Start with the root of an empty trie."""
         self._root = TopicNode(None, "", 0)
 
+    @property
+    def root(self) -> TopicNode:
+        """The node of the empty key, with those of all bindings below; only this exchange changes them."""
+        return self._root
+
     def index(self, binding: Binding) -> None:
         """Grow the trie by the words of the pattern."""
         node = self._root

@@ -1,0 +1,1 @@
+"""Push of metrics and spans to a collector of OpenTelemetry."""
