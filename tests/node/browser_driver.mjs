@@ -66,7 +66,14 @@ const commands = {
   count: async ({ role, name, selector, exact = true }) => await (role ? page.getByRole(role, name === undefined ? {} : { name, exact }) : page.locator(selector)).count(),
   buttons: async () => await page.locator("main button, main a[href], main select").evaluateAll((all) => all.map((one) => one.textContent.trim() || one.getAttribute("aria-label") || "")),
   evaluate: async ({ script }) => await page.evaluate(script),
-  until: async ({ script }) => void (await page.waitForFunction(script)),
+  async until({ script }) {
+    // not waitForFunction, which evaluates the text in the page, where the content security policy refuses that
+    const end = Date.now() + MOST_MS;
+    while (!(await page.evaluate(script))) {
+      if (Date.now() > end) throw new CommandError(`not within ${MOST_MS} ms: ${script}`, "timeout");
+      await page.waitForTimeout(50);
+    }
+  },
   scroll: async ({ selector, top }) => void (await page.locator(selector).evaluate((one, at) => { one.scrollTop = at; }, top)),
   async axe() {
     if (!(await page.evaluate("Boolean(globalThis.axe)"))) await page.evaluate(`${AXE};0`);

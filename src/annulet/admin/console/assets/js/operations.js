@@ -11,6 +11,7 @@ const VERBS = {
 };
 const DONE = { delete: "deleted", purge: "purged", expire: "expired", "dead-letter": "sent to dead letters", move: "moved", copy: "copied",
   retry: "returned to their queues", "change-priority": "changed", "deliver-now": "made due", "cancel-scheduled": "cancelled" };
+const SAMPLE = 6; // messages of a preview that are shown, so that the button stays in view
 const ASKED_MS = 500; // between looks at the progress
 
 /** The operations that users choose from, with the fields that each takes beside rate and undo. */
@@ -114,7 +115,7 @@ function Preview({ preview, operation }) {
     </div>
     ${Object.entries(preview.skipped).map(([why, number]) => html`<p key=${why}>${messages(number)} skipped: ${visible(why)}</p>`)}
     ${preview.sample.length > 0 && html`<h3>Sample</h3>
-      <${Table} caption="Sample of the messages" rows=${preview.sample} rowKey=${(row) => row.id} columns=${[
+      <${Table} caption="Sample of the messages" rows=${preview.sample.slice(0, SAMPLE)} rowKey=${(row) => row.id} columns=${[
         { key: "id", label: "Id", number: true },
         { key: "state", label: "State" },
         { key: "size", label: "Size", cell: (row) => bytes(row.size) },
