@@ -75,14 +75,25 @@ def test_a_queue_with_groups_is_empty_when_the_call_returns():
     check_invariants(queue)
 
 
-def test_a_queue_with_fair_keys_goes_one_by_one():
-    effects = LogEffects()
+def test_a_queue_with_fair_keys_is_empty_when_the_call_returns():
+    effects, session = LogEffects(), RecordingSession()
     queue = queue_of(effects, fair_key="k")
-    for number in range(AT_ONCE_MAX + 1):
-        queue.enqueue(make_message(str(number)), NOW)
+    for number in range(AT_ONCE_MAX + 2):
+        queue.enqueue(make_message(str(number), k=number % 3), NOW)
+    session.consume(queue, messages=1)
     assert queue.purge(NOW) == AT_ONCE_MAX + 1
-    assert effects.works == []
+    assert len(effects.works) == 1
     check_invariants(queue)
+    assert queue.lanes is not None
+    assert queue.lanes.fairness is not None
+    assert [(key.pending, key.in_delivery) for key in queue.lanes.fairness.known()] == [(0, 1)]
+    effects.turns()
+    assert queue.ledger.total == AT_ONCE_MAX + 1
+    for number in range(4):
+        queue.enqueue(make_message(f"new {number}", k=(number + 2) // 2), NOW)
+    for _ in range(4):
+        session.consume(queue, messages=1)
+    assert session.received[1:] == ["new 0", "new 2", "new 1", "new 3"]
 
 
 @pytest.mark.parametrize("knows", [True, False])

@@ -70,9 +70,9 @@ class Fairness:
             key.budget = self._quantum
             self._to_the_end(key)
 
-    def left(self, key: FairKey) -> None:
-        """A message of the key waits no more: taken or removed."""
-        key.pending -= 1
+    def left(self, key: FairKey, count: int = 1) -> None:
+        """Messages of the key wait no more: taken or removed."""
+        key.pending -= count
 
     def served(self, key: FairKey, size: int) -> None:
         """A message of ``size`` body bytes was dispatched in the key's turn."""

@@ -96,14 +96,26 @@ class Lanes(Order):
         self._forget_if_idle(lane)
 
     def clear(self) -> None:
-        """Forget all entries."""
-        self._clear_lanes()
+        """Forget all entries; on a fair queue O(lanes), whatever the number of entries."""
+        if self.fairness is None:
+            self._clear_lanes()
+        else:
+            self._clear_keys(self.fairness)
 
     def _clear_lanes(self) -> None:
         for lane in list(self._lanes.values()):
             while lane.order.count:
                 lane.order.take_first()
                 self._left(lane)
+            self._forget_if_idle(lane)
+
+    def _clear_keys(self, fairness: Fairness) -> None:
+        for lane in list(self._lanes.values()):
+            if lane.fair is not None:
+                fairness.left(lane.fair, lane.order.count)
+            self.count -= lane.order.count
+            lane.order.clear()
+            self._drop(lane)
             self._forget_if_idle(lane)
 
     def by_key(self) -> Mapping[LaneKey, Lane]:

@@ -31,14 +31,10 @@ class Purge:
     def suits(self) -> bool:
         """Return whether :meth:`empty` has to do it: in a deep queue, or one with hidden messages that stay."""
         queue = self._queue
-        many = queue.order.count + queue.schedule.count > AT_ONCE_MAX or bool(queue.hidden)
-        return many and (queue.lanes is None or queue.deep_lanes is not None)
+        return queue.order.count + queue.schedule.count > AT_ONCE_MAX or bool(queue.hidden)
 
     def empty(self) -> int:
-        """Remove all pending and scheduled messages that are not hidden, in a queue without lanes, or with deep ones.
-
-        Returns how many.
-        """
+        """Remove all pending and scheduled messages that are not hidden. Returns how many."""
         queue = self._queue
         if self._alone():
             return self._swap_out()
