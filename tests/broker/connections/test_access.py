@@ -54,7 +54,7 @@ WITHOUT_A_USER = {
     "broker/durability/effects.py",  # tells the catalogue what the core did
     "broker/durability/event_log.py",  # the broker's own queues
     "broker/durability/ledger_queue.py",
-    "broker/operation/definitions/applying.py",  # documents of administrators, who are asked for before each step
+    "broker/operation/definitions/effects.py",  # documents of administrators, who are asked for before each step
     "broker/operation/undo_window.py",  # the broker's own queue
     "broker/operation/virtual_hosts.py",  # the end of a virtual host, which takes all of it along
     "broker/recovery/recovery.py",  # what was declared before
@@ -77,7 +77,7 @@ WAYS_OF_MESSAGES = {
         "broker/recovery/declaring.py",
         "broker/durability/event_log.py",
         "broker/durability/ledger_queue.py",
-        "broker/operation/definitions/applying.py",  # documents of administrators
+        "broker/operation/definitions/effects.py",  # documents of administrators
         "broker/stomp/commands.py",  # temporary queues
         "broker/stomp/subscribing.py",  # the same
         "bulk/reading/leases.py",
