@@ -11,9 +11,9 @@ from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.reply_names import new_reply_name
 from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.message.message import Message, Origin
-from annulet.core.model.effects import Effects
 from annulet.core.model.events import QueueEvents
 from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, encode_properties
+from tests.core.helpers import RecordingEffects
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
@@ -99,7 +99,7 @@ def test_one_source_that_wants_nothing_leaves_the_other_alone() -> None:
 
 
 def test_reply_queues_have_no_spans_as_their_names_are_secrets() -> None:
-    host = VirtualHost("/", Effects())
+    host = VirtualHost("/", RecordingEffects())
     spans = HostSpans(SpanBuffer(), "/")
     named = host.declare_queue("q", durable=False, auto_delete=False, owner=None, arguments={}, now=1)
     reply = host.declare_queue(new_reply_name(), now=1, auto_delete=True, owner=object(), server_named=True)
