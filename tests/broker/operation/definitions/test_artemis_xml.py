@@ -254,3 +254,9 @@ def test_parts_that_are_not_taken_and_routing_types_are_bounded(monkeypatch: pyt
     list(read_broker_xml(f"<address name='a'>{'<anycast/>' * 1000}</address>".encode(), reading))
     (item,) = reading.items.values()
     assert len(str(item.value)) < 300
+
+
+def test_long_names_are_cut_off_in_the_list_of_parts_that_are_not_taken() -> None:
+    kids = "".join(f"<x{number}/>" for number in range(20))
+    text = f"<address name='a'><anycast><queue name='{'n' * 60_000}'>{kids}</queue></anycast></address>"
+    assert sum(len(name) + len(reason) for name, reason in not_taken(text).items()) < 200_000

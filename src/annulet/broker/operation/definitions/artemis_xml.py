@@ -39,6 +39,9 @@ PIECE_BYTES: Final = 4 * 1024
 REFUSED_MAX: Final = 50_000
 """Parts that are not taken and listed with their reasons: two of each queue in the largest file."""
 
+SHOWN_MAX: Final = 600
+"""Characters of such a part's name, and of the reason: 60 KB of name, once for each setting, made 170 MB of 1 MB."""
+
 UNKNOWN_NAMES_MAX: Final = 200
 """Different names of refused settings and arguments: the one meant is looked for, which takes up to 10 ms for each."""
 
@@ -253,7 +256,7 @@ class _Items:
         self._refused += 1
         if self._refused > REFUSED_MAX:
             raise InvalidArgument(f"the XML has more than {REFUSED_MAX} parts that are not taken; leave them out")
-        self._reading.refuse(kind, "", name, reason)
+        self._reading.refuse(kind, "", name[:SHOWN_MAX], reason[:SHOWN_MAX])
 
     def begin_address(self, name: str) -> None:
         """An address begins."""
