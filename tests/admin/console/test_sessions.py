@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import time
 from typing import Any
 
 import httpx
@@ -262,3 +263,22 @@ async def test_the_bound_of_a_user_ends_the_longest_unused(site: Site) -> None:
     assert [(await client.get(PATH)).status_code for client in clients] == [401, *[200] * SESSIONS_PER_USER_MAX]
     for client in clients:
         await client.aclose()
+
+
+@pytest.mark.parametrize("path", ["/api/v1/overview", "/api/overview"])
+async def test_a_cookie_of_backslashes_costs_a_stranger_more_than_the_broker(site: Site, path: str) -> None:
+    # Python's reader of quoted texts takes 1.5 s for 15,000, and the event loop waits
+    async with browser(site, cookie='annulet_session="' + "\\" * 60_000 + '"') as client:
+        begun = time.perf_counter()
+        assert (await client.get(path)).status_code == 401
+        assert time.perf_counter() - begun < 0.5
+
+
+async def test_the_session_is_found_among_other_cookies(site: Site) -> None:
+    async with browser(site) as client:
+        answer = await client.post(PATH, json=GUEST)
+        cookie = answer.headers["set-cookie"].split(";")[0]
+    async with browser(site, cookie=f'a="b\\"; theme=dark ;{cookie}; x_annulet_session=no; =; annulet_sessio') as other:
+        assert (await other.get("/api/v1/overview")).status_code == 200
+    async with browser(site, cookie=f"annulet_session=; {cookie[:-1]}") as other:
+        assert (await other.get("/api/v1/overview")).status_code == 401

@@ -220,3 +220,12 @@ def iter_streams(running: Any) -> Any:
     for service in running.broker.services:
         if hasattr(service, "streams"):
             yield service.streams
+
+
+async def test_streams_that_end_at_once_leave_nothing_behind(site: Site, streams: ConsoleStreams) -> None:
+    for number in range(20):
+        site.queue(f"q{number}")
+        streams.close(streams.open(GUEST, None, (Topic("queue", "/", f"q{number}"),)))
+    viewer = streams.open(GUEST, None, (Topic("queue", "/", "q0"),))
+    assert len(streams._snapshots._before) == 1
+    streams.close(viewer)

@@ -70,6 +70,9 @@ async def test_other_signatures(issuer: Issuer, tokens: AccessTokens, algorithm:
         ({"sub": ""}, "no user name"),
         ({"sub": "a\nb"}, "no user name"),
         ({"sub": "a" * 256}, "no user name"),
+        ({"sub": "a\x85b"}, "no user name"),
+        ({"sub": "a\u2028b"}, "no user name"),
+        ({"sub": "half a character: \ud800"}, "no user name"),
         ({"scope": " ".join(map(str, range(SCOPES_MAX + 1)))}, f"more than {SCOPES_MAX} scopes"),
         ({"filler": "x" * ACCESS_TOKEN_CHARACTERS_MAX}, f"more than {ACCESS_TOKEN_CHARACTERS_MAX} characters"),
     ],
@@ -107,6 +110,17 @@ async def test_a_shared_secret_made_of_the_public_key(issuer: Issuer, tokens: Ac
     secret = base64.urlsafe_b64decode(issuer.shown["first"]["x"] + "=")
     claims = {"iss": issuer.url, "aud": "annulet", "sub": "alice", "exp": 2**33}
     assert "'HS256'" in await why_not(tokens, jwt.encode(claims, secret, "HS256", {"kid": "first"}))
+
+
+async def test_an_extension_that_has_to_be_known(issuer: Issuer, tokens: AccessTokens) -> None:
+    claims = {"iss": issuer.url, "aud": "annulet", "sub": "alice", "exp": 2**33}
+    headers = {"kid": "first", "crit": ["bound"], "bound": "to something"}
+    assert "extension" in await why_not(tokens, jwt.encode(claims, issuer.keys["first"], "ES256", headers))
+
+
+async def test_a_header_of_many_lists_within_each_other(tokens: AccessTokens) -> None:
+    header = base64.urlsafe_b64encode(b'{"alg":' + b"[" * 12_000).decode().rstrip("=")
+    assert "malformed" in await why_not(tokens, f"{header}.e30.x")
 
 
 async def test_a_signature_of_another_key(issuer: Issuer, tokens: AccessTokens) -> None:

@@ -142,6 +142,8 @@ async def test_without_a_key_id_the_only_key_counts(issuer: Issuer, keys: Issuer
         ("/keys", b'{"keys": []}', "no key for signatures"),
         ("/keys", b'{"keys": [{"kty": "oct", "k": "c2VjcmV0", "kid": "first"}]}', "no key for signatures"),
         ("/keys", b'{"keys": [{"kty": "EC", "use": "enc", "kid": "first"}]}', "no key for signatures"),
+        ("/keys", b'{"keys": [{"kty": ["EC"], "kid": "first"}, 7]}', "no key for signatures"),
+        ("/keys", b"[" * 200_000, "recursion"),
         ("/keys", b" " * (DOCUMENT_BYTES_MAX + 1), f"more than {DOCUMENT_BYTES_MAX} bytes"),
     ],
 )

@@ -14,6 +14,7 @@ from annulet.admin.requests.access import (
     require_own_page,
     require_session,
     session_of,
+    session_text,
     visible_hosts,
 )
 from annulet.admin.requests.bodies import TEXT, read_fields, required
@@ -64,7 +65,7 @@ async def begin_session(call: Call) -> Response:
     """Begin a session. Its text is always a new one; a session that the browser had before ends."""
     sessions, request = call.broker.web_sessions, call.request
     host = request.headers.get("host", "").lower()
-    sessions.end_text(request.cookies.get(SESSION_COOKIE, ""))
+    sessions.end_text(session_text(request))
     text, session = sessions.begin(call.user, host)
     response = json_response(_described(call, session), headers=NO_STORE)
     _set_cookie(request, response, text)

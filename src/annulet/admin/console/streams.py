@@ -106,6 +106,7 @@ class ConsoleStreams:
         if not self.viewers and self._task is not None:
             self._task.cancel()
             self._task = None
+            self._snapshots.keep(set())  # no sample does, and streams of an instant may name any number of queues
 
     def stop(self) -> None:
         """End all streams: a stop of the broker does not wait for pages."""

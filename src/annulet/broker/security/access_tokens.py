@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 import jwt
+from cryptography.exceptions import UnsupportedAlgorithm
 
 from annulet.broker.security.issuer_keys import IssuerKeys, IssuerUnavailableError
 from annulet.broker.security.token_grants import (
@@ -37,7 +38,8 @@ TOKENS_REMEMBERED_MAX: Final = 1024
 RSA_BITS_LEAST: Final = 2048
 """Shorter keys are refused (RFC 7518 §3.3)."""
 
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""Control characters, ends of lines, and halves of characters: JSON can have them, and no other text can."""
 
 
 class AccessTokens:
@@ -64,8 +66,10 @@ class AccessTokens:
             raise TokenRefused(f"the access token has more than {ACCESS_TOKEN_CHARACTERS_MAX} characters")
         try:
             header = jwt.get_unverified_header(text)
-        except (jwt.PyJWTError, ValueError) as error:
+        except (jwt.PyJWTError, ValueError, RecursionError) as error:
             raise TokenRefused(f"the access token is malformed: {error}") from error
+        if "crit" in header:  # no extension is known here (RFC 7515 §4.1.11)
+            raise TokenRefused(f"the access token needs extension {str(header['crit'])[:60]}, which is unknown")
         algorithm, key_id = header.get("alg"), header.get("kid")
         if algorithm not in self._settings.algorithms:
             raise TokenRefused(
@@ -106,7 +110,7 @@ class AccessTokens:
                     "require": ["exp", "iss", "aud"], "verify_exp": False, "verify_nbf": False, "verify_iat": False,
                 },
             )  # fmt: skip
-        except (jwt.PyJWTError, ValueError, TypeError, KeyError) as error:
+        except (jwt.PyJWTError, ValueError, TypeError, KeyError, RecursionError, UnsupportedAlgorithm) as error:
             raise TokenRefused(f"the access token is refused: {error}") from error
 
     def _read(self, text: str, claims: dict[str, Any]) -> AccessToken:
@@ -117,7 +121,7 @@ class AccessTokens:
         if "nbf" in claims and _milliseconds(claims, "nbf") - self._skew > now:
             raise TokenRefused("the access token is not valid yet")
         name = claim_of(claims, self._settings.user_claim)
-        if not isinstance(name, str) or not name or len(name.encode()) > USER_NAME_BYTES_MAX or _CONTROL.search(name):
+        if not isinstance(name, str) or not name or _CONTROL.search(name) or len(name.encode()) > USER_NAME_BYTES_MAX:
             raise TokenRefused(
                 f"claim {self._settings.user_claim!r} of the access token is no user name of 1 to "
                 f"{USER_NAME_BYTES_MAX} bytes; correct oidc.user_claim"

@@ -167,6 +167,8 @@ class _Fetch:
             keys = self._fetch()
         except (OSError, http.client.HTTPException, ValueError, OidcSettingsError, msgspec.MsgspecError) as failure:
             error = f"{failure}" or type(failure).__name__
+        except Exception as failure:  # noqa: BLE001 - an answer that nobody thought of: logins wait for the outcome
+            error = f"the issuer's answer cannot be read: {failure!r}"[:200]
         try:
             self._loop.call_soon_threadsafe(self._end, keys, error)
         except RuntimeError:
@@ -217,4 +219,7 @@ class _Fetch:
 
 
 def _is_usable(key: object) -> bool:
-    return isinstance(key, dict) and key.get("kty") in KINDS and key.get("use", "sig") == "sig"
+    if not isinstance(key, dict):
+        return False
+    kind = key.get("kty")
+    return isinstance(kind, str) and kind in KINDS and key.get("use", "sig") == "sig"

@@ -10,13 +10,15 @@ import pytest
 from annulet.broker.broker import Broker
 from annulet.broker.operation.definitions.applying import Effects, read_document
 from annulet.broker.operation.definitions.current import export
-from annulet.broker.operation.definitions.items import QUEUE, Item
+from annulet.broker.operation.definitions.items import POLICY, QUEUE, QUEUE_SETTINGS, Item
 from annulet.broker.operation.definitions.planning import Plan, Step, make_plan
+from annulet.broker.operation.publishing import publish
 from annulet.broker.security.authentication import User
 from annulet.core.base.errors import AccessRefused, InvalidArgument, PreconditionFailed
 from annulet.core.routing.diverts import Divert
 from annulet.store.files.errors import CatalogueError
 from annulet.testing import broker
+from tests.broker.operation.test_publishing import access, submission
 
 RABBITMQ = Path(__file__).with_name("rabbitmq_3_10.json")
 
@@ -226,3 +228,35 @@ async def test_what_is_no_document_changes_nothing() -> None:
         with pytest.raises(InvalidArgument):
             await apply(running.broker, b'{"queues": [{"name": "q"}], "queue": [{}]}')
         assert not running.broker.hosts["/"].queues
+
+
+@pytest.mark.parametrize("setting", ["policies", "queue_settings"])
+async def test_smaller_bounds_of_full_queues_come_after_all_that_may_be_refused(setting: str) -> None:
+    document: dict[str, Any] = {
+        "parameters": [{"component": "vhost-limits", "name": "limits", "vhost": "/", "value": {"max-queues": 1}}],
+        "policies": [{"name": "p", "pattern": "^q", "definition": {"max-length": 1}, "priority": 1}],
+        "queue_settings": [{"name": "q", "settings": {"max-length": 1}}],
+        "queues": [{"name": "q"}, {"name": "one too many"}],
+    }
+    del document["policies" if setting == "queue_settings" else "queue_settings"]
+    async with broker(http=False, journal=False) as running:
+        await apply(running.broker, {"queues": [{"name": "q"}]})
+        queue, rights = running.broker.hosts["/"].queues["q"], access(running)
+        for _ in range(3):
+            await publish(running.broker, rights, submission(key="q"))
+        with pytest.raises(PreconditionFailed, match="nothing was changed"):
+            await apply(running.broker, document)
+        assert queue.statistics().message_count == 3
+        document["queues"].pop()
+        assert (await apply(running.broker, document)).steps[-1].item.kind in {POLICY, QUEUE_SETTINGS}
+        assert queue.statistics().message_count == 1
+
+
+async def test_policies_come_before_new_queues_where_no_queue_has_messages() -> None:
+    document = {
+        "policies": [{"name": "p", "pattern": "^q", "definition": {"max-length": 1}, "priority": 1}],
+        "queues": [{"name": "q"}],
+    }
+    async with broker(http=False, journal=False) as running:
+        plan = await make_plan(running.broker, await read_document(json.dumps(document).encode()))
+        assert [step.item.kind for step in plan.steps] == [POLICY, QUEUE]

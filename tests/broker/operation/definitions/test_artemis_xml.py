@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
 
 from annulet.broker.broker import Broker
+from annulet.broker.operation.definitions import artemis_xml
 from annulet.broker.operation.definitions.applying import read_document
 from annulet.broker.operation.definitions.artemis_xml import (
     DEPTH_MAX,
     PART_BYTES_MAX,
     PIECE_BYTES,
+    UNKNOWN_NAMES_MAX,
     XML_BYTES_MAX,
     is_xml,
     read_broker_xml,
@@ -197,3 +200,63 @@ async def test_a_document_of_json_is_read_as_before() -> None:
     reading = await read_document(json.dumps({"queues": [{"name": "q"}]}).encode())
     names: list[Any] = [item.key for item in reading.items.values()]
     assert names == [("q",)]
+
+
+def longest_step(text: str) -> float:
+    """Return the longest CPU time between two places where other tasks get a turn."""
+    steps = read_broker_xml(text.encode(), Reading())
+    longest = 0.0
+    while True:
+        begun = time.thread_time()
+        try:
+            next(steps)
+        except (StopIteration, InvalidArgument):
+            return max(longest, time.thread_time() - begun)
+        longest = max(longest, time.thread_time() - begun)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "<address-setting match='a'>{}</address-setting>",
+        "<address name='a'><anycast><queue name='q'>{}</queue></anycast></address>",
+    ],
+)
+def test_other_tasks_get_turns_between_unknown_settings(part: str) -> None:
+    # the name that was meant is looked for, for each of them: 12 KB blocked the event loop for 10 s
+    names = [f"max-size-{number}" for number in range(UNKNOWN_NAMES_MAX)]
+    assert longest_step(part.format("".join(f"<{name}/>" for name in names))) < 0.1
+    assert len(not_taken(part.format("".join(f"<{name}/>" for name in names)))) == UNKNOWN_NAMES_MAX
+    assert f"more than {UNKNOWN_NAMES_MAX} names" in refused(part.format("".join(f"<a{n}/>" for n in range(2000))))
+
+
+def test_comparing_queues_with_patterns_gives_turns_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    queues = "".join(f"<queue name='q{number}.x'/>" for number in range(150))
+    patterns = "".join(f"<address-setting match='{number}.#'/>" for number in range(150))
+    text = f"<address name='a'><anycast>{queues}</anycast></address>{patterns}"
+    assert longest_step(text) < 0.1
+    assert not_taken(text) == {}
+    monkeypatch.setattr(artemis_xml, "COMPARED_MAX", 1000)
+    assert "nobody has compared them" in not_taken(text)["q6.x"]
+
+
+@pytest.mark.parametrize("match", ["q", "a", "q.#"])
+def test_a_queue_with_another_name_than_its_address_is_named(match: str) -> None:
+    text = f"<address name='a'><anycast><queue name='q'/></anycast></address><address-setting match='{match}'/>"
+    assert "write them for 'q' as well" in not_taken(text)["q"]
+
+
+def test_parts_that_are_not_taken_and_routing_types_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(artemis_xml, "REFUSED_MAX", 10)
+    assert not_taken("<a/>" * 10)
+    assert "more than 10 parts" in refused("<a/>" * 11)
+    reading = Reading()
+    list(read_broker_xml(f"<address name='a'>{'<anycast/>' * 1000}</address>".encode(), reading))
+    (item,) = reading.items.values()
+    assert len(str(item.value)) < 300
+
+
+def test_long_names_are_cut_off_in_the_list_of_parts_that_are_not_taken() -> None:
+    kids = "".join(f"<x{number}/>" for number in range(20))
+    text = f"<address name='a'><anycast><queue name='{'n' * 60_000}'>{kids}</queue></anycast></address>"
+    assert sum(len(name) + len(reason) for name, reason in not_taken(text).items()) < 200_000

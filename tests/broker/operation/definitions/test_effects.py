@@ -249,3 +249,25 @@ async def test_what_clients_made_or_filled_meanwhile_stays(monkeypatch: pytest.M
         with pytest.raises(CatalogueError, match="queue 'filled': queue 'filled' has 1 messages meanwhile"):
             await apply(running.broker, document)
         assert sorted(host.queues) == ["filled", "theirs"]
+
+
+async def test_the_report_names_messages_that_came_after_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with broker(http=False) as running:
+        host, now = running.broker.hosts["/"], running.broker.clock()
+        await apply(running.broker, {"queues": [{"name": "a"}, {"name": "z"}]})
+        undo_of, do = Effects.undo_of, Effects.do
+
+        def with_clients(effects: Effects, step: Step) -> Any:
+            if step.item.name == "a":
+                host.queues["a"].enqueue(Message(b"\0\0", b"x", Origin("", "a", "", VIEW)), now)
+            return undo_of(effects, step)
+
+        def refusing(effects: Effects, step: Step) -> None:
+            if step.item.name == "z":
+                raise CatalogueError("the disk is full")
+            do(effects, step)
+
+        monkeypatch.setattr(Effects, "undo_of", with_clients)
+        monkeypatch.setattr(Effects, "do", refusing)
+        with pytest.raises(CatalogueError, match="queue 'a': it is there again, without its 1 messages"):
+            await apply(running.broker, {"vhosts": [{"name": "/"}]}, prune=True)

@@ -7,13 +7,14 @@ in pieces, and each part of it is bounded.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 from xml.parsers import expat
 
 from annulet.broker.settings.static_definitions import address_arguments
 from annulet.core.base.errors import CoreError, InvalidArgument
 from annulet.core.configuration.address_settings import AddressPattern, parse_address_settings
+from annulet.core.configuration.address_settings.patterns import LITERAL
 from annulet.core.configuration.arguments import parse_queue_arguments
 from annulet.core.configuration.arguments.unknown import REFUSE
 from annulet.core.configuration.arguments.values import shown
@@ -34,6 +35,21 @@ DEPTH_MAX: Final = 32
 
 PIECE_BYTES: Final = 4 * 1024
 """Parsed before other tasks get a turn: at most a few milliseconds."""
+
+REFUSED_MAX: Final = 50_000
+"""Parts that are not taken and listed with their reasons: two of each queue in the largest file."""
+
+SHOWN_MAX: Final = 600
+"""Characters of such a part's name, and of the reason: 60 KB of name, once for each setting, made 170 MB of 1 MB."""
+
+UNKNOWN_NAMES_MAX: Final = 200
+"""Different names of refused settings and arguments: the one meant is looked for, which takes up to 10 ms for each."""
+
+REASONS_MAX: Final = 1000
+"""Reasons that are remembered, as many queues have the same arguments."""
+
+COMPARED_MAX: Final = 200_000
+"""Comparisons of names with patterns at the end, of a few microseconds each."""
 
 ROOT: Final = "definitions"
 """Around the document, which may have several elements side by side. A document type cannot stand in it."""
@@ -90,14 +106,15 @@ def read_broker_xml(octets: bytes, reading: Reading) -> Iterator[None]:
     for at in range(start, len(octets), PIECE_BYTES):
         yield from walk.parse(octets[at : at + PIECE_BYTES])
     yield from walk.parse(f"</{ROOT}>".encode(), last=True)
-    walk.finish()
+    yield from walk.finish()
 
 
 class _Element:
     """An element of a part that is read as a whole."""
 
-    def __init__(self, name: str, attributes: dict[str, str]) -> None:
+    def __init__(self, name: str, attributes: dict[str, str], address: str = "") -> None:
         self.name = name
+        self.address = address  # that a queue is within
         self.attributes = attributes
         self.children: list[_Element] = []
         self.texts: list[str] = []
@@ -116,6 +133,7 @@ class _Walk:
         self._open: list[str] = []  # containers, an address with its routing type, the root
         self._skipped = 0  # elements within something that is not read
         self._part: list[_Element] = []  # the part that is read now, and the open elements in it
+        self._ended: list[tuple[_Element, str]] = []  # parts of this piece, with what each is within
         self._part_bytes = 0
         self._since_mark = 0  # bytes since the last tag or text
         parser = expat.ParserCreate("UTF-8")
@@ -129,7 +147,7 @@ class _Walk:
         self._parser = parser
 
     def parse(self, piece: bytes, *, last: bool = False) -> Iterator[None]:
-        """Parse a piece."""
+        """Parse a piece, and then read the parts that end in it."""
         self._since_mark += len(piece)
         try:
             self._parser.Parse(piece, last)
@@ -141,10 +159,13 @@ class _Walk:
         if self._since_mark > PART_BYTES_MAX:
             raise InvalidArgument(f"the XML has a tag, comment or text of more than {PART_BYTES_MAX} bytes; shorten it")
         yield
+        for element, within in self._ended:
+            yield from self._items.part(element, within)
+        self._ended.clear()
 
-    def finish(self) -> None:
+    def finish(self) -> Iterator[None]:
         """All has been read."""
-        self._items.finish()
+        return self._items.finish()
 
     def _refuse_type(self, *_: Any) -> None:
         raise InvalidArgument("the XML has a document type or entities; leave them out")
@@ -190,7 +211,7 @@ class _Walk:
         return True
 
     def _begin(self, name: str, attributes: dict[str, str]) -> None:
-        self._part.append(_Element(name, attributes))
+        self._part.append(_Element(name, attributes, self._items.address))
         self._part_bytes = 0
 
     def _text(self, text: str) -> None:
@@ -212,7 +233,7 @@ class _Walk:
         elif self._part:
             ended = self._part.pop()
             if not self._part:
-                self._items.part(ended, self._open[-1])
+                self._ended.append((ended, self._open[-1]))
         elif self._open.pop() == ADDRESS:
             self._items.end_address()
 
@@ -222,58 +243,82 @@ class _Items:
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
-        self._address = ""
+        self.address = ""  # the one that is read now
         self._routing_types: list[str] = []
         self._patterns: dict[str, AddressPattern] = {}
+        self._refused = 0
+        self._unknown: set[str] = set()  # names of refused settings and arguments
+        self._reasons: dict[tuple[str, str, str], str] = {}
         self._elsewhere: list[tuple[str, str]] = []  # queues that are not named as their address, with that
 
     def refuse(self, kind: str, name: str, reason: str) -> None:
         """List a part that is not taken."""
-        self._reading.refuse(kind, "", name, reason)
+        self._refused += 1
+        if self._refused > REFUSED_MAX:
+            raise InvalidArgument(f"the XML has more than {REFUSED_MAX} parts that are not taken; leave them out")
+        self._reading.refuse(kind, "", name[:SHOWN_MAX], reason[:SHOWN_MAX])
 
     def begin_address(self, name: str) -> None:
         """An address begins."""
-        self._address = name
+        self.address = name
         self._routing_types = []
 
     def routing_type(self, name: str) -> None:
         """The address has this routing type, too."""
-        self._routing_types.append(name)
+        if name not in self._routing_types:
+            self._routing_types.append(name)
 
     def not_of_address(self, name: str, attributes: dict[str, str]) -> None:
         """The address has something else."""
-        what = f"{_named(name, attributes)} of address {self._address!r}"
+        what = f"{_named(name, attributes)} of address {self.address!r}"
         self.refuse(BROKER_XML, what, "an address has anycast and multicast here, and these have queues")
 
     def end_address(self) -> None:
         """The address ends; without a routing type it has both. Its queues are read before, and made after it."""
         types = self._routing_types or list(ROUTING_TYPE_NAMES)
         arguments = address_arguments(types)
-        self._reading.read("exchanges", {"name": self._address, "type": ADDRESS_TYPE, "arguments": arguments})
+        self._reading.read("exchanges", {"name": self.address, "type": ADDRESS_TYPE, "arguments": arguments})
 
-    def part(self, element: _Element, within: str) -> None:
-        """A part ends."""
+    def part(self, element: _Element, within: str) -> Iterator[None]:
+        """A part has ended; after each setting of it a caller may give turns."""
         if element.name == QUEUE:
-            self._queue(element, within)
+            yield from self._queue(element, within)
         elif element.name == "divert":
             self._divert(element)
         else:
-            self._address_setting(element)
+            yield from self._address_setting(element)
 
-    def finish(self) -> None:
+    def finish(self) -> Iterator[None]:
         """Name the queues for which other address settings hold here than in Artemis."""
+        names: set[str] = set()
+        patterns: list[AddressPattern] = []  # with wildcards
+        for pattern in self._patterns.values():
+            if pattern.literal or set(pattern.kinds) == {LITERAL}:
+                names.add(pattern.words[0] if pattern.literal else pattern.text)
+            else:
+                patterns.append(pattern)
+        compared = 0
         for queue, address in self._elsewhere:
-            here, there = [
-                {text for text, pattern in self._patterns.items() if pattern.matches(name)} for name in (queue, address)
-            ]
-            if here != there:
+            differ = queue in names or address in names
+            for pattern in () if differ else patterns:
+                differ = pattern.matches(queue) != pattern.matches(address)
+                compared += 1
+                yield
+                if differ:
+                    break
+            if compared > COMPARED_MAX:
+                reason = f"they go by the names of queues here; from {queue!r} on nobody has compared them: too many"
+                self.refuse("address settings of a queue", queue, reason)
+                return
+            if differ:
                 reason = (
                     f"address settings of a queue go by its own name here, not by that of its address {address!r}; "
                     f"write them for {queue!r} as well"
                 )
                 self.refuse("address settings of a queue", queue, reason)
+            yield
 
-    def _queue(self, element: _Element, routing_type: str) -> None:
+    def _queue(self, element: _Element, routing_type: str) -> Iterator[None]:
         given = dict(element.attributes)
         name = given.pop("name", "")
         durable = True
@@ -284,19 +329,19 @@ class _Items:
                 durable = child.text.lower() != "false"
             else:
                 given.setdefault(child.name, child.text)
-        arguments = self._arguments(name, given)
+        arguments = yield from self._arguments(name, given)
         self._reading.read("queues", {"name": name, "durable": durable, "arguments": arguments})
         binding = {
-            "source": self._address,
+            "source": element.address,
             "destination": name,
             "destination_type": TO_QUEUE,
             "arguments": {ROUTING_TYPE: routing_type},
         }
         self._reading.read("bindings", binding)
-        if name != self._address:
-            self._elsewhere.append((name, self._address))
+        if name != element.address:
+            self._elsewhere.append((name, element.address))
 
-    def _arguments(self, queue: str, given: dict[str, str]) -> dict[str, str]:
+    def _arguments(self, queue: str, given: dict[str, str]) -> Generator[None, None, dict[str, str]]:
         """Return what a queue is declared with: all together where they fit, else those that do by themselves."""
         arguments: dict[str, str] = {}
         for argument, value in given.items():
@@ -307,15 +352,37 @@ class _Items:
                 self.refuse("queue", f"{queue}: {argument}", reason)
             else:
                 arguments[CLEARER.get(argument, argument)] = value
-        if not _refusal(queue, arguments):
+        known = any(self._reasons.get((QUEUE, argument, value)) for argument, value in arguments.items())
+        if not known and not _refusal(queue, arguments):
             return arguments
-        reasons = {argument: _refusal(queue, {argument: value}) for argument, value in arguments.items()}
-        for argument, reason in reasons.items():
+        taken: dict[str, str] = {}
+        for argument, value in arguments.items():
+            reason = self._reason(QUEUE, argument, value, queue)
             if reason:
                 self.refuse("queue", f"{queue}: {argument}", reason)
-        return {argument: value for argument, value in arguments.items() if not reasons[argument]}
+            else:
+                taken[argument] = value
+            yield
+        return taken
 
-    def _address_setting(self, element: _Element) -> None:
+    def _reason(self, kind: str, name: str, value: str, queue: str = "") -> str:
+        """Return why an argument of a queue or an address setting cannot be taken; empty when it can."""
+        known = self._reasons.get((kind, name, value))
+        if known is not None:
+            return known
+        reason = _refusal(queue, {name: value}) if kind == QUEUE else _refusal_of_setting(name, value)
+        if reason:
+            self._unknown.add(name)
+            if len(self._unknown) > UNKNOWN_NAMES_MAX:
+                raise InvalidArgument(
+                    f"the XML has settings of more than {UNKNOWN_NAMES_MAX} names that are not taken; leave them out"
+                )
+        if len(self._reasons) >= REASONS_MAX:
+            self._reasons.clear()
+        self._reasons[kind, name, value] = reason
+        return reason
+
+    def _address_setting(self, element: _Element) -> Iterator[None]:
         match = element.attributes.get("match", "")
         try:
             pattern = AddressPattern(match)
@@ -326,12 +393,12 @@ class _Items:
         for child in element.children:
             name = CLEARER.get(child.name, child.name)
             value = _size(child.text) if name in _SIZES else child.text
-            try:
-                parse_address_settings({name: value})
-            except CoreError as error:
-                self.refuse("address settings", f"{match}: {child.name}", str(error))
-                continue
-            settings[name] = value
+            reason = self._reason("address settings", name, value)
+            if reason:
+                self.refuse("address settings", f"{match}: {child.name}", reason)
+            else:
+                settings[name] = value
+            yield
         self._patterns[match] = pattern
         self._reading.read("address_settings", {"match": match, "settings": settings})
 
@@ -360,6 +427,15 @@ def _refusal(queue: str, arguments: Mapping[str, str]) -> str:
     """Return why a queue cannot have arguments; empty when it can."""
     try:
         parse_queue_arguments(dict(arguments), queue, unknown=REFUSE)
+    except CoreError as error:
+        return str(error)
+    return ""
+
+
+def _refusal_of_setting(name: str, value: str) -> str:
+    """Return why an address setting cannot be taken; empty when it can."""
+    try:
+        parse_address_settings({name: value})
     except CoreError as error:
         return str(error)
     return ""

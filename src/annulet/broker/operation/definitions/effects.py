@@ -65,7 +65,7 @@ class Effects:
         """Return the undo of a step that is about to be done. Its call raises the reason when it cannot be undone."""
         item = step.item
         if step.action == DELETE:
-            return self._undo_of_queue(item, step.destroys) if item.kind == QUEUE else self._undo_of_deletion(item)
+            return self._undo_of_queue(item) if item.kind == QUEUE else self._undo_of_deletion(item)
         if item.kind == QUEUE_SETTINGS:
             return self._undo_of_settings(item)
         former = step.former
@@ -121,8 +121,11 @@ class Effects:
             edges += [binding_item(row) for row in bindings_of_destination(host, item.key[0])]
         return lambda: self._put_all([item, *edges])
 
-    def _undo_of_queue(self, item: Item, destroyed: int) -> Undo:
-        """Return what makes a queue again, with its bindings and settings; its messages are gone."""
+    def _undo_of_queue(self, item: Item) -> Undo:
+        """Return what makes a queue again, with its bindings and settings; its messages are gone.
+
+        Those are counted now: some may have come since the plan was made.
+        """
         broker, host = self._broker, self._broker.hosts.get(item.host)
         queue = None if host is None else host.queues.get(item.key[0])
         if host is None or queue is None:
@@ -130,7 +133,7 @@ class Effects:
         edges = [binding_item(row) for row in bindings_of_queue(host, queue.name) if row.source]
         settings = broker.operator_settings.of_queue(host, queue.name)
         changed = [Item(QUEUE_SETTINGS, host.name, item.key, settings)] if settings else []
-        subscription = host.lifetime_of(queue).subscription
+        subscription, destroyed = host.lifetime_of(queue).subscription, queue.statistics().message_count
 
         def make_again() -> None:
             lost = host.queues.get(queue.name) is not queue

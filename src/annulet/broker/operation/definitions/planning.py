@@ -15,6 +15,7 @@ from annulet.broker.operation.definitions.items import (
     EXCHANGE,
     KINDS,
     PERMISSION,
+    POLICY,
     QUEUE,
     QUEUE_SETTINGS,
     TURN_SECONDS,
@@ -25,6 +26,7 @@ from annulet.broker.operation.definitions.items import (
     NotTaken,
 )
 from annulet.broker.turns.list_turns import Turns
+from annulet.core.base.linear_expressions import LinearExpression
 from annulet.core.configuration.arguments import parse_queue_arguments
 from annulet.core.configuration.arguments.unknown import WARN
 from annulet.core.configuration.arguments.values import shown
@@ -126,6 +128,7 @@ async def make_plan(broker: Broker, reading: Reading, *, prune: bool = False) ->
             plan.conflicts.append(NotTaken(item.kind, item.host, item.name, obstacle))
         else:
             plan.steps.append(step)
+    plan.steps = await _takers_last(broker, plan.steps, turns)
     if prune:
         # queues last, and those with messages behind the others: an undo can restore all others
         surplus = [
@@ -140,6 +143,37 @@ async def make_plan(broker: Broker, reading: Reading, *, prune: bool = False) ->
         ]
         plan.steps += sorted(steps, key=lambda each: (each.item.kind == QUEUE, -order[each.item.kind], each.destroys))
     return plan
+
+
+async def _takers_last(broker: Broker, steps: list[Step], turns: Turns) -> list[Step]:
+    """Put policies and settings of queues that have messages behind all that may be refused.
+
+    A smaller bound takes messages that no undo brings back. Where queues are empty, new ones have their policies first.
+    """
+    full: dict[str, list[str]] = {}  # queues with messages by virtual host
+    first: list[Step] = []
+    last: list[Step] = []
+    for step in steps:
+        await turns.look()
+        item = step.item
+        if item.kind not in {POLICY, QUEUE_SETTINGS} or item.host not in broker.hosts:
+            first.append(step)
+            continue
+        if item.host not in full:
+            full[item.host] = names = []
+            for name, queue in list(broker.hosts[item.host].queues.items()):
+                if queue.statistics().message_count:
+                    names.append(name)
+                await turns.look()
+        meant = LinearExpression(item.value["pattern"]).search if item.kind == POLICY else item.key[0].__eq__
+        takes = False
+        for name in full[item.host]:
+            takes = meant(name)
+            if takes:
+                break
+            await turns.look()
+        (last if takes else first).append(step)
+    return first + last
 
 
 def _step(item: Item, former: Item | None) -> Step | None:
