@@ -72,6 +72,14 @@ def test_paths_are_relative_to_the_working_directory(tmp_path: Path, monkeypatch
     assert configuration.tls["amqps"].key == Path("/k.pem")
 
 
+def test_the_issuers_authority_is_relative_to_the_working_directory_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    document = Variables({"ANNULET_OIDC_CA_FILE": "ca.pem"}, ConfigurationFile).document
+    assert document == {"oidc": {"ca_file": str(tmp_path / "ca.pem")}}
+
+
 def test_a_value_may_be_in_a_file(tmp_path: Path) -> None:
     secret = tmp_path / "password"
     secret.write_text("s3cret word\n")

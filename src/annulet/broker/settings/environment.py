@@ -40,8 +40,8 @@ OTHER_PATTERN: Final = re.compile(
 )
 """Kubernetes gives every container such variables for a service named ``annulet`` or ``annulet-…``; and the tests'."""
 
-PATH_FIELDS: Final = frozenset({"certificate", "key", "client_ca"})
-"""Paths of ``[tls]``. In the environment they are relative to the working directory, not to the file."""
+PATH_FIELDS: Final = frozenset({"certificate", "key", "client_ca", "ca_file"})
+"""Paths of ``[tls]``, ``[oidc]`` and ``[otlp]``: in the environment relative to the working directory, not the file."""
 
 VALUE_BYTES_MAX: Final = 1024 * 1024
 """Of a file that holds a value: a list of a few thousand queues."""
