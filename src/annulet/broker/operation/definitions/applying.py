@@ -13,7 +13,7 @@ import structlog
 
 from annulet.broker.operation.definitions.artemis_xml import is_xml, read_broker_xml
 from annulet.broker.operation.definitions.effects import Effects, Undo
-from annulet.broker.operation.definitions.items import TURN_SECONDS
+from annulet.broker.operation.definitions.items import ADDRESS_SETTINGS, POLICY, QUEUE_SETTINGS, TURN_SECONDS
 from annulet.broker.operation.definitions.planning import Plan, Step, make_plan
 from annulet.broker.operation.definitions.reading import Reading
 from annulet.broker.operation.definitions.splitting import split_document
@@ -93,7 +93,8 @@ class DefinitionImports:
             except BaseException as error:
                 left = await self._undo(undone)
                 if isinstance(error, CoreError | CatalogueError):
-                    raise type(error)(_report(step, number, len(plan.steps), error, left)) from error
+                    before = [each for each, _ in undone if each is not step]
+                    raise type(error)(_report(step, number, len(plan.steps), error, before, left)) from error
                 raise  # a defect, or the end of the broker
         for host, queue in effects.deleted:
             await departure(host, queue)
@@ -114,11 +115,17 @@ class DefinitionImports:
         return left
 
 
-def _report(step: Step, number: int, total: int, error: Exception, left: list[str]) -> str:
+TAKING: Final = frozenset({ADDRESS_SETTINGS, POLICY, QUEUE_SETTINGS})
+"""Kinds whose steps may expire or drop messages, which no undo brings back."""
+
+
+def _report(step: Step, number: int, total: int, error: Exception, before: list[Step], left: list[str]) -> str:
     """Return what a refused step was, and what of those before it stays."""
     item = step.item
     where = f" in vhost {shown(item.host)}" if item.host else ""
     what = f"step {number} of {total}, {step.action} {item.kind} {shown(item.name)}{where}: {error}"
+    if not left and any(each.item.kind in TAKING for each in before):
+        return f"{what}; all steps before it are undone, but for messages that a setting expired or dropped meanwhile"
     if not left:
         return f"{what}; nothing was changed: all steps before it are undone"
     listed = "; ".join(left[:CONFLICTS_SHOWN])
