@@ -220,10 +220,15 @@ def plenty() -> int:
 
 
 def pages_of(
-    queue: Queue, disk: Disk, room: Callable[[], int] | None = None, ask_turn: Callable[[Queue], None] | None = None
+    queue: Queue,
+    disk: Disk,
+    room: Callable[[], int] | None = None,
+    ask_turn: Callable[[Queue], None] | None = None,
+    figures: PagingFigures | None = None,
 ) -> StoredQueueArea:
+    """Return the area of a queue on a disk; ``room`` and ``figures`` are for disks that have none of their own."""
     kind = ChosenRows if queue.ranker.sorts else StoredQueueArea
-    return kind(queue, disk, disk.figures, room or disk.room, ask_turn)
+    return kind(queue, disk, figures or disk.figures, room or disk.room, ask_turn)
 
 
 def read_and_changed(pages: StoredQueueArea, more: list[QueueEntry]) -> RowView:

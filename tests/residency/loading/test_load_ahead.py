@@ -60,7 +60,7 @@ def late_loads(queues: int, size: int, count: int) -> tuple[int, int]:
             found.append(QueueEntry(queue, stored, sequence))
         if sequence % 100 == 0:
             flush(log)
-    areas = [pages_of(queue, log) for queue in alternating]
+    areas = [pages_of(queue, log, plenty, figures=PagingFigures()) for queue in alternating]
     for area, found in zip(areas, entries, strict=True):
         for start in range(0, count, PAGE_ITEMS_MAX):
             some = found[start : start + PAGE_ITEMS_MAX]
