@@ -148,11 +148,11 @@ def test_deliveries_of_a_deep_queue_are_counted_over_a_kill_and_a_clean_stop(
 MOVED = 1500
 
 
-def moving(process: BrokerProcess) -> str:
+def moving(process: BrokerProcess, **more: int) -> str:
     """Begin to move everything; return the operation's path."""
     request = urllib.request.Request(
         f"{process.http_url}{WORK}/operations",
-        json.dumps({"operation": "move", "selector": "part = 'all'", "destination": "late"}).encode(),
+        json.dumps({"operation": "move", "selector": "part = 'all'", "destination": "late", **more}).encode(),
         {"Authorization": "Basic " + base64.b64encode(b"guest:guest").decode()},
     )
     with urllib.request.urlopen(request) as answer:
@@ -161,18 +161,19 @@ def moving(process: BrokerProcess) -> str:
 
 def test_a_kill_amid_a_move_leaves_each_message_in_one_queue(process: BrokerProcess, scene: Scene) -> None:
     channel = scene.channel()
-    for queue in ("work", "late"):
+    for queue in ("work", "late", "after"):
         channel.queue_declare(queue, durable=True)
     all_of_it = pika.BasicProperties(delivery_mode=2, headers={"part": "all"})
     for number in range(MOVED - 1):
         channel.basic_publish("", "work", encode(number), all_of_it)
     channel.confirm_delivery()
     channel.basic_publish("", "work", encode(MOVED - 1), all_of_it)
-    channel.connection.close()
     assert paged(process) > 0
-    operation = moving(process)
+    operation = moving(process, rate=MOVED // 3)
     while process.get(operation)["done"] < MOVED // 4:
         pass
+    channel.basic_publish("", "after", b"confirmed: the log has what was moved before it", all_of_it)
+    channel.connection.close()
     process.restart()
     operation = moving(process)  # begun again it goes on with the rest
     while process.get(operation)["state"] == "running":
