@@ -78,12 +78,12 @@ def serve(config: Path | None, definitions: Path | None, **options: Any) -> None
     the configuration file again.
     Exit code 2: it could not start.
     """
+    read = partial(load, config, command_line_document(options), os.environ)
     try:
-        configuration = load(config, command_line_document(options), os.environ)
+        configuration = read()
     except ConfigurationError as error:
         fail(str(error), EXIT_NOT_STARTED)
     set_up(configuration.log_format, configuration.log_level)
-    read = partial(load, config, command_line_document(options), os.environ)
     try:
         code = asyncio.run(run(configuration, read, definitions))
     except (StartError, StoreError) as error:
@@ -143,6 +143,7 @@ async def run(
             except StartError:
                 await broker.stop()
                 raise
+        log_memory(configuration)
         log_addresses(broker)
         manager.ready(loop)
         return await until_the_end(broker, stopping, manager)
@@ -221,7 +222,12 @@ def handle_signals(stop: asyncio.Event, hang_up: Callable[[], None]) -> Callable
 
 def log_addresses(broker: Broker) -> None:
     """Say where clients find the broker, with the real ports."""
-    configuration = broker.configuration
+    data = broker.configuration.data_directory
+    logger.info("serving", **listener_urls(broker), data="memory" if data is None else str(data))
+
+
+def log_memory(configuration: BrokerConfiguration) -> None:
+    """Say which bounds follow from the memory of a container that has less than the machine."""
     allowed, machine = machine_memory_bytes(), physical_memory_bytes()
     if allowed < machine:
         logger.info(
@@ -231,8 +237,6 @@ def log_addresses(broker: Broker) -> None:
             memory_limit=configuration.memory_limit_bytes,
             body_budget=configuration.body_budget_bytes,
         )
-    data = configuration.data_directory
-    logger.info("serving", **listener_urls(broker), data="memory" if data is None else str(data))
 
 
 def describe_os_error(error: OSError) -> str:
