@@ -54,6 +54,18 @@ def test_sizes_and_places_at_this_moment():
     assert (view.consumer_count, view.key_count, view.first_sequence, view.next_sequence) == (1, 3, 2, 4)
 
 
+def test_the_count_alone_is_that_of_the_statistics():
+    queue, session = make_queue(key="k"), RecordingSession()
+    send(queue, "a", "bb", "ccc")
+    session.get(queue, NOW, auto_acknowledge=False)
+    session.consume(queue, messages=0)
+    queue.enqueue(make_message("later", deliver_at=NOW + 5, k="l"), NOW)
+    view = queue.statistics()
+    assert (view.message_count, view.scheduled_count) == (queue.message_count(), 1)
+    queue.purge(NOW)
+    assert queue.message_count() == queue.statistics().message_count == 1
+
+
 def test_the_time_of_the_oldest_that_waits():
     queue, session = make_queue(), RecordingSession()
     assert lag_of(queue, NOW) == 0

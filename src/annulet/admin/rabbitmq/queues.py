@@ -161,7 +161,7 @@ class QueueColumns:
             "message_bytes_ready": ready,
             "message_bytes_unacknowledged": queue.delivering_bytes,
             "messages_paged_out": paged,
-            "messages_ram": queue.shown_count() + queue.shown_scheduled() + len(queue.delivering) - paged,
+            "messages_ram": queue.message_count() - paged,
         }
 
 

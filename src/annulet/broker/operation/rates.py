@@ -77,7 +77,7 @@ def read_totals(queue: Queue) -> tuple[Sample, tuple[int, int]]:
     """Return the counters of a queue: added, delivered, and removed by reason; and its messages and their bytes."""
     counters = queue.counters
     totals = array("q", (counters.messages_added, counters.messages_delivered, *counters.removed.values()))
-    messages = queue.shown_count() + queue.shown_scheduled() + len(queue.delivering)
+    messages = queue.message_count()
     return totals, (messages, counters.bytes_added - counters.bytes_removed)
 
 

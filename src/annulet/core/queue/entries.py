@@ -575,6 +575,10 @@ class QueueEntries(QueuePolicies):
         """The lanes, if messages of groups may stand behind them."""
         return None if self.deep_lanes is None else self.deep_lanes.as_grouped()
 
+    def message_count(self) -> int:
+        """Return how many messages clients may know of: pending, scheduled and in delivery, each once."""
+        return self.shown_count() + self.shown_scheduled() + len(self.delivering)
+
     def unsettled(self) -> list[QueueEntry]:
         """Return the messages in delivery, by sequence."""
         return self.delivering.entries()

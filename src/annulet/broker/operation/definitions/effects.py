@@ -96,9 +96,9 @@ class Effects:
             queues = list(hosts[item.key[0]].queues.values())
         elif item.kind == QUEUE and item.host in hosts:
             queues = [queue for queue in [hosts[item.host].queues.get(item.key[0])] if queue is not None]
-        full = next((queue for queue in queues if queue.statistics().message_count), None)
+        full = next((queue for queue in queues if queue.message_count()), None)
         if full is not None:
-            raise PreconditionFailed(f"queue '{full.name}' has {full.statistics().message_count} messages meanwhile")
+            raise PreconditionFailed(f"queue '{full.name}' has {full.message_count()} messages meanwhile")
         try:
             return self._delete(item)
         except NotFound:
@@ -133,7 +133,7 @@ class Effects:
         edges = [binding_item(row) for row in bindings_of_queue(host, queue.name) if row.source]
         settings = broker.operator_settings.of_queue(host, queue.name)
         changed = [Item(QUEUE_SETTINGS, host.name, item.key, settings)] if settings else []
-        subscription, destroyed = host.lifetime_of(queue).subscription, queue.statistics().message_count
+        subscription, destroyed = host.lifetime_of(queue).subscription, queue.message_count()
 
         def make_again() -> None:
             lost = host.queues.get(queue.name) is not queue

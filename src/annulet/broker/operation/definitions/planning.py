@@ -162,7 +162,7 @@ async def _takers_last(broker: Broker, steps: list[Step], turns: Turns) -> list[
         if item.host not in full:
             full[item.host] = names = []
             for name, queue in list(broker.hosts[item.host].queues.items()):
-                if queue.statistics().message_count:
+                if queue.message_count():
                     names.append(name)
                 await turns.look()
         meant = LinearExpression(item.value["pattern"]).search if item.kind == POLICY else item.key[0].__eq__
@@ -239,4 +239,4 @@ def _messages(broker: Broker, item: Item) -> int:
     if item.kind != QUEUE:
         return 0
     queue = broker.hosts[item.host].queues.get(item.key[0])
-    return 0 if queue is None else queue.statistics().message_count
+    return 0 if queue is None else queue.message_count()
