@@ -613,7 +613,8 @@ class Channel(ClientSession):
         self.client.notices.release()
         if self._commits_waiting:
             return
-        self.engine.unanswered.discard(self.number)
+        if not self.closed:  # else the number may be that of another channel by now
+            self.engine.unanswered.discard(self.number)
         if self._input_waits:
             self._input_waits = False
             self.connection.work_done()
@@ -654,4 +655,5 @@ class Channel(ClientSession):
         while self.gets:
             self.gets.pop().withdraw()
         self.confirms.ended = True
+        self.engine.unanswered.discard(self.number)  # the end of the channel is the last answer on it
         super().close(now)
