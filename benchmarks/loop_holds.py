@@ -22,11 +22,20 @@ import click
 from pamqp import body, commands, frame, header
 
 from annulet.wire.amqp10.frames.frames import AMQP_HEADER, FRAME_AMQP, FRAME_SASL, SASL_HEADER, encode_frame
-from annulet.wire.amqp10.frames.link_frames import Disposition, Flow
-from annulet.wire.amqp10.frames.outcomes import Accepted, Modified, Rejected, Released
+from annulet.wire.amqp10.frames.link_frames import Disposition, Flow, Transfer
+from annulet.wire.amqp10.frames.outcomes import (
+    Accepted,
+    Declare,
+    Discharge,
+    Modified,
+    Rejected,
+    Released,
+    TransactionalState,
+)
 from annulet.wire.amqp10.frames.performatives import Attach, Begin, Detach, End, Open, encode_performative
 from annulet.wire.amqp10.frames.sasl import SaslInit
-from annulet.wire.amqp10.frames.terminus import Source, Target
+from annulet.wire.amqp10.frames.terminus import Coordinator, Source, Target
+from annulet.wire.amqp10.messages.sections import VALUE, encode_section
 from benchmarks.watched_broker import BODY
 
 QUIET_SECONDS: Final = 0.4
@@ -307,6 +316,30 @@ def requeue_limited(server: Server) -> Iterator[None]:
     server.until("q", pending=100_000)
 
 
+@measured("nack multiple requeue, full ring, 60,000")
+def requeue_to_a_ring(server: Server) -> Iterator[None]:
+    """The ring is full of later messages: all that come back are dropped."""
+    client = consumer(server, 60_000, arguments={"x-ring-size": 60_000})
+    client.send(methods(commands.Basic.Cancel("c")))
+    client.quiet()
+    server.ask("fill", queue="q", count=60_000)
+    yield
+    client.send(methods(commands.Basic.Nack(0, multiple=True, requeue=True)))
+    server.until("q", pending=60_000, delivering=0)
+
+
+@measured("channel close, full ring, 60,000")
+def close_to_a_ring(server: Server) -> Iterator[None]:
+    """The same, with the end of the channel."""
+    client = consumer(server, 60_000, arguments={"x-ring-size": 60_000})
+    client.send(methods(commands.Basic.Cancel("c")))
+    client.quiet()
+    server.ask("fill", queue="q", count=60_000)
+    yield
+    client.send(methods(commands.Channel.Close(200, "", 0, 0)))
+    server.until("q", pending=60_000, delivering=0)
+
+
 @measured("recover 100,000")
 def recover(server: Server) -> Iterator[None]:
     """Without a consumer any more."""
@@ -345,6 +378,8 @@ def in_transaction(name: str, count: int, *inside: bytes, last: bytes, disk: boo
 
     def run(server: Server) -> Iterator[None]:
         client = consumer(server, fills) if fills else amqp091(server, commands.Queue.Declare(queue="q", durable=True))
+        if fills:
+            client.send(methods(commands.Basic.Cancel("c")))
         client.send(methods(commands.Tx.Select()))
         for part in inside:
             client.send(part * count if not fills else part)
@@ -370,18 +405,42 @@ NACK_ALL: Final = methods(commands.Basic.Nack(0, multiple=True, requeue=False))
 in_transaction("tx.commit of 99,000 acks", 1, ACK_ALL, last=COMMIT, disk=False, fills=99_000)
 in_transaction("tx.commit of 99,000 acks, disk", 1, ACK_ALL, last=COMMIT, disk=True, fills=99_000)
 in_transaction("tx.commit of 99,000 nacks", 1, NACK_ALL, last=COMMIT, disk=False, fills=99_000)
+REQUEUE_ALL: Final = methods(commands.Basic.Nack(0, multiple=True, requeue=True))
+in_transaction("tx.commit of 99,000 requeues", 1, REQUEUE_ALL, last=COMMIT, disk=False, fills=99_000)
+in_transaction("tx.commit of 99,000 requeues, disk", 1, REQUEUE_ALL, last=COMMIT, disk=True, fills=99_000)
+in_transaction("tx.rollback of 99,000 requeues", 1, REQUEUE_ALL, last=ROLLBACK, disk=False, fills=99_000)
 in_transaction("tx.rollback of 200,000 acks", 1, ACK_ALL, last=ROLLBACK, disk=False, fills=200_000)
 
 
-@measured("tx ack multiple of 200,000")
-def enlist(server: Server) -> Iterator[None]:
-    """The acknowledgement inside a transaction, before its commit."""
-    client = consumer(server, 200_000)
-    client.send(methods(commands.Tx.Select()))
+def enlisting(name: str, count: int, method: bytes, *, disk: bool = False) -> None:
+    """Register a settlement inside a transaction, before its commit."""
+
+    def run(server: Server) -> Iterator[None]:
+        client = consumer(server, count)
+        client.send(methods(commands.Tx.Select()))
+        client.quiet()
+        yield
+        client.send(method)
+        time.sleep(1)
+
+    measured(name, disk=disk)(run)
+
+
+enlisting("tx ack multiple of 200,000", 200_000, ACK_ALL)
+enlisting("tx nack multiple of 99,000", 99_000, NACK_ALL)
+enlisting("tx nack multiple of 99,000, disk", 99_000, NACK_ALL, disk=True)
+enlisting("tx nack multiple requeue of 99,000", 99_000, REQUEUE_ALL)
+
+
+@measured("channel close with a transaction of 99,000 requeues")
+def close_in_transaction(server: Server) -> Iterator[None]:
+    """All go back."""
+    client = consumer(server, 99_000)
+    client.send(methods(commands.Tx.Select()) + REQUEUE_ALL)
     client.quiet()
     yield
-    client.send(ACK_ALL)
-    time.sleep(1)
+    client.send(methods(commands.Channel.Close(200, "", 0, 0)))
+    server.until("q", pending=99_000, delivering=0)
 
 
 @measured("publish to 15,000 queues")
@@ -447,14 +506,23 @@ emptying("delete of 1,000,000", commands.Queue.Delete(queue="q"), 1_000_000)
 emptying("delete of 1,000,000, disk", commands.Queue.Delete(queue="q"), 1_000_000, disk=True)
 
 
-@measured("delete with 200,000 deliveries")
-def delete_delivering(server: Server) -> Iterator[None]:
-    """Of one consumer."""
-    client = consumer(server, 200_000)
-    yield
-    client.send(methods(commands.Queue.Delete(queue="q")))
-    client.quiet()
-    server.until("q", pending=-1)
+def deleting(name: str, *, disk: bool = False, **arguments: Any) -> None:
+    """Register the deletion of a queue with deliveries of one consumer."""
+
+    def run(server: Server) -> Iterator[None]:
+        client = consumer(server, 200_000, arguments=arguments)
+        yield
+        client.send(methods(commands.Queue.Delete(queue="q")))
+        client.quiet()
+        server.until("q", pending=-1)
+
+    measured(name, disk=disk)(run)
+
+
+deleting("delete with 200,000 deliveries")
+deleting("delete with 200,000 deliveries, disk", disk=True)
+deleting("delete with 200,000 deliveries of a last-value queue", **{"x-last-value-key": "k"})
+deleting("delete with 200,000 deliveries of a fair queue", **{"x-fair-key": "k"})
 
 
 def consumers_of_ten_channels(server: Server) -> Client:
@@ -498,6 +566,25 @@ def expiry(server: Server) -> Iterator[None]:
     server.until("q", pending=0)
 
 
+def fair_expiry(name: str, keys: int) -> None:
+    """Register the expiry of 100,000 messages of a fair queue with so many keys."""
+
+    def run(server: Server) -> Iterator[None]:
+        arguments = {"x-message-ttl": 20_000, "x-fair-key": "k"}
+        amqp091(server, commands.Queue.Declare(queue="q", durable=True, arguments=arguments))
+        for number in range(keys):
+            properties = commands.Basic.Properties(headers={"k": number})
+            server.ask("fill", queue="q", count=100_000 // keys, headers=properties.marshal().hex())
+        yield
+        server.until("q", pending=0)
+
+    measured(name)(run)
+
+
+fair_expiry("expiry of 100,000, one fair key", 1)
+fair_expiry("expiry of 100,000, 1000 fair keys", 1000)
+
+
 @measured("schedule of 100,000 due at once")
 def schedule(server: Server) -> Iterator[None]:
     """By x-delay... of redelivery delays."""
@@ -528,6 +615,51 @@ disposition("1.0 released, 60,000", Released(), 60_000, pending=60_000)
 disposition("1.0 modified, 60,000", Modified(delivery_failed=True), 60_000, pending=60_000)
 disposition("1.0 undeliverable here, 60,000", Modified(True, True), 60_000, pending=60_000)
 disposition("1.0 settled without an outcome, 60,000", None, 60_000, pending=60_000)
+
+
+LINK: Final = 1
+"""Handle of the coordinator link."""
+
+
+def command_frame(number: int, command: Any) -> bytes:
+    """Encode a message to the coordinator."""
+    transfer = Transfer(LINK, delivery_id=number, delivery_tag=bytes([number]), message_format=0)
+    return encode_frame(FRAME_AMQP, 0, encode_performative(transfer) + encode_section(VALUE, command))
+
+
+IDENTIFIER: Final = (1).to_bytes(8, "big")
+"""Of the first transaction of a session."""
+
+
+def discharging(name: str, state: Any, count: int, *, enlists: bool = False, fail: bool = False, **wanted: int) -> None:
+    """Register the discharge of a transaction of all deliveries; ``enlists``: the disposition before it."""
+
+    def run(server: Server) -> Iterator[None]:
+        client = receiver(server, count)
+        client.send(encoded(Attach("t", LINK, False, source=Source(), target=Coordinator(), initial_delivery_count=0)))
+        client.send(command_frame(0, Declare()))
+        client.quiet()
+        client.send(encoded(Flow(0, 1 << 30, 1, 1 << 30, handle=0, delivery_count=count, link_credit=0)))
+        disposition = encoded(Disposition(True, 0, count - 1, True, TransactionalState(IDENTIFIER, state)))
+        if not enlists:
+            client.send(disposition)
+            client.quiet()
+        yield
+        client.send(disposition if enlists else command_frame(1, Discharge(IDENTIFIER, fail)))
+        client.quiet()
+        server.until("q", **wanted)
+
+    measured(name)(run)
+
+
+discharging("1.0 accepted in a transaction, 60,000", Accepted(), 60_000, enlists=True, delivering=60_000)
+discharging("1.0 rejected in a transaction, 60,000", Rejected(), 60_000, enlists=True, delivering=60_000)
+discharging("1.0 released in a transaction, 60,000", Released(), 60_000, enlists=True, delivering=60_000)
+discharging("1.0 discharge of 60,000 accepted", Accepted(), 60_000, delivering=0, pending=0)
+discharging("1.0 discharge of 60,000 rejected", Rejected(), 60_000, delivering=0, pending=0)
+discharging("1.0 discharge of 60,000 released", Released(), 60_000, delivering=0, pending=60_000)
+discharging("1.0 discharge of 60,000 undeliverable", Modified(True, True), 60_000, delivering=0, pending=60_000)
+discharging("1.0 rollback of 60,000 accepted", Accepted(), 60_000, fail=True)
 
 
 @measured("1.0 detach with 60,000")
@@ -586,16 +718,31 @@ def stomp_commit(server: Server) -> Iterator[None]:
     server.until("q", pending=50_000)
 
 
-@measured("STOMP ACK in a transaction, ABORT, 50,000")
-def stomp_abort(server: Server) -> Iterator[None]:
-    """Cumulative."""
-    client, identifier = subscriber(server, 50_000)
-    yield
-    client.send(stomp_frame("BEGIN", transaction="t"))
-    client.send(stomp_frame("ACK", **{"message-id": identifier, "subscription": "1", "transaction": "t"}))
-    client.quiet()
-    client.send(stomp_frame("ABORT", transaction="t"))
-    client.quiet()
+def stomp_transaction(name: str, command: str, last: str, *, requeue: str = "", **wanted: int) -> None:
+    """Register a cumulative settlement in a transaction, or the end of that transaction; ``last``: it is measured."""
+
+    def run(server: Server) -> Iterator[None]:
+        client, identifier = subscriber(server, 50_000)
+        client.send(stomp_frame("BEGIN", transaction="t"))
+        headers = {"message-id": identifier, "subscription": "1", "transaction": "t"}
+        settlement = stomp_frame(command, **headers, **({"requeue": requeue} if requeue else {}))
+        client.send(settlement if last else b"")
+        client.quiet()
+        yield
+        client.send(stomp_frame(last, transaction="t", receipt="r") if last else settlement)
+        client.quiet()
+        server.until("q", **wanted)
+
+    measured(name)(run)
+
+
+stomp_transaction("STOMP ACK of 50,000 in a transaction", "ACK", "", delivering=50_000)
+stomp_transaction("STOMP NACK of 50,000 in a transaction", "NACK", "", delivering=50_000)
+stomp_transaction("STOMP COMMIT of 50,000 ACKs", "ACK", "COMMIT", delivering=0)
+stomp_transaction("STOMP COMMIT of 50,000 NACKs", "NACK", "COMMIT")
+stomp_transaction("STOMP COMMIT of 50,000 dropped", "NACK", "COMMIT", requeue="false", delivering=0)
+stomp_transaction("STOMP ABORT of 50,000 ACKs", "ACK", "ABORT", delivering=50_000)
+stomp_transaction("STOMP ABORT of 50,000 NACKs", "NACK", "ABORT", delivering=50_000)
 
 
 @measured("cancel and close of 50,000 browsed copies")
