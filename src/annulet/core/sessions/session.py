@@ -307,11 +307,6 @@ class Session(DeliveryOwner):
         """Return deliveries that are in no table: the session ended while they were being settled."""
         self._return(slots, now)
 
-    def settle_all_of(self, queue: QueueState, now: int) -> None:
-        """Settle at once the deliveries of a queue that were being settled in slices."""
-        for work in self.settling:
-            work.settle_all_of(queue, now)
-
     def reject_entries(self, entries: list[QueueEntry], now: int, *, requeue: bool) -> None:
         """Refuse deliveries already taken from the table."""
         if requeue:

@@ -115,6 +115,10 @@ class MemoryLog(Log):
         held -= gone
         if not held:
             self._queues.pop(queue_id, None)
+        self._count_settled(gone)
+
+    def _count_settled(self, gone: set[int]) -> None:
+        """Count records of one queue that are settled."""
         self._settled += len(gone)
         self._live -= len(gone)
         for record in gone & self._shared.keys():
@@ -155,8 +159,7 @@ class MemoryLog(Log):
 
     def forget_queue(self, queue_id: int) -> None:
         """Settle everything of the queue."""
-        for record in list(self._queues.get(queue_id, ())):
-            self.settle(record, queue_id)
+        self._count_settled(self._queues.pop(queue_id, set()))
 
     def maintenance(self, *, checkpoint: bool = False) -> MaintenanceTask | None:  # noqa: ARG002 - nothing to write
         """Return ``None``: memory needs no upkeep."""
