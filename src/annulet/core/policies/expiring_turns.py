@@ -40,8 +40,9 @@ class DoubtfulKey:
 class ExpiringTurns:
     """The doubtful keys of one queue, from the first slice of an expiry to the last."""
 
-    def __init__(self) -> None:
+    def __init__(self, newest: int) -> None:
         self.now = 0  # the latest time that the queue was told, milliseconds since 1970
+        self._newest = newest  # sequence of the last message that has come
         self._keys: dict[FairKey, DoubtfulKey] = {}
 
     def arrived(self, key: FairKey, entry: QueueEntry, next_turn: int) -> int:
@@ -51,7 +52,8 @@ class ExpiringTurns:
         """
         doubt = self._keys.get(key)
         if doubt is None:
-            doubt = self._keys[key] = DoubtfulKey(key.pending - 1, entry.queue.next_sequence)
+            doubt = self._keys[key] = DoubtfulKey(key.pending - 1, self._newest + 1)
+        self._newest = max(self._newest, entry.sequence)
         if entry.sequence < doubt.from_sequence:
             doubt.came_back.add(entry.sequence)
         turn = key.turn
@@ -74,6 +76,11 @@ class ExpiringTurns:
         doubt.earlier_until = max(doubt.earlier_until, _end_of(entry))
         lost = doubt.earlier == 0 and doubt.earlier_until <= doubt.gap_at
         return doubt.gap_turn if lost else key.turn
+
+    def began(self, key: FairKey, entry: QueueEntry) -> None:
+        """Note the only message of a key."""
+        self._newest = max(self._newest, entry.sequence)
+        self.forget(key)
 
     def forget(self, key: FairKey) -> None:
         """A key has no other message: what was before does not matter any more."""

@@ -49,10 +49,10 @@ class Fairness:
         self.moving = False  # messages only change their lanes
         self._expiring: ExpiringTurns | None = None  # while expired messages are removed in slices
 
-    def expiry_begins(self, now: int) -> None:
-        """Expired messages are removed in slices from now on, before any dispatch."""
+    def expiry_begins(self, now: int, newest: int) -> None:
+        """Expired messages are removed in slices from now on, before any dispatch. ``newest``: the last sequence."""
         if self._expiring is None:
-            self._expiring = ExpiringTurns()
+            self._expiring = ExpiringTurns(newest)
         self.note_time(now)
 
     def note_time(self, now: int) -> None:
@@ -87,7 +87,7 @@ class Fairness:
         expiring = self._expiring
         if key.pending == 1:
             if expiring is not None:
-                expiring.forget(key)
+                expiring.began(key, entry)
             key.budget = self._quantum
             self._to_the_end(key)
         elif expiring is not None and not self.moving:

@@ -267,7 +267,7 @@ class QueuePolicies(QueueState):
             work = Expiring(self, now)
             self.expiring = work
             if self.lanes is not None and self.lanes.fairness is not None:
-                self.lanes.fairness.expiry_begins(now)
+                self.lanes.fairness.expiry_begins(now, self.next_sequence - 1)
             self.update_gate(now)
             self.effects.later(work, now)
 
