@@ -13,7 +13,7 @@ import msgspec
 
 from annulet.broker.connections.views import VIEWS
 from annulet.core.base.sealed_names import UNDO_QUEUE
-from annulet.core.management.destination import accepted_at
+from annulet.core.management.destination import Former, accepted_at
 from annulet.core.management.keeping import NO_PRIORITY
 from annulet.core.message.message import Message, Origin
 from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, encode_properties
@@ -35,13 +35,18 @@ LENGTH_BYTES: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class UndoFacts:
-    """The operation that a message of the undo queue is of. ``at``: its start, milliseconds since 1970."""
+    """The operation that a message of the undo queue is of. ``at``: its start, milliseconds since 1970.
+
+    ``queue_id``: of the queue in the catalogue, 0 for one that is not durable; ``run`` names that of the broker.
+    """
 
     token: str
     operation: str
     queue: str
     user: str
     at: int
+    queue_id: int = 0
+    run: str = ""
 
 
 class KeptFacts(msgspec.Struct, array_like=True):
@@ -62,7 +67,8 @@ class KeptFacts(msgspec.Struct, array_like=True):
 class Run(msgspec.Struct, array_like=True):
     """Consecutive ids in one queue, which has this id in the catalogue; 0 for one that is not durable.
 
-    ``priority``: of the messages before it was changed, ``NO_PRIORITY`` where it was not.
+    ``priority``: of the messages before it was changed, ``NO_PRIORITY`` where it was not. ``former``: the first of
+    their ids in the queue that they were taken from, consecutive as well; 0 where that is not known.
     """
 
     queue: str
@@ -70,6 +76,14 @@ class Run(msgspec.Struct, array_like=True):
     count: int
     queue_id: int
     priority: int = NO_PRIORITY
+    former: int = 0
+
+    def take(self, sequence: int, former: int) -> bool:
+        """Add the next message. Returns whether it is one."""
+        if self.first + self.count != sequence or former != (self.former + self.count if self.former else 0):
+            return False
+        self.count += 1
+        return True
 
 
 def kept_message(entry: QueueEntry, facts: UndoFacts, now: int) -> Message:
@@ -123,6 +137,12 @@ class Unwrapping:
         self._origins: dict[tuple[str, str, str, str], Origin] = {}
         self._envelope: Message | None = None
         self._message: Message | None = None
+        self._since = 0
+
+    def former(self, envelope: Message, now: int) -> Former:
+        """Return the id that the kept message had, and when it was accepted."""
+        self(envelope, now)
+        return Former(_number(envelope, "id"), self._since)
 
     def __call__(self, envelope: Message, now: int) -> Message:
         """Return the message that an envelope keeps. Times to live of its queue begin again at ``now``."""
@@ -145,6 +165,7 @@ class Unwrapping:
             expires_at=kept.expires_at,
             deliver_at=kept.deliver_at,
         )
+        self._since = kept.accepted_at
         message.accepted_at = accepted_at(message, now)
         self._envelope, self._message = envelope, message
         return message
@@ -163,6 +184,8 @@ def read_facts(message: Message) -> UndoFacts:
         str(_property(message, "queue")),
         str(_property(message, "user")),
         _number(message, "at"),
+        _number(message, "queue-id"),
+        str(_property(message, "run") or ""),
     )
 
 
@@ -186,6 +209,8 @@ def _header(facts: UndoFacts, kind: str, content_type: str, count: int, number: 
         "queue": facts.queue,
         "user": facts.user,
         "at": facts.at,
+        "queue-id": facts.queue_id,
+        "run": facts.run,
         "messages": count,
         "id": number,
     }
