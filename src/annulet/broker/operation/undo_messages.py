@@ -7,7 +7,7 @@ encoded it, so that an undo brings back the same octets.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 
 KEPT: Final = "kept"
 MOVED: Final = "moved"
+DEFINITION: Final = "definition"
 """Kinds of messages."""
 
 KEPT_TYPE: Final = "application/x-annulet-kept"
 MOVED_TYPE: Final = "application/json"
+DEFINITION_TYPE: Final = "application/x-annulet-definition"
 
 LENGTH_BYTES: Final = 4
 """Of the length before the facts of an envelope."""
@@ -47,6 +49,27 @@ class UndoFacts:
     at: int
     queue_id: int = 0
     run: str = ""
+
+
+class KeptBinding(msgspec.Struct, array_like=True):
+    """A binding of a deleted queue."""
+
+    source: str
+    routing_key: str
+    arguments: dict[str, Any]
+
+
+class QueueDefinition(msgspec.Struct):
+    """What a deleted queue was. ``settings``: those that operators changed; ``next_id``: of the next arrival."""
+
+    durable: bool
+    auto_delete: bool
+    arguments: dict[str, Any]
+    settings: dict[str, Any]
+    bindings: list[KeptBinding]
+    subscription: list[str] | None
+    paused: bool
+    next_id: int
 
 
 class KeptFacts(msgspec.Struct, array_like=True):
@@ -130,6 +153,17 @@ def moved_message(runs: list[Run], facts: UndoFacts, now: int, *, durable: bool)
     return Message(header, msgspec.json.encode(runs), _ORIGIN, durable=durable, accepted_at=now)
 
 
+def definition_message(definition: QueueDefinition, facts: UndoFacts, now: int, *, durable: bool) -> Message:
+    """Return a message that keeps the definition of a deleted queue."""
+    header = _header(facts, DEFINITION, DEFINITION_TYPE, 0, 0)
+    return Message(header, msgspec.msgpack.encode(definition), _ORIGIN, durable=durable, accepted_at=now)
+
+
+def read_definition(message: Message) -> QueueDefinition:
+    """Return the definition that a message keeps."""
+    return msgspec.msgpack.decode(message.body, type=QueueDefinition)
+
+
 class Unwrapping:
     """Returns kept messages. One for each undo: origins are shared, and one message is read once for all questions."""
 
@@ -190,7 +224,7 @@ def read_facts(message: Message) -> UndoFacts:
 
 
 def kind_of(message: Message) -> str:
-    """Return :data:`KEPT` or :data:`MOVED`."""
+    """Return :data:`KEPT`, :data:`MOVED` or :data:`DEFINITION`."""
     return str(_property(message, "kind"))
 
 

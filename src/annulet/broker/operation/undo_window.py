@@ -14,15 +14,19 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from annulet.broker.durability.durable_declarations import DurableDeclarations
 from annulet.broker.operation.looking import Look
 from annulet.broker.operation.undo_messages import (
+    DEFINITION,
     KEPT,
+    QueueDefinition,
     Run,
     UndoFacts,
     Unwrapping,
     count_of,
+    definition_message,
     kept_message,
     kept_size,
     kind_of,
     moved_message,
+    read_definition,
     read_facts,
     read_runs,
 )
@@ -93,6 +97,8 @@ class Undoable:
     moved: dict[Place, MovedIds] = field(default_factory=dict)
     moved_count: int = 0
     places: dict[str, Queue] = field(default_factory=dict)  # the queues of these names then
+    definition: QueueDefinition | None = None  # of the queue, which was deleted
+    restored: Queue | None = None  # made anew by this undo, so that all former ids are free in it
 
     @property
     def count(self) -> int:
@@ -108,7 +114,11 @@ class Undoable:
 
     def add(self, message: Message, host: VirtualHost | None) -> None:
         """Take a message of the undo queue; with the ``host`` the ids of moved ones as well."""
-        if kind_of(message) == KEPT:
+        kind = kind_of(message)
+        if kind == DEFINITION:
+            self.definition = read_definition(message)
+            return
+        if kind == KEPT:
             self.kept += 1
             self.bytes += message.size
             return
@@ -153,7 +163,7 @@ class UndoWindow:
             queue.ledger = LossLedger(0)  # what it forgets was counted when it was deleted
         return queue
 
-    def keeper(self, host: VirtualHost, operation: str, queue: Queue, user: str) -> Keeper:
+    def keeper(self, host: VirtualHost, operation: str, queue: Queue, user: str) -> HostKeeper:
         """Return the keeper of a new operation.
 
         Raises :class:`PreconditionFailed` when its queue cannot be made.
@@ -176,7 +186,7 @@ class UndoWindow:
         self._last += 1
         token = f"{now:x}-{self._last}"
         facts = UndoFacts(token, operation, queue.name, user, now, queue.queue_id, self._run)
-        return _HostKeeper(self, host, facts, now + self.seconds * 1000)
+        return HostKeeper(self, host, facts, now + self.seconds * 1000)
 
     def keeps(self, operation: str) -> Callable[[QueueEntry], bool]:
         """Return the answer for a preview: whether a keeper of such an operation would have room for a message."""
@@ -261,9 +271,9 @@ class UndoWindow:
         if queue is None or kept_in is None:
             raise NotFound(f"queue '{plan.facts.queue}' in vhost '{host.name}' is gone: declare it again, then undo")
         parts: list[Part] = []
-        if plan.kept:
+        if plan.kept or plan.restored is not None:
             wanted = select(selector=f"undo = '{plan.facts.token}' AND kind = '{KEPT}'")
-            parts.append((self._restore(host, kept_in, queue, plan.facts), wanted))
+            parts.append((self._restore(host, kept_in, queue, plan), wanted))
         for (name, priority, _), ids in plan.moved.items():
             source = host.queues.get(name)
             if source is None or source is not plan.places[name]:
@@ -282,8 +292,9 @@ class UndoWindow:
         self.undone += 1
         return Undo(host, parts, plan.count, queue.name, user=user, now=self._broker.clock())
 
-    def _restore(self, host: VirtualHost, kept_in: Queue, queue: Queue, facts: UndoFacts) -> Restore:
-        unwrap, has_place = Unwrapping(), self._places(host, queue, facts)
+    def _restore(self, host: VirtualHost, kept_in: Queue, queue: Queue, plan: Undoable) -> Restore:
+        unwrap = Unwrapping()
+        has_place = _any_place if queue is plan.restored else self._places(host, queue, plan.facts)
 
         def former_of(entry: QueueEntry) -> Former | None:
             former = unwrap.former(entry.message, self._broker.clock())
@@ -314,6 +325,11 @@ class UndoWindow:
         return lambda number: same and 0 < number < known
 
 
+def _any_place(number: int) -> bool:
+    """Return that a queue made anew for its former messages has a place for each of these."""
+    return number > 0
+
+
 def _is_of(run: Run, queue: Queue, host: VirtualHost, noted_at: int) -> bool:
     """Return whether ids are of this queue, not of an earlier one of its name: each queue counts from 1."""
     if run.queue_id or queue.queue_id:
@@ -326,7 +342,7 @@ def _needed(entry: QueueEntry) -> int:
     return entry.message.size + len(entry.message.header)
 
 
-class _HostKeeper(Keeper):
+class HostKeeper(Keeper):
     """Keeps what one operation takes away, in the undo queue of its virtual host."""
 
     def __init__(self, window: UndoWindow, host: VirtualHost, facts: UndoFacts, until: int) -> None:
@@ -365,6 +381,17 @@ class _HostKeeper(Keeper):
         self._bytes += message.size
         self.kept += 1
         return message
+
+    def put_definition(self, definition: QueueDefinition, now: int, *, durable: bool) -> None:
+        """Keep what the queue was, if there is room for it."""
+        message = definition_message(definition, self._facts, now, durable=durable)
+        refusal = self._window.too_much()
+        if self._window.make_room(self._queue(), message.size, now):
+            refusal = self.place().refusal(message)
+        if refusal:
+            self.reason = self.reason or f"its definition is not kept: {refusal}"
+        else:
+            self.place().put(message, now)
 
     def effort(self) -> int:
         """Count each message that gave way as one of a slice."""
@@ -444,4 +471,5 @@ def describe_undoable(item: Undoable, window: UndoWindow) -> dict[str, Any]:
         "kept": item.kept,
         "bytes": item.bytes,
         "moved": item.moved_count,
+        "definition": item.definition is not None,
     }
