@@ -56,6 +56,7 @@ COMMANDS: Final = {
     "definitions": ("annulet.cli.remote.definition_commands", "definitions"),
     "losses": ("annulet.cli.remote.ledger_commands", "losses"),
     "audit": ("annulet.cli.remote.ledger_commands", "audit"),
+    "events": ("annulet.cli.remote.ledger_commands", "events"),
 }
 """Each command: its module, which is imported when the command is used, and its name there."""
 

@@ -6,11 +6,16 @@ import time
 from typing import Any, Final
 
 import click
+import msgspec
 
 from annulet.cli.remote.options import OWN_API, Remote, remote_options
-from annulet.cli.remote.text import time_text
+from annulet.cli.remote.text import printable, time_text
 
 LIMIT: Final = 100
+EVENTS_AT_ONCE: Final = 1000
+"""The most that the broker gives."""
+
+FOLLOW_SECONDS: Final = 1.0
 UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 """Seconds of the units of ``--since``."""
 
@@ -61,6 +66,38 @@ def audit(remote: Remote, limit: int, since: int | None, **filters: str) -> None
     found = list(remote.client.pages(*OWN_API, "audit", query=_query(remote, since, filters), most=limit))
     titles = ("time", "vhost", "user", "operation", "target", "arguments", "result")
     remote.output.items(_timed(remote, found), [(title, title) for title in titles])
+
+
+@click.command()
+@click.option("--kind", default="", metavar="KIND", help="connection, queue, access, operation, resource, storage, …")
+@click.option("--follow", "-f", is_flag=True, help="Go on with events as they happen.")
+@AT_MOST
+@remote_options
+def events(remote: Remote, kind: str, limit: int, *, follow: bool) -> None:
+    """List what happened in the broker lately, the oldest first.
+
+    Users without the tag monitoring or administrator see events of their virtual hosts that name no other client.
+    --json prints one object a line.
+    """
+    query = _query(remote, None, {"kind": kind, "limit": str(min(limit, EVENTS_AT_ONCE))})
+    answer = remote.client.get(*OWN_API, "events", query=query)
+    while True:
+        if answer["missed"]:
+            click.echo(f"{answer['missed']:,} events are forgotten", err=True)
+        for item in answer["items"]:
+            click.echo(msgspec.json.encode(item).decode() if remote.output.as_json else _event_line(item))
+        if not follow:
+            return
+        if len(answer["items"]) < EVENTS_AT_ONCE:
+            time.sleep(FOLLOW_SECONDS)
+        further = {**query, "since": str(answer["next"]), "limit": str(EVENTS_AT_ONCE)}
+        answer = remote.client.get(*OWN_API, "events", query=further)
+
+
+def _event_line(item: dict[str, Any]) -> str:
+    host = {"vhost": item["vhost"]} if item["vhost"] else {}
+    values = " ".join(f"{name}={value}" for name, value in {**host, **item["values"]}.items())
+    return printable(f"{time_text(item['at'])} {item['id']} {item['level']:8} {item['event']}  {values}".rstrip())
 
 
 def _query(remote: Remote, since: int | None, filters: dict[str, str]) -> dict[str, str]:
