@@ -203,3 +203,16 @@ async def test_a_deletion_that_is_refused_takes_nothing(site: Site) -> None:
     assert (await site.refused("DELETE", f"{PATH}?if_empty=true"))[0] == 409
     assert site.broker.hosts["/"].queues["shop"].order.count == 1
     assert (await site.get(f"{PATH}/undo")).json()["items"] == []
+
+
+async def test_the_undo_queue_is_no_definition(site: Site) -> None:
+    site.queue("shop")
+    site.publish("shop", b"one")
+    await finished(site, f"{PATH}/operations", {"operation": "delete", "everything": True})
+    assert "amq.undo" in site.broker.hosts["/"].queues
+    document = (await site.get("/api/v1/definitions")).json()
+    assert "amq.undo" not in [queue["name"] for queue in document["queues"]]
+    of_earlier_versions = {"name": "amq.undo", "vhost": "/", "durable": True, "auto_delete": False, "arguments": {}}
+    document["queues"].append(of_earlier_versions)
+    _, plan = await site.send("POST", "/api/v1/definitions?plan=true&prune=true", document)
+    assert plan["steps"] == [], plan

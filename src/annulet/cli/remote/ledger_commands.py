@@ -34,7 +34,8 @@ AT_MOST = click.option("--limit", type=click.IntRange(1), default=LIMIT, show_de
 
 
 @click.command()
-@click.option("--queue", default="", metavar="NAME", help="Only those of this queue.")
+@click.argument("name", required=False, metavar="[QUEUE]")
+@click.option("--queue", default="", metavar="NAME", help="Only those of this queue, as QUEUE does.")
 @click.option("--reason", default="", metavar="REASON", help="replaced-ring, dropped-overflow, expired, …")
 @click.option("--key", default="", metavar="KEY", help="Only those with this key.")
 @click.option("--publisher", default="", metavar="USER@PEER", help="Only those of this publisher.")
@@ -42,15 +43,16 @@ AT_MOST = click.option("--limit", type=click.IntRange(1), default=LIMIT, show_de
 @SINCE
 @AT_MOST
 @remote_options
-def losses(remote: Remote, limit: int, since: int | None, *, count: bool, **filters: str) -> None:
+def losses(remote: Remote, name: str | None, limit: int, since: int | None, *, count: bool, **filters: str) -> None:
     """List lost messages, the newest first: whose they were, which queue, why."""
+    filters["queue"] = name or filters["queue"]
     query = _query(remote, since, filters)
     path = (*OWN_API, "losses", "counts") if count else (*OWN_API, "losses")
     found = list(remote.client.pages(*path, query=query, most=limit))
     if count:
         titles: tuple[str, ...] = ("vhost", "queue", "reason", "count")
     else:
-        titles = ("time", "vhost", "queue", "reason", "key", "publisher", "routing_key", "size")
+        titles = ("time", "vhost", "queue", "sequence", "reason", "key", "publisher", "size")
     remote.output.items(_timed(remote, found), [(title, title) for title in titles])
 
 

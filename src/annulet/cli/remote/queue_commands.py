@@ -9,8 +9,8 @@ import click
 from annulet.cli.remote.confirming import SAMPLE, confirm
 from annulet.cli.remote.failures import usage
 from annulet.cli.remote.operation_commands import DRY_RUN, RATE, operate, tell_undo
-from annulet.cli.remote.options import API, OWN_API, Remote, remote_options
-from annulet.cli.remote.text import size_text
+from annulet.cli.remote.options import OWN_API, Remote, remote_options
+from annulet.cli.remote.text import printable, size_text
 from annulet.cli.remote.values import read_arguments
 
 COLUMNS: Final = ("vhost", "name", "state", "messages_ready", "messages_unacknowledged", "consumers", "in", "out")
@@ -79,10 +79,12 @@ def create(remote: Remote, name: str, arguments: tuple[str, ...], *, transient: 
     annulet queue create orders -a x-ring-size=1000
     """
     body = {"durable": not transient, "auto_delete": auto_delete, "arguments": read_arguments(arguments)}
-    answer = remote.client.ask("PUT", (*API, "queues", remote.vhost, name), body)
+    answer = remote.client.ask("PUT", (*OWN_API, "queues", remote.vhost, name), body)
     made = answer.status == 201
     verb = "created" if made else "exists already with these properties"
     remote.output.done(f"queue {name!r} {verb}", name=name, created=made)
+    if idle := answer.content["arguments_without_effect"]:
+        click.echo(f"without effect, as the broker does not know them: {printable(', '.join(idle))}", err=True)
 
 
 @queue.command()
