@@ -78,10 +78,10 @@ class LazyGroup(click.Group):
         del context
         return list(self._lazy)
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, *arguments: Any) -> Any:
         """Run a command. A wrong guess of its name or form is told the right one."""
         try:
-            return super().invoke(ctx)
+            return super().invoke(*arguments)
         except click.UsageError as error:
             hint = "" if error.ctx is None else _hint(error, error.ctx)
             if not hint:

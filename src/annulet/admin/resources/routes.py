@@ -21,7 +21,6 @@ from annulet.admin.resources import (
     backups,
     broker_settings,
     definitions,
-    events,
     host_settings,
     ledger,
     log_level,
@@ -40,6 +39,7 @@ from annulet.admin.resources import (
 )
 from annulet.admin.resources.clients import connections, consumers, leases, sessions
 from annulet.admin.resources.queue_state import fair_keys, groups, keys
+from annulet.admin.resources.records import events
 from annulet.admin.resources.routing import bindings, diverts, exchanges
 
 if TYPE_CHECKING:

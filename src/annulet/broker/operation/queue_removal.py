@@ -6,11 +6,12 @@ the definition get into the undo queue in the turn in which the queue goes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from annulet.broker.operation.bindings import bindings_of_queue
 from annulet.broker.operation.durable_changes import departure, durably
 from annulet.broker.operation.undo_messages import KeptBinding, QueueDefinition
+from annulet.broker.operation.undo_window import definition_of
 from annulet.core.base.errors import CoreError
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.host.auto_created import SubscriptionMark
@@ -19,19 +20,32 @@ from annulet.core.management.actions import Remove
 from annulet.core.management.whole_queue import TOO_MUCH
 
 if TYPE_CHECKING:
-    from annulet.broker.broker import Broker
     from annulet.broker.connections.access import Access
-    from annulet.broker.operation.undo_window import HostKeeper, Undoable
+    from annulet.broker.durability.definition_commits import DefinitionCommits
+    from annulet.broker.operation.management import ManagementOperations
+    from annulet.broker.operation.operator_settings import OperatorSettings
+    from annulet.broker.operation.undo_window import HostKeeper, Undoable, UndoWindow
+    from annulet.broker.settings.clock import Clock
     from annulet.core.queue.queue import Queue
 
 DELETE_QUEUE: Final = "delete-queue"
 LEFT: Final = "in delivery, or they came during the deletion"
 
 
+class RemovalBroker(Protocol):
+    """The part of a broker that the deletion of a queue needs."""
+
+    clock: Clock
+    definitions: DefinitionCommits
+    management: ManagementOperations
+    operator_settings: OperatorSettings
+    undo: UndoWindow
+
+
 class QueueRemoval:
     """Deletes and restores queues of one virtual host for one user. Belongs to the event loop."""
 
-    def __init__(self, broker: Broker, access: Access, user: str) -> None:
+    def __init__(self, broker: RemovalBroker, access: Access, user: str) -> None:
         self._broker = broker
         self._access = access
         self._host = access.host
@@ -45,7 +59,7 @@ class QueueRemoval:
         """
         window, keeper = self._broker.undo, None
         refused = (if_unused and queue.users) or (if_empty and queue.message_count())
-        if undo and window.seconds > 0 and queue.owner is None and not refused:
+        if undo and window.keeps_queue(queue) and not refused:
             keeper = window.keeper(self._host, DELETE_QUEUE, queue, self._user)
             await self._keep_messages(queue, keeper)
         definition = self._definition_of(queue)
@@ -55,7 +69,7 @@ class QueueRemoval:
             if keeper is not None:
                 if not keeper.reason:
                     self._keep_rest(queue, keeper, now)
-                keeper.put_definition(definition, now, durable=queue.durable)
+                keeper.put_definition(definition, now)
                 if left := queue.message_count():
                     keeper.not_kept(left, LEFT)
             self._access.delete_queue(queue.name, now, if_unused=if_unused, if_empty=if_empty)
@@ -87,21 +101,13 @@ class QueueRemoval:
         return Operation(self._host, action, wanted, user=self._user, now=self._broker.clock())
 
     def _definition_of(self, queue: Queue) -> QueueDefinition:
-        host, subscription = self._host, self._host.lifetime_of(queue).subscription
-        return QueueDefinition(
-            durable=queue.durable,
-            auto_delete=queue.auto_delete,
-            arguments=dict(host.resolved_for(queue).arguments),
-            settings=dict(self._broker.operator_settings.of_queue(host, queue.name)),
-            bindings=[
-                KeptBinding(row.source, row.routing_key, dict(row.arguments))
-                for row in bindings_of_queue(host, queue.name)
-                if row.source
-            ],
-            subscription=None if subscription is None else list(subscription),
-            paused=queue.paused,
-            next_id=queue.next_sequence,
-        )
+        settings = self._broker.operator_settings.of_queue(self._host, queue.name)
+        bindings = [
+            KeptBinding(row.source, row.routing_key, dict(row.arguments))
+            for row in bindings_of_queue(self._host, queue.name)
+            if row.source
+        ]
+        return definition_of(self._host, queue, dict(settings), bindings)
 
     async def restore(self, plan: Undoable) -> list[str]:
         """Make a deleted queue again, if its name is free. Returns what of it could not be restored, and why.

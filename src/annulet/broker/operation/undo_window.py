@@ -47,6 +47,7 @@ from annulet.core.model.loss_ledger import LossLedger
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from annulet.broker.operation.undo_messages import KeptBinding
     from annulet.broker.settings.clock import Clock
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.management import Operation
@@ -208,6 +209,10 @@ class UndoWindow:
         """Return why an operation keeps no more messages."""
         return f"undo_bytes={self.bytes_max} does not allow more"
 
+    def keeps_queue(self, queue: Queue) -> bool:
+        """Return whether the deletion of a queue can be undone; not of one that goes with its connection."""
+        return self.seconds > 0 and queue.owner is None
+
     def fits(self, count_bytes: int) -> bool:
         """Return whether so many bytes can be kept."""
         return self.seconds > 0 and count_bytes <= self.bytes_max
@@ -325,6 +330,23 @@ class UndoWindow:
         return lambda number: same and 0 < number < known
 
 
+def definition_of(
+    host: VirtualHost, queue: Queue, settings: dict[str, Any], bindings: list[KeptBinding]
+) -> QueueDefinition:
+    """Return what a queue is, with the ``settings`` that operators changed."""
+    subscription = host.lifetime_of(queue).subscription
+    return QueueDefinition(
+        durable=queue.durable,
+        auto_delete=queue.auto_delete,
+        arguments=dict(host.resolved_for(queue).arguments),
+        settings=settings,
+        bindings=bindings,
+        subscription=None if subscription is None else list(subscription),
+        paused=queue.paused,
+        next_id=queue.next_sequence,
+    )
+
+
 def _any_place(number: int) -> bool:
     """Return that a queue made anew for its former messages has a place for each of these."""
     return number > 0
@@ -382,9 +404,9 @@ class HostKeeper(Keeper):
         self.kept += 1
         return message
 
-    def put_definition(self, definition: QueueDefinition, now: int, *, durable: bool) -> None:
+    def put_definition(self, definition: QueueDefinition, now: int) -> None:
         """Keep what the queue was, if there is room for it."""
-        message = definition_message(definition, self._facts, now, durable=durable)
+        message = definition_message(definition, self._facts, now, durable=definition.durable)
         refusal = self._window.too_much()
         if self._window.make_room(self._queue(), message.size, now):
             refusal = self.place().refusal(message)
