@@ -1,4 +1,4 @@
-"""``GET /api/v1/events``: what happened in the broker lately, in its order, from a cursor on."""
+"""``GET /api/v1/events``: the latest events of the broker, in their order, from a cursor on."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ RESOURCES: Final = (
             Operation(
                 "GET",
                 "list_events",
-                "What happened in the broker lately, in its order.",
+                "The latest events of the broker, in their order.",
                 list_events,
                 parameters=(
                     Value("since", "the cursor of an earlier answer (next), for what came after it", INTEGER),
