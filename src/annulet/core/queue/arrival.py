@@ -179,6 +179,7 @@ def fire_due(queue: QueueEntries, now: int) -> int:
 
 def _fire_some(queue: QueueEntries, now: int) -> int:
     fired = 0
+    queue.note_time(now)
     if queue.sliced and 0 < queue.schedule.next_at() <= now:
         queue.make_room(queue.schedule.bytes, now, queue.schedule.count)
     while fired < SLICE_MESSAGES and (appointment := queue.schedule.due(now)) is not None:

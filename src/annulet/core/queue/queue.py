@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from annulet.core.base.settings import QueueSettings
     from annulet.core.message.message import Message
     from annulet.core.model.compact_messages import Slot
-    from annulet.core.model.consumer import Consumer
+    from annulet.core.model.consumer import Consumer, DeliveryOwner
     from annulet.core.model.queue_state import QueueState
     from annulet.core.queue.pull_waits import PullWaiter
 
@@ -178,7 +178,9 @@ class Queue(QueueEntries):
 
     def wake(self, now: int) -> None:
         """Serve consumers after credit or room in their connection came back, or deliveries were settled."""
-        self.consumers.elect()  # also with nothing to serve: the next consumer does not depend on the time of arrival
+        if self.consumers.live_max >= 0:
+            # Also with nothing to serve: the next consumer does not depend on the time of arrival.
+            self.consumers.elect()
         if self.simple:
             if self.order.count and self.consumers.count and not self.halted:
                 delivery.dispatch_plain(self, now)
@@ -380,15 +382,17 @@ class Queue(QueueEntries):
 
     def delete(self, now: int) -> int:
         """Remove everything, in delivery too, and cancel the consumers. Returns how many were pending."""
-        holders = {consumer.session: None for consumer in self.delivering.holders()}
-        for session in holders:  # settled before, it is not lost
-            session.settle_all_of(self, now)
+        for work in self.settling:  # settled before, it is not lost
+            work.settle_all_of(self, now)
         self.note_deleted()
         self.forget_hidden()
         pending = self.remove_all(RemovalReason.DELETED, now)
+        holders: dict[DeliveryOwner, None] = {}
         if len(self.delivering) > AT_ONCE_MAX:
-            Purge(self, RemovalReason.DELETED, now).empty_deliveries()
+            holders.update(Purge(self, RemovalReason.DELETED, now).empty_deliveries())
         for entry in self.unsettled():
+            if entry.consumer is not None:
+                holders[entry.consumer.session] = None
             self.unmark_delivering(entry)
             self.finish_removal(entry, RemovalReason.DELETED, now, 0)
         if self.copies is not None:
