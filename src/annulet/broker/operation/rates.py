@@ -77,7 +77,7 @@ def read_queue(queue: Queue, now: int) -> Sample:
 
 
 def is_changed(queue: Queue, sample: Sample) -> bool:
-    """Return whether a queue's sample would be another one now, by the values that change first.
+    """Return whether a queue's sample would be another one now, by the values with which every change begins.
 
     A message that comes is added, one that goes to a consumer is delivered, one that comes back is returned, and one
     that leaves is missing from the sum of all.
