@@ -46,6 +46,9 @@ NAMES: Final = (PUBLISHED, DELIVERED, ACKNOWLEDGED, RETURNED, MESSAGES, READY, U
 
 COUNTERS: Final = NAMES[:4]
 
+NOTHING: Final = array("q", [0] * len(NAMES))
+"""The values of a queue that was never used."""
+
 Sample: TypeAlias = "array[int]"
 """The time, milliseconds since 1970, and the values of :data:`NAMES`."""
 
@@ -70,6 +73,21 @@ def read_queue(queue: Queue, now: int) -> Sample:
             ready,
             delivering,
         ),
+    )
+
+
+def is_changed(queue: Queue, sample: Sample) -> bool:
+    """Return whether a queue's sample would be another one now, by the values with which every change begins.
+
+    A message that comes is added, one that goes to a consumer is delivered, one that comes back is returned, and one
+    that leaves is missing from the sum of all.
+    """
+    counters = queue.counters
+    return (
+        counters.messages_added != sample[1]
+        or counters.messages_delivered != sample[2]
+        or counters.messages_returned != sample[4]
+        or queue.message_count() != sample[5]
     )
 
 
@@ -118,12 +136,19 @@ class Rates:
         self._sums = {name: array("q", [0] * (1 + len(NAMES))) for name in hosts}
 
     def _read(self, host: str, queue: Queue, now: int) -> None:
-        sample = read_queue(queue, now)
+        key = (host, queue.name)
+        last = self._last.get(key)
+        if last is None or is_changed(queue, last):
+            sample = read_queue(queue, now)
+        else:
+            sample = last[:]
+            sample[0] = now
         if len(self._filling) < SAMPLED_QUEUES_MAX:
-            self._filling[(host, queue.name)] = sample
-        sums = self._sums[host]
-        for place in range(1, len(sample)):
-            sums[place] += sample[place]
+            self._filling[key] = sample
+        if sample[1:] != NOTHING:
+            sums = self._sums[host]
+            for place in range(1, len(sample)):
+                sums[place] += sample[place]
 
     def _end(self, now: int) -> None:
         self._before, self._last, self._filling = self._last, self._filling, {}

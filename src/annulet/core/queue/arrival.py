@@ -46,7 +46,7 @@ def schedule(queue: QueueEntries, entry: QueueEntry, now: int) -> None:
         if former is not None:
             queue.remove_scheduled(former, RemovalReason.DELETED, now, entry.sequence)
     entry.state = SCHEDULED
-    queue.schedule.add(entry, message.deliver_at, fresh=True, schedule_id=name)
+    queue.appoint(entry, message.deliver_at, fresh=True, schedule_id=name)
     queue.index_expiry(entry)
     queue.effects.wake_at(message.deliver_at)
     enforce_limits(queue, now, entry.sequence)

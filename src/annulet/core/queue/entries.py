@@ -102,11 +102,12 @@ class QueueEntries(QueuePolicies):
 
     def configure(self) -> None:
         """Apply the settings that may change at run time."""
-        settings = self.settings
         self.set_limits()
         self.may_refuse = self.limits is not None and self.limits.rejects
         self.note_halted(halted=self.paused or not self.gate.open or self.gate.rebalancing or self.sliced)
-        self.gated = settings.consumers_before_dispatch > 1 or settings.group_rebalance_pause
+        self.gated = self.waits_for_consumers()
+        if self.is_timed():
+            self.note_timed()
         self.simple = False
         self.simplify()
 

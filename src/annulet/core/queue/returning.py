@@ -410,7 +410,7 @@ def _delay(queue: QueueEntries, entries: list[QueueEntry], now: int) -> None:
         spread = redelivery_spread(queue.name, entry.sequence, entry.delivery_count)
         at = now + redelivery_delay(queue.settings, entry.delivery_count, spread)
         entry.state = SCHEDULED
-        queue.schedule.add(entry, at, fresh=False)
+        queue.appoint(entry, at, fresh=False)
         queue.index_expiry(entry)
         queue.effects.wake_at(at)
         if entry.message.record:

@@ -51,6 +51,7 @@ from annulet.core.policies.queue_limits import Limits
 from annulet.core.policies.retention_rules import RETENTION_RULES
 from annulet.core.policies.schedule import Appointment, ScheduleIndex
 from annulet.core.policies.staged_batches import Batches, HiddenBatch, StagedRange
+from annulet.core.policies.timed_queues import TimedQueues
 from annulet.core.queue.queue import Queue
 from annulet.core.reading.copies import Copies
 from annulet.core.reading.unseen_entries import UnseenEntries
@@ -99,6 +100,7 @@ BLANKS: Final = _makers(
     RankedOrder,
     Returned,
     ScheduleIndex,
+    TimedQueues,
     partial(AgeingRanker, _LEVELS, 0),
     partial(Appointment, _ENTRY, 0, fresh=False, schedule_id=""),
     partial(Consumer, Session(""), _QUEUE, ""),
