@@ -50,6 +50,7 @@ export const DEFINITIONS = {
   refused: "Persistent publishes refused because the disk takes no more.",
   over_limit: "Publishes that a full queue or address refused.",
   kept: "Messages that an undo can bring back.",
+  gap: "Messages of the lease that left the queue before their batch was done.",
   bindings: "Rules that lead from it to queues or other exchanges.",
 };
 

@@ -70,13 +70,21 @@ export function Settings() {
     ${edited && html`<${Change} row=${edited} onClose=${() => setEdited(null)} onDone=${() => { setEdited(null); live.again(); }} />`}<//>`;
 }
 
+const SETTING_EFFECTS = {
+  undo_seconds: "also for messages that are kept already: older ones cannot be brought back any more.",
+  undo_bytes: "also for messages that are kept already: the oldest ones beyond it go when the next operation needs room.",
+};
+
 function Change({ row, onClose, onDone }) {
   const [text, setText] = useState(JSON.stringify(row.value));
+  const [looked, setLooked] = useState(null);
   const submit = async (event) => {
     event.preventDefault();
-    if (await attempt(() => call("PUT", path("settings", row.name), { body: { value: JSON.parse(text) } }), `Changed ${row.name}, now and for later starts.`)) onDone();
+    if (looked !== text) setLooked(text);
+    else if (await attempt(() => call("PUT", path("settings", row.name), { body: { value: JSON.parse(text) } }), `Changed ${row.name}, now and for later starts.`)) onDone();
   };
   const back = () => attempt(() => call("DELETE", path("settings", row.name)), "The configuration holds again.").then(onDone);
   return html`<${Dialog} title=${`Change ${row.name}`} onClose=${onClose}><form onSubmit=${submit}><${Input} label="Value" hint=${`as JSON${row.unit ? `, in ${row.unit}` : ""}`} value=${text} onInput=${setText} autofocus />
-    <div class="actions"><button type="button" onClick=${onClose}>Cancel</button><button type="button" onClick=${back}>Let the configuration hold</button><button class="primary">Change it</button></div></form><//>`;
+    ${looked === text && html`<div class="warning" role="status">It is ${JSON.stringify(row.value)} now and would be <${Name} text=${text} />, ${SETTING_EFFECTS[row.name] ?? "from now on."}</div>`}
+    <div class="actions"><button type="button" onClick=${onClose}>Cancel</button><button type="button" onClick=${back}>Let the configuration hold</button><button class="primary">${looked === text ? "Change it" : "Show what it would do"}</button></div></form><//>`;
 }
