@@ -58,3 +58,34 @@ def test_the_overview_has_the_events_of_the_last_hour(place: Place, chromium: Br
     warnings = place.api("GET", "log/lines?level=warning&limit=1")["items"]
     assert warnings, "a refused login is a warning"
     chromium.wait(selector=f"tr:has-text('warning'):has-text('{warnings[0]['event']}')")
+
+
+def test_dead_letters_are_paged_filtered_and_sent_back(place: Place, chromium: Browser) -> None:
+    place.fill("mill.dead", 0)
+    place.fill("mill", 0, **{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "mill.dead"})
+    process, channel = place.process, place.channel
+    connection = pika.BlockingConnection(pika.URLParameters(f"{process.amqp_url}?heartbeat=0"))
+    fast = connection.channel()
+    for number in range(510):
+        grade = pika.BasicProperties(headers={"grade": "a" if number < 5 else "b"})
+        fast.basic_publish("", "mill", f"grain {number}".encode(), grade)
+    for _ in range(510):
+        method, _, _ = fast.basic_get("mill")
+        fast.basic_nack(method.delivery_tag, requeue=False)
+    assert channel.queue_declare("mill.dead", passive=True).method.message_count == 510
+    chromium.sign_in(place.url)
+    chromium.visit("dead-letters?queue=%2F%2Fmill.dead", "Dead letters")
+    chromium.wait(selector="tr:has-text('rejected by a consumer'):has-text('500')")
+    chromium.click(role="button", name="Next")
+    chromium.wait(selector="tr:has-text('rejected by a consumer'):has-text('10')")
+    chromium.accessible()
+    chromium.fill(label="Selector", value="grade = 'a'")
+    chromium.click(role="button", name="Filter")
+    chromium.wait(role="button", name="Send all that pass the filter back to where they died")
+    chromium.click(role="button", name="Send all that pass the filter back to where they died")
+    chromium.click(role="button", name="Retry 5 messages")
+    chromium.wait(text="Finished", exact=False)
+    assert (place.depth("mill"), place.depth("mill.dead")) == (5, 505)
+    connection.close()
+    place.channel.queue_delete("mill")
+    place.channel.queue_delete("mill.dead")

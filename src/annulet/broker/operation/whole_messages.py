@@ -74,6 +74,11 @@ def describe_whole(entry: QueueEntry, wanted: BodyRange) -> dict[str, Any]:
     return described
 
 
+def deaths_of(message: Message) -> dict[str, Any]:
+    """Return the deaths of a message, the latest first, as ``deaths``; none of one that cannot be decoded."""
+    return {"deaths": _content(message)["deaths"]}
+
+
 def _content(message: Message) -> dict[str, Any]:
     """Return what stands beside the body."""
     try:
