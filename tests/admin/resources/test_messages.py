@@ -216,7 +216,7 @@ async def test_deaths_are_there_when_they_are_asked_for(site: Site) -> None:
     origin = site.queue("origin", dead_letter_exchange="", dead_letter_routing_key="shop")
     for _ in range(60):
         site.publish("origin", b"x")
-    while (delivery := origin.acquire(1, -1, site.clock())):
+    while delivery := origin.acquire(1, -1, site.clock()):
         for entry in delivery:
             origin.reject(entry, site.clock())
     items = (await site.get(f"{PATH}?deaths=true&limit=500")).json()["items"]
