@@ -244,3 +244,26 @@ def test_a_slow_move_is_watched_stopped_and_undone(place: Place, chromium: Brows
     chromium.told(f"{moved} message{'s' if moved > 1 else ''} brought back")
     assert (place.depth("slow"), place.depth("slow.to")) == (40, 0)
     chromium.sound()
+
+
+def test_a_queue_is_keyed_by_another_property_after_a_preview(place: Place, chromium: Browser) -> None:
+    place.channel.queue_declare("prices", durable=True, arguments={"x-last-value-key": "city"})
+    for city, region in (("Bonn", "eu"), ("Rome", "eu"), ("Lima", "sa")):
+        headers = pika.BasicProperties(headers={"city": city, "region": region})
+        place.channel.basic_publish("", "prices", city.encode(), headers)
+    chromium.sign_in(place.url)
+    chromium.visit("queues/%2F/prices?tab=keys", "prices")
+    chromium.click(role="button", name="Key by another property …")
+    chromium.fill(selector="dialog input >> nth=0", value="region")
+    chromium.fill(label="New queue", value="prices.by-region")
+    chromium.accessible()
+    chromium.click(role="button", name="Make it and preview the move")
+    chromium.wait(selector="dialog .warning:has-text('3 messages would be moved')")
+    assert place.depth("prices") == 3
+    chromium.click(role="button", name="Move 3 messages")
+    chromium.wait(text="Finished", exact=False)
+    assert place.api("GET", "queues/%2F/prices.by-region")["arguments"]["x-last-value-key"] == "region"
+    assert (place.depth("prices"), place.depth("prices.by-region")) == (0, 2)
+    keys = place.api("GET", "queues/%2F/prices.by-region/keys")["items"]
+    assert {key["key"] for key in keys} == {"eu", "sa"}
+    chromium.sound()

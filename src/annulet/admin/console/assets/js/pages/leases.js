@@ -34,7 +34,7 @@ export function Leases() {
       columns=${[
         { key: "name", label: "Lease" },
         { key: "queue", label: "Queue", cell: (row) => html`<a href=${link(["queues", row.vhost, row.queue])}><${Name} text=${row.queue} /></a>` },
-        { key: "claimed", label: "Query", cell: (row) => html`<${Badge} tone=${row.claimed ? "good" : "warn"}>${row.claimed ? "runs" : "none runs"}<//> <small>run ${exact(row.generation)}</small>` },
+        { key: "claimed", label: "Query", cell: (row) => html`<${Badge} tone=${row.claimed ? "good" : "warn"}>${row.claimed ? "runs" : "none runs"}<//>` },
         { key: "rate", label: "Rate", number: true, name: "rate_acknowledged", cell: (row) => html`<${Figure} name="rate_acknowledged" as="rate" value=${rates[keyOf(row)]} />` },
         { key: "acknowledged", label: "Done", number: true, name: "messages_acknowledged" },
         { key: "held", label: "Holds", number: true, name: "unacknowledged", cell: (row) => html`<${Figure} name="unacknowledged" value=${row.held} /> <small>${bytes(row.held_bytes)}</small>` },
