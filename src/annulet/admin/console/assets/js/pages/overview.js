@@ -25,7 +25,7 @@ function Figures({ data, now }) {
   const { publishes } = data;
   const readAt = Math.round(data.started_at + data.uptime);
   const read = useRates({ in: data.totals.messages_added, out: sum(data.totals.removed), acked: data.totals.removed.acknowledged ?? 0 }, readAt);
-  const streamed = now !== null && now.at >= readAt;
+  const streamed = now !== null;
   const totals = streamed ? { ...data.totals, messages: now.messages, messages_unacknowledged: now.messages_unacknowledged } : data.totals;
   const memory = streamed ? now.memory : data.memory;
   const objects = streamed ? { ...data.object_totals, queues: now.queues, connections: now.connections } : data.object_totals;
