@@ -211,6 +211,22 @@ def test_a_second_setup_does_nothing(package: Path, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out == ""
 
 
+def test_a_library_of_the_same_name_is_not_overwritten(package: Path, tmp_path: Path) -> None:
+    """A broker that runs on it has its pages mapped, and would crash: ``make setup`` did that to it."""
+    built = tmp_path / "built"
+    built.mkdir()
+    library = built / "sample.so"
+    for content in (b"first", b"second"):
+        library.write_bytes(content)
+        compile_modules.install({"sample": library}, {}, {})
+        if content == b"first":
+            mapped = (_build.FOLDER / library.name).open("rb")
+    with mapped:
+        assert mapped.read() == b"first"
+    assert (_build.FOLDER / library.name).read_bytes() == b"second"
+    assert sorted(path.name for path in _build.FOLDER.iterdir()) == ["manifest.json", "sample.so"]
+
+
 def test_a_listed_module_without_a_source_is_named(package: Path) -> None:
     assert compile_modules.missing([*MODULES, "sample.low.room.gone"]) == ["sample.low.room.gone"]
 

@@ -93,7 +93,8 @@ async def _submission(call: Call) -> Submission:
 
 MESSAGE: Final = Document(
     "An object with routing_key, body (up to 4 MiB with all else), body_encoding (text or base64), and properties by "
-    "their names in AMQP 0-9-1, headers among them."
+    "their names in AMQP 0-9-1, headers among them; none for an empty message.",
+    required=False,
 )
 
 TEXTS_SCHEMA: Final = {"type": "array", "items": TEXT_SCHEMA}

@@ -10,13 +10,13 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.model.compact_messages import consumer_of, entry_in
+from annulet.core.model.entry import QueueEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from annulet.core.model.compact_messages import Slot
     from annulet.core.model.consumer import Consumer
-    from annulet.core.model.entry import QueueEntry
 
 BLOCK_BITS: Final = 6
 """A block has 64 tags.
@@ -114,7 +114,7 @@ class DeliveryTable:
         self._count -= 1
         if not block.held and number != self._newest:
             del self._blocks[number]
-        return entry_in(slot)
+        return slot if isinstance(slot, QueueEntry) else entry_in(slot)
 
     def take_up_to(self, first: int, last: int) -> list[Slot]:
         """Remove and return all up to the tag ``last``, by ascending tag, compact ones unchanged. There is none below

@@ -340,7 +340,8 @@ class QueueEntries(QueuePolicies):
             message.near -= 1
         if self.retention is not None:
             self.retention.forget(entry)
-        self.leave_expiry(entry)
+        if entry.indexed:
+            self.leave_expiry(entry)
         if self.accounts is not None:
             self.accounts.released(entry)
         if reason is not ACKNOWLEDGED:

@@ -178,7 +178,9 @@ class Queue(QueueEntries):
 
     def wake(self, now: int) -> None:
         """Serve consumers after credit or room in their connection came back, or deliveries were settled."""
-        self.consumers.elect()  # also with nothing to serve: the next consumer does not depend on the time of arrival
+        if self.consumers.live_max >= 0:
+            # Also with nothing to serve: the next consumer does not depend on the time of arrival.
+            self.consumers.elect()
         if self.simple:
             if self.order.count and self.consumers.count and not self.halted:
                 delivery.dispatch_plain(self, now)

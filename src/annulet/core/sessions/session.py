@@ -186,10 +186,7 @@ class Session(DeliveryOwner):
         """As :meth:`take`, of many with those folded that are."""
         table = self.unacknowledged
         if not multiple:
-            entry = table.pop(tag)
-            if entry is None:
-                raise UnknownDeliveryTag(tag)
-            return [entry]
+            return [self._take_one(tag)]
         if tag == 0:
             return table.take_all()
         taken: list[Slot] = []
@@ -200,6 +197,12 @@ class Session(DeliveryOwner):
             raise UnknownDeliveryTag(tag)
         return taken
 
+    def _take_one(self, tag: int) -> QueueEntry:
+        entry = self.unacknowledged.pop(tag)
+        if entry is None:
+            raise UnknownDeliveryTag(tag)
+        return entry
+
     def hold_again(self, deliveries: Sequence[tuple[int, Slot]]) -> None:
         """Take deliveries back into the table that a transaction had taken out of it."""
         if not deliveries:
@@ -209,7 +212,12 @@ class Session(DeliveryOwner):
 
     def acknowledge(self, tag: int, now: int, *, multiple: bool = False) -> None:
         """Acknowledge one delivery, or all up to ``tag``: very many of them in slices."""
-        self.settle_taken(self.take_slots(tag, multiple=multiple), now, rejected=False)
+        if multiple:
+            self.settle_taken(self.take_slots(tag, multiple=True), now, rejected=False)
+            return
+        entry = self._take_one(tag)
+        entry.queue.acknowledge(entry)
+        self._wake_after_one(entry.queue, now)
 
     def acknowledge_entries(self, entries: list[QueueEntry], now: int) -> None:
         """Acknowledge deliveries already taken from the table, then serve the consumers with new credit."""
@@ -371,13 +379,22 @@ class Session(DeliveryOwner):
 
     def wake_after(self, slots: Sequence[Slot], now: int) -> None:
         """Serve the queues that may go on: these, and all of the session's when its shared window is in use."""
-        if self.window.messages_max >= 0 or self.window.bytes_max >= 0:
-            self.wake(now)
         if len(slots) == 1:
-            queue_of(slots[0]).wake(now)
+            self._wake_after_one(queue_of(slots[0]), now)
             return
+        if self._shares_window():
+            self.wake(now)
         for queue in {queue_of(slot): None for slot in slots}:
             queue.wake(now)
+
+    def _wake_after_one(self, queue: QueueState, now: int) -> None:
+        if self._shares_window():
+            self.wake(now)
+        queue.wake(now)
+
+    def _shares_window(self) -> bool:
+        """Return whether the consumers have a credit in common: what one gives back may be for another."""
+        return self.window.messages_max >= 0 or self.window.bytes_max >= 0
 
 
 def end_together(sessions: Iterable[Session]) -> None:
