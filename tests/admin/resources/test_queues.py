@@ -216,3 +216,19 @@ async def test_queues_by_state_kind_and_with_messages_only(site: Site) -> None:
     assert await named("nonempty=true") == ["plain"]
     assert await named("nonempty=true&kind=ring") == []
     assert (await site.refused("GET", "/api/v1/queues?kind=rings"))[1].endswith("did you mean 'ring'?")
+
+
+async def test_queues_are_asked_for_by_name(site: Site) -> None:
+    for name in ("a/b", "c,d", "e"):
+        site.queue(name)
+    site.queue("e", "other")
+
+    async def found(only: str, user: str = "guest:guest") -> list[tuple[str, str]]:
+        items = (await site.get(f"/api/v1/queues?columns=vhost,name&only={only}", user=user)).json()["items"]
+        return [(item["vhost"], item["name"]) for item in items]
+
+    assert await found("%252F/a%252Fb,%252F/c%252Cd,%252F/gone,nowhere/e") == [("/", "a/b"), ("/", "c,d")]
+    assert await found("%252F/e,other/e,%252F/e") == [("/", "e"), ("other", "e")]
+    assert await found("%252F/e,other/e", "manager:pass") == [("other", "e")]
+    for wrong in ("e", "%252F/a/b", ",".join(["%252F/e"] * 101)):
+        assert await site.status("GET", f"/api/v1/queues?only={wrong}") == 400

@@ -234,6 +234,12 @@ def read_credentials(request: Request) -> tuple[str, str]:
     return name, password
 
 
+def require_all_hosts(user: User, what: str, remedy: str = "ask an administrator for the tag monitoring") -> None:
+    """Raise 403 unless the user sees every virtual host: ``what`` tells of all of them."""
+    if not user.tags & ALL_HOSTS_TAGS or (user.scope is not None and user.scope.virtual_hosts):
+        raise ResourceError(403, f"{what} is for users that see all virtual hosts; {remedy}")
+
+
 def visible_hosts(request: Request, user: User) -> list[VirtualHost]:
     """Return the virtual hosts the user may see, by name."""
     return hosts_of(broker_of(request), user)

@@ -24,7 +24,7 @@ from annulet.core.base.reply_names import is_reply_name
 from annulet.core.queue.statistics import lag_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from annulet.broker.operation.rates import Sample
     from annulet.core.host.virtual_host import VirtualHost
@@ -164,6 +164,9 @@ class Sum:
     def __init__(self) -> None:
         self.series = Series(FINE)
         self.counters = [0] * len(COUNTERS)
+        self.rates = [0.0] * len(COUNTERS)  # changes a second in the last round
+        self._before = [0] * len(COUNTERS)  # counters at the end of the round before
+        self._ended = 0
         self.messages = 0
         self.bytes = 0
         self.age = 0.0
@@ -181,6 +184,10 @@ class Sum:
 
     def end(self, now: int) -> None:
         """End a round."""
+        if 0 < self._ended < now:
+            changes = zip(self.counters, self._before, strict=True)
+            self.rates = [(after - before) * 1000 / (now - self._ended) for after, before in changes]
+        self._ended, self._before = now, list(self.counters)
         self.series.note(now, array("q", self.counters), (self.messages, self.bytes, self.age))
 
     def points(self, window: str) -> list[Point]:
@@ -344,6 +351,12 @@ class FigureHistory:
         """Return the steps of a virtual host; ``None`` when it has no history (yet)."""
         kept = self._hosts.get(host)
         return None if kept is None else kept.points(window)
+
+    def removal_rates(self, hosts: Iterable[str]) -> dict[str, float]:
+        """Return the messages a second that left queues of virtual hosts in the last round, by reason; without 0."""
+        kept = [self._hosts[host].rates for host in hosts if host in self._hosts]
+        sums = [sum(column) for column in zip(*kept, strict=True)][2:]
+        return {reason: rate for reason, rate in zip(REASONS, sums, strict=False) if rate > 0}
 
     def of_broker(self, window: str) -> list[Point]:
         """Return the steps of the sums over all queues."""

@@ -108,6 +108,7 @@ const out = (data) => Object.values(data.removed).reduce((sum, one) => sum + one
 function Summary({ host, name, data }) {
   const at = useReadAt(data);
   const rates = useRates({ in: data.messages_added, out: out(data), acked: data.messages_acknowledged }, at);
+  const leaving = useRates(data.removed, at);
   const rateColumns = useReadings(["in", "out", "acked"], rates, at);
   const depthColumns = useReadings(["messages", "messages_unacknowledged"], data, at);
   const ageColumns = useReadings(["lag_milliseconds"], data, at);
@@ -143,7 +144,7 @@ function Summary({ host, name, data }) {
         ["On disk only", html`<${Figure} name="messages_paged" value=${data.messages_paged} />`, "messages_paged"],
       ]} /></section>
       <section class="card"><h2>Why messages left</h2>${out(data)
-        ? html`<${Facts} items=${Object.entries(data.removed).map(([why, number]) => [reason(why), html`<${Figure} name="losses" value=${number} />`])} />`
+        ? html`<${Facts} items=${Object.entries(data.removed).map(([why, number]) => [reason(why), html`<${Figure} name="losses" value=${number} />${leaving?.[why] > 0 && html` <strong class="figure" title="Messages a second that leave for this reason now.">${rate(leaving[why])}</strong>`}`])} />`
         : html`<p class="quiet">None has left yet.</p>`}</section>
     </div>`;
 }
