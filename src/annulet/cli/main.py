@@ -89,11 +89,11 @@ HINTS: Final = {
     "user create": "the password is asked for, or is the first line of --new-password-file FILE",
     "user password": "the password is asked for, or is the first line of --new-password-file FILE",
 }
-"""What the user of another broker's tool has to do otherwise, by command."""
+"""Advice for users of the tools of other brokers, by command."""
 
 
 def _hint(error: click.UsageError, context: click.Context) -> str:
-    """Return what a command wants instead of what was given, empty if that is not known."""
+    """Return the advice for a command that was given wrong arguments, empty if there is none."""
     command, words = context.command, error.format_message()
     if isinstance(command, click.Group) and words.startswith("No such command"):
         names = command.list_commands(context)

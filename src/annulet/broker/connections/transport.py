@@ -255,7 +255,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self.end_serving()
 
     def end_serving(self) -> None:
-        """End what :meth:`serve` or :meth:`begin_waiting` began: its answers wait for what it changed to be durable."""
+        """End :meth:`serve` or :meth:`begin_waiting`: the answers wait until the changes of the input are durable."""
         self._definitions.serving = False
         if self._definitions.asked:
             self._definitions.served(self)

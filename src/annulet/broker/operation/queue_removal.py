@@ -1,7 +1,7 @@
 """The deletion of a queue by an operator, and its undo: the messages and the definition are kept in the undo window.
 
-The messages leave first, in slices of an operation that consumers and publishers do not wait for. What they leave and
-the definition get into the undo queue in the turn in which the queue goes.
+The messages leave first, in slices of an operation that consumers and publishers do not wait for. The messages that are
+left and the definition get into the undo queue in the turn in which the queue goes.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from annulet.broker.operation.bindings import bindings_of_queue
 from annulet.broker.operation.durable_changes import departure, durably
+from annulet.broker.operation.queue_inspection import definition_of
 from annulet.broker.operation.undo_messages import KeptBinding, QueueDefinition
-from annulet.broker.operation.undo_window import definition_of
 from annulet.core.base.errors import CoreError
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.host.auto_created import SubscriptionMark
@@ -88,7 +88,7 @@ class QueueRemoval:
         await self._broker.management.complete(self._operation(queue, keeper))
 
     def _keep_rest(self, queue: Queue, keeper: HostKeeper, now: int) -> None:
-        """Keep what has come since the last slice, as much as one slice takes."""
+        """Keep the messages that came since the last slice, as many as one slice takes."""
         if queue.shown_count() + queue.shown_scheduled():
             operation = self._operation(queue, keeper)
             operation.step(now)

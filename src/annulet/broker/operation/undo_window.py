@@ -1,4 +1,4 @@
-"""The undo window: what operations delete, move or send back is kept for a time, and an undo brings it back.
+"""The undo window: messages that operations delete, move or send back are kept for a time; an undo brings them back.
 
 Each virtual host has a durable queue for it, :data:`UNDO_QUEUE`, made at the first operation. A removed message gets
 into it in the transaction that takes it out of its queue, so a crash leaves it in exactly one of them. Of moved
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from annulet.broker.durability.durable_declarations import DurableDeclarations
 from annulet.broker.operation.looking import Look
+from annulet.broker.operation.queue_inspection import is_exclusive
 from annulet.broker.operation.undo_messages import (
     DEFINITION,
     KEPT,
@@ -47,7 +48,6 @@ from annulet.core.model.loss_ledger import LossLedger
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from annulet.broker.operation.undo_messages import KeptBinding
     from annulet.broker.settings.clock import Clock
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.management import Operation
@@ -161,7 +161,7 @@ class UndoWindow:
         """Return the queue of a virtual host, ``None`` before the first operation."""
         queue = host.queues.get(UNDO_QUEUE)
         if queue is not None and queue.ledger.records_max:
-            queue.ledger = LossLedger(0)  # what it forgets was counted when it was deleted
+            queue.ledger = LossLedger(0)  # its messages were counted when they were deleted
         return queue
 
     def keeper(self, host: VirtualHost, operation: str, queue: Queue, user: str) -> HostKeeper:
@@ -211,7 +211,7 @@ class UndoWindow:
 
     def keeps_queue(self, queue: Queue) -> bool:
         """Return whether the deletion of a queue can be undone; not of one that goes with its connection."""
-        return self.seconds > 0 and queue.owner is None
+        return self.seconds > 0 and not is_exclusive(queue)
 
     def fits(self, count_bytes: int) -> bool:
         """Return whether so many bytes can be kept."""
@@ -328,23 +328,6 @@ class UndoWindow:
             same = host.lifetime_of(queue).created_at <= facts.at
         known = BEHIND_ALL if facts.run == self._run else self._broker.log.next_sequences.get(queue.queue_id, 0)
         return lambda number: same and 0 < number < known
-
-
-def definition_of(
-    host: VirtualHost, queue: Queue, settings: dict[str, Any], bindings: list[KeptBinding]
-) -> QueueDefinition:
-    """Return what a queue is, with the ``settings`` that operators changed."""
-    subscription = host.lifetime_of(queue).subscription
-    return QueueDefinition(
-        durable=queue.durable,
-        auto_delete=queue.auto_delete,
-        arguments=dict(host.resolved_for(queue).arguments),
-        settings=settings,
-        bindings=bindings,
-        subscription=None if subscription is None else list(subscription),
-        paused=queue.paused,
-        next_id=queue.next_sequence,
-    )
 
 
 def _any_place(number: int) -> bool:

@@ -233,7 +233,7 @@ def _report(remote: Remote, progress: dict[str, Any], *, verb: str, done: bool, 
 
 
 def tell_undo(remote: Remote, kept: dict[str, Any], queue: str, virtual_host: str) -> None:
-    """Print the command that undoes what was done, and what it does not bring back. Nothing kept: print nothing."""
+    """Print the command that undoes an operation, and which messages stay away; nothing if none is kept."""
     if remote.output.as_json or not kept:
         return
     chosen = f" -V {shlex.quote(virtual_host)}" if remote.vhost_given else ""
