@@ -14,6 +14,7 @@ from mypy_extensions import mypyc_attr
 
 from annulet.broker.connections.access import Access
 from annulet.broker.connections.engine_interface import ConnectionEngine
+from annulet.broker.network.large_writes import write_buffers
 from annulet.broker.network.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, STRANGER_BYTES_MAX
 from annulet.broker.network.listening import PeerFacts, bound_transport, release_transport
 from annulet.broker.network.peer_watch import PEER_ENDED, PEER_GONE, keep_alive, state_of_peer
@@ -377,7 +378,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self._set_writable(False)
         elif size >= WRITE_BYTES and self.transport is not None and not self.lost and not self._answers_wait():
             self._written += size
-            self._write(self.transport, self.take_deliveries())
+            self._write(self.transport, self.take_deliveries(), size)
 
     def look_soon(self) -> None:
         """A delivery took long: look at the clock before the next frame, and end the deliveries whose time is up."""
@@ -417,14 +418,13 @@ class ClientConnection(Generic[EngineT, SessionT]):
         if self._delivered:
             self._shares.served += 1
             self._delivered = self._written = 0
-        transport = self.transport
-        engine = self.engine
+        transport, engine = self.transport, self.engine
         if self.lost or transport is None:
             engine.take_output()
             return
         self._note_unfinished()  # less by now, where a login or a time-out ended some and nothing was read
-        if engine.output_size:
-            self._write(transport, engine.take_output())
+        if size := engine.output_size:
+            self._write(transport, engine.take_output(), size)
         if engine.closed:
             self._close_transport(transport)
             return
@@ -436,10 +436,11 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self.now = self.broker.clock()
             self._receive(b"")
 
-    def _write(self, transport: asyncio.Transport, buffers: list[bytes]) -> None:
-        output = b"".join(buffers)
-        self.bytes_sent += len(output)
-        transport.write(output)
+    def _write(self, transport: asyncio.Transport, buffers: list[bytes], size: int) -> None:
+        paused = self._transport_paused
+        self.bytes_sent += write_buffers(transport, buffers, size)
+        if self._transport_paused and not paused:  # before the last piece
+            self._paused_at = transport.get_write_buffer_size()
 
     def _set_writable(self, writable: bool) -> None:
         self.writable = writable
