@@ -83,12 +83,15 @@ def build(modules: list[str], cache: BuildCache) -> int:
 def install(libraries: dict[str, Path], sources: dict[str, str], groups: dict[str, list[str]]) -> None:
     """Put libraries into place, and remove those of the build before the last one.
 
-    Those of the last one stay: a process that runs on it may need another of its libraries yet.
+    Those of the last one stay: a process that runs on it may need another of its libraries yet. None is overwritten:
+    a process that has loaded it would crash.
     """
     last = _build.manifest()
     _build.FOLDER.mkdir(parents=True, exist_ok=True)
     for path in libraries.values():
-        shutil.copy2(path, _build.FOLDER / path.name)
+        new = _build.FOLDER / f"{path.name}.new"
+        shutil.copy2(path, new)
+        new.replace(_build.FOLDER / path.name)
     _build.write_manifest(
         {
             "sources": sources,

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import platform
 
+import pytest
 from click.testing import CliRunner
 
 from annulet import __version__
@@ -27,3 +28,21 @@ def test_unknown_options_are_an_error_with_the_nearest_name() -> None:
     result = CliRunner().invoke(main, ["serve", "--amqq", "x"])
     assert result.exit_code == 2
     assert "--amqp" in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["export"], "did you mean definitions export?"),
+        (["queus"], "did you mean queues"),
+        (["nothing-like-it"], "annulet --help lists them"),
+        (["queue", "set", "q"], "there are change, create, delete, purge, show, why-not"),
+        (["queue", "create", "q", "--ring-size", "3"], "-a ring-size=1000"),
+        (["permission", "set", "app", ".*", ".*", ".*"], "--configure REGEX"),
+        (["user", "create", "app", "secret"], "--new-password-file"),
+    ],
+)
+def test_wrong_guesses_are_told_the_right_form(words: list[str], hint: str) -> None:
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 2
+    assert hint in " ".join(result.output.split())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import platform
 from typing import Any, Final
@@ -56,8 +57,13 @@ COMMANDS: Final = {
     "definitions": ("annulet.cli.remote.definition_commands", "definitions"),
     "losses": ("annulet.cli.remote.ledger_commands", "losses"),
     "audit": ("annulet.cli.remote.ledger_commands", "audit"),
+    "events": ("annulet.cli.remote.ledger_commands", "events"),
 }
 """Each command: its module, which is imported when the command is used, and its name there."""
+
+
+REMOTE: Final = "annulet.cli.remote."
+"""How the modules of commands against a running broker begin: they import nothing of the broker."""
 
 
 class LazyGroup(click.Group):
@@ -72,6 +78,22 @@ class LazyGroup(click.Group):
         del context
         return list(self._lazy)
 
+    def invoke(self, *arguments: Any) -> Any:
+        """Run a command. A wrong guess of its name or form is told the right one."""
+        try:
+            return super().invoke(*arguments)
+        except click.UsageError as error:
+            hint = "" if error.ctx is None else _hint(error, error.ctx)
+            if not hint:
+                raise
+            raise click.UsageError(f"{error.format_message().rstrip('.')}; {hint}", error.ctx) from error
+
+    def groups_with(self, name: str, context: click.Context) -> list[str]:
+        """Return the groups against a running broker that have a command of this name, each with the name."""
+        groups = [each for each, (module, _) in self._lazy.items() if module.startswith(REMOTE)]
+        found = ((each, self.get_command(context, each)) for each in groups)
+        return [f"{each} {name}" for each, group in found if isinstance(group, click.Group) and name in group.commands]
+
     def get_command(self, context: click.Context, command_name: str) -> click.Command | None:
         """Return a command, imported now; ``None`` for a name that is none."""
         del context
@@ -82,6 +104,30 @@ class LazyGroup(click.Group):
         if not isinstance(command, click.Command):
             raise TypeError(f"{module}.{name} is no command")
         return command
+
+
+HINTS: Final = {
+    "queue create": "give queue arguments as -a ring-size=1000",
+    "permission set": "give the permissions as --configure REGEX --write REGEX --read REGEX",
+    "user create": "the password is asked for, or is the first line of --new-password-file FILE",
+    "user password": "the password is asked for, or is the first line of --new-password-file FILE",
+}
+"""What the user of another broker's tool has to do otherwise, by command."""
+
+
+def _hint(error: click.UsageError, context: click.Context) -> str:
+    """Return what a command wants instead of what was given, empty if that is not known."""
+    command, words = context.command, error.format_message()
+    if isinstance(command, click.Group) and words.startswith("No such command"):
+        names = command.list_commands(context)
+        if not isinstance(command, LazyGroup):
+            return f"there are {', '.join(names)}"
+        given = words.split("'")[1]
+        found = [*difflib.get_close_matches(given, names, 3), *command.groups_with(given, context)]
+        return f"did you mean {' or '.join(found)}?" if found else "annulet --help lists them"
+    if isinstance(error, click.NoSuchOption) or "unexpected extra argument" in words:
+        return HINTS.get(context.command_path.partition(" ")[2], "")
+    return ""
 
 
 def version_text() -> str:

@@ -54,6 +54,11 @@ async def test_headers_that_are_none_are_refused(site: Site, header: str, text: 
     assert (status, f"header {header}: give * or at most {TAGS_MAX}" in answer["reason"]) == (400, True)
 
 
+async def test_a_malformed_header_counts_before_one_that_does_not_fit(site: Site) -> None:
+    both = {"If-Match": "*", "If-None-Match": ""}
+    assert (await site.send("PUT", "/api/v1/policies/%2F/short", {}, **both))[0] == 400
+
+
 async def test_as_many_tags_as_allowed(site: Site) -> None:
     site.queue("shop")
     tags = ", ".join([*['"a-b"'] * (TAGS_MAX - 1), (await site.get(PATH)).headers["etag"]])

@@ -36,6 +36,12 @@ def test_each_operation_is_described(resource: Any, operation: Any) -> None:
     assert ("requestBody" in described) == (operation.body is not None)
 
 
+async def test_a_body_that_may_be_missing_is_described_so(site: Site) -> None:
+    described = DOCUMENT["paths"]["/api/v1/exchanges/{vhost}/{exchange}/publish"]["post"]["requestBody"]
+    assert described["required"] is False
+    assert await site.send("POST", "/api/v1/exchanges/%2F/amq.direct/publish") == (200, {"queues": 0})
+
+
 def test_changes_of_what_has_entity_tags_take_if_match() -> None:
     for resource in TABLE.resources:
         for operation in resource.operations:

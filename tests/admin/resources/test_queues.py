@@ -153,10 +153,11 @@ async def test_a_queue_is_made_and_deleted(site: Site) -> None:
     assert (status, "ring-size" in reason) == (409, True)
     site.fill(site.broker.hosts["/"].queues["board"], 2)
     assert (await site.refused("DELETE", f"{path}?if_empty=true"))[0] == 409
-    assert (await site.send("DELETE", path))[1] == {"vhost": "/", "name": "board", "deleted": True, "messages": 2}
+    deleted = (await site.send("DELETE", path))[1]
+    assert (deleted["name"], deleted["deleted"], deleted["messages"], deleted["undo"]["kept"]) == ("board", True, 2, 2)
     assert await site.status("DELETE", path) == 404
     trail = (await site.get("/api/v1/audit")).json()["items"]
-    assert [item["operation"] for item in trail] == ["delete-queue", "create-queue"]
+    assert [item["operation"] for item in trail] == ["delete-queue", "delete", "create-queue"]
 
 
 @pytest.mark.parametrize(

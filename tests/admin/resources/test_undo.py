@@ -118,3 +118,101 @@ async def test_find_takes_the_permission_to_browse(site: Site) -> None:
     _, purged = await site.send("POST", f"{PATH}/operations", {"operation": "purge"})
     status, reason = await site.refused("DELETE", f"{PATH}/find/{purged['id']}", user="looker:pass")
     assert (status, reason) == (404, f"operation {purged['id']} is no search; cancel it at operations/{purged['id']}")
+
+
+async def deleted(site: Site, **query: Any) -> dict[str, Any]:
+    text = "&".join(f"{name}={value}" for name, value in query.items())
+    status, answer = await site.send("DELETE", f"{PATH}?{text}")
+    assert status == 200, answer
+    found: dict[str, Any] = answer
+    return found
+
+
+async def test_a_deleted_queue_comes_back_with_bindings_settings_and_messages(site: Site) -> None:
+    host = site.broker.hosts["/"]
+    assert (await site.send("PUT", PATH, {"arguments": {"ring-size": 5}}))[0] == 201
+    assert (await site.send("PATCH", PATH, {"settings": {"ring-size": 9}}))[0] == 200
+    access = {"routing_key": "red", "arguments": {"x": 1}}
+    assert await site.status("POST", "/api/bindings/%2F/e/amq.topic/q/shop", access) == 201
+    for body in (b"one", b"two", b"three"):
+        site.publish("shop", body)
+    host.queues["shop"].acquire(1, -1, site.clock())
+    answer = await deleted(site)
+    assert (answer["messages"], answer["undo"]["kept"], answer["undo"]["unkept"]) == (3, 2, 1)
+    assert "in delivery" in answer["undo"]["reason"]
+    assert "shop" not in host.queues
+    (listed,) = (await site.get(f"{PATH}/undo")).json()["items"]
+    assert (listed["operation"], listed["count"], listed["definition"]) == ("delete-queue", 2, True)
+    back = await finished(site, f"{PATH}/undo/{answer['undo']['undo']}", {})
+    queue = host.queues["shop"]
+    assert (back["done"], queue.settings.ring_size, queue.durable) == (2, 9, True)
+    assert [entry.sequence for entry in sorted(queue.order.entries())] == [2, 3]
+    (binding,) = host.bindings_of_queue(queue)
+    assert (binding.source.name, binding.routing_key, binding.arguments) == ("amq.topic", "red", {"x": 1})
+    site.publish("shop", b"four")
+    assert [entry.message.body for entry in sorted(queue.order.entries())] == [b"two", b"three", b"four"]
+    assert [entry.sequence for entry in sorted(queue.order.entries())] == [2, 3, 4]
+
+
+async def test_an_empty_queue_comes_back_without_what_is_gone(site: Site) -> None:
+    host = site.broker.hosts["/"]
+    await site.send("PUT", PATH, {})
+    assert await site.status("PUT", "/api/exchanges/%2F/news", {"type": "fanout"}) == 201
+    assert await site.status("POST", "/api/bindings/%2F/e/news/q/shop", {"routing_key": "k"}) == 201
+    token = (await deleted(site))["undo"]["undo"]
+    assert await site.status("DELETE", "/api/exchanges/%2F/news") == 204
+    status, answer = await site.send("POST", f"{PATH}/undo/{token}", {})
+    assert (status, "shop" in host.queues) == (202, True)
+    (left,) = answer["not_restored"]
+    assert left.startswith("binding from 'news' with 'k': ")
+
+
+async def test_messages_of_a_deleted_queue_go_behind_those_of_a_new_one(site: Site) -> None:
+    host = site.broker.hosts["/"]
+    await site.send("PUT", PATH, {"arguments": {"ring-size": 5}})
+    site.publish("shop", b"old")
+    token = (await deleted(site))["undo"]["undo"]
+    await site.send("PUT", PATH, {})
+    site.publish("shop", b"new")
+    await finished(site, f"{PATH}/undo/{token}", {})
+    queue = host.queues["shop"]
+    assert [entry.message.body for entry in sorted(queue.order.entries())] == [b"new", b"old"]
+    assert queue.settings.ring_size == -1
+
+
+async def test_a_deletion_without_undo_keeps_nothing(site: Site) -> None:
+    await site.send("PUT", PATH, {})
+    site.publish("shop", b"one")
+    assert (await deleted(site, undo="false"))["undo"] is None
+    assert (await site.refused("GET", f"{PATH}/undo"))[0] == 404
+
+
+async def test_more_bytes_than_are_kept_go_with_the_queue(site: Site) -> None:
+    await site.send("PUT", PATH, {})
+    site.publish("shop", b"x" * 5000)
+    site.broker.undo.bytes_max = 4000
+    answer = await deleted(site)
+    assert (answer["undo"]["kept"], answer["undo"]["unkept"]) == (0, 1)
+    (listed,) = (await site.get(f"{PATH}/undo")).json()["items"]
+    assert (listed["count"], listed["definition"]) == (0, True)
+
+
+async def test_a_deletion_that_is_refused_takes_nothing(site: Site) -> None:
+    await site.send("PUT", PATH, {})
+    site.publish("shop", b"one")
+    assert (await site.refused("DELETE", f"{PATH}?if_empty=true"))[0] == 409
+    assert site.broker.hosts["/"].queues["shop"].order.count == 1
+    assert (await site.get(f"{PATH}/undo")).json()["items"] == []
+
+
+async def test_the_undo_queue_is_no_definition(site: Site) -> None:
+    site.queue("shop")
+    site.publish("shop", b"one")
+    await finished(site, f"{PATH}/operations", {"operation": "delete", "everything": True})
+    assert "amq.undo" in site.broker.hosts["/"].queues
+    document = (await site.get("/api/v1/definitions")).json()
+    assert "amq.undo" not in [queue["name"] for queue in document["queues"]]
+    of_earlier_versions = {"name": "amq.undo", "vhost": "/", "durable": True, "auto_delete": False, "arguments": {}}
+    document["queues"].append(of_earlier_versions)
+    _, plan = await site.send("POST", "/api/v1/definitions?plan=true&prune=true", document)
+    assert plan["steps"] == [], plan

@@ -80,6 +80,18 @@ async def test_what_has_no_answer_and_other_channels_go_on_before_commit_ok(disk
     assert [type(item) for item in await peer.take()] == [QUEUE.DeclareOk, TX.CommitOk]
 
 
+async def test_a_channel_that_ends_before_commit_ok_can_be_opened_again(disk_broker: Broker) -> None:
+    """Nothing on the new channel waits for the commit of the former one, and its own commits are waited for."""
+    peer = await transactional(disk_broker)
+    failing = [persistent(1, "q"), _marshal(TX.Commit()), publish(1, "q", exchange="no such exchange")]
+    later = (CHANNEL.CloseOk(), CHANNEL.Open(), TX.Select())
+    again = [persistent(1, "q"), *map(_marshal, (TX.Commit(), QUEUE.Declare(queue="q", passive=True)))]
+    peer.receive(b"".join([*failing, *map(_marshal, later), *again]))
+    await disk_broker.commit.durable()
+    kinds = [type(item) for item in await peer.take()]
+    assert kinds == [CHANNEL.Close, CHANNEL.OpenOk, TX.SelectOk, TX.CommitOk, QUEUE.DeclareOk]
+
+
 async def test_input_that_waits_for_commit_ok_ends_with_its_connection(disk_broker: Broker) -> None:
     peer = await transactional(disk_broker)
     peer.receive(persistent(1, "q") + _marshal(TX.Commit()) + _marshal(QUEUE.Declare(queue="q", passive=True)))

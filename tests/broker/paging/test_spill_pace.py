@@ -58,8 +58,8 @@ class Connection:
 
 def brought(pace: SpillPace, connection: Connection) -> None:
     """Have a connection bring a message to be spilled."""
-    pace.began()
     pace.note(1)
+    assert pace.arrived == (pace.state != SPILL_FREE)
     pace.served(connection)
 
 
@@ -110,12 +110,12 @@ def test_who_brings_nothing_does_not_wait_for_what_came_before_or_otherwise() ->
     pace, publisher, other = SpillPace(), Connection(), Connection()
     pace.look(SPILL_BEHIND_BYTES + 1, Spills(1))
     pace.note(1)  # as a message that expired, and was sent on
-    for connection in (other, publisher):
-        pace.began()
+    for connection in (other, publisher, other):
+        pace.arrived = False  # as a connection does when its input is handled
         if connection is publisher:
             pace.note(1)
-        pace.served(connection)
-    pace.served(other)
+        if pace.arrived:
+            pace.served(connection)
     assert (publisher.told, other.told) == ([SPILL_BEHIND], [])
 
 

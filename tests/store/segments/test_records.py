@@ -32,7 +32,7 @@ def test_a_message_record_gives_back_what_was_put_in(
     sent = Message(header, body, Origin(*names, View()), priority=priority, accepted_at=5, expires_at=6)
     origin = records.encode_origin(sent.origin)
     data = records.encode_message(sent, origin, targets, ordinal, 3, transaction, 77) + body
-    assert len(data) == records.message_size(sent, origin, len(targets))
+    assert len(data) == records.message_size(sent, len(targets))
     record = read_record(data, 0, 77)
     assert record is not None
     assert (record.ordinal, record.batch, record.transaction, record.priority) == (ordinal, 3, transaction, priority)
@@ -126,3 +126,10 @@ def test_queue_ids_by_ordinal_come_back_in_their_order():
     assert records.unpack_shared(records.pack_shared(shared)) == shared
     assert list(records.unpack_shared(records.pack_shared(shared))) == [7, 2, 9]
     assert records.unpack_shared(records.pack_shared({})) == {}
+
+
+def test_an_origin_is_encoded_once() -> None:
+    origin = Origin("e", "k", "p", View())
+    stored = records.stored_origin(origin)
+    assert stored == records.encode_origin(origin)
+    assert records.stored_origin(origin) is stored

@@ -42,27 +42,30 @@ def entity_tag(revision: Any, content: bytes) -> str:
 
 def require_match(request: Request, revision: Any) -> None:
     """Refuse (412) a change whose ``If-Match`` or ``If-None-Match`` does not fit the definition; ``None`` for none."""
-    wanted = request.headers.get("if-match")
+    wanted = _tags_of(request, "If-Match")  # both are read first: a malformed one is 400, whatever the other says
+    refused = _tags_of(request, "If-None-Match")
     if wanted is not None:
-        tags = _tags("If-Match", wanted)
-        fits = tags == ["*"] or (
-            revision is not None and changeable_part(revision) in {tag.strip('"').partition("-")[0] for tag in tags}
+        fits = wanted == ["*"] or (
+            revision is not None and changeable_part(revision) in {tag.strip('"').partition("-")[0] for tag in wanted}
         )
         if revision is None or not fits:
             what = "there is nothing at this path" if revision is None else "it was changed since"
             raise ResourceError(412, f"header If-Match: {what}; GET it, and send the change with its ETag")
-    refused = request.headers.get("if-none-match")
-    if refused is not None and revision is not None and _tags("If-None-Match", refused) == ["*"]:
+    if refused == ["*"] and revision is not None:
         raise ResourceError(412, "header If-None-Match: it exists already; send the change without this header")
 
 
 def is_known(request: Request, tag: str) -> bool:
     """Return whether the client has the answer with this tag already (304)."""
-    known = request.headers.get("if-none-match")
-    return known is not None and bool({"*", tag} & {each.removeprefix("W/") for each in _tags("If-None-Match", known)})
+    known = _tags_of(request, "If-None-Match")
+    return known is not None and bool({"*", tag} & {each.removeprefix("W/") for each in known})
 
 
-def _tags(header: str, text: str) -> list[str]:
+def _tags_of(request: Request, header: str) -> list[str] | None:
+    """Return the entity tags of a header, ``None`` for none. Refuses other contents (400)."""
+    text = request.headers.get(header)
+    if text is None:
+        return None
     tags = [tag.strip() for tag in text.split(",")]
     quoted = all(len(tag) > 1 and tag.removeprefix("W/").startswith('"') and tag.endswith('"') for tag in tags)
     if len(tags) > TAGS_MAX or not (quoted or tags == ["*"]):

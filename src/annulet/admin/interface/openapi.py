@@ -184,7 +184,7 @@ def _body(body: Body) -> dict[str, Any]:
     if isinstance(body, Members):
         content = {"schema": {"type": "object"}, "example": dict(body.example)}
         return {"required": False, "description": body.text, "content": {JSON: content}}
-    return {"required": True, "description": body.text, "content": {JSON: {"schema": {"type": "object"}}}}
+    return {"required": body.required, "description": body.text, "content": {JSON: {"schema": {"type": "object"}}}}
 
 
 def _property(value: Value) -> dict[str, Any]:

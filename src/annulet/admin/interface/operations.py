@@ -53,6 +53,7 @@ class Document:
     """A body that the operation reads in portions, because it may be long."""
 
     text: str
+    required: bool = True
 
 
 Body: TypeAlias = Fields | Members | Document

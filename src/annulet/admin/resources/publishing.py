@@ -70,7 +70,8 @@ RESOURCES: Final = (
                 needs=(Need("write", "exchange"),),
                 body=Document(
                     "An object with routing_key, body (up to 4 MiB with all else), body_encoding (text or base64), and "
-                    "properties by their names in AMQP 0-9-1, headers among them."
+                    "properties by their names in AMQP 0-9-1, headers among them; none for an empty message.",
+                    required=False,
                 ),
                 answers={200: Answer("To how many queues the message went.", object_of(queues=COUNT))},
             ),

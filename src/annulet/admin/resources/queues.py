@@ -16,7 +16,8 @@ from annulet.admin.requests.columns import Part
 from annulet.admin.requests.responses import json_response
 from annulet.admin.resources.audit import audit
 from annulet.broker.observing.node_log import CHANGE_QUEUE
-from annulet.broker.operation.durable_changes import departure, durably
+from annulet.broker.operation.durable_changes import durably
+from annulet.broker.operation.queue_removal import DELETE_QUEUE, QueueRemoval, describe_keeper
 from annulet.core.base.removal_reasons import LOSSES
 from annulet.core.base.reply_names import is_reply_name
 from annulet.core.base.settings import QueueSettings
@@ -151,17 +152,16 @@ async def put_queue(call: Call) -> Response:
 
 
 async def delete_queue(call: Call) -> Response:
-    """Delete a queue with its messages, and answer how many there were."""
+    """Delete a queue with its messages, and answer how many there were, and how that can be undone."""
     host, queue, given, now = call.host(), call.queue_to_configure(), call.parameters, call.now
     messages = queue.message_count()
-    access = call.access(host)
-    await durably(
-        call.broker.definitions,
-        lambda: access.delete_queue(queue.name, now, if_unused=given["if_unused"], if_empty=given["if_empty"]),
+    keeper = await QueueRemoval(call.broker, call.access(host), call.user.name).remove(
+        queue, if_unused=given["if_unused"], if_empty=given["if_empty"], undo=given["undo"]
     )
-    await departure(host, queue)
-    audit(host, call.user, "delete-queue", queue.name, {"messages": messages}, now)
-    return json_response({"vhost": host.name, "name": queue.name, "deleted": True, "messages": messages})
+    undo = describe_keeper(keeper)
+    kept = {} if keeper is None else {"undo": keeper.token}
+    audit(host, call.user, DELETE_QUEUE, queue.name, {"messages": messages, **kept}, now)
+    return json_response({"vhost": host.name, "name": queue.name, "deleted": True, "messages": messages, "undo": undo})
 
 
 async def change_queue(call: Call) -> Response:
@@ -330,6 +330,7 @@ RESOURCES: Final = (
                 parameters=(
                     Value("if_unused", "true to refuse it while there are consumers", SWITCH, default=False),
                     Value("if_empty", "true to refuse it while there are messages", SWITCH, default=False),
+                    Value("undo", "false to keep nothing for an undo", SWITCH, default=True),
                 ),
                 answers={200: Answer("The queue is deleted.", object_of(name=TEXT_SCHEMA, messages=COUNT))},
             ),

@@ -150,7 +150,7 @@ class Channel(ClientSession):
             message = made
             origin = made.origin
         header = message.header
-        if entry.delivery_count or entry.queue.is_group_first(entry):
+        if entry.delivery_count or entry.queue.settings.group_first_key:
             header = delivered_header(entry, message)
         if len(header) > self.header_max:
             fitting = self.fitting_header(header, message.header)
@@ -289,7 +289,7 @@ class Channel(ClientSession):
         if asks is not None and asks.cancels:
             self._cancel_scheduled(message, facts, asks.schedule_id, destination.route)
             return
-        if message.durable and not connection.accepts_durable(len(body) + len(header) + destination.room, now):
+        if message.durable and not connection.broker.accepts_durable(len(body) + len(header) + destination.room, now):
             self.refuse_publish(len(body))
             return
         if self.transaction is not None:
@@ -572,7 +572,7 @@ class Channel(ClientSession):
         broker = self.connection.broker
         if not transaction.empty:
             size = transaction.durable_bytes
-            if size and not self.connection.accepts_durable(size, self.connection.now):
+            if size and not self.connection.broker.accepts_durable(size, self.connection.now):
                 raise ChannelError(
                     constants.RESOURCE_ERROR,
                     f"transaction of {size} bytes refused: the disk of the message log is full; free space, try again",
@@ -613,7 +613,8 @@ class Channel(ClientSession):
         self.client.notices.release()
         if self._commits_waiting:
             return
-        self.engine.unanswered.discard(self.number)
+        if not self.closed:  # else the number may be that of another channel by now
+            self.engine.unanswered.discard(self.number)
         if self._input_waits:
             self._input_waits = False
             self.connection.work_done()
@@ -654,4 +655,5 @@ class Channel(ClientSession):
         while self.gets:
             self.gets.pop().withdraw()
         self.confirms.ended = True
+        self.engine.unanswered.discard(self.number)  # the end of the channel is the last answer on it
         super().close(now)

@@ -65,12 +65,6 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
         super().connection_made(transport)
         self.engine.mechanisms = offered_mechanisms(self)
 
-    def serve(self, data: bytes) -> None:
-        """Handle input; tell a refused peer the reason, once it can understand."""
-        super().serve(data)
-        if self.refusal and self.engine.state is not ConnectionState.AWAITING_HEADER:
-            self.engine.close_connection(constants.RESOURCE_ERROR, self.refusal)
-
     # ------------------------------------------------------------------ opening
 
     def logged_in(self, user: User) -> None:
@@ -139,6 +133,11 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
     def holding(self) -> bool:
         """Input waits for its answers to be written."""
         return self.engine.holding
+
+    def explain_refusal(self) -> None:
+        """506 RESOURCE_ERROR, behind the protocol header."""
+        if self.engine.state is not ConnectionState.AWAITING_HEADER:
+            self.engine.close_connection(constants.RESOURCE_ERROR, self.refusal)
 
     def go_on(self) -> None:
         """Serve it."""

@@ -81,7 +81,7 @@ class ConnectionLogin:
         except Exception as error:  # noqa: BLE001 - a defect: the connection goes on with its rights
             connection.note_defect(error, "defect while checking a token")
             return
-        begun = connection.begin_waiting()
+        connection.begin_waiting()
         try:
             if refusal:
                 connection.engine.close_connection(NOT_ALLOWED, refusal)
@@ -91,7 +91,7 @@ class ConnectionLogin:
                 self._broker.login_ends.watch(connection)
                 self._broker.login_ends.on_renewed(connection)
         finally:
-            connection.end_waiting(begun)
+            connection.end_serving()
 
     def cancel(self) -> None:
         """The socket is gone: no client waits for an answer any more."""
@@ -109,7 +109,7 @@ class ConnectionLogin:
         except Exception as error:  # noqa: BLE001 - a defect, or the catalogue: the peer is refused and not left waiting
             connection.note_defect(error, "defect while checking a login")
             step = Failure("the broker failed; see its log")
-        begun = connection.begin_waiting()
+        connection.begin_waiting()
         try:
             if isinstance(step, Success):
                 connection.logged_in(step.user)
@@ -119,4 +119,4 @@ class ConnectionLogin:
                 connection.engine.authentication_finished(None)
         except Exception as error:  # noqa: BLE001 - in what waited; the engine has closed with 541, and the peer is told
             connection.note_defect(error)
-        connection.end_waiting(begun)
+        connection.end_serving()

@@ -117,7 +117,7 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
             self.engine.sasl_outcome(SASL_SYSTEM_ERROR)
             self.mark_dirty()
             return
-        begun = self.begin_waiting()
+        self.begin_waiting()
         try:
             if isinstance(step, Challenge):
                 self.engine.sasl_challenge(step.octets)
@@ -128,7 +128,7 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
                 self.engine.sasl_outcome(SASL_AUTHENTICATION_FAILED)
         except Exception as error:  # noqa: BLE001 - in what waited; the engine has closed, and the peer is to be told
             self.note_defect(error)
-        self.end_waiting(begun)
+        self.end_serving()
 
     def enter_anonymously(self) -> bool:
         """Let a peer in that skips SASL, where ANONYMOUS is offered (§2.2)."""

@@ -162,7 +162,7 @@ class SendingSession(ClientSession):
         self.messages_published += 1
         connection.publishes = True
         size = len(message.header) + message.size + destination.room
-        if message.durable and not connection.accepts_durable(size, now):
+        if message.durable and not connection.broker.accepts_durable(size, now):
             connection.broker.refused_publishes += 1
             raise DiskFull(
                 f"message of {size} bytes refused: the disk of the message log is full; free space, try again"
@@ -205,7 +205,7 @@ class SendingSession(ClientSession):
         """
         connection = self.connection
         size = transaction.durable_bytes
-        if size and not connection.accepts_durable(size, connection.now):
+        if size and not connection.broker.accepts_durable(size, connection.now):
             transaction.rollback()
             raise DiskFull(
                 f"transaction of {size} bytes refused: the disk of the message log is full; free space, try again"

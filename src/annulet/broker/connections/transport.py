@@ -67,9 +67,9 @@ EngineT = TypeVar("EngineT", bound=ConnectionEngine)
 SessionT = TypeVar("SessionT", bound="ClientSession")
 
 
-def note_unread(limit_hits: dict[str, int]) -> None:
-    """Count that a connection is not read because it does not read its answers."""
-    limit_hits[UNREAD_LIMIT] = limit_hits.get(UNREAD_LIMIT, 0) + 1
+def count_hit(limit_hits: dict[str, int], limit: str) -> None:
+    """Count that a connection met a limit."""
+    limit_hits[limit] = limit_hits.get(limit, 0) + 1
 
 
 def _nothing() -> None:
@@ -244,8 +244,8 @@ class ClientConnection(Generic[EngineT, SessionT]):
 
     def serve(self, data: bytes) -> None:
         """Handle input; without any, what waited until its answers could be written."""
-        self._spill_pace.began()
-        begun = self._definitions.begin()
+        self._spill_pace.arrived = False  # attributes: a call of another room for each input would cost a message more
+        self._definitions.serving = True
         try:
             if data:
                 self.engine.receive(data)
@@ -253,8 +253,17 @@ class ClientConnection(Generic[EngineT, SessionT]):
                 self.go_on()
         except Exception as error:  # noqa: BLE001 - a defect: the engine has closed with an internal error, and tells the peer
             self.note_defect(error)
-        self._definitions.end(begun, self)
-        self._spill_pace.served(self)
+        self.end_serving()
+
+    def end_serving(self) -> None:
+        """End what :meth:`serve` or :meth:`begin_waiting` began: its answers wait for what it changed to be durable."""
+        self._definitions.serving = False
+        if self._definitions.asked:
+            self._definitions.served(self)
+        if self.refusal:
+            self.explain_refusal()
+        if self._spill_pace.arrived:
+            self._spill_pace.served(self)
         self._note_unfinished()
         self.mark_dirty()
 
@@ -264,15 +273,10 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self._unfinished = held
             self.broker.unfinished.note(self, held)
 
-    def begin_waiting(self) -> int:
-        """Begin to serve what waited for a login, as input is served. Returns what :meth:`end_waiting` takes."""
+    def begin_waiting(self) -> None:
+        """Begin to serve what waited for a login, as input is served, until :meth:`end_serving`."""
         self.now = self.broker.clock()
-        return self._definitions.begin()
-
-    def end_waiting(self, begun: int) -> None:
-        """End that: its declarations are made durable in a thread, not by a wait of the loop for each."""
-        self._definitions.end(begun, self)
-        self.mark_dirty()
+        self._definitions.serving = True
 
     def unfinished_bytes(self) -> int:
         """Return bytes held of what the client has begun and not finished: messages on their way, transactions."""
@@ -280,8 +284,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
 
     def refuse_unfinished(self, text: str) -> None:
         """End the connection: it has most of the unfinished work, and that is too much."""
-        limit_hits = self.engine.limit_hits
-        limit_hits[LIMIT_UNFINISHED] = limit_hits.get(LIMIT_UNFINISHED, 0) + 1
+        count_hit(self.engine.limit_hits, LIMIT_UNFINISHED)
         self.close_for_resources(text)
         self._unfinished = 0
         self.mark_dirty()
@@ -295,9 +298,8 @@ class ClientConnection(Generic[EngineT, SessionT]):
 
     def eof_received(self) -> bool:
         """The peer will send nothing more: let asyncio close the transport, soon even if the peer reads nothing."""
-        if (
-            self._rests and self._works <= 0
-        ):  # over TLS the end comes together with the input before it, which is served first
+        # Over TLS the end comes together with the input before it, which is served first.
+        if self._rests and self._works <= 0:
             self.engine.look, self._rests, self.engine.resting = None, False, False
             self.serve(b"")
         if self.definitions_due:
@@ -516,7 +518,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         if paused != self._reading_paused:
             self._reading_paused = paused
             if unread:
-                note_unread(self.engine.limit_hits)
+                count_hit(self.engine.limit_hits, UNREAD_LIMIT)
             (transport.pause_reading if paused else transport.resume_reading)()
 
     def look_for_end(self) -> None:
@@ -626,10 +628,6 @@ class ClientConnection(Generic[EngineT, SessionT]):
         assert self.access is not None
         return self.access
 
-    def accepts_durable(self, size: int, now: int) -> bool:
-        """Return whether the message log takes another persistent message of ``size`` bytes."""
-        return self.broker.accepts_durable(size, now)
-
     def abort(self) -> None:
         """Cut the socket."""
         if self.transport is not None:
@@ -659,6 +657,9 @@ class ClientConnection(Generic[EngineT, SessionT]):
 
     def go_on(self) -> None:
         """Serve the input that the engine kept back."""
+
+    def explain_refusal(self) -> None:
+        """Tell a refused peer the reason, once it can understand."""
 
     def take_deliveries(self) -> list[bytes]:
         """Take the output before the turn ends. The core is in the middle of a dispatch: nothing may call it."""

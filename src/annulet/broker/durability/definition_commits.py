@@ -56,7 +56,13 @@ class DefinitionCommits:
     ) -> None:
         self.commits = 0  # groups that were handed to the thread
         self.refused = 0  # groups that the disk refused
+        self.serving = False  # input of a client is handled: what it changes is grouped
+        self.asked = False  # it may have changed something
+        self._grouped = False  # what it changes joins the group, decided when the first change asks
+        self._changes = 0  # before that
         self._catalogue = catalogue
+        if catalogue is not None:
+            catalogue.joins_group = self._joins
         self._loop = loop
         self._clock = clock
         self._single_until = 0.0
@@ -72,24 +78,44 @@ class DefinitionCommits:
     def begin(self) -> int:
         """Group changes from here to :meth:`end`, in the same turn. Returns what that takes."""
         catalogue = self._catalogue
-        if catalogue is None or catalogue.grouping:
+        if catalogue is None or catalogue.grouping or self.serving:
             return NESTED
-        catalogue.grouping = self._single_until <= 0.0 or self._clock() >= self._single_until
+        catalogue.grouping = self._may_group()
         return catalogue.groups.changes
 
     def end(self, begun: int, connection: WaitingConnection | None) -> None:
         """End the group of changes; ``connection`` waits for them if there were any."""
-        catalogue = self._catalogue
-        if begun == NESTED or catalogue is None:
-            return
-        catalogue.grouping = False
-        groups = catalogue.groups
+        if begun != NESTED and self._catalogue is not None:
+            self._catalogue.grouping = False
+            self._end(begun, connection)
+
+    def _end(self, begun: int, connection: WaitingConnection | None) -> None:
+        assert self._catalogue is not None
+        groups = self._catalogue.groups
         if groups.changes == begun:
             return
         if connection is not None:
             self._waiting[connection] = groups.open.number if groups.open.statements else groups.open.number - 1
             connection.wait_for_definitions()
         self._request()
+
+    def _may_group(self) -> bool:
+        return self._single_until <= 0.0 or self._clock() >= self._single_until
+
+    def _joins(self) -> bool:
+        """Return whether a change joins the open group because a client's input is handled."""
+        if not self.serving or self._catalogue is None:
+            return False
+        if not self.asked:
+            self.asked = True
+            self._grouped = self._may_group()
+            self._changes = self._catalogue.groups.changes
+        return self._grouped
+
+    def served(self, connection: WaitingConnection) -> None:
+        """Have a connection wait for what its input changed, if anything ``asked``."""
+        self.asked = False
+        self._end(self._changes, connection)
 
     def settle(self) -> None:
         """Have everything durable when this returns: for callers that cannot wait."""

@@ -66,7 +66,7 @@ class SpillPace:
     def __init__(self) -> None:
         self.state = SPILL_FREE  # why publishers have to wait
         self.waits = 0  # times a connection had to wait
-        self._arrived = False  # more of it came since the connection that is being served began to be
+        self.arrived = False  # more of it came since the connection that is being served began to be, which resets it
         self._left = SPILL_BEHIND_BYTES  # may come until it is to be looked at again
         self._waiting: dict[PacedConnection, None] = {}
 
@@ -92,21 +92,17 @@ class SpillPace:
         for connection in waiting:
             connection.pace(self.state)
 
-    def began(self) -> None:
-        """Bodies from now on, until ``served``, are of one connection."""
-        self._arrived = False
-
     def note(self, size: int) -> bool:
         """Take note of a message to be spilled; return whether so much came that it is time for a look."""
-        self._arrived = self.state != SPILL_FREE
+        self.arrived = self.state != SPILL_FREE
         self._left -= size
         return self._left <= 0
 
     def served(self, connection: PacedConnection) -> None:
-        """Have a connection wait if it brought such a message."""
-        if not self._arrived or self.state == SPILL_FREE:
+        """Have a connection that was served while messages to be spilled ``arrived`` wait, if publishers have to."""
+        self.arrived = False  # bodies of no connection, as forwarded expired messages, are not the next one's
+        if self.state == SPILL_FREE:
             return
-        self._arrived = False  # bodies of no connection, as forwarded expired messages, are not the next one's
         if connection not in self._waiting:
             self._waiting[connection] = None
             self.waits += 1

@@ -96,12 +96,12 @@ class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
             return
         if self.lost or self.engine.closed:  # gave up, or said more than a stranger may
             return
-        begun = self.begin_waiting()
+        self.begin_waiting()
         try:
             self._conclude_login(step, host)
         except Exception as error:  # noqa: BLE001 - as above, or in what waited
             self._refuse_after(error)
-        self.end_waiting(begun)
+        self.end_serving()
 
     def _conclude_login(self, step: Step, host: str) -> None:
         """Answer the login, and serve what waited for it."""

@@ -169,7 +169,7 @@ class StandardProperties:
 class Origin:
     """The shared part of all messages of one publisher to one destination, so that it is stored once."""
 
-    __slots__ = ("connection", "encoded", "exchange", "publisher", "routing_key", "view")
+    __slots__ = ("connection", "encoded", "exchange", "publisher", "routing_key", "stored", "view")
 
     def __init__(
         self, exchange: str, routing_key: str, publisher: str, view: ContentView, connection: object | None = None
@@ -180,6 +180,7 @@ class Origin:
         self.view = view
         self.connection = connection  # identity of the publishing connection for no-local; None after a restart
         self.encoded = b""  # exchange and routing key as the view's protocol writes them, when first needed
+        self.stored = b""  # all but the connection as the message log writes them, when first needed
 
 
 class BodyPlace(Protocol):

@@ -238,12 +238,11 @@ class QueuePolicies(QueueState):
         an arrival would lack room.
         """
         if self.expiry is None or self.expiring is not None:
+            self.note_time(now)
             return 0
         removed = self.counters.removed
         before = removed[RemovalReason.EXPIRED]
-        # a fair key without messages loses its turn: there the next message depends on the expired ones
-        keeps_turns = self.lanes is not None and self.lanes.fairness is not None
-        self.expire_some(now, -1 if keeps_turns else SLICE_MESSAGES)
+        self.expire_some(now, SLICE_MESSAGES)
         if self.has_expired(now):
             self.expire_later(now)
         return removed[RemovalReason.EXPIRED] - before
@@ -267,8 +266,22 @@ class QueuePolicies(QueueState):
         if self.expiring is None:
             work = Expiring(self, now)
             self.expiring = work
+            if self.lanes is not None and self.lanes.fairness is not None:
+                self.lanes.fairness.expiry_begins(now, self.next_sequence - 1)
             self.update_gate(now)
             self.effects.later(work, now)
+
+    def note_time(self, now: int) -> None:
+        """Note the time of what arrives or comes back next: a fair key may lose its turn by then."""
+        if self.expiring is not None and self.lanes is not None and self.lanes.fairness is not None:
+            self.lanes.fairness.note_time(now)
+
+    def expiry_ended(self, now: int) -> None:
+        """The last slice is done, or will not be: let dispatch go on."""
+        self.expiring = None
+        if self.lanes is not None and self.lanes.fairness is not None:
+            self.lanes.fairness.expiry_ends()
+        self.update_gate(now)
 
     def has_expired(self, now: int) -> bool:
         """Return whether present messages may have expired."""

@@ -40,6 +40,7 @@ from annulet.core.policies.consumer_turns import ConsumerTurns
 from annulet.core.policies.demanded_values import Demand, Demands
 from annulet.core.policies.dispatch_gate import Gate
 from annulet.core.policies.eviction import EvictionIndex, KeyEvictionIndex
+from annulet.core.policies.expiring_turns import DoubtfulKey, ExpiringTurns
 from annulet.core.policies.expiry import ExpiryBlock, ExpiryIndex
 from annulet.core.policies.fair_keys import FairKey, Fairness
 from annulet.core.policies.lanes import Lanes
@@ -104,6 +105,8 @@ BLANKS: Final = _makers(
     partial(Copies, _QUEUE),
     partial(DeliveryCopy, _ENTRY),
     partial(DeepLanes, _QUEUE),
+    partial(DoubtfulKey, 0, 0),
+    partial(ExpiringTurns, 0),
     partial(EvictionIndex, ""),
     partial(FairKey, None),
     partial(Fairness, _SETTINGS),

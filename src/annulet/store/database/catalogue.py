@@ -105,6 +105,7 @@ class Catalogue:
         self._secrets: dict[str, bytes] = {}  # as they are in the file
         self._connection = open_database(self.path, KIND)
         self.grouping = False  # changes are committed together, see ``definition_groups``
+        self.joins_group: Callable[[], bool] | None = None  # whether a change is grouped while that is not set
         self.groups = DefinitionGroups(self._run_group)
         self.generation: int = self._rows("SELECT value FROM generations WHERE name = 'catalogue'")[0][0]
         self._last_queue_id: int = self._highest_queue_id()
@@ -140,7 +141,7 @@ class Catalogue:
 
         Raises :class:`CatalogueError` when the file refuses; nothing was changed then.
         """
-        if self.grouping:
+        if self._is_grouped():
             with self._part_of_group():
                 yield
             return
@@ -183,8 +184,11 @@ class Catalogue:
 
     def if_refused(self, undo: Callable[[], None]) -> None:
         """Register an action for the case that the open group cannot be written. Durable changes are not undone."""
-        if self.grouping:
+        if self._is_grouped():
             self.groups.open.undo.append(undo)
+
+    def _is_grouped(self) -> bool:
+        return self.grouping or (self.joins_group is not None and self.joins_group())
 
     @contextmanager
     def _part_of_group(self) -> Iterator[None]:
@@ -219,7 +223,7 @@ class Catalogue:
 
     def _change(self, statement: str, *values: object) -> None:
         """Run one statement, durable on return unless inside a transaction or a group."""
-        if self.grouping:
+        if self._is_grouped():
             self.groups.add(statement, values)
         elif self._depth:
             self._execute(statement, values)
@@ -350,7 +354,7 @@ class Catalogue:
         queue_id = self._last_queue_id + 1
         made = QueueName(queue_id, virtual_host, name, auto_delete, dump_arguments(arguments), address, auto_created)
         row = (queue_id, virtual_host, name, auto_delete, made.arguments, address, auto_created)
-        if self.grouping:
+        if self._is_grouped():
             self._change(INSERT_QUEUE, *row)
         else:
             with self.transaction():

@@ -27,7 +27,7 @@ from annulet.store.log.reading import RecordReader
 from annulet.store.log.recovery import Recovery, note_outcome
 from annulet.store.log.sealing import PAIRS_PER_RECORD, Sealer
 from annulet.store.log.space import ROOM_OVERHEAD, SEGMENT_BYTES, SEGMENT_BYTES_MIN, LogSpace
-from annulet.store.log.window import PREPARED_BEHIND, LogBatch, LogTransaction, OriginCodes, WindowPart
+from annulet.store.log.window import PREPARED_BEHIND, LogBatch, LogTransaction, WindowPart
 from annulet.store.log.written_mark import WRITTEN_FILE, Written, written_mark
 from annulet.store.segments.index_filling import HeaderCheck
 from annulet.store.segments.interface import (
@@ -87,14 +87,13 @@ class MessageLog(Log):
         self.next_sequences = sequences_as_next(recovery.sequences)
         self._files = files
         self.outcomes, self.sequences = recovery.outcomes, recovery.sequences
-        self._origins = OriginCodes()
         self._transactions: dict[int, LogTransaction] = {}
         self._next_transaction = recovery.next_transaction
         self._appended = self._cancelled = self._settled = 0
         self._space = LogSpace(directory, files, segment_bytes)
         self._space.heads.active = heads
         self._space.start(recovery.segments, recovery.base.segment, begun=recovery.base.begun)
-        self._sealer = Sealer(self._space, self.sequences, self._origins, recovery.batch.number)
+        self._sealer = Sealer(self._space, self.sequences, recovery.batch.number)
         self._reader = RecordReader(self._space.segments, files, self.report)
         self.search = self._reader.search
         self._maintenance = Maintenance(self._space, self._sealer, recovery, self._transactions, self._reader, asks_for)
@@ -231,7 +230,7 @@ class MessageLog(Log):
         """Add the message to the window; it is encoded when the window is sealed, or earlier if many followed and it is
         still unsettled."""
         opened = self._transaction(transaction) if transaction else None
-        size = message_size(message, self._origins.of(message.origin), len(targets))
+        size = message_size(message, len(targets))
         if opened is not None and opened.promised and opened.expected(message, size):
             self._promised -= size
         elif size > self._free or not targets or self._space.failed or not 0 <= message.priority <= 255:
@@ -252,7 +251,7 @@ class MessageLog(Log):
         part.targets.append(targets)
         part.sizes.append(size)
         if entry >= PREPARED_BEHIND:
-            part.prepare(self._sealer.batch, self._origins)
+            part.prepare(self._sealer.batch)
         return record
 
     def settle(self, record: int, queue_id: int, transaction: int = 0) -> None:
@@ -354,7 +353,7 @@ class MessageLog(Log):
         self._refuse_when_failed()
         size = _commit_size(transaction, settlements)
         for message, targets in records:
-            own = message_size(message, self._origins.of(message.origin), targets)
+            own = message_size(message, targets)
             check_message(message, targets, own)
             opened.expect(message, own)
             size += own

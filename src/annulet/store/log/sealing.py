@@ -8,7 +8,7 @@ from typing import Final
 
 from annulet.store.files.errors import DiskFullError
 from annulet.store.log.space import LogSpace
-from annulet.store.log.window import HeadRun, LogBatch, OriginCodes, WindowPart, WritePart
+from annulet.store.log.window import HeadRun, LogBatch, WindowPart, WritePart
 from annulet.store.log.written_mark import Written
 from annulet.store.segments.records import (
     CONTROL_OVERHEAD,
@@ -38,7 +38,7 @@ SEAL_ROOM: Final = seal_size([])
 class Sealer:
     """Builds batches. Settlements and discards are collected between them and wait when the disk is full."""
 
-    def __init__(self, space: LogSpace, sequences: dict[int, int], origins: OriginCodes, last_batch: int) -> None:
+    def __init__(self, space: LogSpace, sequences: dict[int, int], last_batch: int) -> None:
         self.batch = last_batch + 1  # number of the open window's batch
         self.end = (space.tail.number, space.tail.size)  # where the sealed records end
         self.settled: array[int] = array("Q")  # queue id, record id, queue id, …; packed as it is written
@@ -51,7 +51,6 @@ class Sealer:
         self._deferred = 0  # up to this total, settlements found no room when the last window was sealed
         self._space = space
         self._sequences = sequences
-        self._origins = origins
         self._writes: dict[int, WritePart] = {}
         self._runs: list[HeadRun] = []
         self._records = 0
@@ -81,7 +80,7 @@ class Sealer:
         segment = part.segment
         start = segment.size
         runs = self._runs if self._space.heads.active else None
-        buffers, count = part.encode(self.batch, self._origins, self._sequences, runs)
+        buffers, count = part.encode(self.batch, self._sequences, runs)
         if buffers:
             self._write_part(segment, start).buffers += buffers
             self._records += count

@@ -14,18 +14,15 @@ from typing import Final
 
 from librt.strings import BytesWriter
 
-from annulet.core.message.message import Message, Origin
+from annulet.core.message.message import Message
 from annulet.store.files.files import File
 from annulet.store.log.written_mark import Written
 from annulet.store.segments.head_blocks import RUN_BYTES_MAX
 from annulet.store.segments.interface import Batch
-from annulet.store.segments.records import ORDINAL_BITS, encode_message, encode_origin, segment_header
+from annulet.store.segments.records import ORDINAL_BITS, encode_message, segment_header, stored_origin
 from annulet.store.segments.segment import Segment
 
 logger = logging.getLogger(__name__)
-
-ORIGINS_MAX: Final = 4096
-"""Encoded origins kept; a publisher and destination have one. At about 200 bytes each this stays below 1 MiB."""
 
 JOIN_BELOW: Final = 512
 """Bodies smaller than this (bytes) are copied behind their record header: cheaper than one more buffer to write."""
@@ -88,24 +85,6 @@ class LogTransaction:
         return self._own if batch == self._own_batch else 0
 
 
-class OriginCodes:
-    """Encoded origins by origin object."""
-
-    __slots__ = ("_codes",)
-
-    def __init__(self) -> None:
-        self._codes: dict[Origin, bytes] = {}
-
-    def of(self, origin: Origin) -> bytes:
-        """Return the encoding; remembered, because a publisher uses one origin for all its messages."""
-        code = self._codes.get(origin)
-        if code is None:
-            if len(self._codes) >= ORIGINS_MAX:
-                self._codes.clear()
-            code = self._codes[origin] = encode_origin(origin)
-        return code
-
-
 class WindowPart:
     """The window's records of one segment. Entry ``i`` has ordinal ``first + i``; ``None`` = cancelled."""
 
@@ -149,26 +128,23 @@ class WindowPart:
         left = sum(1 for message in self.messages if message is not None)
         return left - sum(len(queues) == len(self.targets[entry]) for entry, queues in self.settled.items())
 
-    def prepare(self, batch: int, origins: OriginCodes) -> None:
+    def prepare(self, batch: int) -> None:
         """Make the heads of entries ``PREPARED_BEHIND`` the last in advance, when there are ``PREPARED_TOGETHER``."""
         heads, messages = self.heads, self.messages
         if len(messages) < len(heads) + PREPARED_BEHIND + PREPARED_TOGETHER:
             return
         for entry in range(len(heads), len(heads) + PREPARED_TOGETHER):
             message = messages[entry]
-            heads.append(b"" if message is None else self._head(entry, message, batch, origins))
+            heads.append(b"" if message is None else self._head(entry, message, batch))
 
-    def _head(self, entry: int, message: Message, batch: int, origins: OriginCodes) -> bytes:
+    def _head(self, entry: int, message: Message, batch: int) -> bytes:
         """Return all of an entry's record but the body."""
         transaction = self.transactions.get(entry, 0) if self.transactions else 0
         targets, seed = self.targets[entry], self.segment.seed
-        return encode_message(
-            message, origins.of(message.origin), targets, self.first + entry, batch, transaction, seed
-        )
+        origin = stored_origin(message.origin)
+        return encode_message(message, origin, targets, self.first + entry, batch, transaction, seed)
 
-    def encode(
-        self, batch: int, origins: OriginCodes, sequences: dict[int, int], runs: list[HeadRun] | None
-    ) -> tuple[list[bytes], int]:
+    def encode(self, batch: int, sequences: dict[int, int], runs: list[HeadRun] | None) -> tuple[list[bytes], int]:
         """Turn the part into buffers, enter its records into the segment, and return (buffers, records).
 
         Ordinals of cancelled entries at the end are released, so that a queue that keeps up uses none. ``runs`` gets
@@ -190,7 +166,7 @@ class WindowPart:
                 segment.add_hole()
             else:
                 targets = self.targets[entry]
-                head = prepared[entry] if entry < ready else self._head(entry, message, batch, origins)
+                head = prepared[entry] if entry < ready else self._head(entry, message, batch)
                 body = message.body
                 if len(body) < JOIN_BELOW:
                     buffers.append(head + body)

@@ -135,6 +135,14 @@ def encode_origin(origin: Origin) -> bytes:
     return b"".join(parts)
 
 
+def stored_origin(origin: Origin) -> bytes:
+    """Return the encoding, which the origin keeps: a publisher uses one origin for all its messages."""
+    stored = origin.stored
+    if not stored:
+        stored = origin.stored = encode_origin(origin)
+    return stored
+
+
 def decode_origin(data: bytes) -> tuple[str, str, str, str]:
     """Undo :func:`encode_origin`: exchange, routing key, publisher, name of the view."""
     texts = []
@@ -147,8 +155,9 @@ def decode_origin(data: bytes) -> tuple[str, str, str, str]:
     return texts[0], texts[1], texts[2], texts[3]
 
 
-def message_size(message: Message, origin: bytes, targets: int) -> int:
+def message_size(message: Message, targets: int) -> int:
     """Return the length of a message record in bytes."""
+    origin = message.origin.stored or stored_origin(message.origin)
     return HEADER.size + MESSAGE_FIXED.size + TARGET.size * targets + len(origin) + len(message.header) + message.size
 
 

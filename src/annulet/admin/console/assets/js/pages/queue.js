@@ -87,7 +87,7 @@ function Delete({ queue }) {
   }, `Deleted the queue ${visible(queue.name)}.`).then(() => setAsked(false));
   return html`<button class="danger" onClick=${() => setAsked(true)}>Delete the queue</button>
     ${asked && html`<${Dialog} title=${`Delete ${queue.name}`} onClose=${() => setAsked(false)}>
-      <div class="warning">${count(queue.messages)} messages would be gone and ${count(queue.consumers)} consumers would end. This cannot be undone: move the messages first if you want them.</div>
+      <div class="warning">${count(queue.messages)} messages would be gone and ${count(queue.consumers)} consumers would end. <code>annulet undo</code> brings the queue, its bindings and its messages back for a time, but none that is in delivery.</div>
       <div class="actions"><button onClick=${() => setAsked(false)}>Cancel</button><button class="danger" onClick=${run}>Delete it</button></div>
     <//>`}`;
 }

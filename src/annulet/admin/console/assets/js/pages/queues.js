@@ -279,7 +279,7 @@ function BulkDialog({ action, chosen, onClose, onDone }) {
 }
 
 function effect(action, messages, consumers, queues) {
-  if (action === "delete") return `${queues} queues and ${count(messages)} messages would be gone, ${count(consumers)} consumers end. This cannot be undone.`;
+  if (action === "delete") return `${queues} queues and ${count(messages)} messages would be gone, ${count(consumers)} consumers end. "annulet undo" brings queues and messages back for a time.`;
   if (action === "purge") return `${count(messages)} messages would be removed. An undo is offered for each queue on its page.`;
   return action === "pause" ? `${count(consumers)} consumers would get nothing until the queues are resumed.` : "Consumers get messages again.";
 }
