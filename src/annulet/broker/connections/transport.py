@@ -136,8 +136,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Ask for admission and start the hand-shake timer."""
-        broker = self.broker
-        self.transport = transport
+        self.transport, broker = transport, self.broker
         bound_transport(transport, OUTPUT_BYTES_MAX)
         keep_alive(transport)
         ours = transport.get_extra_info("sockname") or ("?", 0)
