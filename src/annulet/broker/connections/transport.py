@@ -14,7 +14,7 @@ from mypy_extensions import mypyc_attr
 
 from annulet.broker.connections.access import Access
 from annulet.broker.connections.engine_interface import ConnectionEngine
-from annulet.broker.network.large_writes import write_buffers
+from annulet.broker.network.large_writes import PIECE_BYTES, pieces_of
 from annulet.broker.network.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, STRANGER_BYTES_MAX
 from annulet.broker.network.listening import PeerFacts, bound_transport, release_transport
 from annulet.broker.network.peer_watch import PEER_ENDED, PEER_GONE, keep_alive, state_of_peer
@@ -267,8 +267,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self.mark_dirty()
 
     def _note_unfinished(self) -> None:
-        held = self.unfinished_bytes()
-        if held != self._unfinished:
+        if (held := self.unfinished_bytes()) != self._unfinished:
             self._unfinished = held
             self.broker.unfinished.note(self, held)
 
@@ -439,7 +438,9 @@ class ClientConnection(Generic[EngineT, SessionT]):
 
     def _write(self, transport: asyncio.Transport, buffers: list[bytes], size: int) -> None:
         paused = self._transport_paused
-        self.bytes_sent += write_buffers(transport, buffers, size)
+        for output in [b"".join(buffers)] if size <= PIECE_BYTES else pieces_of(buffers):
+            self.bytes_sent += len(output)
+            transport.write(output)
         if self._transport_paused and not paused:  # before the last piece
             self._paused_at = transport.get_write_buffer_size()
 
@@ -525,8 +526,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         transport = self.transport
         if transport is None or not self._reading_paused or transport.is_closing():
             return
-        state = state_of_peer(transport)
-        if state == PEER_GONE:
+        if (state := state_of_peer(transport)) == PEER_GONE:
             self.broker.admission.note_gone(self.name)
             self.abort()
         elif state == PEER_ENDED and not self._rests and not self.holding:

@@ -9,23 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    import asyncio
+    from collections.abc import Iterator
 
 PIECE_BYTES: Final = 1 << 20
 """Bytes of a piece: as many as the output of a turn has, but for a large body. A buffer is not cut."""
 
 
-def write_buffers(transport: asyncio.Transport, buffers: list[bytes], size: int) -> int:
-    """Write buffers in order, joined to pieces. ``size``: about their octets. Returns how many octets they have."""
-    if size <= PIECE_BYTES:
-        output = b"".join(buffers)
-        transport.write(output)
-        return len(output)
-    octets = waiting = first = 0
+def pieces_of(buffers: list[bytes]) -> Iterator[bytes]:
+    """Join buffers to pieces, in order."""
+    waiting = first = 0
     for index, buffer in enumerate(buffers):
         waiting += len(buffer)
         if waiting >= PIECE_BYTES or index + 1 == len(buffers):
-            transport.write(b"".join(buffers[first : index + 1]))
-            octets += waiting
+            yield b"".join(buffers[first : index + 1])
             first, waiting = index + 1, 0
-    return octets
