@@ -77,6 +77,7 @@ from annulet.broker.turns.delivery_shares import BROWSER_PART, LEAST_SECONDS, SH
 from annulet.broker.turns.delivery_shares import TURN_SECONDS as DELIVERIES_SECONDS
 from annulet.broker.turns.input_shares import (
     INPUT_BYTES_FIRST,
+    INPUT_BYTES_LARGE,
     INPUT_BYTES_LEAST,
     INPUT_BYTES_MAX,
     INPUT_SECONDS,
@@ -278,6 +279,7 @@ def _bounds_of_input() -> dict[str, float]:
     """Return how much input of peers is processed in one turn."""
     return {
         "input_bytes_per_turn": INPUT_BYTES_MAX,
+        "input_bytes_per_turn_large": INPUT_BYTES_LARGE,
         "input_bytes_per_turn_first": INPUT_BYTES_FIRST,
         "input_bytes_per_turn_least": INPUT_BYTES_LEAST,
         "input_turn_seconds": INPUT_SECONDS,
