@@ -7,208 +7,41 @@ other programs of the machine do meanwhile does not count.
 
 from __future__ import annotations
 
-import json
-import socket
-import subprocess
-import sys
-import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any, Final
 
 import click
-from pamqp import body, commands, frame, header
+from pamqp import commands
 
-from annulet.wire.amqp10.frames.frames import AMQP_HEADER, FRAME_AMQP, FRAME_SASL, SASL_HEADER, encode_frame
-from annulet.wire.amqp10.frames.link_frames import Disposition, Flow
-from annulet.wire.amqp10.frames.outcomes import Accepted, Modified, Rejected, Released
-from annulet.wire.amqp10.frames.performatives import Attach, Begin, Detach, End, Open, encode_performative
-from annulet.wire.amqp10.frames.sasl import SaslInit
-from annulet.wire.amqp10.frames.terminus import Source, Target
-from benchmarks.watched_broker import BODY
-
-QUIET_SECONDS: Final = 0.4
-"""A client has got all when nothing more came for so long."""
-
-PATIENCE_SECONDS: Final = 60.0
-"""A queue is not going to be as wanted after so long."""
-
-# ---------------------------------------------------------------------- clients
-
-
-class Server:
-    """The broker's process."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self._process = process
-        self.ports: dict[str, Any] = self._answer()
-
-    def ask(self, do: str, **arguments: object) -> dict[str, Any]:
-        """Have a command carried out."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
-        self._process.stdin.flush()
-        return self._answer()
-
-    def _answer(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        found: dict[str, Any] = json.loads(self._process.stdout.readline())
-        return found
-
-    def until(self, queue: str, **wanted: int) -> None:
-        """Wait until a queue is as wanted, and nothing is left to be done in slices."""
-        wanted["waiting"] = 0
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while any(self.ask("state", queue=queue)[name] != value for name, value in wanted.items()):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"wanted {wanted}, is {self.ask('state', queue=queue)}")
-            time.sleep(0.02)
-
-
-class Client:
-    """A socket whose input is dropped by a thread; ``tail`` keeps its end."""
-
-    def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port))
-        self.received = 0
-        self.tail = b""
-        self._last = time.monotonic()
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        while data := self.socket.recv(1 << 20):
-            self.received += len(data)
-            self.tail = (self.tail + data)[-4096:]
-            self._last = time.monotonic()
-
-    def send(self, data: bytes) -> None:
-        """Send all of it."""
-        self._last = time.monotonic()
-        self.socket.sendall(data)
-
-    def quiet(self) -> None:
-        """Wait until nothing comes any more."""
-        while time.monotonic() - self._last < QUIET_SECONDS:
-            time.sleep(0.02)
-
-    def close(self) -> None:
-        """Cut the connection."""
-        self.socket.shutdown(socket.SHUT_RDWR)
-        self.socket.close()
-
-
-def methods(*found: Any, channel: int = 1) -> bytes:
-    """Encode methods of AMQP 0-9-1."""
-    return b"".join(frame.marshal(method, channel) for method in found)
-
-
-def publish(queue: str, exchange: str = "") -> bytes:
-    """Encode a durable message of 100 octets."""
-    parts = (
-        commands.Basic.Publish(exchange=exchange, routing_key=queue),
-        header.ContentHeader(body_size=len(BODY), properties=commands.Basic.Properties(delivery_mode=2)),
-        body.ContentBody(BODY),
-    )
-    return b"".join(frame.marshal(part, 1) for part in parts)
-
-
-def amqp091(server: Server, *more: Any) -> Client:
-    """Connect, open channel 1 and send these methods."""
-    client = Client(server.ports["amqp"])
-    client.send(b"AMQP\x00\x00\x09\x01")
-    time.sleep(0.1)
-    client.send(methods(commands.Connection.StartOk({}, "PLAIN", "\0guest\0guest", "en_US"), channel=0))
-    time.sleep(0.2)
-    client.send(methods(commands.Connection.TuneOk(100, 131_072, 0), commands.Connection.Open("/"), channel=0))
-    client.send(methods(commands.Channel.Open(), *more))
-    client.quiet()
-    return client
-
-
-def consumer(server: Server, count: int, queue: str = "q", arguments: dict[str, Any] | None = None) -> Client:
-    """Hold so many deliveries of a new queue."""
-    client = amqp091(server, commands.Queue.Declare(queue=queue, durable=True, arguments=arguments or {}))
-    server.ask("fill", queue=queue, count=count)
-    client.send(methods(commands.Basic.Consume(queue=queue, consumer_tag="c")))
-    server.until(queue, pending=0, delivering=count)
-    client.quiet()
-    return client
-
-
-def amqp10(server: Server, *performatives: Any) -> Client:
-    """Connect, begin a session and send these."""
-    client = Client(server.ports["amqp"])
-    client.send(SASL_HEADER + encode_frame(FRAME_SASL, 0, encode_performative(SaslInit("PLAIN", b"\0guest\0guest"))))
-    client.quiet()
-    client.send(AMQP_HEADER + encoded(Open("client"), Begin(None, 0, 1 << 30, 1 << 30), *performatives))
-    client.quiet()
-    return client
-
-
-def encoded(*performatives: Any) -> bytes:
-    """Encode frames of AMQP 1.0 on channel 0."""
-    return b"".join(encode_frame(FRAME_AMQP, 0, encode_performative(each)) for each in performatives)
-
-
-def receiver(server: Server, count: int) -> Client:
-    """Hold so many deliveries over a link with handle 0."""
-    amqp091(server, commands.Queue.Declare(queue="q", durable=True)).close()
-    server.ask("fill", queue="q", count=count)
-    client = amqp10(
-        server,
-        Attach("l", 0, True, source=Source("q"), target=Target("c")),
-        Flow(0, 1 << 30, 0, 1 << 30, handle=0, delivery_count=0, link_credit=count),
-    )
-    server.until("q", delivering=count)
-    client.quiet()
-    return client
-
-
-def stomp_frame(command: str, text: str = "", **headers: str) -> bytes:
-    """Encode a frame of STOMP."""
-    lines = [command, *[f"{name}:{value}" for name, value in headers.items()]]
-    return ("\n".join(lines) + "\n\n" + text + "\0").encode()
-
-
-def stomp(server: Server, *frames: bytes) -> Client:
-    """Connect and send these."""
-    client = Client(server.ports["stomp"])
-    login = {"host": "/", "login": "guest", "passcode": "guest", "accept-version": "1.1"}
-    client.send(stomp_frame("CONNECT", **login))
-    client.quiet()
-    client.send(b"".join(frames))
-    client.quiet()
-    return client
-
-
-def subscriber(server: Server, count: int) -> tuple[Client, str]:
-    """Hold so many deliveries of a STOMP subscription in mode client. Returns the last message id, too."""
-    amqp091(server, commands.Queue.Declare(queue="q", durable=True)).close()
-    server.ask("fill", queue="q", count=count)
-    subscribe = stomp_frame("SUBSCRIBE", id="1", destination="/queue/q", ack="client")
-    client = stomp(server, subscribe)
-    server.until("q", pending=0, delivering=count)
-    client.quiet()
-    identifier = client.tail.rpartition(b"message-id:")[2].partition(b"\n")[0].decode()
-    return client, identifier
-
-
-@contextmanager
-def started(*, disk: bool) -> Iterator[Server]:
-    """Run a broker."""
-    with tempfile.TemporaryDirectory(prefix="loop-holds-") as folder:
-        command = [sys.executable, "-m", "benchmarks.watched_broker", folder if disk else "memory"]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        try:
-            yield Server(process)
-        finally:
-            process.kill()
-            process.wait()
-
-
-# ---------------------------------------------------------------------- the inputs
+from annulet.wire.amqp10.frames.frames import FRAME_AMQP, encode_frame
+from annulet.wire.amqp10.frames.link_frames import Disposition, Flow, Transfer
+from annulet.wire.amqp10.frames.outcomes import (
+    Accepted,
+    Declare,
+    Discharge,
+    Modified,
+    Rejected,
+    Released,
+    TransactionalState,
+)
+from annulet.wire.amqp10.frames.performatives import Attach, Detach, End, encode_performative
+from annulet.wire.amqp10.frames.terminus import Coordinator, Source
+from annulet.wire.amqp10.messages.sections import VALUE, encode_section
+from benchmarks.loop_clients import (
+    Client,
+    Server,
+    amqp091,
+    consumer,
+    encoded,
+    methods,
+    publish,
+    receiver,
+    started,
+    stomp,
+    stomp_frame,
+    subscriber,
+)
 
 Input = Callable[[Server], Iterator[None]]
 INPUTS: dict[str, tuple[Callable[[Server], Any], bool]] = {}
@@ -307,6 +140,30 @@ def requeue_limited(server: Server) -> Iterator[None]:
     server.until("q", pending=100_000)
 
 
+@measured("nack multiple requeue, full ring, 60,000")
+def requeue_to_a_ring(server: Server) -> Iterator[None]:
+    """The ring is full of later messages: all that come back are dropped."""
+    client = consumer(server, 60_000, arguments={"x-ring-size": 60_000})
+    client.send(methods(commands.Basic.Cancel("c")))
+    client.quiet()
+    server.ask("fill", queue="q", count=60_000)
+    yield
+    client.send(methods(commands.Basic.Nack(0, multiple=True, requeue=True)))
+    server.until("q", pending=60_000, delivering=0)
+
+
+@measured("channel close, full ring, 60,000")
+def close_to_a_ring(server: Server) -> Iterator[None]:
+    """The same, with the end of the channel."""
+    client = consumer(server, 60_000, arguments={"x-ring-size": 60_000})
+    client.send(methods(commands.Basic.Cancel("c")))
+    client.quiet()
+    server.ask("fill", queue="q", count=60_000)
+    yield
+    client.send(methods(commands.Channel.Close(200, "", 0, 0)))
+    server.until("q", pending=60_000, delivering=0)
+
+
 @measured("recover 100,000")
 def recover(server: Server) -> Iterator[None]:
     """Without a consumer any more."""
@@ -345,6 +202,8 @@ def in_transaction(name: str, count: int, *inside: bytes, last: bytes, disk: boo
 
     def run(server: Server) -> Iterator[None]:
         client = consumer(server, fills) if fills else amqp091(server, commands.Queue.Declare(queue="q", durable=True))
+        if fills:
+            client.send(methods(commands.Basic.Cancel("c")))
         client.send(methods(commands.Tx.Select()))
         for part in inside:
             client.send(part * count if not fills else part)
@@ -370,18 +229,42 @@ NACK_ALL: Final = methods(commands.Basic.Nack(0, multiple=True, requeue=False))
 in_transaction("tx.commit of 99,000 acks", 1, ACK_ALL, last=COMMIT, disk=False, fills=99_000)
 in_transaction("tx.commit of 99,000 acks, disk", 1, ACK_ALL, last=COMMIT, disk=True, fills=99_000)
 in_transaction("tx.commit of 99,000 nacks", 1, NACK_ALL, last=COMMIT, disk=False, fills=99_000)
+REQUEUE_ALL: Final = methods(commands.Basic.Nack(0, multiple=True, requeue=True))
+in_transaction("tx.commit of 99,000 requeues", 1, REQUEUE_ALL, last=COMMIT, disk=False, fills=99_000)
+in_transaction("tx.commit of 99,000 requeues, disk", 1, REQUEUE_ALL, last=COMMIT, disk=True, fills=99_000)
+in_transaction("tx.rollback of 99,000 requeues", 1, REQUEUE_ALL, last=ROLLBACK, disk=False, fills=99_000)
 in_transaction("tx.rollback of 200,000 acks", 1, ACK_ALL, last=ROLLBACK, disk=False, fills=200_000)
 
 
-@measured("tx ack multiple of 200,000")
-def enlist(server: Server) -> Iterator[None]:
-    """The acknowledgement inside a transaction, before its commit."""
-    client = consumer(server, 200_000)
-    client.send(methods(commands.Tx.Select()))
+def enlisting(name: str, count: int, method: bytes, *, disk: bool = False) -> None:
+    """Register a settlement inside a transaction, before its commit."""
+
+    def run(server: Server) -> Iterator[None]:
+        client = consumer(server, count)
+        client.send(methods(commands.Tx.Select()))
+        client.quiet()
+        yield
+        client.send(method)
+        time.sleep(1)
+
+    measured(name, disk=disk)(run)
+
+
+enlisting("tx ack multiple of 200,000", 200_000, ACK_ALL)
+enlisting("tx nack multiple of 99,000", 99_000, NACK_ALL)
+enlisting("tx nack multiple of 99,000, disk", 99_000, NACK_ALL, disk=True)
+enlisting("tx nack multiple requeue of 99,000", 99_000, REQUEUE_ALL)
+
+
+@measured("channel close with a transaction of 99,000 requeues")
+def close_in_transaction(server: Server) -> Iterator[None]:
+    """All go back."""
+    client = consumer(server, 99_000)
+    client.send(methods(commands.Tx.Select()) + REQUEUE_ALL)
     client.quiet()
     yield
-    client.send(ACK_ALL)
-    time.sleep(1)
+    client.send(methods(commands.Channel.Close(200, "", 0, 0)))
+    server.until("q", pending=99_000, delivering=0)
 
 
 @measured("publish to 15,000 queues")
@@ -447,14 +330,23 @@ emptying("delete of 1,000,000", commands.Queue.Delete(queue="q"), 1_000_000)
 emptying("delete of 1,000,000, disk", commands.Queue.Delete(queue="q"), 1_000_000, disk=True)
 
 
-@measured("delete with 200,000 deliveries")
-def delete_delivering(server: Server) -> Iterator[None]:
-    """Of one consumer."""
-    client = consumer(server, 200_000)
-    yield
-    client.send(methods(commands.Queue.Delete(queue="q")))
-    client.quiet()
-    server.until("q", pending=-1)
+def deleting(name: str, arguments: dict[str, Any] | None = None, *, disk: bool = False) -> None:
+    """Register the deletion of a queue with deliveries of one consumer."""
+
+    def run(server: Server) -> Iterator[None]:
+        client = consumer(server, 200_000, arguments=arguments)
+        yield
+        client.send(methods(commands.Queue.Delete(queue="q")))
+        client.quiet()
+        server.until("q", pending=-1)
+
+    measured(name, disk=disk)(run)
+
+
+deleting("delete with 200,000 deliveries")
+deleting("delete with 200,000 deliveries, disk", disk=True)
+deleting("delete with 200,000 deliveries of a last-value queue", {"x-last-value-key": "k"})
+deleting("delete with 200,000 deliveries of a fair queue", {"x-fair-key": "k"})
 
 
 def consumers_of_ten_channels(server: Server) -> Client:
@@ -498,6 +390,27 @@ def expiry(server: Server) -> Iterator[None]:
     server.until("q", pending=0)
 
 
+def fair_expiry(name: str, keys: int) -> None:
+    """Register the expiry of 100,000 messages of a fair queue with so many keys."""
+
+    def run(server: Server) -> Iterator[None]:
+        amqp091(server, commands.Queue.Declare(queue="q", durable=True, arguments={"x-fair-key": "k"}))
+        expires_at = int(time.time() * 1000) + 30_000
+        for number in range(keys):
+            properties = commands.Basic.Properties(headers={"k": number})
+            server.ask(
+                "fill", queue="q", count=100_000 // keys, headers=properties.marshal().hex(), expires_at=expires_at
+            )
+        yield
+        server.until("q", pending=0)
+
+    measured(name)(run)
+
+
+fair_expiry("expiry of 100,000, one fair key", 1)
+fair_expiry("expiry of 100,000, 1000 fair keys", 1000)
+
+
 @measured("schedule of 100,000 due at once")
 def schedule(server: Server) -> Iterator[None]:
     """By x-delay... of redelivery delays."""
@@ -528,6 +441,51 @@ disposition("1.0 released, 60,000", Released(), 60_000, pending=60_000)
 disposition("1.0 modified, 60,000", Modified(delivery_failed=True), 60_000, pending=60_000)
 disposition("1.0 undeliverable here, 60,000", Modified(True, True), 60_000, pending=60_000)
 disposition("1.0 settled without an outcome, 60,000", None, 60_000, pending=60_000)
+
+
+LINK: Final = 1
+"""Handle of the coordinator link."""
+
+
+def command_frame(number: int, command: Any) -> bytes:
+    """Encode a message to the coordinator."""
+    transfer = Transfer(LINK, delivery_id=number, delivery_tag=bytes([number]), message_format=0)
+    return encode_frame(FRAME_AMQP, 0, encode_performative(transfer) + encode_section(VALUE, command))
+
+
+IDENTIFIER: Final = (1).to_bytes(8, "big")
+"""Of the first transaction of a session."""
+
+
+def discharging(name: str, state: Any, count: int, *, enlists: bool = False, fail: bool = False, **wanted: int) -> None:
+    """Register the discharge of a transaction of all deliveries; ``enlists``: the disposition before it."""
+
+    def run(server: Server) -> Iterator[None]:
+        client = receiver(server, count)
+        client.send(encoded(Attach("t", LINK, False, source=Source(), target=Coordinator(), initial_delivery_count=0)))
+        client.send(command_frame(0, Declare()))
+        client.quiet()
+        client.send(encoded(Flow(0, 1 << 30, 1, 1 << 30, handle=0, delivery_count=count, link_credit=0)))
+        disposition = encoded(Disposition(True, 0, count - 1, True, TransactionalState(IDENTIFIER, state)))
+        if not enlists:
+            client.send(disposition)
+            client.quiet()
+        yield
+        client.send(disposition if enlists else command_frame(1, Discharge(IDENTIFIER, fail)))
+        client.quiet()
+        server.until("q", **wanted)
+
+    measured(name)(run)
+
+
+discharging("1.0 accepted in a transaction, 60,000", Accepted(), 60_000, enlists=True, delivering=60_000)
+discharging("1.0 rejected in a transaction, 60,000", Rejected(), 60_000, enlists=True, delivering=60_000)
+discharging("1.0 released in a transaction, 60,000", Released(), 60_000, enlists=True, delivering=60_000)
+discharging("1.0 discharge of 60,000 accepted", Accepted(), 60_000, delivering=0, pending=0)
+discharging("1.0 discharge of 60,000 rejected", Rejected(), 60_000, delivering=0, pending=0)
+discharging("1.0 discharge of 60,000 released", Released(), 60_000, delivering=0, pending=60_000)
+discharging("1.0 discharge of 60,000 undeliverable", Modified(True, True), 60_000, delivering=0, pending=60_000)
+discharging("1.0 rollback of 60,000 accepted", Accepted(), 60_000, fail=True)
 
 
 @measured("1.0 detach with 60,000")
@@ -586,16 +544,31 @@ def stomp_commit(server: Server) -> Iterator[None]:
     server.until("q", pending=50_000)
 
 
-@measured("STOMP ACK in a transaction, ABORT, 50,000")
-def stomp_abort(server: Server) -> Iterator[None]:
-    """Cumulative."""
-    client, identifier = subscriber(server, 50_000)
-    yield
-    client.send(stomp_frame("BEGIN", transaction="t"))
-    client.send(stomp_frame("ACK", **{"message-id": identifier, "subscription": "1", "transaction": "t"}))
-    client.quiet()
-    client.send(stomp_frame("ABORT", transaction="t"))
-    client.quiet()
+def stomp_transaction(name: str, command: str, last: str, *, requeue: str = "", **wanted: int) -> None:
+    """Register a cumulative settlement in a transaction, or the end of that transaction; ``last``: it is measured."""
+
+    def run(server: Server) -> Iterator[None]:
+        client, identifier = subscriber(server, 50_000)
+        client.send(stomp_frame("BEGIN", transaction="t"))
+        headers = {"message-id": identifier, "subscription": "1", "transaction": "t"}
+        settlement = stomp_frame(command, **headers, **({"requeue": requeue} if requeue else {}))
+        client.send(settlement if last else b"")
+        client.quiet()
+        yield
+        client.send(stomp_frame(last, transaction="t", receipt="r") if last else settlement)
+        client.quiet()
+        server.until("q", **wanted)
+
+    measured(name)(run)
+
+
+stomp_transaction("STOMP ACK of 50,000 in a transaction", "ACK", "", delivering=50_000)
+stomp_transaction("STOMP NACK of 50,000 in a transaction", "NACK", "", delivering=50_000)
+stomp_transaction("STOMP COMMIT of 50,000 ACKs", "ACK", "COMMIT", delivering=0)
+stomp_transaction("STOMP COMMIT of 50,000 NACKs", "NACK", "COMMIT")
+stomp_transaction("STOMP COMMIT of 50,000 dropped", "NACK", "COMMIT", requeue="false", delivering=0)
+stomp_transaction("STOMP ABORT of 50,000 ACKs", "ACK", "ABORT", delivering=50_000)
+stomp_transaction("STOMP ABORT of 50,000 NACKs", "NACK", "ABORT", delivering=50_000)
 
 
 @measured("cancel and close of 50,000 browsed copies")

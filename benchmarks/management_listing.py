@@ -25,6 +25,7 @@ from rich.table import Table
 
 from annulet import testing
 from annulet.broker.operation.listeners import open_listeners
+from annulet.cli.collector import settle_collector
 from annulet.cli.remote.amqp_load import (
     CHANNEL_OPEN,
     CHANNEL_OPEN_OK,
@@ -161,6 +162,7 @@ async def measure(queues: int, connections: int) -> list[tuple[str, float, float
             host.declare_queue(f"queue-{number:06}", now=now)
             if number % 100 == 0:
                 await asyncio.sleep(0)
+        settle_collector()  # as a broker process does: collections of all queues held the loop for 0.3 s
         ours, theirs = context.Pipe()
         clients = context.Process(target=connect_many, args=(running.broker.amqp_address[1], connections, theirs))
         asking, asked = context.Pipe()

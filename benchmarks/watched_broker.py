@@ -73,7 +73,9 @@ class Watch(selectors.DefaultSelector):
         self._began = time.thread_time()
 
 
-async def fill(broker: Broker, queue: str, count: int, exchange: str = "", headers: str = "") -> None:
+async def fill(
+    broker: Broker, queue: str, count: int, exchange: str = "", headers: str = "", expires_at: int = 0
+) -> None:
     """Publish so many messages. ``headers``: their content header in hexadecimal digits."""
     host = broker.hosts["/"]
     encoded = bytes.fromhex(headers) or DURABLE
@@ -82,7 +84,8 @@ async def fill(broker: Broker, queue: str, count: int, exchange: str = "", heade
     origin = Origin(exchange, queue, "benchmark", VIEW)
     for number in range(count):
         now = broker.clock()
-        host.publisher.publish(Message(encoded, BODY, origin, durable=durable, accepted_at=now), route, now)
+        message = Message(encoded, BODY, origin, durable=durable, accepted_at=now, expires_at=expires_at)
+        host.publisher.publish(message, route, now)
         if number % FILL == FILL - 1:
             await asyncio.sleep(0)
     await broker.commit.durable()

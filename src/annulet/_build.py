@@ -17,7 +17,6 @@ a process that started before a new build keeps to the libraries of its own.
 from __future__ import annotations
 
 import hashlib
-import importlib.abc
 import importlib.machinery
 import importlib.util
 import json
@@ -26,7 +25,12 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
+else:
+    Loader = object  # importlib.abc brings tempfile and three decompressors into every process, for nothing at run time
 
 SOURCE = Path(__file__).resolve().parent.parent
 IN_WHEEL = Path(__file__).resolve().parent / "_compiled"
@@ -96,7 +100,7 @@ def fits(found: Manifest, modules: Iterable[str] | None = None) -> bool:
     )
 
 
-class GroupLoader(importlib.abc.Loader):
+class GroupLoader(Loader):
     """Starts compiled modules, which is a matter of their group's library."""
 
     def __init__(self, library: str) -> None:

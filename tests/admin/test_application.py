@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import importlib
+import threading
+from types import ModuleType
+
 import pytest
 
 from annulet.admin.application import build_application
@@ -83,3 +87,17 @@ def test_two_applications_keep_their_brokers_apart(site: Site) -> None:
     other = Broker(BrokerConfiguration(data_directory=None))
     assert build_application(site.broker).state.broker is site.broker
     assert build_application(other).state.broker is other
+
+
+async def test_a_thread_imports_what_a_scrape_needs(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    original, imports = importlib.import_module, []
+
+    def noted(name: str, package: str | None = None) -> ModuleType:
+        imports.append((name, threading.current_thread() is threading.main_thread()))
+        return original(name, package)
+
+    monkeypatch.setattr(importlib, "import_module", noted)
+    response = await site.get("/metrics", user=None)
+    assert response.status_code == 200
+    assert "annulet_" in response.text
+    assert ("annulet.admin.resources.metrics", False) in imports

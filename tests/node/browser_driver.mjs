@@ -77,7 +77,7 @@ const commands = {
   scroll: async ({ selector, top }) => void (await page.locator(selector).evaluate((one, at) => { one.scrollTop = at; }, top)),
   async axe() {
     if (!(await page.evaluate("Boolean(globalThis.axe)"))) await page.evaluate(`${AXE};0`);
-    return await page.evaluate(async () => (await axe.run(document)).violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.target.join(" ")).join(" | ")}`));
+    return await page.evaluate(async () => (await axe.run(document, { resultTypes: ["violations"] })).violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.target.join(" ")).join(" | ")}`));
   },
   overflow: async () => await page.evaluate(() => {
     const wider = document.documentElement.scrollWidth - innerWidth;

@@ -26,6 +26,7 @@ from annulet.broker.durability.upkeep import LogUpkeep
 from annulet.broker.network.listening import BACKLOG, listener_error
 from annulet.broker.network.peer_watch import PeerWatch
 from annulet.broker.observing.log_level import LogLevels
+from annulet.broker.observing.log_lines import LogLines
 from annulet.broker.observing.spans import BothSources, HostSpans, PushCounters, SpanBuffer
 from annulet.broker.observing.stream_figures import StreamFigures
 from annulet.broker.observing.traces import Traces
@@ -153,6 +154,7 @@ class Broker(Amqp10Services):
         self.revocation, self.loop_watch, self.late_collection = Revocation(self), LoopWatch(), LateCollection()
         self.stream_figures, self.figure_history = StreamFigures(), FigureHistory()
         self.traces, self.log_levels = Traces(clock), LogLevels(configuration.log_level, clock)
+        self.log_lines = LogLines()
         self.counter_rounds: CounterRounds
         self._timers, self._ledger_queues = {}, {}
         self._refusal_logged_at = 0  # milliseconds since 1970
@@ -185,6 +187,7 @@ class Broker(Amqp10Services):
         self.loop = self.timer_loop(asyncio.get_running_loop())
         self.started_at = self.clock()
         self._failure = self.loop.create_future()
+        self.log_lines.start()
         try:
             await self._recover()
             if before_listening is not None:
@@ -383,6 +386,7 @@ class Broker(Amqp10Services):
         self.lingering.stop()
         self.traces.stop()
         self.log_levels.stop()
+        self.log_lines.stop()
         await asyncio.sleep(0)  # the turn in which aborted connections return what they hold
 
     def _log_failed(self, error: BaseException) -> None:

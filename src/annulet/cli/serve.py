@@ -16,7 +16,7 @@ import structlog
 from annulet.application import build_broker, listener_urls
 from annulet.broker.observing.logging import set_up
 from annulet.broker.operation.definitions.applying import read_document
-from annulet.broker.paging.memory import share_arenas
+from annulet.broker.paging.memory import give_back_freed, give_back_large, share_arenas
 from annulet.broker.settings.configuration import OPTIONS, ConfigurationError, StartError, load
 from annulet.broker.settings.descriptors import raise_limit
 from annulet.broker.settings.setting_values import machine_memory_bytes, physical_memory_bytes
@@ -122,6 +122,7 @@ async def run(
     """
     raise_limit(configuration.limits)
     share_arenas()
+    give_back_large()
     broker = build_broker(configuration)
     stop = asyncio.Event()
     loop, manager = asyncio.get_running_loop(), ServiceManager(os.environ)
@@ -143,6 +144,7 @@ async def run(
             except StartError:
                 await broker.stop()
                 raise
+        give_back_freed()  # of the imports, recovery and password hashes: 12 of 75 MiB
         log_memory(configuration)
         log_addresses(broker)
         manager.ready(loop)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import time
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -55,7 +56,13 @@ async def test_flags_of_the_cookie(site: Site) -> None:
         assert cookie.startswith("annulet_session=")
         assert {part.strip() for part in cookie.split(";")[1:]} == {"httponly", "path=/", "samesite=strict"}
     async with browser(site, url="https://localhost") as client:
-        assert "secure" in (await client.post(PATH, json=GUEST)).headers["set-cookie"].lower()
+        set_cookie = (await client.post(PATH, json=GUEST)).headers["set-cookie"]
+        assert set_cookie.startswith("__Host-annulet_session=")
+        assert "secure" in set_cookie.lower()
+        assert (await client.get("/api/v1/overview")).status_code == 200
+        planted = set_cookie.partition(";")[0].removeprefix("__Host-")
+        client.cookies.clear()
+        assert (await client.get("/api/v1/overview", headers={"Cookie": planted})).status_code == 401
 
 
 @pytest.mark.parametrize(
@@ -282,3 +289,14 @@ async def test_the_session_is_found_among_other_cookies(site: Site) -> None:
         assert (await other.get("/api/v1/overview")).status_code == 200
     async with browser(site, cookie=f"annulet_session=; {cookie[:-1]}") as other:
         assert (await other.get("/api/v1/overview")).status_code == 401
+
+
+async def test_a_body_that_says_it_is_too_long_is_refused_before_it_comes(site: Site) -> None:
+    async def never() -> AsyncIterator[bytes]:
+        raise AssertionError("the body was read")
+        yield b""
+
+    async with browser(site) as client:
+        for length in ("99999999", "9" * 400):
+            answer = await client.post(PATH, content=never(), headers={"Content-Length": length})
+            assert answer.status_code == 413

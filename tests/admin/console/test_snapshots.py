@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from annulet.admin.console.snapshots import Snapshots
+import logging
+
+from annulet.admin.console.snapshots import LINES_A_SAMPLE, Snapshots
 from annulet.admin.console.topics import Topic
 from annulet.broker.operation.rates import ROUND_MILLISECONDS
 from tests.admin.conftest import Site
@@ -32,6 +34,8 @@ async def test_sums_are_those_of_the_last_round(site: Site) -> None:
     overview = snapshots.of(OVERVIEW, hosts(site))
     assert (overview["alarms"], overview["connections"]) == ([], 0)
     assert overview["memory"]["limit_bytes"] == site.broker.memory.limit
+    assert overview["deepest"] == [{"vhost": "/", "name": "q", "messages": 10, "consumers": 0}]
+    assert overview["removal_rates"] == {}
 
 
 async def test_a_viewer_sees_its_own_virtual_hosts_only(site: Site) -> None:
@@ -82,3 +86,24 @@ async def test_topics_that_nobody_watches_are_forgotten(site: Site) -> None:
 async def test_reply_queues_are_shown_to_nobody(site: Site) -> None:
     name = "amq.rabbitmq.reply-to.x"
     assert Snapshots(site.broker).of(Topic("queue", "/", name), hosts(site))["gone"]
+
+
+async def test_the_log_has_the_lines_since_the_sample_before(site: Site) -> None:
+    snapshots, log, lines = Snapshots(site.broker), logging.getLogger("annulet.test"), site.broker.log_lines
+
+    def shown() -> list[str]:
+        return [line.event for line in snapshots.of(Topic("log"), hosts(site))["lines"]]
+
+    snapshots.keep(set())
+    before = lines.newest
+    for number in range(LINES_A_SAMPLE + 5):
+        log.warning("line %d", number)
+    assert lines.newest == before + LINES_A_SAMPLE + 5
+    assert shown()[-1] == f"line {LINES_A_SAMPLE + 4}"
+    assert len(shown()) == LINES_A_SAMPLE
+    snapshots.keep(set())
+    log.warning("another")
+    snapshots.keep(set())
+    assert shown() == ["another"]
+    snapshots.keep(set())
+    assert shown() == []

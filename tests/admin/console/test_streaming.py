@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import logging
+
 from tests.admin.conftest import Site
 
 PATH = "/api/v1/console/stream"
@@ -32,3 +34,12 @@ async def test_names_in_topics_are_decoded_twice(site: Site) -> None:
     answer = await site.get(f"{PATH}?samples=1&topics=queue%3A%252F%2Fa%252Fb")
     assert '"topic":"queue:%2F/a%2Fb"' in answer.text
     assert '"messages":0' in answer.text
+
+
+async def test_the_log_is_for_users_that_see_every_virtual_host(site: Site) -> None:
+    logging.getLogger("annulet.test").warning("seen by the watcher")
+    path = f"{PATH}?samples=1&topics=log"
+    assert "seen by the watcher" in (await site.get(path, user="watcher:pass")).text
+    status, reason = await site.refused("GET", path, user="manager:pass")
+    assert (status, reason.startswith("the log is for users that see all virtual hosts")) == (403, True)
+    assert site.broker.stream_figures.streams == 0

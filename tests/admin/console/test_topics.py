@@ -8,9 +8,10 @@ from annulet.broker.observing.stream_figures import TOPICS_MAX
 
 
 def test_names_are_percent_encoded() -> None:
-    text = "overview,queues:%2F,queue:%2F/a%2Fb%2Cc,queue:other/caf%C3%A9"
+    text = "overview,log,queues:%2F,queue:%2F/a%2Fb%2Cc,queue:other/caf%C3%A9"
     assert read_topics(text) == (
         Topic("overview"),
+        Topic("log"),
         Topic("queues", "/"),
         Topic("queue", "/", "a/b,c"),
         Topic("queue", "other", "café"),

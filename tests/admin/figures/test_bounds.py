@@ -22,6 +22,7 @@ from annulet.broker.turns.delivery_shares import BROWSER_PART, LEAST_SECONDS, SH
 from annulet.broker.turns.delivery_shares import TURN_SECONDS as DELIVERIES_SECONDS
 from annulet.broker.turns.input_shares import (
     INPUT_BYTES_FIRST,
+    INPUT_BYTES_LARGE,
     INPUT_BYTES_LEAST,
     INPUT_BYTES_MAX,
     INPUT_SECONDS,
@@ -59,6 +60,7 @@ async def test_what_one_turn_of_the_loop_has_room_for(site: Site) -> None:
     found = bounds(site.broker)
     assert (found["input_bytes_per_turn"], found["input_bytes_per_turn_least"]) == (INPUT_BYTES_MAX, INPUT_BYTES_LEAST)
     assert found["input_bytes_per_turn_first"] == INPUT_BYTES_FIRST
+    assert found["input_bytes_per_turn_large"] == INPUT_BYTES_LARGE
     assert found["input_turn_seconds"] == INPUT_SECONDS
     assert found["input_turn_seconds_most"] == INPUT_SECONDS_MAX
     assert (found["deliveries_per_turn"], found["deliveries_per_turn_least"]) == (TURN_DELIVERIES, SHARE_LEAST)

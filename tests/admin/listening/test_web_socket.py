@@ -269,15 +269,21 @@ async def ended(running: RunningBroker) -> None:
 async def test_a_page_that_reads_nothing_is_cut_with_its_socket(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who sends no more heart-beats is aborted; one who is closed politely has a grace."""
     monkeypatch.setattr(web_socket, "CLOSE_GRACE_SECONDS", 0.05)
-    async with testing.broker() as running:
+    async with testing.broker(stomp=True) as running:
+        # not the page, which masks each byte in Python
+        connected, publisher = await asyncio.open_connection(*running.stomp_address)
+        publisher.write(CONNECT.encode())
+        await connected.readuntil(b"\0")
+        (of_publisher,) = running.broker.connections
+        body = b"x" * 4_000_000
         for politely in (True, False):
             page = await Page(running).connect()
             page.writer.transport.pause_reading()  # type: ignore[attr-defined]
             page.send(events.TextMessage("SUBSCRIBE\nid:1\ndestination:/queue/q\n\n\0"))
-            (connection,) = running.broker.connections
-            body = b"x" * 4_000_000
+            (connection,) = (one for one in running.broker.connections if one is not of_publisher)
             while not connection._transport_paused:
-                page.send(events.BytesMessage(b"SEND\ndestination:/queue/q\n\n%b\0" % body))
+                publisher.write(b"SEND\ndestination:/queue/q\n\n%b\0" % body)
+                await publisher.drain()
                 await asyncio.sleep(0.01)
             if politely:
                 connection.force_close("enough")
@@ -289,6 +295,7 @@ async def test_a_page_that_reads_nothing_is_cut_with_its_socket(monkeypatch: pyt
             tasks = [task.get_coro().__qualname__ for task in asyncio.all_tasks()]  # type: ignore[union-attr]
             assert not [name for name in tasks if "run_asgi" in name], tasks
             page.writer.transport.abort()
+        publisher.transport.abort()
 
 
 async def test_a_client_certificate_is_a_login_unless_it_is_a_proxys() -> None:

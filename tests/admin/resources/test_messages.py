@@ -209,3 +209,17 @@ async def test_permission_to_browse_is_enough_and_is_taken_back(site: Site) -> N
     directory.set_permission(PermissionRecord("looker", "/", "", "", ""))
     for path in (PATH, f"{PATH}/1"):
         assert await site.status("GET", path, user="looker:pass") == 403
+
+
+async def test_deaths_are_there_when_they_are_asked_for(site: Site) -> None:
+    site.queue("shop")
+    origin = site.queue("origin", dead_letter_exchange="", dead_letter_routing_key="shop")
+    for _ in range(60):
+        site.publish("origin", b"x")
+    while delivery := origin.acquire(1, -1, site.clock()):
+        for entry in delivery:
+            origin.reject(entry, site.clock())
+    items = (await site.get(f"{PATH}?deaths=true&limit=500")).json()["items"]
+    assert len(items) == 60
+    assert {(item["deaths"][0]["queue"], item["deaths"][0]["reason"]) for item in items} == {("origin", "rejected")}
+    assert "deaths" not in (await site.get(PATH)).json()["items"][0]

@@ -63,3 +63,36 @@ async def test_a_full_queue_is_said(site: Site) -> None:
     async with site.client() as client:
         response = await client.post(PATH, json={"routing_key": "shop"})
     assert response.status_code == 503
+
+
+ROUTE = "/api/v1/exchanges/%2F/events/route"
+
+
+async def test_the_way_of_a_message_is_explained_and_nothing_is_sent(site: Site) -> None:
+    queue, host = site.queue("shop"), site.broker.hosts["/"]
+    host.declare_exchange("events", "topic")
+    host.bind_queue(queue, "events", "order.#", {"x-filter-jms-selector": "region = 'eu'"})
+    sent = {"routing_key": "order.paid", "properties": {"headers": {"region": "eu"}}}
+    status, found = await site.send("POST", ROUTE, sent)
+    assert (status, found["queues"], found["refusals"], found["left_out"]) == (200, ["shop"], {}, 0)
+    [edge] = found["edges"]
+    assert edge == {
+        "source": "events", "key": "order.#", "kind": "queue", "target": "shop", "fits": True, "copy_of": "",
+        "why": "the pattern covers the key",
+    }  # fmt: skip
+    _, other = await site.send("POST", ROUTE, {"routing_key": "order.paid"})
+    assert (other["queues"], other["edges"][0]["why"]) == ([], "the filter of the binding refuses it: region = 'eu'")
+    _, default = await site.send("POST", ROUTE.replace("events", "amq.default"), {"routing_key": "shop"})
+    assert default["queues"] == ["shop"]
+    assert queue.order.count == 0
+
+
+async def test_the_way_takes_permission_to_read_and_an_exchange(site: Site) -> None:
+    host = site.broker.hosts["/"]
+    host.declare_exchange("events", "topic")
+    status, reason = await site.refused("POST", ROUTE, {}, user="shop:pass")
+    assert (status, "read access to 'events'" in reason) == (403, True)
+    status, reason = await site.refused("POST", ROUTE.replace("events", "gone"), {})
+    assert (status, reason) == (404, "no exchange and no address 'gone' in virtual host '/'")
+    assert (await site.refused("POST", ROUTE, {"properties": {"priority": 300}}))[0] == 400
+    assert (await site.refused("POST", f"{ROUTE}?routing_type=both", {}))[0] == 400

@@ -153,10 +153,11 @@ async def test_a_queue_is_made_and_deleted(site: Site) -> None:
     assert (status, "ring-size" in reason) == (409, True)
     site.fill(site.broker.hosts["/"].queues["board"], 2)
     assert (await site.refused("DELETE", f"{path}?if_empty=true"))[0] == 409
-    assert (await site.send("DELETE", path))[1] == {"vhost": "/", "name": "board", "deleted": True, "messages": 2}
+    deleted = (await site.send("DELETE", path))[1]
+    assert (deleted["name"], deleted["deleted"], deleted["messages"], deleted["undo"]["kept"]) == ("board", True, 2, 2)
     assert await site.status("DELETE", path) == 404
     trail = (await site.get("/api/v1/audit")).json()["items"]
-    assert [item["operation"] for item in trail] == ["delete-queue", "create-queue"]
+    assert [item["operation"] for item in trail] == ["delete-queue", "delete", "create-queue"]
 
 
 @pytest.mark.parametrize(
@@ -215,3 +216,19 @@ async def test_queues_by_state_kind_and_with_messages_only(site: Site) -> None:
     assert await named("nonempty=true") == ["plain"]
     assert await named("nonempty=true&kind=ring") == []
     assert (await site.refused("GET", "/api/v1/queues?kind=rings"))[1].endswith("did you mean 'ring'?")
+
+
+async def test_queues_are_asked_for_by_name(site: Site) -> None:
+    for name in ("a/b", "c,d", "e"):
+        site.queue(name)
+    site.queue("e", "other")
+
+    async def found(only: str, user: str = "guest:guest") -> list[tuple[str, str]]:
+        items = (await site.get(f"/api/v1/queues?columns=vhost,name&only={only}", user=user)).json()["items"]
+        return [(item["vhost"], item["name"]) for item in items]
+
+    assert await found("%252F/a%252Fb,%252F/c%252Cd,%252F/gone,nowhere/e") == [("/", "a/b"), ("/", "c,d")]
+    assert await found("%252F/e,other/e,%252F/e") == [("/", "e"), ("other", "e")]
+    assert await found("%252F/e,other/e", "manager:pass") == [("other", "e")]
+    for wrong in ("e", "%252F/a/b", ",".join(["%252F/e"] * 101)):
+        assert await site.status("GET", f"/api/v1/queues?only={wrong}") == 400

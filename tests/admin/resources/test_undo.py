@@ -118,3 +118,16 @@ async def test_find_takes_the_permission_to_browse(site: Site) -> None:
     _, purged = await site.send("POST", f"{PATH}/operations", {"operation": "purge"})
     status, reason = await site.refused("DELETE", f"{PATH}/find/{purged['id']}", user="looker:pass")
     assert (status, reason) == (404, f"operation {purged['id']} is no search; cancel it at operations/{purged['id']}")
+
+
+async def test_the_undo_queue_is_no_definition(site: Site) -> None:
+    site.queue("shop")
+    site.publish("shop", b"one")
+    await finished(site, f"{PATH}/operations", {"operation": "delete", "everything": True})
+    assert "amq.undo" in site.broker.hosts["/"].queues
+    document = (await site.get("/api/v1/definitions")).json()
+    assert "amq.undo" not in [queue["name"] for queue in document["queues"]]
+    of_earlier_versions = {"name": "amq.undo", "vhost": "/", "durable": True, "auto_delete": False, "arguments": {}}
+    document["queues"].append(of_earlier_versions)
+    _, plan = await site.send("POST", "/api/v1/definitions?plan=true&prune=true", document)
+    assert plan["steps"] == [], plan

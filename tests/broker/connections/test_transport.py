@@ -13,6 +13,7 @@ from annulet.broker.connections.transport import (
     WRITE_BYTES,
 )
 from annulet.broker.durability.blocked import BlockedTarget
+from annulet.broker.network.large_writes import PIECE_BYTES
 from annulet.broker.paging.look_turns import Scanning
 from annulet.broker.settings.limits import Limits
 from annulet.core.base.settings import BROWSE_FOLLOW, BROWSE_OFF, ConsumerSettings
@@ -255,6 +256,25 @@ async def test_who_reads_no_answers_is_not_read(broker: Broker) -> None:
     transport.buffered = 0
     connection.flush()
     assert transport.reading
+
+
+async def test_all_of_a_large_delivery_waits_and_not_its_first_piece(broker: Broker) -> None:
+    connection, transport = connected(broker)
+    connection.open()
+
+    def write(data: bytes) -> None:
+        transport.buffered += len(data)
+        if not connection.engine.limit_hits and transport.buffered == len(data):
+            connection.pause_writing()  # asyncio tells it with the first piece
+
+    transport.write = write  # type: ignore[method-assign]
+    connection.engine.output += [bytes(PIECE_BYTES)] * 5
+    connection.flush()
+    assert transport.buffered == 5 * PIECE_BYTES
+    assert transport.reading
+    transport.buffered += ANSWER_BYTES_MAX + 1
+    connection.flush()
+    assert not transport.reading
 
 
 @pytest.mark.parametrize(("publishes", "opened", "reading"), [(True, True, False), (False, True, True)])

@@ -5,6 +5,7 @@ import pytest
 from annulet.broker.operation import rates as module
 from annulet.broker.operation.rates import (
     ACKNOWLEDGED,
+    DEEPEST_KEPT,
     DELIVERED,
     MESSAGES,
     NAMES,
@@ -132,3 +133,13 @@ def test_totals_of_a_queue_are_its_counters_and_what_it_holds() -> None:
     totals, held = read_totals(queue)
     assert (totals[0], totals[1], sum(totals[2:]), held) == (5, 0, 2, (3, 3))
     assert totals[2 + list(RemovalReason).index(RemovalReason.REPLACED_RING)] == 2
+
+
+def test_the_deepest_queues_of_a_virtual_host_are_known() -> None:
+    site = Site()
+    for number in range(DEEPEST_KEPT + 3):
+        site.fill(site.queue(f"q{number}"), number)
+    site.round()
+    expected = [(number, f"q{number}") for number in range(DEEPEST_KEPT + 2, 2, -1)]
+    assert site.rates.deepest_of_host("/") == expected
+    assert site.rates.deepest_of_host("other") == []

@@ -9,8 +9,9 @@ import pytest
 from annulet.broker.durability.durable_declarations import DurableDeclarations
 from annulet.broker.operation.operation_requests import RATE_MAX, OperationRequests
 from annulet.broker.operation.undo_messages import Unwrapping, count_of, kind_of, read_facts, read_runs
-from annulet.broker.operation.undo_window import FORGOTTEN_A_TICK
+from annulet.broker.operation.undo_window import FORGOTTEN_A_TICK, UndoWindow
 from annulet.core.base.errors import InvalidArgument, NotFound
+from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.sealed_names import UNDO_QUEUE
 from annulet.core.management import Operation
 from annulet.core.management.whole_queue import TOO_MUCH
@@ -67,6 +68,57 @@ async def test_what_was_removed_comes_back_in_its_order(site: Site, name: str) -
     assert (bodies(queue), back.state, back.done) == ([b"a", b"b", b"c"], "finished", 3)
     assert site.broker.hosts["/"].queues[UNDO_QUEUE].order.count == 0
     check_invariants(queue)
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [("delete", {"ids": [2, 3]}), ("purge", {}), ("expire", {"ids": [1, 3]}), ("move", {"destination": "late"})],
+)
+async def test_what_comes_back_stands_where_it_stood(site: Site, name: str, given: dict[str, Any]) -> None:
+    queue, late = filled(site, *"abc"), site.queue("late")
+    operation = start(site, queue, name, **given)
+    site.publish("shop", b"d")
+    site.publish("late", b"z")
+    back = await undo(site, operation)
+    assert (bodies(queue), bodies(late), back.state) == ([b"a", b"b", b"c", b"d"], [b"z"], "finished")
+    assert [entry.sequence for entry in sorted(queue.order.entries())] == [1, 2, 3, 4]
+    check_invariants(queue)
+
+
+async def test_newer_messages_do_not_make_way_for_what_comes_back(site: Site) -> None:
+    ring, last = filled(site, *"abc", ring_size=3), site.queue("last", last_value_key="item")
+    site.publish("last", b"old", item="x")
+    operations = [start(site, ring, "purge"), start(site, last, "purge")]
+    for text in "de":
+        site.publish("shop", text.encode())
+    site.publish("last", b"new", item="x")
+    for operation in operations:
+        await undo(site, operation)
+    assert (bodies(ring), bodies(last)) == ([b"c", b"d", b"e"], [b"new"])
+    assert ring.counters.removed[RemovalReason.REPLACED_RING] == 2
+    assert last.counters.removed[RemovalReason.REPLACED_KEY] == 1
+    check_invariants(ring)
+    check_invariants(last)
+
+
+async def test_a_queue_declared_anew_gets_messages_behind_its_own(site: Site) -> None:
+    queue, host = filled(site, "a", "b"), site.broker.hosts["/"]
+    operation = start(site, queue, "purge")
+    host.delete_queue(queue, site.clock())
+    site.clock.advance(1)
+    again = filled(site, "c")
+    await undo(site, operation)
+    assert bodies(again) == [b"c", b"a", b"b"]
+    check_invariants(again)
+
+
+async def test_ids_of_an_earlier_run_that_the_log_does_not_know_are_not_given_again(site: Site) -> None:
+    queue = filled(site, "a")
+    operation = start(site, queue, "purge")
+    site.broker.undo = UndoWindow(site.broker)  # as after a restart; the log knows no ids of this queue
+    site.publish("shop", b"b")
+    await undo(site, operation)
+    assert [(entry.sequence, entry.message.body) for entry in sorted(queue.order.entries())] == [(2, b"b"), (3, b"a")]
 
 
 async def test_a_message_comes_back_as_its_sender_encoded_it(site: Site) -> None:
@@ -192,7 +244,7 @@ async def test_a_full_queue_stops_the_undo_and_the_rest_stays_kept(site: Site) -
     operation = start(site, queue, "delete")
     site.publish("shop", b"new")
     back = await undo(site, operation)
-    assert (back.state, back.done, bodies(queue)) == ("stopped", 1, [b"new", b"a"])
+    assert (back.state, back.done, bodies(queue)) == ("stopped", 1, [b"a", b"new"])
     assert site.broker.hosts["/"].queues[UNDO_QUEUE].order.count == 1
 
 
@@ -280,9 +332,19 @@ async def test_notes_of_many_queues_have_one_run_for_each(site: Site) -> None:
     for _ in range(3):
         for name in ("one", "two"):
             site.publish("dead", b"x", _AMQ_ORIG_QUEUE=name)
-    start(site, dead, "retry")
+    operation = start(site, dead, "retry")
     (entry,) = host.queues[UNDO_QUEUE].order.entries()
-    assert [(run.queue, run.first, run.count) for run in read_runs(entry.message)] == [("one", 1, 3), ("two", 1, 3)]
+    assert [(run.queue, run.first, run.count) for run in read_runs(entry.message)] == [
+        ("one", 1, 1),
+        ("one", 2, 1),
+        ("one", 3, 1),
+        ("two", 1, 1),
+        ("two", 2, 1),
+        ("two", 3, 1),
+    ]  # their former ids are not consecutive
+    back = await undo(site, operation)
+    assert back.done == 6
+    assert [entry.sequence for entry in sorted(dead.order.entries())] == [1, 2, 3, 4, 5, 6]
 
 
 async def test_an_envelope_lives_as_long_as_its_message_did(site: Site) -> None:

@@ -89,3 +89,21 @@ def test_threads_share_arenas_where_the_library_can() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stderr.count("Arena ") <= 2
+
+
+def test_large_blocks_go_back_when_they_are_freed() -> None:
+    """In a process of its own. Without the setting the second block stays: the library has learned from the first."""
+    program = (
+        "import ctypes\n"
+        "from annulet.broker.paging import memory\n"
+        "assert memory.give_back_large()\n"
+        "def mapped():\n"
+        "    block = ctypes.create_string_buffer(memory.LARGE_BLOCK_BYTES)\n"
+        "    ctypes.memset(block, 1, len(block))\n"
+        "    grown = memory.resident_bytes()\n"
+        "    del block\n"
+        "    return grown - memory.resident_bytes()\n"
+        "mapped()\n"
+        "assert mapped() > memory.LARGE_BLOCK_BYTES // 2\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

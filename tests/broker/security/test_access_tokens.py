@@ -73,6 +73,10 @@ async def test_other_signatures(issuer: Issuer, tokens: AccessTokens, algorithm:
         ({"sub": "a\x85b"}, "no user name"),
         ({"sub": "a\u2028b"}, "no user name"),
         ({"sub": "half a character: \ud800"}, "no user name"),
+        ({"sub": "\uff41lice"}, "NFKC"),
+        ({"sub": "ali\u200bce"}, "NFKC"),
+        ({"at_hash": "x"}, "ID or refresh token"),
+        ({"typ": "Refresh"}, "ID or refresh token"),
         ({"scope": " ".join(map(str, range(SCOPES_MAX + 1)))}, f"more than {SCOPES_MAX} scopes"),
         ({"filler": "x" * ACCESS_TOKEN_CHARACTERS_MAX}, f"more than {ACCESS_TOKEN_CHARACTERS_MAX} characters"),
     ],
@@ -192,3 +196,23 @@ def test_names_of_claims_lead_into_nested_ones() -> None:
     assert claim_of(claims, "https://x.example/roles") == ["b"]
     assert claim_of(claims, "realm.other") is None
     assert claim_of(claims, "realm.roles.deeper") is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "taken"),
+    [
+        ("at+jwt", True),
+        ("application/AT+JWT", True),
+        ("JWT", True),
+        (None, True),
+        ("logout+jwt", False),
+        ("dpop+jwt", False),
+    ],
+)
+async def test_types_of_tokens(issuer: Issuer, tokens: AccessTokens, kind: str | None, taken: bool) -> None:
+    claims = {"iss": issuer.url, "aud": "annulet", "sub": "alice", "exp": 2**33}
+    text = jwt.encode(claims, issuer.keys["first"], "ES256", {"kid": "first", "typ": kind})
+    if taken:
+        assert (await tokens.check(text)).user == "alice"
+    else:
+        assert f"of type '{kind}'" in await why_not(tokens, text)

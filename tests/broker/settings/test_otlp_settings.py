@@ -37,6 +37,8 @@ def test_defaults_and_all_settings(tmp_path: Path) -> None:
     [
         ("spans = false\n", "otlp.endpoint is missing"),
         ('endpoint = "localhost:4318"\n', "no address such as"),
+        ('endpoint = "http://me:secret@localhost:4318"\n', "give them as otlp.headers"),
+        ('endpoint = "me:secret@localhost:4318"\n', "give them as otlp.headers"),
         ('endpoint = "http://[::1"\n', "no address such as"),
         ('endpoint = "http://c"\nmetrics_seconds = 4\n', "metrics_seconds=4"),
         ('endpoint = "http://c"\nmetrics_seconds = 3601\n', "metrics_seconds=3601"),
@@ -52,3 +54,9 @@ def test_the_example_of_the_documentation(tmp_path: Path) -> None:
     block = re.search(r"```toml\n(.*?)```", (DOCS / "telemetry.md").read_text(), re.DOTALL)
     assert block is not None
     assert read(tmp_path, block[1]).headers == {"authorization": "Bearer SECRET"}
+
+
+def test_a_password_in_the_address_is_in_no_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        read(tmp_path, '[otlp]\nendpoint = "http://me:secret@localhost:4318"\n')
+    assert "secret" not in str(caught.value)

@@ -9,10 +9,12 @@ from pamqp import commands, frame
 
 from annulet.broker.broker import Broker
 from annulet.broker.turns.input_shares import (
+    INPUT_BYTES_LARGE,
     INPUT_BYTES_LEAST,
     INPUT_BYTES_MAX,
     INPUT_SECONDS,
     INPUT_SECONDS_MAX,
+    LARGE_SECONDS,
     LOOK_FRAMES_MAX,
     LOOK_SECONDS,
     InputShares,
@@ -62,7 +64,17 @@ def test_what_is_handled_quickly_again_may_be_more_with_each_full_read(size: int
 
 
 def test_no_more_is_read_than_the_most() -> None:
-    assert handled(InputShares(), Socket(), INPUT_BYTES_MAX, 0.0) == INPUT_BYTES_MAX
+    assert handled(InputShares(), Socket(), INPUT_BYTES_MAX, 1.01 * LARGE_SECONDS) == INPUT_BYTES_MAX
+    assert handled(InputShares(), Socket(INPUT_BYTES_LARGE), INPUT_BYTES_LARGE, 0.0) == INPUT_BYTES_LARGE
+
+
+def test_of_large_bodies_more_is_read_at_once_and_of_what_follows_them_is_not() -> None:
+    inputs, client = InputShares(), Socket()
+    assert handled(inputs, client, INPUT_BYTES_MAX, 0.9 * LARGE_SECONDS) == 2 * INPUT_BYTES_MAX
+    assert handled(inputs, client, 2 * INPUT_BYTES_MAX, 1.8 * LARGE_SECONDS) == INPUT_BYTES_LARGE
+    assert handled(inputs, client, INPUT_BYTES_LARGE - 1, 3 * LARGE_SECONDS) == INPUT_BYTES_LARGE
+    assert handled(inputs, client, 2000, LARGE_SECONDS) == INPUT_BYTES_MAX
+    assert inputs.reads_cut == 0
 
 
 def test_connections_with_more_to_be_read_share_the_time_of_the_next_turn() -> None:

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import click
 import pytest
 
-from annulet.cli.remote.failures import EXIT_USAGE
+from annulet.cli.remote.failures import EXIT_REFUSED_BY_BROKER, EXIT_USAGE
 from annulet.cli.remote.ledger_commands import read_ago
 from tests.cli.remote.test_queue_commands import publish
 
@@ -40,3 +41,12 @@ def test_wrong_times_before_now(text: str) -> None:
 
 def test_a_wrong_time_is_a_usage_error(annulet: Any) -> None:
     assert "15m" in annulet.refused(EXIT_USAGE, "losses", "--since", "yesterday")
+
+
+def test_events_tell_what_happened(annulet):
+    annulet.done("queue", "create", "eventful")
+    lines = annulet.done("events", "--kind", "queue", "--limit", "1000").output.splitlines()
+    assert any("QUE-1001" in line and "queue=eventful" in line for line in lines)
+    shown = [json.loads(line) for line in annulet.done("events", "--json", "--limit", "1000").output.splitlines()]
+    assert {"queue": "eventful", "durable": True, "exclusive": False} in [item["values"] for item in shown]
+    assert "did you mean" in annulet.refused(EXIT_REFUSED_BY_BROKER, "events", "--kind", "queu")

@@ -7,7 +7,8 @@ from typing import Any
 import click
 from click.testing import CliRunner
 
-from annulet.cli.main import COMMANDS, main
+from annulet.cli.commands import COMMANDS
+from annulet.cli.main import main
 from annulet.cli.remote.failures import EXIT_ABORTED, EXIT_UNREACHABLE
 from annulet.cli.remote.options import Remote, remote_options
 from annulet.demo.ports import free_ports

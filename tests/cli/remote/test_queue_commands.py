@@ -28,7 +28,12 @@ def test_a_queue_is_created_listed_shown_changed_and_deleted(annulet: Any) -> No
     assert annulet.json("queue", "change", "ring", "ring-size=5")["arguments"] == {"x-ring-size": 5}
     listed = annulet.json("queues", "--name", "rin", "--columns", "name,ready")
     assert listed == [{"name": "ring", "messages_ready": 3}]
-    assert annulet.json("queue", "delete", "ring", "-y") == {"name": "ring", "messages": 3}
+    gone = annulet.json("queue", "delete", "ring", "-y")
+    assert (gone["name"], gone["messages"], "unkept" in gone) == ("ring", 3, False)
+    assert annulet.done("undo", "ring", gone["undo"], "-y").output.startswith("3 messages brought back")
+    assert annulet.json("queues", "--name", "rin", "--columns", "name,ready") == [{"name": "ring", "messages_ready": 3}]
+    shown = annulet.done("queue", "delete", "ring", "-y").error
+    assert "annulet undo ring " in shown
     assert annulet.json("queues", "--name", "ring") == []
 
 

@@ -64,7 +64,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """A broker with queues of many kinds and three users."""
     if missing():
         pytest.skip(missing())
-    with BrokerProcess(tmp_path_factory.mktemp("console") / "data") as process:
+    with BrokerProcess(tmp_path_factory.mktemp("console") / "data", bulk=True) as process:
         connection = pika.BlockingConnection(pika.URLParameters(f"{process.amqp_url}?heartbeat=0"))
         try:
             place = Place(process, connection.channel())

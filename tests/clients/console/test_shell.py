@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pika
 import pytest
 
 from tests.broker_process import BrokerProcess
@@ -92,6 +93,16 @@ def test_ten_thousand_queues_are_a_list_to_scroll_and_a_lost_broker_comes_back(
     chromium.visit("queues?sort=name&reverse=", "Queues")
     chromium.wait(text="10,000 queues")
     chromium.wait(text="q00000")
+    asked = "performance.getEntriesByType('resource').filter((one) => one.name.includes('/api/v1/queues?'))"
+    first = chromium.evaluate(script=f"{asked}.map((one) => [one.name, one.transferSize])")
+    assert len(first) <= 3, "the first view takes a page of the list, and at most one for the rows that are shown"
+    assert sum(size for _, size in first) < 60_000
+    connection = pika.BlockingConnection(pika.URLParameters(f"{crowded.process.amqp_url}?heartbeat=0"))
+    for _ in range(3):
+        connection.channel().basic_publish("", "q00002", b"x")
+    chromium.wait(selector="tr:has-text('q00002') td:has-text('3')")
+    connection.close()
+    assert chromium.evaluate(script=f"{asked}.filter((one) => one.name.includes('only=')).length")
     chromium.scroll(selector=".virtual", top=38 * 5000)
     chromium.wait(text="q05000")
     assert chromium.count(selector=".virtual tbody tr") < 100

@@ -285,8 +285,8 @@ def test_deletion_leaves_nothing(count: int, knows: bool):
     assert (len(queue.delivering), queue.delivering.folded, queue.delivering_bytes) == (0, 0, 0)
     assert removed(queue, RemovalReason.DELETED) == count
     assert (held.bodies.in_delivery, held.bodies.in_delivery_bytes) == (0, 0)
-    assert (held.bodies.count, held.bodies.bytes) == (0, 0)
     held.effects.turns()
+    assert (held.bodies.count, held.bodies.bytes) == (0, 0)
     assert queue.ledger.total == count
     recorded = sorted(record for _, record in held.effects.settled)
     assert recorded == ([] if knows and count > AT_ONCE_MAX else list(range(1, count + 1))), "by the log, or one by one"

@@ -444,3 +444,31 @@ def test_a_commit_without_anything_stored_asks_for_no_room() -> None:
     scene.transaction.send(make_message("x"), scene.host.route("", "q"))
     assert scene.commit() == []
     assert pending(scene.queue) == ["x"]
+
+
+def test_reasons_of_rejections_are_written_in_their_slice():
+    scene = Scene()
+    scene.hold(MANY)
+    told: list[int] = []
+    scene.transaction.reject(0, requeue=False, multiple=True)
+    scene.transaction.before_rejections(lambda entry: told.append(entry.sequence))
+    assert commit_in_turns(scene.transaction, scene.host, NOW, scene.waiter) is None
+    most = 0
+    while scene.effects.works:
+        before = len(told)
+        scene.effects.turn()
+        most = max(most, len(told) - before)
+    assert (len(told), told == sorted(told), scene.waiter.error) == (MANY, True, None)
+    assert 0 < most <= SLICE_OPERATIONS
+
+
+def test_a_refused_commit_gives_all_deliveries_back():
+    scene = Scene()
+    scene.hold(MANY)
+    held = scene.session.unacknowledged.items()
+    scene.transaction.acknowledge(MANY // 2, multiple=True)
+    scene.transaction.reject(MANY, requeue=True)
+    scene.transaction.reject(0, requeue=False, multiple=True)
+    with pytest.raises(TransactionTooLarge):
+        commit_in_turns(scene.transaction, scene.host, NOW, scene.waiter, operations_max=MANY - 1)
+    assert scene.session.unacknowledged.items() == held

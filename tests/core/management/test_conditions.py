@@ -10,6 +10,7 @@ from annulet.core.management.conditions import (
     STEPS_OF_A_READ,
     TEXT_BODY_BYTES_MAX,
     TEXT_BYTES_MAX,
+    MovedIds,
     conditions,
 )
 from annulet.core.policies.evaluation_turns import EVALUATION_STEPS_MAX
@@ -95,3 +96,12 @@ def test_they_are_quoted_for_the_audit_trail():
         "all messages, key 'k', routing key 'r', accepted since 1, accepted before 5, ids from 2, ids to 3, text 't'"
     )
     assert select(everything=True, conditions=conditions()).whole
+
+
+def test_moved_ids_know_their_former_ones():
+    ids = MovedIds()
+    for first, count, former in ((5, 2, 50), (7, 1, 52), (8, 3, 90), (20, 2, 0), (22, 1, 0), (1, 1, 7)):
+        ids.add(first, count, former)
+    assert [number for number in range(30) if number in ids] == [1, 5, 6, 7, 8, 9, 10, 20, 21, 22]
+    assert [ids.former_of(number) for number in (1, 5, 7, 8, 10, 20, 22)] == [7, 50, 52, 90, 92, 0, 0]
+    assert ids.count == 10

@@ -158,10 +158,17 @@ def test_a_deleted_queue_lets_go_of_deliveries():
     session.consume(queue)
     for number in range(AT_ONCE_MAX + 1):
         queue.enqueue(make_message(str(number)), NOW)
+    sizes = queue.delivering_bytes
+    assert (session.window.messages, session.window.bytes) == (AT_ONCE_MAX + 1, sizes)
     assert queue.delete(NOW) == 0
     assert (len(queue.delivering), queue.delivering_bytes) == (0, 0)
+    assert (session.window.messages, session.window.bytes) == (0, 0)
     assert queue.counters.removed[DELETED] == AT_ONCE_MAX + 1
+    assert (queue.leaving, queue.leaving_bytes) == (AT_ONCE_MAX + 1, sizes)  # examined in slices
+    session.unacknowledged.take(2).queue.return_entries([session.unacknowledged.take(3)], NOW)
+    assert queue.order.count == 0
     effects.turns()
+    assert (queue.leaving, queue.leaving_bytes) == (0, 0)
     assert queue.ledger.total == AT_ONCE_MAX + 1
     session.acknowledge(1, NOW)  # what the client did not know yet
     assert queue.counters.removed[DELETED] == AT_ONCE_MAX + 1

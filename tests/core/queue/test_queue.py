@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.settings import QueueSettings
 from annulet.core.queue.invariants import check_invariants
@@ -162,3 +164,98 @@ def test_taking_away_the_pause_of_a_rebalance_ends_it():
     assert two.received == []
     queue.update(replace(queue.settings, group_rebalance_pause=False), NOW)
     assert two.received == ["b"]
+
+
+def sent(queue, number):
+    priority, group = (number * 7) % 3, f"g{number % 3}"
+    fields = {"group": group, "k": f"k{number}", "s": (number * 5) % 8}
+    return queue.enqueue(make_message(str(number), priority=priority, accepted_at=NOW + number, **fields), NOW + number)
+
+
+KINDS = (
+    {},
+    {"priorities": 3},
+    {"priorities": 3, "priority_discipline": "ageing", "priority_age": 1},
+    {"sort_key": "s"},
+    {"last_value_key": "k"},
+    {"last_value_key": "k", "last_value_place": "keep-place"},
+    {"ring_size": 20},
+    {"max_length": 20, "overflow": "ring", "evict": "newest"},
+    {"group_mode": "shared", "group_key": "group"},
+    {"fair_key": "group"},
+    {"non_destructive": True},
+)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=repr)
+@pytest.mark.parametrize("attached", [False, True])
+def test_what_is_put_back_stands_where_it_would_if_it_had_never_left(kind, attached):
+    queues = [queue_of(**kind) for _ in range(2)]
+    sessions = [RecordingSession() for _ in queues]
+    if attached:  # restricted consumers split the order into lanes
+        for queue, session in zip(queues, sessions, strict=True):
+            session.consume(queue, "none", messages=0, selector="k = 'none'")
+    for queue in queues:
+        for number in range(1, 9):
+            sent(queue, number)
+    queue = queues[0]
+    taken = [entry for entry in queue.order.entries() if entry.sequence % 3]
+    for entry in taken:
+        queue.remove(entry, RemovalReason.DELETED, NOW + 9)
+    for each in queues:
+        sent(each, 10)
+        sent(each, 11)
+    for entry in reversed(taken):
+        message = make_message(
+            entry.message.body,
+            priority=entry.message.priority,
+            accepted_at=NOW + 12,
+            **entry.message.origin.view.application,
+        )
+        assert queue.put_back(message, entry.sequence, entry.message.accepted_at, NOW + 12).sequence == entry.sequence
+        check_invariants(queue)
+    assert [(entry.sequence, entry.rank) for entry in sorted(queue.order.entries())] == [
+        (entry.sequence, entry.rank) for entry in sorted(queues[1].order.entries())
+    ]
+    for each, session in zip(queues, sessions, strict=True):
+        session.consume(each, "all", messages=5)
+    if "fair_key" not in kind:  # the key of which none left has its turn first
+        assert sessions[0].received == sessions[1].received
+    assert len(sessions[0].received) == 5
+    check_invariants(queue)
+
+
+def test_a_scheduled_message_that_is_put_back_waits_for_its_time():
+    queue = queue_of()
+    entry = queue.enqueue(make_message("a", deliver_at=NOW + 10), NOW)
+    send(queue, "b")
+    queue.remove(entry, RemovalReason.DELETED, NOW)
+    queue.put_back(make_message("a", deliver_at=NOW + 10), 1, NOW, NOW)
+    assert (pending(queue), queue.schedule.count) == (["b"], 1)
+    queue.tick(NOW + 10)
+    assert pending(queue) == ["a", "b"]
+    check_invariants(queue)
+
+
+def test_a_follower_sees_what_is_put_back_and_a_snapshot_does_not():
+    queue, session = queue_of(), RecordingSession()
+    first, _ = send(queue, "a", "b")
+    queue.remove(first, RemovalReason.DELETED, NOW)
+    session.consume(queue, "follows", browse="follow")
+    session.consume(queue, "looks", browse="snapshot")
+    queue.put_back(make_message("a"), 1, NOW, NOW)
+    assert session.by_consumer == {"follows": ["b", "a"], "looks": ["b"]}
+
+
+def test_an_id_that_no_arrival_has_had_is_used_up_by_what_is_put_back():
+    queue = queue_of()
+    queue.put_back(make_message("a"), 7, NOW, NOW)
+    send(queue, "b")
+    assert [entry.sequence for entry in queue.order.entries()] == [7, 8]
+
+
+def test_expired_messages_are_not_put_back():
+    queue = queue_of()
+    queue.put_back(make_message("a", expires_at=NOW), 1, NOW, NOW)
+    assert (pending(queue), removed(queue, RemovalReason.EXPIRED)) == ([], 1)
+    check_invariants(queue)

@@ -108,6 +108,6 @@ def test_the_commands_of_the_latest_batches_stay_whole_and_say_what_their_batch_
 def test_state_with_former_names_of_modules_is_refused_with_the_way_out(former: int) -> None:
     head = Head(1)
     head.format = former  # images name modules
-    text = rf"\(format {former}\), this is .*\(format 6\); .* take its portable state"
+    text = rf"\(format {former}\), this is .*\(format 8\); .* take its portable state"
     with pytest.raises(EngineStateError, match=text):
         Head.parse(head.text())

@@ -41,3 +41,18 @@ def test_the_next_record_is_above_all_that_were_given() -> None:
     first = log.next_record
     assert log.append(message(b"a"), [(1, 1)]) == first
     assert log.next_record == first + 1
+
+
+def test_a_commit_settles_each_record_once_for_each_of_its_queues() -> None:
+    log = MemoryLog()
+    own = log.append(message(b"a"), [(1, 1)])
+    shared = log.append(message(b"b"), [(1, 2), (2, 1)])
+    transaction = log.begin()
+    for record in (own, shared, own):
+        log.settle(record, 1, transaction)
+    log.settle(own, 3, transaction)  # a queue without records
+    assert (log.statistics().settled, log.statistics().live_records) == (0, 2)
+    log.commit(transaction)
+    assert (log.statistics().settled, log.statistics().live_records) == (2, 1)
+    log.settle(shared, 2)
+    assert log.empty

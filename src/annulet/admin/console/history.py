@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from annulet.admin.interface.operations import Answer, Operation, Resource
 from annulet.admin.interface.schemas import ANY_OBJECT, TEXT_SCHEMA, object_of
 from annulet.admin.interface.values import VHOST, Value
-from annulet.admin.requests.access import ALL_HOSTS_TAGS, chosen_hosts
+from annulet.admin.requests.access import chosen_hosts, require_all_hosts
 from annulet.admin.requests.responses import ResourceError, json_response
 from annulet.broker.operation.charts.history import DAY, HOUR, REASONS
 from annulet.core.base.reply_names import is_reply_name
@@ -34,7 +34,7 @@ async def get_history(call: Call) -> Response:
     vhost = call.parameters.get("vhost", DEFAULT_HOST if name is not None else None)
     history = call.broker.figure_history
     if vhost is None:
-        _require_all_hosts(call)
+        require_all_hosts(call.user, "the history of the broker", "give 'vhost'")
         points: Sequence[Point] | None = history.of_broker(window)
     else:
         (host,) = chosen_hosts(call.request, call.user, vhost)
@@ -45,13 +45,6 @@ async def get_history(call: Call) -> Response:
         else:
             points = history.of_queue(host.name, name, window)
     return json_response({"vhost": vhost, "queue": name, "window": window, **_columns(points or ())})
-
-
-def _require_all_hosts(call: Call) -> None:
-    """Raise 403 unless the user sees every virtual host: sums tell of all of them."""
-    user = call.user
-    if not user.tags & ALL_HOSTS_TAGS or (user.scope is not None and user.scope.virtual_hosts):
-        raise ResourceError(403, "the history of the broker is for users that see all virtual hosts; give 'vhost'")
 
 
 def _columns(points: Sequence[Point]) -> dict[str, Any]:

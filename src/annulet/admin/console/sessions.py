@@ -9,7 +9,7 @@ from annulet.admin.interface.schemas import ANY_OBJECT, COUNT, TEXT_SCHEMA, obje
 from annulet.admin.interface.values import Value
 from annulet.admin.requests.access import (
     API_TAGS,
-    SESSION_COOKIE,
+    cookie_name,
     log_in,
     require_own_page,
     require_session,
@@ -90,7 +90,7 @@ async def end_session(call: Call) -> Response:
 def _set_cookie(request: Request, response: Response, text: str) -> None:
     """Set the cookie, or delete it with an empty text. No script reads it, and no other site's page sends it."""
     response.set_cookie(
-        SESSION_COOKIE,
+        cookie_name(request),
         text,
         max_age=None if text else 0,
         path="/",

@@ -6,11 +6,12 @@ The figures of one queue are of now, and its rates of the time since the snapsho
 
 from __future__ import annotations
 
+import heapq
 from typing import TYPE_CHECKING, Any, Final
 
-from annulet.admin.console.topics import OVERVIEW, QUEUES
+from annulet.admin.console.topics import LOG, OVERVIEW, QUEUES
 from annulet.admin.figures.alarms import alarms
-from annulet.broker.operation.rates import COUNTERS, MESSAGES, NAMES, READY, UNACKNOWLEDGED
+from annulet.broker.operation.rates import COUNTERS, DEEPEST_KEPT, MESSAGES, NAMES, READY, UNACKNOWLEDGED
 from annulet.core.base.reply_names import is_reply_name
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.queue.statistics import QueueStatistics
 
+LINES_A_SAMPLE: Final = 100
+"""Lines of the log in one snapshot, the newest; a page asks for those between, whose numbers it misses."""
+
 DEPTHS: Final = (MESSAGES, READY, UNACKNOWLEDGED)
 
 
@@ -30,10 +34,13 @@ class Snapshots:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._before: dict[Topic, tuple[int, QueueStatistics]] = {}
+        self._logged = 0  # the newest line at the sample before
+        self._logging = 0  # and at this one
 
     def keep(self, topics: set[Topic]) -> None:
-        """Forget all other topics: they have no viewer any more."""
+        """Begin a sample: forget all other topics, which have no viewer any more."""
         self._before = {topic: kept for topic, kept in self._before.items() if topic in topics}
+        self._logged, self._logging = self._logging, self._broker.log_lines.newest
 
     def of(self, topic: Topic, hosts: Sequence[VirtualHost]) -> dict[str, Any]:
         """Return the snapshot of a topic for a viewer that sees these virtual hosts; ``gone``: there is no such one."""
@@ -41,6 +48,8 @@ class Snapshots:
         head = {"topic": str(topic), "at": now}
         if topic.kind == OVERVIEW:
             return {**head, **self._overview(hosts)}
+        if topic.kind == LOG:
+            return {**head, "lines": self._broker.log_lines.after(self._logged, LINES_A_SAMPLE)}
         host = next((host for host in hosts if host.name == topic.vhost), None)
         if host is None:
             return {**head, "gone": True}
@@ -57,7 +66,22 @@ class Snapshots:
             "memory": {"resident_bytes": broker.memory.resident, "limit_bytes": broker.memory.limit},
             "connections": len(broker.connections) if every else sum(by_host[host.name] for host in hosts),
             **self._sums(hosts),
+            "removal_rates": broker.figure_history.removal_rates([host.name for host in hosts]),
+            "deepest": self._deepest(hosts),
         }
+
+    def _deepest(self, hosts: Sequence[VirtualHost]) -> list[dict[str, Any]]:
+        """Return the queues with most messages in the last round, as they are now."""
+        rates = self._broker.rates
+        every = [(depth, host, name) for host in hosts for depth, name in rates.deepest_of_host(host.name)]
+        found = []
+        for _, host, name in heapq.nlargest(DEEPEST_KEPT, every, key=lambda one: one[0]):
+            queue = host.queues.get(name)
+            if queue is not None:
+                statistics = queue.statistics()
+                figures = {MESSAGES: statistics.message_count, "consumers": statistics.consumer_count}
+                found.append({"vhost": host.name, "name": name, **figures})
+        return sorted(found, key=lambda one: -one[MESSAGES])
 
     def _sums(self, hosts: Sequence[VirtualHost]) -> dict[str, Any]:
         rates, depths = dict.fromkeys(COUNTERS, 0.0), dict.fromkeys(DEPTHS, 0)

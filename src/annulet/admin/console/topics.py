@@ -1,4 +1,4 @@
-"""The topics of a stream: ``overview``, ``queues:VHOST`` and ``queue:VHOST/NAME``, with percent-encoded names."""
+"""The topics of a stream: ``overview``, ``log``, ``queues:VHOST`` and ``queue:VHOST/NAME``, percent-encoded."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from annulet.admin.requests.responses import ResourceError
 from annulet.broker.observing.stream_figures import TOPICS_MAX
 
 OVERVIEW: Final = "overview"
+LOG: Final = "log"
 QUEUES: Final = "queues"
 QUEUE: Final = "queue"
 
@@ -20,14 +21,14 @@ UNRESERVED: Final = "!'()*"
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """One topic; of an overview the names are empty."""
+    """One topic; of an overview and of the log the names are empty."""
 
     kind: str
     vhost: str = ""
     name: str = ""
 
     def __str__(self) -> str:
-        if self.kind == OVERVIEW:
+        if not self.vhost:
             return self.kind
         vhost = quote(self.vhost, safe=UNRESERVED)
         return f"{self.kind}:{vhost}/{quote(self.name, safe=UNRESERVED)}" if self.name else f"{self.kind}:{vhost}"
@@ -44,14 +45,14 @@ def read_topics(text: str) -> tuple[Topic, ...]:
 def _topic(text: str) -> Topic:
     kind, _, names = text.partition(":")
     vhost, slash, name = names.partition("/")
-    if kind == OVERVIEW and not names:
-        return Topic(OVERVIEW)
+    if kind in {OVERVIEW, LOG} and not names:
+        return Topic(kind)
     if kind == QUEUES and vhost and not slash:
         return Topic(QUEUES, decode_segment("topics", vhost))
     if kind == QUEUE and vhost and name and "/" not in name:
         return Topic(QUEUE, decode_segment("topics", vhost), decode_segment("topics", name))
     raise ResourceError(
         400,
-        f"query parameter 'topics': {text[:100]!r} is no topic; give overview, queues:VHOST or queue:VHOST/NAME, with "
-        "each name percent-encoded",
+        f"query parameter 'topics': {text[:100]!r} is no topic; give overview, log, queues:VHOST or queue:VHOST/NAME, "
+        "with each name percent-encoded",
     )

@@ -22,6 +22,7 @@ from annulet.broker.durability.history import COUNTERS_MILLISECONDS
 from annulet.broker.network.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, STRANGER_BYTES_MAX
 from annulet.broker.network.unfinished import commit_limit
 from annulet.broker.observing.log_level import LOG_LEVEL_SECONDS_MAX
+from annulet.broker.observing.log_lines import LOG_LINE_CHARACTERS_MAX, LOG_LINES_MAX
 from annulet.broker.observing.node_log import NODE_LINES_PER_SECOND
 from annulet.broker.observing.spans import SPANS_WAITING_MAX
 from annulet.broker.observing.stream_figures import (
@@ -76,6 +77,7 @@ from annulet.broker.turns.delivery_shares import BROWSER_PART, LEAST_SECONDS, SH
 from annulet.broker.turns.delivery_shares import TURN_SECONDS as DELIVERIES_SECONDS
 from annulet.broker.turns.input_shares import (
     INPUT_BYTES_FIRST,
+    INPUT_BYTES_LARGE,
     INPUT_BYTES_LEAST,
     INPUT_BYTES_MAX,
     INPUT_SECONDS,
@@ -277,6 +279,7 @@ def _bounds_of_input() -> dict[str, float]:
     """Return how much input of peers is processed in one turn."""
     return {
         "input_bytes_per_turn": INPUT_BYTES_MAX,
+        "input_bytes_per_turn_large": INPUT_BYTES_LARGE,
         "input_bytes_per_turn_first": INPUT_BYTES_FIRST,
         "input_bytes_per_turn_least": INPUT_BYTES_LEAST,
         "input_turn_seconds": INPUT_SECONDS,
@@ -312,6 +315,8 @@ def _bounds_of_management(broker: Broker) -> dict[str, float]:
         "console_streams_per_user_max": CONSOLE_STREAMS_PER_USER_MAX,
         "console_topics_max": TOPICS_MAX,
         "console_sample_seconds": SAMPLE_SECONDS,
+        "log_lines_max": LOG_LINES_MAX,
+        "log_line_characters_max": LOG_LINE_CHARACTERS_MAX,
         "chart_queues_max": HISTORY_QUEUES_MAX,
         "chart_queues_fine_max": FINE_QUEUES_MAX,
         "chart_hosts_max": HISTORY_HOSTS_MAX,

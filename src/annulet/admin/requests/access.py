@@ -56,6 +56,9 @@ SESSION_CHALLENGE: Final = {"WWW-Authenticate": 'Session realm="Annulet"'}
 """Of requests of a page, for which a browser must not ask for Basic credentials: it does not know the scheme."""
 
 SESSION_COOKIE: Final = "annulet_session"
+SECURE_COOKIE: Final = "__Host-annulet_session"
+"""The same over TLS: a browser takes it from this very host only, and never from a page without TLS (RFC 6265bis)."""
+
 CSRF_HEADER: Final = "x-csrf-token"
 UNCHANGING: Final = frozenset({"GET", "HEAD"})
 OWN_FETCHES: Final = frozenset({"same-origin", "none"})
@@ -119,17 +122,22 @@ def require_session(request: Request) -> WebSession:
     return session
 
 
+def cookie_name(request: Request) -> str:
+    """Return the name of the session's cookie for the scheme of a request."""
+    return SECURE_COOKIE if request.url.scheme == "https" else SESSION_COOKIE
+
+
 def session_text(request: Request) -> str:
     """Return the text of the session's cookie, empty without one: the last of the name.
 
     Texts of sessions need no quotes. Python's reader undoes those of all cookies in a time in proportion to the square
     of their length: 15 KB of backslashes, before any login, blocked the event loop for 1.5 s.
     """
-    text = ""
+    text, wanted = "", cookie_name(request)
     for header in request.headers.getlist("cookie"):
         for cookie in header.split(";"):
             name, _, value = cookie.partition("=")
-            if name.strip() == SESSION_COOKIE:
+            if name.strip() == wanted:
                 text = value.strip()
     return text
 
@@ -224,6 +232,12 @@ def read_credentials(request: Request) -> tuple[str, str]:
     if not colon:
         raise ResourceError(401, "the Basic credentials are not USER:PASSWORD", CHALLENGE)
     return name, password
+
+
+def require_all_hosts(user: User, what: str, remedy: str = "ask an administrator for the tag monitoring") -> None:
+    """Raise 403 unless the user sees every virtual host: ``what`` tells of all of them."""
+    if not user.tags & ALL_HOSTS_TAGS or (user.scope is not None and user.scope.virtual_hosts):
+        raise ResourceError(403, f"{what} is for users that see all virtual hosts; {remedy}")
 
 
 def visible_hosts(request: Request, user: User) -> list[VirtualHost]:

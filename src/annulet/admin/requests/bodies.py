@@ -58,6 +58,10 @@ TEXTS: Final = "a list of texts"
 TYPES: Final[dict[str, type]] = {TEXT: str, INTEGER: int, SWITCH: bool, INTEGERS: list, OBJECT: dict, TEXTS: list}
 
 
+LENGTH_DIGITS: Final = 15
+"""Of a length that is looked at as a number."""
+
+
 class ArrivingBody:
     """The received octets of one request's body, counted with the unfinished work of all connections."""
 
@@ -82,11 +86,19 @@ class ArrivingBody:
                 self._last.clear()
             self._size += len(chunk)
             if self._size > self._most:
-                self._broker.admission.note_limits(PROTOCOL, {LIMIT_BODY: 1})
-                raise ResourceError(413, f"the body has more than {self._most} bytes; make several requests")
+                self._refuse_long()
             self._broker.unfinished.note(self, self._size)
         if self._refusal:
             raise ResourceError(503, self._refusal)
+
+    def expect(self, length: str) -> None:
+        """Refuse a body before it comes that says it is too long (413): its sender may never send all of it."""
+        if length.isascii() and length.isdigit() and (len(length) > LENGTH_DIGITS or int(length) > self._most):
+            self._refuse_long()
+
+    def _refuse_long(self) -> None:
+        self._broker.admission.note_limits(PROTOCOL, {LIMIT_BODY: 1})
+        raise ResourceError(413, f"the body has more than {self._most} bytes; make several requests")
 
     def whole(self) -> bytes:
         """Return all received octets and release the parts."""
@@ -184,6 +196,7 @@ async def read_octets(request: Request, bytes_max: int) -> bytes:
 async def _octets(request: Request, most: int) -> bytes:
     body = ArrivingBody(broker_of(request), "{}:{}".format(*request.client) if request.client else "?", most)
     try:
+        body.expect(request.headers.get("content-length", ""))
         async for chunk in request.stream():
             body.add(chunk)
         require_still(request)

@@ -1,17 +1,19 @@
-"""``/api/v1/log``: the level of the broker's log, and changing it while the broker runs."""
+"""``/api/v1/log``: the level of the broker's log, and changing it while the broker runs; its newest lines."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from annulet.admin.interface.operations import Answer, Fields, Operation, Resource
-from annulet.admin.interface.schemas import COUNT, TEXT_SCHEMA, object_of
+from annulet.admin.interface.schemas import COUNT, TEXT_SCHEMA, items_of, object_of
 from annulet.admin.interface.values import Value
-from annulet.admin.requests.access import ADMINISTRATORS
+from annulet.admin.requests.access import ADMINISTRATORS, ALL_HOSTS_TAGS, require_all_hosts
 from annulet.admin.requests.bodies import INTEGER
 from annulet.admin.requests.responses import json_response
 from annulet.admin.resources.audit import audit_access
 from annulet.broker.observing.log_level import LOG_LEVEL_SECONDS_MAX
+from annulet.broker.observing.log_lines import LOG_LINES_MAX
 from annulet.broker.observing.logging import LEVELS
 
 if TYPE_CHECKING:
@@ -34,12 +36,23 @@ async def put_log(call: Call) -> Response:
     return json_response(_described(call.broker))
 
 
+async def get_log_lines(call: Call) -> Response:
+    """The newest lines, the oldest of them first. They tell of every virtual host."""
+    require_all_hosts(call.user, "the log")
+    given, lines = call.parameters, call.broker.log_lines
+    found = lines.after(given["after"], LOG_LINES_MAX, least_level=LEVELS[given["level"]])
+    since, text = given["since"], given["text"].lower()
+    items = [line for line in found if line.at >= since and text in f"{line.event} {line.values} {line.id}".lower()]
+    return json_response({"items": [asdict(line) for line in items[-given["limit"] :]], "newest": lines.newest})
+
+
 def _described(broker: Broker) -> dict[str, Any]:
     levels = broker.log_levels
     return {"level": levels.current, "configured": levels.configured, "until": levels.until}
 
 
 LOG_SCHEMA: Final = object_of(level=TEXT_SCHEMA, configured=TEXT_SCHEMA, until=COUNT)
+LINE_SCHEMA: Final = object_of(number=COUNT, at=COUNT, level=TEXT_SCHEMA, event=TEXT_SCHEMA, values=TEXT_SCHEMA)
 
 RESOURCES: Final = (
     Resource(
@@ -66,6 +79,27 @@ RESOURCES: Final = (
                     )
                 ),
                 answers={200: Answer("The level has changed.", LOG_SCHEMA)},
+            ),
+        ),
+    ),
+    Resource(
+        "log/lines",
+        "broker",
+        (
+            Operation(
+                "GET",
+                "get_log_lines",
+                "The newest lines of the broker's log that are in memory, filtered.",
+                get_log_lines,
+                tags=ALL_HOSTS_TAGS,
+                parameters=(
+                    Value("after", "the number of the last known line", INTEGER, 0, default=0),
+                    Value("since", "lines from this time on, milliseconds since 1970", INTEGER, 0, default=0),
+                    Value("level", "lines of this level and above", choices=tuple(LEVELS), default="debug"),
+                    Value("text", "lines with this text, in any case", default=""),
+                    Value("limit", "at most so many, the newest", INTEGER, 1, LOG_LINES_MAX, 200),
+                ),
+                answers={200: Answer("Lines, the oldest first.", items_of(LINE_SCHEMA))},
             ),
         ),
     ),

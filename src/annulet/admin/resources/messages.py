@@ -13,7 +13,7 @@ from annulet.admin.requests.responses import ResourceError, json_response
 from annulet.admin.resources.operations import OPERATION_SCHEMA, describe_operation, number_of, started
 from annulet.broker.operation.looking import STATES, Sample, find_message
 from annulet.broker.operation.operation_requests import CONDITIONS, FIND, OperationRequests
-from annulet.broker.operation.whole_messages import AUTO, BODY_RANGE_MAX, FORMS, BodyRange, describe_whole
+from annulet.broker.operation.whole_messages import AUTO, BODY_RANGE_MAX, FORMS, BodyRange, deaths_of, describe_whole
 from annulet.core.management import select
 from annulet.core.management.conditions import conditions
 
@@ -46,7 +46,10 @@ async def list_messages(call: Call) -> Response:
     state, text = given.get("state", ""), given.get("selector", "")
     narrowed = conditions(**{name: given[name] for name in CONDITIONS if name in given})
     selection = select(selector=text, everything=not text, conditions=narrowed)
-    sample = Sample(queue, selection, STATES.get(state), given["limit"], given["body_bytes"], skip=given["skip"])
+    further = deaths_of if given["deaths"] else None
+    sample = Sample(
+        queue, selection, STATES.get(state), given["limit"], given["body_bytes"], skip=given["skip"], further=further
+    )
     await sample.run(call.broker.clock)
     return json_response(
         {
@@ -140,6 +143,7 @@ RESOURCES: Final = (
                         SKIP_MAX,
                         0,
                     ),
+                    Value("deaths", "true for the deaths of each message, the latest first", SWITCH, default=False),
                     Value("body_bytes", "bytes of each body, in base64", INTEGER, 0, BODY_BYTES_MAX, 0),
                     *NARROWING,
                 ),

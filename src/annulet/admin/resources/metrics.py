@@ -43,6 +43,7 @@ from annulet.broker.connections.views import CONVERSIONS
 from annulet.broker.durability.event_log import EVENT_QUEUE
 from annulet.broker.durability.ledger_queue import LEDGER_QUEUE
 from annulet.broker.observing.node_log import NODE_LOG
+from annulet.broker.observing.recent_events import EVENTS
 from annulet.broker.security.admission import SETTINGS_OF_LIMITS
 from annulet.broker.turns.loop_watch import STALL_BOUNDS
 from annulet.core.base.linear_expressions import ExpressionError, filter_expression
@@ -305,6 +306,7 @@ def _observing(broker: Broker) -> dict[str, tuple[str, float]]:
 
 def _fed(broker: Broker) -> dict[str, tuple[str, float]]:
     return {
+        "recent_events_forgotten": ("Events that made room for later ones in GET /api/v1/events", EVENTS.forgotten),
         "events_lost": ("Events that could not be put into amq.events", broker.fed_losses[EVENT_QUEUE]),
         "ledger_messages_lost": (
             "Losses that could not be put into amq.ledger; the ledger itself has them",

@@ -55,11 +55,11 @@ async def start_operation(call: Call) -> Response:
     return started(call, management.start(operation), operation)
 
 
-def started(call: Call, number: int, operation: Operation) -> Response:
+def started(call: Call, number: int, operation: Operation, **more: Any) -> Response:
     """Return the answer about an operation that has begun: 202 with its place."""
     host, queue = quote(operation.host.name, safe=""), quote(operation.target, safe="")
     place = f"/api/v1/queues/{host}/{queue}/operations/{number}"
-    return json_response(describe_operation(call, number, operation), 202, {"Location": place})
+    return json_response({**describe_operation(call, number, operation), **more}, 202, {"Location": place})
 
 
 async def list_operations(call: Call) -> Response:

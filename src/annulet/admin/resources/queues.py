@@ -13,10 +13,12 @@ from annulet.admin.interface.schemas import COUNT, SWITCH_SCHEMA, TEXT_SCHEMA, o
 from annulet.admin.interface.values import VHOST, Value
 from annulet.admin.requests.bodies import OBJECT, SWITCH, arguments_of
 from annulet.admin.requests.columns import Part
-from annulet.admin.requests.responses import json_response
+from annulet.admin.requests.paths import decode_segment
+from annulet.admin.requests.responses import ResourceError, bad_request, json_response
 from annulet.admin.resources.audit import audit
 from annulet.broker.observing.node_log import CHANGE_QUEUE
-from annulet.broker.operation.durable_changes import departure, durably
+from annulet.broker.operation.durable_changes import durably
+from annulet.broker.operation.queue_removal import DELETE_QUEUE, QueueRemoval, describe_keeper
 from annulet.core.base.removal_reasons import LOSSES
 from annulet.core.base.reply_names import is_reply_name
 from annulet.core.base.settings import QueueSettings
@@ -39,7 +41,11 @@ SLICE_NAMES: Final = 1000
 STATES: Final = ("running", "paused", "blocked")
 KINDS: Final = ("fifo", "ring", "last-value", "priorities", "sorted", "groups", "fair", "limited")
 
+NAMED_MAX: Final = 100
+"""Queues that a list may be asked for by name: as many as a screen shows."""
+
 FILTERS: Final = (
+    Value("only", "these queues, as VHOST/NAME with commas between, each name percent-encoded; a list reads no other"),
     Value("state", f"one of {', '.join(STATES)}", choices=STATES),
     Value("kind", f"one of {', '.join(KINDS)}: what the settings of the queue ask for", choices=KINDS),
     Value("nonempty", "true for queues with messages only", SWITCH, default=False),
@@ -58,7 +64,25 @@ async def list_queues(call: Call) -> Response:
 
     Reply queues of direct reply-to are in no list: with the name of one, others could answer in place of the server.
     """
-    return await LISTING.answer(call, _rows(call.hosts()), wanted=_filter(call.parameters))
+    named = call.parameters.get("only")
+    rows = _rows(call.hosts()) if named is None else _named(call.hosts(), named)
+    return await LISTING.answer(call, rows, wanted=_filter(call.parameters))
+
+
+def _named(hosts: list[VirtualHost], text: str) -> list[Row]:
+    """Return the queues of a list of names that are there; 400 for a list that is too long or is none."""
+    visible, parts = {host.name: host for host in hosts}, text.split(",", NAMED_MAX)
+    if len(parts) > NAMED_MAX:
+        raise ResourceError(400, f"query parameter 'only' has more than {NAMED_MAX} queues; ask for a page instead")
+    rows = {}
+    for part in parts:
+        vhost, slash, name = (decode_segment("only", each) for each in part.partition("/"))
+        if not slash or "/" in part.partition("/")[2]:
+            raise bad_request("only", part, "give VHOST/NAME, each percent-encoded")
+        queue = visible[vhost].queues.get(name) if vhost in visible else None
+        if queue is not None and not is_reply_name(name):
+            rows[queue] = visible[vhost], queue
+    return list(rows.values())
 
 
 def _filter(given: dict[str, Any]) -> Callable[[Row], bool] | None:
@@ -151,17 +175,16 @@ async def put_queue(call: Call) -> Response:
 
 
 async def delete_queue(call: Call) -> Response:
-    """Delete a queue with its messages, and answer how many there were."""
+    """Delete a queue with its messages, and answer how many there were, and how that can be undone."""
     host, queue, given, now = call.host(), call.queue_to_configure(), call.parameters, call.now
     messages = queue.message_count()
-    access = call.access(host)
-    await durably(
-        call.broker.definitions,
-        lambda: access.delete_queue(queue.name, now, if_unused=given["if_unused"], if_empty=given["if_empty"]),
+    keeper = await QueueRemoval(call.broker, call.access(host), call.user.name).remove(
+        queue, if_unused=given["if_unused"], if_empty=given["if_empty"], undo=given["undo"]
     )
-    await departure(host, queue)
-    audit(host, call.user, "delete-queue", queue.name, {"messages": messages}, now)
-    return json_response({"vhost": host.name, "name": queue.name, "deleted": True, "messages": messages})
+    undo = describe_keeper(keeper)
+    kept = {} if keeper is None else {"undo": keeper.token}
+    audit(host, call.user, DELETE_QUEUE, queue.name, {"messages": messages, **kept}, now)
+    return json_response({"vhost": host.name, "name": queue.name, "deleted": True, "messages": messages, "undo": undo})
 
 
 async def change_queue(call: Call) -> Response:
@@ -330,6 +353,7 @@ RESOURCES: Final = (
                 parameters=(
                     Value("if_unused", "true to refuse it while there are consumers", SWITCH, default=False),
                     Value("if_empty", "true to refuse it while there are messages", SWITCH, default=False),
+                    Value("undo", "false to keep nothing for an undo", SWITCH, default=True),
                 ),
                 answers={200: Answer("The queue is deleted.", object_of(name=TEXT_SCHEMA, messages=COUNT))},
             ),

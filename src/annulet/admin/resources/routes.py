@@ -39,6 +39,7 @@ from annulet.admin.resources import (
 )
 from annulet.admin.resources.clients import connections, consumers, leases, sessions
 from annulet.admin.resources.queue_state import fair_keys, groups, keys
+from annulet.admin.resources.records import events
 from annulet.admin.resources.routing import bindings, diverts, exchanges
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ TABLE: Final = RouteTable(
         *virtual_hosts.RESOURCES,
         *ledger.RESOURCES,
         *audit.RESOURCES,
+        *events.RESOURCES,
         *log_level.RESOURCES,
         *traces.RESOURCES,
         *definitions.RESOURCES,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from annulet.broker.amqp10.errors import condition_for
@@ -44,15 +45,13 @@ COORDINATOR_CREDIT: Final = 64
 class OpenTransaction:
     """A transaction with its part of the session's deliveries."""
 
-    __slots__ = ("core", "failure", "link", "outcomes", "rejections")
+    __slots__ = ("core", "failure", "link", "outcomes", "reasons")
 
     def __init__(self, core: Transaction, link: Link) -> None:
         self.core = core
         self.link = link  # the coordinator link it was declared over
         self.outcomes: dict[int, Outcome] = {}  # by delivery id
-        self.rejections: list[
-            tuple[QueueEntry, Rejected]
-        ] = []  # the function that tells the reason, once it is committed
+        self.reasons: dict[QueueEntry, Rejected] = {}  # of rejections, told once it is committed
         self.failure = ""  # why it can only be rolled back
 
 
@@ -96,6 +95,7 @@ class Coordinator:
     def __init__(self, session: Amqp10Session) -> None:
         self._session = session
         self._open: dict[bytes, OpenTransaction] = {}
+        self._enlisted: dict[int, OpenTransaction] = {}  # by delivery id, deliveries that are in one of these
         self._declared = 0
 
     @property
@@ -182,8 +182,8 @@ class Coordinator:
             text = f"rolled back: {transaction.failure}"
             self._answer(delivery, Rejected(Error(conditions.TRANSACTION_ROLLBACK, text)))
             return
-        for entry, rejection in transaction.rejections:
-            revise_for_rejection(entry, rejection)
+        if transaction.reasons:
+            transaction.core.before_rejections(partial(_tell_reason, transaction.reasons))
         commit = Discharging(self, session, identifier, transaction, delivery.delivery_id)
         try:
             if session.commit(transaction.core, commit):
@@ -194,10 +194,24 @@ class Coordinator:
     def discharged(self, identifier: bytes, transaction: OpenTransaction) -> None:
         """A transaction was committed: its deliveries are settled."""
         session = self._session
+        self._forget(identifier, transaction)
+        session.outcomes.forget_all(transaction.outcomes)
+        first = last = -1
+        told: Outcome | None = None
+        for number, outcome in transaction.outcomes.items():  # neighbours together: there may be 65,536
+            if number != last + 1 or outcome is not told:
+                if told is not None:
+                    session.transfers.settle_outgoing(session.engine_session, first, last, told)
+                first, told = number, outcome
+            last = number
+        if told is not None:
+            session.transfers.settle_outgoing(session.engine_session, first, last, told)
+
+    def _forget(self, identifier: bytes, transaction: OpenTransaction) -> None:
+        """A transaction ends: its deliveries are in none any more."""
         del self._open[identifier]
-        for number, outcome in transaction.outcomes.items():
-            session.outcomes.forget(number)
-            session.transfers.settle_outgoing(session.engine_session, number, number, outcome)
+        for number in transaction.outcomes:
+            del self._enlisted[number]
 
     def refused(self, identifier: bytes, transaction: OpenTransaction, error: Exception) -> Outcome:
         """Nothing of a transaction was done: it is rolled back. Returns the answer."""
@@ -211,7 +225,7 @@ class Coordinator:
         The rest is unsettled as before.
         """
         session = self._session
-        del self._open[identifier]
+        self._forget(identifier, transaction)
         transaction.core.rollback()
         if session.closed:
             return
@@ -220,7 +234,7 @@ class Coordinator:
 
     def rollback_all(self) -> None:
         """Roll back every open transaction as the session ends, which then returns the deliveries."""
-        transactions, self._open = self._open, {}
+        transactions, self._open, self._enlisted = self._open, {}, {}
         for transaction in transactions.values():
             transaction.core.rollback()
 
@@ -237,7 +251,7 @@ class Coordinator:
 
     def holds(self, number: int) -> bool:
         """Return whether a delivery is to come to its outcome with one of the open transactions."""
-        return any(number in transaction.outcomes for transaction in self._open.values())
+        return number in self._enlisted
 
     def find(self, identifier: bytes) -> OpenTransaction | None:
         """Return an open transaction."""
@@ -249,30 +263,52 @@ class Coordinator:
         transaction = self.find(state.txn_id)
         if transaction is None:
             raise SessionFault(conditions.TRANSACTION_UNKNOWN_ID, unknown(state.txn_id).description or "")
-        for number in numbers:
-            if number not in transaction.outcomes and self.holds(number):
-                text = f"delivery {number} has its outcome in another transaction that is not discharged"
-                session.endpoints.detach(  # §4.4.2
-                    transaction.link, closed=True, condition=conditions.TRANSACTION_ROLLBACK, description=text
-                )
-                return
-            for tag in session.outcomes.tags([number]):
-                given = state.outcome
-                outcome = given if isinstance(given, Outcome) else session.outcomes.default_of(number)
-                self._enlist_one(transaction, tag, outcome)
-                transaction.outcomes[number] = outcome
+        free = self._free(numbers, transaction)
+        given = state.outcome
+        if isinstance(given, Outcome):
+            self._enlist_all(transaction, free, given)
+        else:
+            for outcome, group in session.outcomes.by_default(free):
+                self._enlist_all(transaction, group, outcome)
+        if len(free) < len(numbers):
+            text = f"delivery {numbers[len(free)]} has its outcome in another transaction that is not discharged"
+            session.endpoints.detach(  # §4.4.2
+                transaction.link, closed=True, condition=conditions.TRANSACTION_ROLLBACK, description=text
+            )
 
-    def _enlist_one(self, transaction: OpenTransaction, tag: int, outcome: Outcome) -> None:
-        core = transaction.core
-        entry = self._session.unacknowledged[tag]
+    def _free(self, numbers: list[int], transaction: OpenTransaction) -> list[int]:
+        """Return the deliveries before the first one that is in another transaction."""
+        enlisted = self._enlisted
+        if len(enlisted) > len(transaction.outcomes):
+            for place, number in enumerate(numbers):
+                if enlisted.get(number, transaction) is not transaction:
+                    return numbers[:place]
+        return numbers
+
+    def _enlist_all(self, transaction: OpenTransaction, numbers: list[int], outcome: Outcome) -> None:
+        """Let deliveries come to one outcome. There may be very many: loops of the core are compiled."""
+        core, session = transaction.core, self._session
+        held, tags = session.outcomes.unsettled(numbers)
         if isinstance(outcome, Accepted):
-            core.acknowledge(tag)
+            core.settle_all(tags, acknowledged=True, requeue=False)
         elif isinstance(outcome, Rejected):
-            transaction.rejections.append((entry, outcome))
-            core.reject(tag, requeue=False)
+            if outcome.error is not None:
+                transaction.reasons.update([(session.unacknowledged[tag], outcome) for tag in tags])
+            core.settle_all(tags, acknowledged=False, requeue=False)
         else:
             failed = isinstance(outcome, Modified) and outcome.delivery_failed
-            core.give_back(tag, counted=failed, exclude=self._session.outcomes.excluded(entry, outcome))
+            for tag in tags:
+                exclude = session.outcomes.excluded(session.unacknowledged[tag], outcome)
+                core.give_back(tag, counted=failed, exclude=exclude)
+        transaction.outcomes.update(dict.fromkeys(held, outcome))
+        self._enlisted.update(dict.fromkeys(held, transaction))
+
+
+def _tell_reason(reasons: dict[QueueEntry, Rejected], entry: QueueEntry) -> None:
+    """Let a message that is about to be rejected tell why."""
+    reason = reasons.get(entry)
+    if reason is not None:
+        revise_for_rejection(entry, reason)
 
 
 def read_command(payload: bytes) -> object:

@@ -77,30 +77,33 @@ class Outcomes:
         if not settled:
             self._settle(numbers, state)
 
-    def default_of(self, number: int) -> Outcome:
-        """Return the default outcome of the source a delivery came from (§3.5.3)."""
-        session = self._session
-        entry = session.unacknowledged.get(self._tags[number])
-        source = None if entry is None else session.source_of(entry.consumer)
-        return DEFAULT_OUTCOME if source is None else source.source.default_outcome or DEFAULT_OUTCOME
+    def by_default(self, numbers: list[int]) -> list[tuple[Outcome, list[int]]]:
+        """Return deliveries by the default outcomes of the sources they came from (§3.5.3), neighbours together."""
+        session, held = self._session, self._session.unacknowledged
+        groups: list[tuple[Outcome, list[int]]] = []
+        former: Consumer | None = None
+        for number in numbers:
+            entry = held.get(self._tags[number])
+            consumer = None if entry is None else entry.consumer
+            if not groups or consumer is not former:
+                former = consumer
+                source = session.source_of(consumer)
+                default = DEFAULT_OUTCOME if source is None else source.source.default_outcome or DEFAULT_OUTCOME
+                groups.append((default, []))
+            groups[-1][1].append(number)
+        return groups
 
     def linked(self, number: int) -> bool:
         """Return whether the peer can still settle a delivery that is held: it has not yet, and its link is there."""
         session = self._session
+        if number not in session.engine_session.outgoing_unsettled:
+            return False
         entry = session.unacknowledged.get(self._tags.get(number, 0))
-        known = number in session.engine_session.outgoing_unsettled
-        return known and entry is not None and session.source_of(entry.consumer) is not None
+        return entry is not None and session.source_of(entry.consumer) is not None
 
     def carry_out_defaults(self, numbers: list[int]) -> None:
         """Let deliveries come to the default outcomes of their sources."""
-        groups: list[tuple[Outcome, list[int]]] = []  # neighbours of one default are carried out together
-        for number in numbers:
-            default = self.default_of(number)
-            if groups and groups[-1][0] == default:
-                groups[-1][1].append(number)
-            else:
-                groups.append((default, [number]))
-        for default, group in groups:
+        for default, group in self.by_default(numbers):
             self.carry_out(group, default)
 
     def carry_out(self, numbers: list[int], outcome: object) -> None:
@@ -160,13 +163,20 @@ class Outcomes:
         held = self._session.unacknowledged
         return [tag for number in numbers if (tag := self._tags[number]) in held]
 
+    def unsettled(self, numbers: list[int]) -> tuple[list[int], list[int]]:
+        """Return those whose deliveries are held, and the core's tags of these."""
+        held, tags = self._session.unacknowledged, self._tags
+        there = [number for number in numbers if tags[number] in held]
+        return there, [tags[number] for number in there]
+
     def held(self, numbers: Iterable[int]) -> list[int]:
         """Return those that are unsettled."""
         return [number for number in numbers if number in self._tags]
 
-    def forget(self, number: int) -> None:
-        """A delivery is settled in another way."""
-        self._tags.pop(number, None)
+    def forget_all(self, numbers: Iterable[int]) -> None:
+        """Deliveries are settled in another way."""
+        for number in numbers:
+            self._tags.pop(number, None)
 
     def forget_tags(self, tags: list[int]) -> None:
         """Deliveries go on under other ids. O(unsettled) when there are any."""

@@ -14,6 +14,7 @@ from mypy_extensions import mypyc_attr
 
 from annulet.broker.connections.access import Access
 from annulet.broker.connections.engine_interface import ConnectionEngine
+from annulet.broker.network.large_writes import PIECE_BYTES, pieces_of
 from annulet.broker.network.lingering import LINGER_BYTES_MAX, LINGER_SECONDS, STRANGER_BYTES_MAX
 from annulet.broker.network.listening import PeerFacts, bound_transport, release_transport
 from annulet.broker.network.peer_watch import PEER_ENDED, PEER_GONE, keep_alive, state_of_peer
@@ -135,8 +136,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Ask for admission and start the hand-shake timer."""
-        broker = self.broker
-        self.transport = transport
+        self.transport, broker = transport, self.broker
         bound_transport(transport, OUTPUT_BYTES_MAX)
         keep_alive(transport)
         ours = transport.get_extra_info("sockname") or ("?", 0)
@@ -255,7 +255,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self.end_serving()
 
     def end_serving(self) -> None:
-        """End what :meth:`serve` or :meth:`begin_waiting` began: its answers wait for what it changed to be durable."""
+        """End :meth:`serve` or :meth:`begin_waiting`: the answers wait until the changes of the input are durable."""
         self._definitions.serving = False
         if self._definitions.asked:
             self._definitions.served(self)
@@ -267,8 +267,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         self.mark_dirty()
 
     def _note_unfinished(self) -> None:
-        held = self.unfinished_bytes()
-        if held != self._unfinished:
+        if (held := self.unfinished_bytes()) != self._unfinished:
             self._unfinished = held
             self.broker.unfinished.note(self, held)
 
@@ -379,7 +378,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self._set_writable(False)
         elif size >= WRITE_BYTES and self.transport is not None and not self.lost and not self._answers_wait():
             self._written += size
-            self._write(self.transport, self.take_deliveries())
+            self._write(self.transport, self.take_deliveries(), size)
 
     def look_soon(self) -> None:
         """A delivery took long: look at the clock before the next frame, and end the deliveries whose time is up."""
@@ -419,14 +418,13 @@ class ClientConnection(Generic[EngineT, SessionT]):
         if self._delivered:
             self._shares.served += 1
             self._delivered = self._written = 0
-        transport = self.transport
-        engine = self.engine
+        transport, engine = self.transport, self.engine
         if self.lost or transport is None:
             engine.take_output()
             return
         self._note_unfinished()  # less by now, where a login or a time-out ended some and nothing was read
-        if engine.output_size:
-            self._write(transport, engine.take_output())
+        if size := engine.output_size:
+            self._write(transport, engine.take_output(), size)
         if engine.closed:
             self._close_transport(transport)
             return
@@ -438,10 +436,13 @@ class ClientConnection(Generic[EngineT, SessionT]):
             self.now = self.broker.clock()
             self._receive(b"")
 
-    def _write(self, transport: asyncio.Transport, buffers: list[bytes]) -> None:
-        output = b"".join(buffers)
-        self.bytes_sent += len(output)
-        transport.write(output)
+    def _write(self, transport: asyncio.Transport, buffers: list[bytes], size: int) -> None:
+        paused = self._transport_paused
+        for output in [b"".join(buffers)] if size <= PIECE_BYTES else pieces_of(buffers):
+            self.bytes_sent += len(output)
+            transport.write(output)
+        if self._transport_paused and not paused:  # before the last piece
+            self._paused_at = transport.get_write_buffer_size()
 
     def _set_writable(self, writable: bool) -> None:
         self.writable = writable
@@ -525,8 +526,7 @@ class ClientConnection(Generic[EngineT, SessionT]):
         transport = self.transport
         if transport is None or not self._reading_paused or transport.is_closing():
             return
-        state = state_of_peer(transport)
-        if state == PEER_GONE:
+        if (state := state_of_peer(transport)) == PEER_GONE:
             self.broker.admission.note_gone(self.name)
             self.abort()
         elif state == PEER_ENDED and not self._rests and not self.holding:

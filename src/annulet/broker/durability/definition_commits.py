@@ -56,9 +56,9 @@ class DefinitionCommits:
     ) -> None:
         self.commits = 0  # groups that were handed to the thread
         self.refused = 0  # groups that the disk refused
-        self.serving = False  # input of a client is handled: what it changes is grouped
+        self.serving = False  # input of a client is handled: its changes are grouped
         self.asked = False  # it may have changed something
-        self._grouped = False  # what it changes joins the group, decided when the first change asks
+        self._grouped = False  # its changes join the group: decided when the first one asks
         self._changes = 0  # before that
         self._catalogue = catalogue
         if catalogue is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 import structlog
 
 from annulet.broker.observing.message_ids import identify
+from annulet.broker.observing.recent_events import record
 
 if TYPE_CHECKING:
     from structlog.typing import Processor
@@ -52,6 +53,7 @@ def set_up(log_format: LogFormat = "console", level: LogLevel = "info", stream: 
     ]
     structlog.configure(
         processors=[
+            record,
             structlog.stdlib.filter_by_level,
             *shared,
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
@@ -63,7 +65,7 @@ def set_up(log_format: LogFormat = "console", level: LogLevel = "info", stream: 
     handler = logging.StreamHandler(target)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder()],
+            foreign_pre_chain=[record, *shared, structlog.stdlib.ExtraAdder()],
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_renderers(log_format, target)],
         )
     )

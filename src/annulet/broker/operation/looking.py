@@ -21,8 +21,11 @@ from annulet.core.ordering.lane import lane_of
 from annulet.core.queue.deep_queue_scan import scan_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from annulet.broker.settings.clock import Clock
     from annulet.core.management import Selection
+    from annulet.core.message.message import Message
     from annulet.core.model.entry import QueueEntry
     from annulet.core.queue.queue import Queue
 
@@ -34,6 +37,9 @@ ID_SLICE: Final = 2000
 
 SLICE_BYTES: Final = 4 * 1024 * 1024
 """Bytes of bodies that are described before other tasks get a turn: AMQP 1.0's are copied, some 4 ms."""
+
+FURTHER_SLICE: Final = 50
+"""Messages that are described with what their headers have, before other tasks get a turn: some 5 ms."""
 
 LOOKS_MAX: Final = 100_000
 """Messages examined in one look, a second or so; then it is not complete. To examine more, run the operation 'find'."""
@@ -145,7 +151,7 @@ class Look:
 
 
 class Sample(Look):
-    """Describes the first messages, with ``body_bytes`` of each body."""
+    """Describes the first messages, with ``body_bytes`` of each body, and with what ``further`` reads of a message."""
 
     def __init__(
         self,
@@ -156,8 +162,10 @@ class Sample(Look):
         body_bytes: int = 0,
         *,
         skip: int = 0,
+        further: Callable[[Message], dict[str, Any]] | None = None,
     ) -> None:
         super().__init__(queue, selection, state, limit, skip=skip)
+        self._further = further
         self.items: list[dict[str, Any]] = []
         self._body_bytes = body_bytes
         self._read = 0  # bytes of bodies in this turn
@@ -165,7 +173,12 @@ class Sample(Look):
     def show(self, entry: QueueEntry) -> bool:
         """Describe it. All of a body has to be read for its first bytes: one that is on disk is enough for a turn."""
         absent = entry.message.absent
-        self.items.append(describe_entry(entry, self._body_bytes))
+        described = describe_entry(entry, self._body_bytes)
+        self.items.append(described)
+        if self._further is not None:
+            described.update(self._further(entry.message))
+            if not len(self.items) % FURTHER_SLICE:
+                return True
         if not self._body_bytes:
             return False
         self._read += entry.message.size

@@ -59,6 +59,19 @@ class ManagementOperations:
             preview.cancel(self._clock())
         return preview.result
 
+    async def complete(self, operation: Operation) -> None:
+        """Do an operation that is a part of a request to its end; it has no number.
+
+        Raises :class:`PreconditionFailed` when the broker stops meanwhile. Cancelled it stays where it is.
+        """
+        try:
+            while not operation.step(self._clock()):
+                await asyncio.sleep(REFUSED_PAUSE_SECONDS if operation.waiting else 0)
+                if self._stopped:
+                    raise PreconditionFailed("the broker is stopping; the operation is not complete")
+        finally:
+            operation.cancel(self._clock())
+
     def operation(self, number: int, virtual_host: str, queue: str) -> Operation:
         """Return an operation on a queue, under way or ended. Raises :class:`NotFound`, for those of others too."""
         task = self._tasks.task(number)

@@ -71,6 +71,25 @@ async def publish(broker: PublishingBroker, access: Access, submission: Submissi
     access.require("write", submission.exchange)
     host, now = access.host, broker.clock()
     route = host.route(submission.exchange, submission.routing_key)
+    message, facts = prepare(broker, access, submission, now)
+    asks = facts.asks
+    if asks is not None and asks.cancels:
+        cancel_scheduled(host, message, route, asks.schedule_id, now, further_keys=facts.further_keys)
+        return len(route.queues)
+    _require_room(broker, access, message, [target.name for target in broker.blocked[host.name].on_way(route)])
+    routed = await _publish(host, message, route, facts, now)
+    if not routed:
+        broker.unroutable += 1
+    if message.record:
+        try:
+            await broker.commit.durable()
+        except StoreError as error:
+            raise CatalogueError(f"the message may not be durable: {error}") from error
+    return routed
+
+
+def prepare(broker: PublishingBroker, access: Access, submission: Submission, now: int) -> tuple[Message, PublishFacts]:
+    """Return the message of a submission, and what its properties ask for. Raises ``InvalidArgument`` as publishing."""
     most = broker.admission.limits.max_message_bytes
     if len(submission.body) > most:
         raise InvalidArgument(f"the message has {len(submission.body)} bytes; max_message_bytes is {most}")
@@ -92,19 +111,7 @@ async def publish(broker: PublishingBroker, access: Access, submission: Submissi
         expires_at=0 if facts.time_to_live < 0 else now + facts.time_to_live,
         deliver_at=0 if asks is None else asks.due_at(now),
     )
-    if asks is not None and asks.cancels:
-        cancel_scheduled(host, message, route, asks.schedule_id, now, further_keys=facts.further_keys)
-        return len(route.queues)
-    _require_room(broker, access, message, [target.name for target in broker.blocked[host.name].on_way(route)])
-    routed = await _publish(host, message, route, facts, now)
-    if not routed:
-        broker.unroutable += 1
-    if message.record:
-        try:
-            await broker.commit.durable()
-        except StoreError as error:
-            raise CatalogueError(f"the message may not be durable: {error}") from error
-    return routed
+    return message, facts
 
 
 async def _publish(host: VirtualHost, message: Message, route: Route, facts: PublishFacts, now: int) -> int:

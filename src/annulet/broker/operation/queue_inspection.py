@@ -1,17 +1,20 @@
-"""Groups and their owners, fair keys and kept keys of a queue, as operators see them."""
+"""Groups and their owners, fair keys, kept keys and the definition of a queue, as operators see them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from annulet.broker.connections.client_session import ClientSession
+from annulet.broker.operation.undo_messages import QueueDefinition
 from annulet.core.base.errors import PreconditionFailed
 from annulet.core.policies.last_per_key import KeyTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from annulet.broker.operation.undo_messages import KeptBinding
+    from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import Key
     from annulet.core.queue.queue import Queue
@@ -50,6 +53,28 @@ class KeptKeyFacts:
     type: str  # of the property: 1, 1.0 and "1" are three keys
     messages: int
     latest: int
+
+
+def is_exclusive(queue: Queue) -> bool:
+    """Return whether a queue goes with its connection."""
+    return queue.owner is not None
+
+
+def definition_of(
+    host: VirtualHost, queue: Queue, settings: dict[str, Any], bindings: list[KeptBinding]
+) -> QueueDefinition:
+    """Return the definition of a queue, with the ``settings`` that operators changed."""
+    subscription = host.lifetime_of(queue).subscription
+    return QueueDefinition(
+        durable=queue.durable,
+        auto_delete=queue.auto_delete,
+        arguments=dict(host.resolved_for(queue).arguments),
+        settings=settings,
+        bindings=bindings,
+        subscription=None if subscription is None else list(subscription),
+        paused=queue.paused,
+        next_id=queue.next_sequence,
+    )
 
 
 def groups_of(queue: Queue) -> Iterator[GroupFacts]:

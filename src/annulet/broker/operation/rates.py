@@ -7,11 +7,13 @@ the broker.
 
 from __future__ import annotations
 
+import heapq
 from array import array
 from collections import deque
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.base.reply_names import is_reply_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +35,9 @@ counts them."""
 ROUNDS_KEPT: Final = 120
 """Sums of rounds that are kept for each virtual host: 10 minutes of 5 s."""
 
+DEEPEST_KEPT: Final = 6
+"""Queues with most messages that are known of each virtual host: those that an overview names."""
+
 PUBLISHED: Final = "publish"
 DELIVERED: Final = "deliver_get"
 ACKNOWLEDGED: Final = "ack"
@@ -45,6 +50,11 @@ NAMES: Final = (PUBLISHED, DELIVERED, ACKNOWLEDGED, RETURNED, MESSAGES, READY, U
 """The sampled values, in the order of a sample, with RabbitMQ's names. The first four are counters."""
 
 COUNTERS: Final = NAMES[:4]
+DEPTH: Final = 1 + NAMES.index(MESSAGES)
+"""The place of the messages in a sample."""
+
+NOTHING: Final = array("q", [0] * len(NAMES))
+"""The values of a queue that was never used."""
 
 Sample: TypeAlias = "array[int]"
 """The time, milliseconds since 1970, and the values of :data:`NAMES`."""
@@ -73,6 +83,21 @@ def read_queue(queue: Queue, now: int) -> Sample:
     )
 
 
+def is_changed(queue: Queue, sample: Sample) -> bool:
+    """Return whether a queue's sample would be another one now, by the values with which every change begins.
+
+    A message that comes is added, one that goes to a consumer is delivered, one that comes back is returned, and one
+    that leaves is missing from the sum of all.
+    """
+    counters = queue.counters
+    return (
+        counters.messages_added != sample[1]
+        or counters.messages_delivered != sample[2]
+        or counters.messages_returned != sample[4]
+        or queue.message_count() != sample[5]
+    )
+
+
 def read_totals(queue: Queue) -> tuple[Sample, tuple[int, int]]:
     """Return the counters of a queue: added, delivered, and removed by reason; and its messages and their bytes."""
     counters = queue.counters
@@ -91,6 +116,8 @@ class Rates:
         self._filling: dict[QueueKey, Sample] = {}  # of the round under way
         self._hosts: dict[str, deque[Sample]] = {}  # sums by virtual host, the oldest first
         self._sums: dict[str, Sample] = {}  # of the round under way
+        self._heaps: dict[str, list[tuple[int, str]]] = {}  # messages and names of the deepest queues of that round
+        self._deepest: dict[str, list[tuple[int, str]]] = {}  # of the last round, the deepest first
         self._left: list[tuple[str, Queue]] | None = None  # to be read in it; None between rounds
         self._began = 0
 
@@ -116,14 +143,30 @@ class Rates:
         self._left = left
         self._filling = {}
         self._sums = {name: array("q", [0] * (1 + len(NAMES))) for name in hosts}
+        self._heaps = {name: [] for name in hosts}
 
     def _read(self, host: str, queue: Queue, now: int) -> None:
-        sample = read_queue(queue, now)
+        key = (host, queue.name)
+        last = self._last.get(key)
+        if last is None or is_changed(queue, last):
+            sample = read_queue(queue, now)
+        else:
+            sample = last[:]
+            sample[0] = now
         if len(self._filling) < SAMPLED_QUEUES_MAX:
-            self._filling[(host, queue.name)] = sample
-        sums = self._sums[host]
-        for place in range(1, len(sample)):
-            sums[place] += sample[place]
+            self._filling[key] = sample
+        if sample[1:] != NOTHING:
+            sums = self._sums[host]
+            for place in range(1, len(sample)):
+                sums[place] += sample[place]
+            self._note_depth(host, queue, sample[DEPTH])
+
+    def _note_depth(self, host: str, queue: Queue, messages: int) -> None:
+        heap = self._heaps[host]
+        full = len(heap) == DEEPEST_KEPT
+        if messages and (not full or messages > heap[0][0]) and not is_reply_name(queue.name):
+            put = heapq.heapreplace if full else heapq.heappush
+            put(heap, (messages, queue.name))
 
     def _end(self, now: int) -> None:
         self._before, self._last, self._filling = self._last, self._filling, {}
@@ -132,6 +175,7 @@ class Rates:
             self._hosts.setdefault(name, deque(maxlen=ROUNDS_KEPT)).append(sums)
         for name in self._hosts.keys() - self._sums.keys():
             del self._hosts[name]  # the virtual host is gone
+        self._deepest = {name: sorted(heap, reverse=True) for name, heap in self._heaps.items()}
         self._left = None
 
     # ------------------------------------------------------------------ questions
@@ -156,6 +200,10 @@ class Rates:
         """Return the sums of a virtual host in the last round; ``None`` before there is one."""
         sums = self._hosts.get(host)
         return sums[-1] if sums else None
+
+    def deepest_of_host(self, host: str) -> list[tuple[int, str]]:
+        """Return messages and names of the queues with most messages in the last round, the deepest first."""
+        return self._deepest.get(host, [])
 
     def samples_of_host(self, host: str) -> list[Sample]:
         """Return the kept sums of a virtual host, the oldest first."""

@@ -7,13 +7,13 @@ encoded it, so that an undo brings back the same octets.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from annulet.broker.connections.views import VIEWS
 from annulet.core.base.sealed_names import UNDO_QUEUE
-from annulet.core.management.destination import accepted_at
+from annulet.core.management.destination import Former, accepted_at
 from annulet.core.management.keeping import NO_PRIORITY
 from annulet.core.message.message import Message, Origin
 from annulet.wire.amqp091.messages.properties import VIEW, BasicProperties, encode_properties
@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 
 KEPT: Final = "kept"
 MOVED: Final = "moved"
+DEFINITION: Final = "definition"
 """Kinds of messages."""
 
 KEPT_TYPE: Final = "application/x-annulet-kept"
 MOVED_TYPE: Final = "application/json"
+DEFINITION_TYPE: Final = "application/x-annulet-definition"
 
 LENGTH_BYTES: Final = 4
 """Of the length before the facts of an envelope."""
@@ -35,13 +37,39 @@ LENGTH_BYTES: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class UndoFacts:
-    """The operation that a message of the undo queue is of. ``at``: its start, milliseconds since 1970."""
+    """The operation that a message of the undo queue is of. ``at``: its start, milliseconds since 1970.
+
+    ``queue_id``: of the queue in the catalogue, 0 for one that is not durable; ``run`` names that of the broker.
+    """
 
     token: str
     operation: str
     queue: str
     user: str
     at: int
+    queue_id: int = 0
+    run: str = ""
+
+
+class KeptBinding(msgspec.Struct, array_like=True):
+    """A binding of a deleted queue."""
+
+    source: str
+    routing_key: str
+    arguments: dict[str, Any]
+
+
+class QueueDefinition(msgspec.Struct):
+    """What a deleted queue was. ``settings``: those that operators changed; ``next_id``: of the next arrival."""
+
+    durable: bool
+    auto_delete: bool
+    arguments: dict[str, Any]
+    settings: dict[str, Any]
+    bindings: list[KeptBinding]
+    subscription: list[str] | None
+    paused: bool
+    next_id: int
 
 
 class KeptFacts(msgspec.Struct, array_like=True):
@@ -62,7 +90,8 @@ class KeptFacts(msgspec.Struct, array_like=True):
 class Run(msgspec.Struct, array_like=True):
     """Consecutive ids in one queue, which has this id in the catalogue; 0 for one that is not durable.
 
-    ``priority``: of the messages before it was changed, ``NO_PRIORITY`` where it was not.
+    ``priority``: of the messages before it was changed, ``NO_PRIORITY`` where it was not. ``former``: the first of
+    their ids in the queue that they were taken from, consecutive as well; 0 where that is not known.
     """
 
     queue: str
@@ -70,6 +99,14 @@ class Run(msgspec.Struct, array_like=True):
     count: int
     queue_id: int
     priority: int = NO_PRIORITY
+    former: int = 0
+
+    def take(self, sequence: int, former: int) -> bool:
+        """Add the next message. Returns whether it is one."""
+        if self.first + self.count != sequence or former != (self.former + self.count if self.former else 0):
+            return False
+        self.count += 1
+        return True
 
 
 def kept_message(entry: QueueEntry, facts: UndoFacts, now: int) -> Message:
@@ -116,6 +153,17 @@ def moved_message(runs: list[Run], facts: UndoFacts, now: int, *, durable: bool)
     return Message(header, msgspec.json.encode(runs), _ORIGIN, durable=durable, accepted_at=now)
 
 
+def definition_message(definition: QueueDefinition, facts: UndoFacts, now: int, *, durable: bool) -> Message:
+    """Return a message that keeps the definition of a deleted queue."""
+    header = _header(facts, DEFINITION, DEFINITION_TYPE, 0, 0)
+    return Message(header, msgspec.msgpack.encode(definition), _ORIGIN, durable=durable, accepted_at=now)
+
+
+def read_definition(message: Message) -> QueueDefinition:
+    """Return the definition that a message keeps."""
+    return msgspec.msgpack.decode(message.body, type=QueueDefinition)
+
+
 class Unwrapping:
     """Returns kept messages. One for each undo: origins are shared, and one message is read once for all questions."""
 
@@ -123,6 +171,12 @@ class Unwrapping:
         self._origins: dict[tuple[str, str, str, str], Origin] = {}
         self._envelope: Message | None = None
         self._message: Message | None = None
+        self._since = 0
+
+    def former(self, envelope: Message, now: int) -> Former:
+        """Return the id that the kept message had, and when it was accepted."""
+        self(envelope, now)
+        return Former(_number(envelope, "id"), self._since)
 
     def __call__(self, envelope: Message, now: int) -> Message:
         """Return the message that an envelope keeps. Times to live of its queue begin again at ``now``."""
@@ -145,6 +199,7 @@ class Unwrapping:
             expires_at=kept.expires_at,
             deliver_at=kept.deliver_at,
         )
+        self._since = kept.accepted_at
         message.accepted_at = accepted_at(message, now)
         self._envelope, self._message = envelope, message
         return message
@@ -163,11 +218,13 @@ def read_facts(message: Message) -> UndoFacts:
         str(_property(message, "queue")),
         str(_property(message, "user")),
         _number(message, "at"),
+        _number(message, "queue-id"),
+        str(_property(message, "run") or ""),
     )
 
 
 def kind_of(message: Message) -> str:
-    """Return :data:`KEPT` or :data:`MOVED`."""
+    """Return :data:`KEPT`, :data:`MOVED` or :data:`DEFINITION`."""
     return str(_property(message, "kind"))
 
 
@@ -186,6 +243,8 @@ def _header(facts: UndoFacts, kind: str, content_type: str, count: int, number: 
         "queue": facts.queue,
         "user": facts.user,
         "at": facts.at,
+        "queue-id": facts.queue_id,
+        "run": facts.run,
         "messages": count,
         "id": number,
     }

@@ -1,4 +1,4 @@
-"""The undo window: what operations delete, move or send back is kept for a time, and an undo brings it back.
+"""The undo window: messages that operations delete, move or send back are kept for a time; an undo brings them back.
 
 Each virtual host has a durable queue for it, :data:`UNDO_QUEUE`, made at the first operation. A removed message gets
 into it in the transaction that takes it out of its queue, so a crash leaves it in exactly one of them. Of moved
@@ -7,21 +7,27 @@ messages the queue has notes, one for each slice of an operation, written in the
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from annulet.broker.durability.durable_declarations import DurableDeclarations
 from annulet.broker.operation.looking import Look
+from annulet.broker.operation.queue_inspection import is_exclusive
 from annulet.broker.operation.undo_messages import (
+    DEFINITION,
     KEPT,
+    QueueDefinition,
     Run,
     UndoFacts,
     Unwrapping,
     count_of,
+    definition_message,
     kept_message,
     kept_size,
     kind_of,
     moved_message,
+    read_definition,
     read_facts,
     read_runs,
 )
@@ -31,12 +37,12 @@ from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.base.sealed_names import UNDO_QUEUE
 from annulet.core.management import select
 from annulet.core.management.actions import ChangePriority, Remove
-from annulet.core.management.conditions import IdRanges, conditions
-from annulet.core.management.destination import Destination
+from annulet.core.management.conditions import MovedIds, conditions
+from annulet.core.management.destination import Destination, Former
 from annulet.core.management.keeping import NO_PRIORITY, Keeper
 from annulet.core.management.operation import SLICE_BYTES, SLICE_MESSAGES
-from annulet.core.management.transfer import Transfer
-from annulet.core.management.undoing import Restore, Undo
+from annulet.core.management.undoing import MoveBack, Restore, Undo
+from annulet.core.model.entry import BEHIND_ALL
 from annulet.core.model.loss_ledger import LossLedger
 
 if TYPE_CHECKING:
@@ -50,6 +56,7 @@ if TYPE_CHECKING:
     from annulet.core.model.entry import QueueEntry
     from annulet.core.queue.queue import Queue
     from annulet.store.database.catalogue import Catalogue
+    from annulet.store.segments.interface import Log
 
 FORGOTTEN_A_TICK: Final = 200
 """Kept messages that are forgotten in one turn: a few milliseconds."""
@@ -67,8 +74,9 @@ NOTED_OPERATIONS: Final = frozenset({"move", "retry", COPY, "change-priority"})
 
 _ALL: Final = 1 << 60
 
-Place = tuple[str, int]
-"""A queue that messages are in now, and their former priority, ``NO_PRIORITY`` where it was not changed."""
+Place = tuple[str, int, bool]
+"""A queue that messages are in now; their former priority, ``NO_PRIORITY`` where it was not changed; and whether their
+notes are durable: the ids in these are ascending."""
 
 
 class UndoBroker(Protocol):
@@ -77,6 +85,7 @@ class UndoBroker(Protocol):
     clock: Clock
     catalogue: Catalogue
     hosts: dict[str, VirtualHost]
+    log: Log
 
 
 @dataclass(slots=True)
@@ -86,9 +95,11 @@ class Undoable:
     facts: UndoFacts
     kept: int = 0
     bytes: int = 0
-    moved: dict[Place, list[tuple[int, int]]] = field(default_factory=dict)
+    moved: dict[Place, MovedIds] = field(default_factory=dict)
     moved_count: int = 0
     places: dict[str, Queue] = field(default_factory=dict)  # the queues of these names then
+    definition: QueueDefinition | None = None  # of the queue, which was deleted
+    restored: Queue | None = None  # made anew by this undo, so that all former ids are free in it
 
     @property
     def count(self) -> int:
@@ -98,13 +109,17 @@ class Undoable:
     def elsewhere(self) -> dict[str, int]:
         """Return how many messages there are in which queues."""
         counts: dict[str, int] = {}
-        for (name, _), runs in self.moved.items():
-            counts[name] = counts.get(name, 0) + sum(count for _, count in runs)
+        for (name, _, _), ids in self.moved.items():
+            counts[name] = counts.get(name, 0) + ids.count
         return counts
 
     def add(self, message: Message, host: VirtualHost | None) -> None:
         """Take a message of the undo queue; with the ``host`` the ids of moved ones as well."""
-        if kind_of(message) == KEPT:
+        kind = kind_of(message)
+        if kind == DEFINITION:
+            self.definition = read_definition(message)
+            return
+        if kind == KEPT:
             self.kept += 1
             self.bytes += message.size
             return
@@ -114,18 +129,15 @@ class Undoable:
         for run in read_runs(message):
             queue = host.queues.get(run.queue)
             if queue is not None and _is_of(run, queue, host, message.accepted_at):
-                self._add_run(run, queue)
+                self._add_run(run, queue, lasting=message.durable)
 
-    def _add_run(self, run: Run, queue: Queue) -> None:
-        """Take ids, joined with those before them."""
+    def _add_run(self, run: Run, queue: Queue, *, lasting: bool) -> None:
         if self.places.setdefault(run.queue, queue) is not queue:
             return  # it was declared anew while the notes were read
-        runs = self.moved.setdefault((run.queue, run.priority), [])
-        first, count = runs[-1] if runs else (0, 0)
-        if first + count == run.first and count:
-            runs[-1] = (first, count + run.count)
-        else:
-            runs.append((run.first, run.count))
+        place = (run.queue, run.priority, lasting)
+        if place not in self.moved:
+            self.moved[place] = MovedIds()
+        self.moved[place].add(run.first, run.count, run.former)
 
 
 class UndoWindow:
@@ -143,15 +155,16 @@ class UndoWindow:
         self.undone = 0  # undo operations begun
         self._broker = broker
         self._last = 0
+        self._run = secrets.token_hex(4)
 
     def queue_of(self, host: VirtualHost) -> Queue | None:
         """Return the queue of a virtual host, ``None`` before the first operation."""
         queue = host.queues.get(UNDO_QUEUE)
         if queue is not None and queue.ledger.records_max:
-            queue.ledger = LossLedger(0)  # what it forgets was counted when it was deleted
+            queue.ledger = LossLedger(0)  # its messages were counted when they were deleted
         return queue
 
-    def keeper(self, host: VirtualHost, operation: str, queue: Queue, user: str) -> Keeper:
+    def keeper(self, host: VirtualHost, operation: str, queue: Queue, user: str) -> HostKeeper:
         """Return the keeper of a new operation.
 
         Raises :class:`PreconditionFailed` when its queue cannot be made.
@@ -173,7 +186,8 @@ class UndoWindow:
         now = self._broker.clock()
         self._last += 1
         token = f"{now:x}-{self._last}"
-        return _HostKeeper(self, host, UndoFacts(token, operation, queue.name, user, now), now + self.seconds * 1000)
+        facts = UndoFacts(token, operation, queue.name, user, now, queue.queue_id, self._run)
+        return HostKeeper(self, host, facts, now + self.seconds * 1000)
 
     def keeps(self, operation: str) -> Callable[[QueueEntry], bool]:
         """Return the answer for a preview: whether a keeper of such an operation would have room for a message."""
@@ -194,6 +208,10 @@ class UndoWindow:
     def too_much(self) -> str:
         """Return why an operation keeps no more messages."""
         return f"undo_bytes={self.bytes_max} does not allow more"
+
+    def keeps_queue(self, queue: Queue) -> bool:
+        """Return whether the deletion of a queue can be undone; not of one that goes with its connection."""
+        return self.seconds > 0 and not is_exclusive(queue)
 
     def fits(self, count_bytes: int) -> bool:
         """Return whether so many bytes can be kept."""
@@ -258,26 +276,63 @@ class UndoWindow:
         if queue is None or kept_in is None:
             raise NotFound(f"queue '{plan.facts.queue}' in vhost '{host.name}' is gone: declare it again, then undo")
         parts: list[Part] = []
-        if plan.kept:
+        if plan.kept or plan.restored is not None:
             wanted = select(selector=f"undo = '{plan.facts.token}' AND kind = '{KEPT}'")
-            parts.append((Restore(host, kept_in, queue, Unwrapping()), wanted))
-        for (name, priority), runs in plan.moved.items():
+            parts.append((self._restore(host, kept_in, queue, plan), wanted))
+        for (name, priority, _), ids in plan.moved.items():
             source = host.queues.get(name)
             if source is None or source is not plan.places[name]:
                 continue
-            back = select(everything=True, scheduled=True, conditions=conditions(among=IdRanges(runs)))
+            back = select(everything=True, scheduled=True, conditions=conditions(among=ids))
             if plan.facts.operation == COPY:
                 parts.append((Remove("undo", source, RemovalReason.MOVED), back))
             elif priority != NO_PRIORITY:
                 parts.append((ChangePriority("undo", source, priority), back))
             elif source is not queue:
-                parts.append((Transfer("undo", host, source, queue, keep=False), back))
+                parts.append((self._move_back(host, source, queue, plan.facts, ids), back))
         if not parts:
             raise NotFound("the queues that the messages were moved to are gone, and their messages with them")
         for action, _ in parts:
             action.arguments = ", ".join(part for part in (f"of {plan.facts.token}", action.arguments) if part)
         self.undone += 1
         return Undo(host, parts, plan.count, queue.name, user=user, now=self._broker.clock())
+
+    def _restore(self, host: VirtualHost, kept_in: Queue, queue: Queue, plan: Undoable) -> Restore:
+        unwrap = Unwrapping()
+        has_place = _any_place if queue is plan.restored else self._places(host, queue, plan.facts)
+
+        def former_of(entry: QueueEntry) -> Former | None:
+            former = unwrap.former(entry.message, self._broker.clock())
+            return former if has_place(former.sequence) else None
+
+        return Restore(host, kept_in, queue, unwrap, former_of)
+
+    def _move_back(self, host: VirtualHost, source: Queue, queue: Queue, facts: UndoFacts, ids: MovedIds) -> MoveBack:
+        has_place = self._places(host, queue, facts)
+
+        def former_of(entry: QueueEntry) -> Former | None:
+            number = ids.former_of(entry.sequence)
+            return Former(number, entry.message.accepted_at) if has_place(number) else None
+
+        return MoveBack(host, source, queue, former_of)
+
+    def _places(self, host: VirtualHost, queue: Queue, facts: UndoFacts) -> Callable[[int], bool]:
+        """Return what says whether a message may have a former id of the queue again.
+
+        Not in a queue that was declared anew. Of an earlier run of the broker only ids that the log knows: the others
+        may have been given again.
+        """
+        if facts.queue_id or queue.queue_id:
+            same = facts.queue_id == queue.queue_id
+        else:
+            same = host.lifetime_of(queue).created_at <= facts.at
+        known = BEHIND_ALL if facts.run == self._run else self._broker.log.next_sequences.get(queue.queue_id, 0)
+        return lambda number: same and 0 < number < known
+
+
+def _any_place(number: int) -> bool:
+    """Return that a queue made anew for its former messages has a place for each of these."""
+    return number > 0
 
 
 def _is_of(run: Run, queue: Queue, host: VirtualHost, noted_at: int) -> bool:
@@ -292,7 +347,7 @@ def _needed(entry: QueueEntry) -> int:
     return entry.message.size + len(entry.message.header)
 
 
-class _HostKeeper(Keeper):
+class HostKeeper(Keeper):
     """Keeps what one operation takes away, in the undo queue of its virtual host."""
 
     def __init__(self, window: UndoWindow, host: VirtualHost, facts: UndoFacts, until: int) -> None:
@@ -332,19 +387,29 @@ class _HostKeeper(Keeper):
         self.kept += 1
         return message
 
+    def put_definition(self, definition: QueueDefinition, now: int) -> None:
+        """Keep what the queue was, if there is room for it."""
+        message = definition_message(definition, self._facts, now, durable=definition.durable)
+        refusal = self._window.too_much()
+        if self._window.make_room(self._queue(), message.size, now):
+            refusal = self.place().refusal(message)
+        if refusal:
+            self.reason = self.reason or f"its definition is not kept: {refusal}"
+        else:
+            self.place().put(message, now)
+
     def effort(self) -> int:
         """Count each message that gave way as one of a slice."""
         before, self._dropped = self._dropped, self._window.dropped
         return (self._dropped - before) * (SLICE_BYTES // SLICE_MESSAGES)
 
-    def moved(self, destination: Queue, message: Message, sequence: int, priority: int = NO_PRIORITY) -> None:
+    def moved(
+        self, destination: Queue, message: Message, sequence: int, priority: int = NO_PRIORITY, *, former: int = 0
+    ) -> None:
         """Note it for the end of the slice."""
         runs = self._runs.setdefault((destination, message.durable and destination.durable, priority), [])
-        last = runs[-1] if runs else None
-        if last is not None and last.first + last.count == sequence:
-            last.count += 1
-        else:
-            runs.append(Run(destination.name, sequence, 1, destination.queue_id, priority))
+        if not (runs and runs[-1].take(sequence, former)):
+            runs.append(Run(destination.name, sequence, 1, destination.queue_id, priority, former))
 
     def end_slice(self, now: int) -> None:
         """Put notes of the slice's moved messages into the undo queue: one of durable ones, one of others."""
@@ -411,4 +476,5 @@ def describe_undoable(item: Undoable, window: UndoWindow) -> dict[str, Any]:
         "kept": item.kept,
         "bytes": item.bytes,
         "moved": item.moved_count,
+        "definition": item.definition is not None,
     }

@@ -65,8 +65,8 @@ class BodyRange:
 def describe_whole(entry: QueueEntry, wanted: BodyRange) -> dict[str, Any]:
     """Return everything of a message. Nothing of it changes.
 
-    ``malformed`` says what cannot be decoded; the rest is there. Raises :class:`InvalidArgument` for a body that is not
-    what was asked for.
+    ``malformed``: the part that cannot be decoded; the rest is there. Raises :class:`InvalidArgument` for a body of
+    another form than the wanted one.
     """
     described = describe_entry(entry)
     described.update(_content(entry.message))
@@ -74,8 +74,13 @@ def describe_whole(entry: QueueEntry, wanted: BodyRange) -> dict[str, Any]:
     return described
 
 
+def deaths_of(message: Message) -> dict[str, Any]:
+    """Return the deaths of a message, the latest first, as ``deaths``; none of one that cannot be decoded."""
+    return {"deaths": _content(message)["deaths"]}
+
+
 def _content(message: Message) -> dict[str, Any]:
-    """Return what stands beside the body."""
+    """Return properties, headers, annotations and deaths."""
     try:
         content = _decoded(message)
     except Exception as error:  # noqa: BLE001 - views raise errors of their protocols; the message is shown without

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 from typing import TYPE_CHECKING, Any, Final
 
 import jwt
@@ -31,6 +32,16 @@ if TYPE_CHECKING:
     from annulet.broker.settings.oidc_settings import OidcSettings
 
 USER_NAME_BYTES_MAX: Final = 255
+
+TYPES: Final = frozenset({"at+jwt", "jwt"})
+"""Types in the header of access tokens: RFC 9068 §2.1, and that of most issuers, which do not follow it. No type is
+``jwt``."""
+
+ID_TOKEN_CLAIMS: Final = frozenset({"at_hash", "c_hash"})
+"""Claims that only ID tokens have (OpenID Connect Core §3). ``nonce`` is in access tokens of Keycloak, too."""
+
+OTHER_KINDS: Final = frozenset({"ID", "Refresh", "Offline"})
+"""What Keycloak calls its other tokens in the claim ``typ``."""
 
 TOKENS_REMEMBERED_MAX: Final = 1024
 """Tokens that were right, by digest: a client that reconnects costs no check of a signature."""
@@ -70,6 +81,8 @@ class AccessTokens:
             raise TokenRefused(f"the access token is malformed: {error}") from error
         if "crit" in header:  # no extension is known here (RFC 7515 §4.1.11)
             raise TokenRefused(f"the access token needs extension {str(header['crit'])[:60]}, which is unknown")
+        if str(header.get("typ", "JWT")).lower().removeprefix("application/") not in TYPES:
+            raise TokenRefused(f"the token is of type {str(header['typ'])[:20]!r}, not an access token (at+jwt)")
         algorithm, key_id = header.get("alg"), header.get("kid")
         if algorithm not in self._settings.algorithms:
             raise TokenRefused(
@@ -115,6 +128,8 @@ class AccessTokens:
 
     def _read(self, text: str, claims: dict[str, Any]) -> AccessToken:
         now = self._now()
+        if not ID_TOKEN_CLAIMS.isdisjoint(claims) or claims.get("typ") in OTHER_KINDS:
+            raise TokenRefused("the token is an ID or refresh token, not an access token; ask the issuer for one")
         expires_at = _milliseconds(claims, "exp") + self._skew
         if expires_at <= now:
             raise TokenRefused("the access token has expired")
@@ -125,6 +140,11 @@ class AccessTokens:
             raise TokenRefused(
                 f"claim {self._settings.user_claim!r} of the access token is no user name of 1 to "
                 f"{USER_NAME_BYTES_MAX} bytes; correct oidc.user_claim"
+            )
+        if unicodedata.normalize("NFKC", name) != name or any(unicodedata.category(each) == "Cf" for each in name):
+            raise TokenRefused(
+                f"claim {self._settings.user_claim!r} of the access token has characters that look like others or that "
+                "nobody sees; the issuer has to give the name in the form NFKC"
             )
         scopes: set[str] = set()
         for claim in self._settings.scope_claims:

@@ -51,6 +51,10 @@ def otlp_settings(section: OtlpSection, folder: Path) -> OtlpSettings | None:
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname)
     except ValueError:
         usable = False
+    if "@" in section.endpoint:  # logs and errors would show it
+        raise OtlpSettingsError(
+            "otlp.endpoint has a user and a password; give them as otlp.headers, Authorization = 'Basic ...'"
+        )
     if not usable:
         raise OtlpSettingsError(f"otlp.endpoint: {section.endpoint!r} is no address such as http://localhost:4318")
     seconds = section.metrics_seconds

@@ -135,6 +135,8 @@ def set_permission(remote: Remote, name: str, **expressions: str) -> None:
     annulet permission set app -V shop --write "orders.*" --read ".*"
     """
     body = {kind: expressions[kind] for kind in KINDS}
+    if not any(body.values()):
+        raise usage(f"give {', '.join(f'--{kind}' for kind in KINDS)}; annulet permission clear takes all of them away")
     remote.client.ask("PUT", (*OWN_API, "permissions", remote.vhost, name), body)
     remote.output.done(f"permissions of user {name!r} in {remote.vhost!r} set", user=name, vhost=remote.vhost, **body)
 

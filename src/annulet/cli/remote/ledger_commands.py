@@ -6,11 +6,16 @@ import time
 from typing import Any, Final
 
 import click
+import msgspec
 
 from annulet.cli.remote.options import OWN_API, Remote, remote_options
-from annulet.cli.remote.text import time_text
+from annulet.cli.remote.text import printable, time_text
 
 LIMIT: Final = 100
+EVENTS_AT_ONCE: Final = 1000
+"""The most that the broker gives."""
+
+FOLLOW_SECONDS: Final = 1.0
 UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 """Seconds of the units of ``--since``."""
 
@@ -29,7 +34,8 @@ AT_MOST = click.option("--limit", type=click.IntRange(1), default=LIMIT, show_de
 
 
 @click.command()
-@click.option("--queue", default="", metavar="NAME", help="Only those of this queue.")
+@click.argument("name", required=False, metavar="[QUEUE]")
+@click.option("--queue", default="", metavar="NAME", help="Only those of this queue, as QUEUE does.")
 @click.option("--reason", default="", metavar="REASON", help="replaced-ring, dropped-overflow, expired, …")
 @click.option("--key", default="", metavar="KEY", help="Only those with this key.")
 @click.option("--publisher", default="", metavar="USER@PEER", help="Only those of this publisher.")
@@ -37,15 +43,16 @@ AT_MOST = click.option("--limit", type=click.IntRange(1), default=LIMIT, show_de
 @SINCE
 @AT_MOST
 @remote_options
-def losses(remote: Remote, limit: int, since: int | None, *, count: bool, **filters: str) -> None:
+def losses(remote: Remote, name: str | None, limit: int, since: int | None, *, count: bool, **filters: str) -> None:
     """List lost messages, the newest first: whose they were, which queue, why."""
+    filters["queue"] = name or filters["queue"]
     query = _query(remote, since, filters)
     path = (*OWN_API, "losses", "counts") if count else (*OWN_API, "losses")
     found = list(remote.client.pages(*path, query=query, most=limit))
     if count:
         titles: tuple[str, ...] = ("vhost", "queue", "reason", "count")
     else:
-        titles = ("time", "vhost", "queue", "reason", "key", "publisher", "routing_key", "size")
+        titles = ("time", "vhost", "queue", "sequence", "reason", "key", "publisher", "size")
     remote.output.items(_timed(remote, found), [(title, title) for title in titles])
 
 
@@ -61,6 +68,38 @@ def audit(remote: Remote, limit: int, since: int | None, **filters: str) -> None
     found = list(remote.client.pages(*OWN_API, "audit", query=_query(remote, since, filters), most=limit))
     titles = ("time", "vhost", "user", "operation", "target", "arguments", "result")
     remote.output.items(_timed(remote, found), [(title, title) for title in titles])
+
+
+@click.command()
+@click.option("--kind", default="", metavar="KIND", help="connection, queue, access, operation, resource, storage, …")
+@click.option("--follow", "-f", is_flag=True, help="Go on with events as they happen.")
+@AT_MOST
+@remote_options
+def events(remote: Remote, kind: str, limit: int, *, follow: bool) -> None:
+    """List what happened in the broker lately, the oldest first.
+
+    Users without the tag monitoring or administrator see events of their virtual hosts that name no other client.
+    --json prints one object a line.
+    """
+    query = _query(remote, None, {"kind": kind, "limit": str(min(limit, EVENTS_AT_ONCE))})
+    answer = remote.client.get(*OWN_API, "events", query=query)
+    while True:
+        if answer["missed"]:
+            click.echo(f"{answer['missed']:,} events are forgotten", err=True)
+        for item in answer["items"]:
+            click.echo(msgspec.json.encode(item).decode() if remote.output.as_json else _event_line(item))
+        if not follow:
+            return
+        if len(answer["items"]) < EVENTS_AT_ONCE:
+            time.sleep(FOLLOW_SECONDS)
+        further = {**query, "since": str(answer["next"]), "limit": str(EVENTS_AT_ONCE)}
+        answer = remote.client.get(*OWN_API, "events", query=further)
+
+
+def _event_line(item: dict[str, Any]) -> str:
+    host = {"vhost": item["vhost"]} if item["vhost"] else {}
+    values = " ".join(f"{name}={value}" for name, value in {**host, **item["values"]}.items())
+    return printable(f"{time_text(item['at'])} {item['id']} {item['level']:8} {item['event']}  {values}".rstrip())
 
 
 def _query(remote: Remote, since: int | None, filters: dict[str, str]) -> dict[str, str]:

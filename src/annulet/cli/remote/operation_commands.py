@@ -80,8 +80,12 @@ def undo(remote: Remote, queue: str, token: str | None, rate: int | None, *, dry
         _report(remote, {"done": found["count"], "skipped": {}}, verb="would be brought back", done=False)
         return
     lines = [f"{count:,} from queue {name!r}" for name, count in found["moved_to"].items()]
+    if found["definition"]:
+        lines.append("the queue is made again with its bindings, unless there is one of its name")
     confirm(remote, f"bring {found['count']:,} messages back into queue {queue!r}", queue, lines)
     started = remote.client.ask("POST", (*path, token), {} if rate is None else {"rate": rate}).content
+    for left in started["not_restored"]:
+        click.echo(printable(f"not restored: {left}"), err=True)
     _report(remote, _wait(remote, queue, started), verb="brought back", done=True)
 
 
@@ -223,8 +227,22 @@ def _report(remote: Remote, progress: dict[str, Any], *, verb: str, done: bool, 
     if note:
         click.echo(printable(note), err=True)
     if token:
-        virtual_host = f" -V {shlex.quote(progress['vhost'])}" if remote.vhost_given else ""
-        command = f"annulet undo {shlex.quote(progress['queue'])} {token}{virtual_host}"
-        click.echo(printable(f"until {time_text(kept['until'])}: {command}"), err=True)
-    if kept.get("unkept"):
-        click.echo(f"{kept['unkept']:,} cannot be undone: {kept['reason']}", err=True)
+        tell_undo(remote, kept, progress["queue"], progress["vhost"])
+    elif kept.get("unkept"):
+        tell_unkept(kept)
+
+
+def tell_undo(remote: Remote, kept: dict[str, Any], queue: str, virtual_host: str) -> None:
+    """Print the command that undoes an operation, and which messages stay away; nothing if none is kept."""
+    if remote.output.as_json or not kept:
+        return
+    chosen = f" -V {shlex.quote(virtual_host)}" if remote.vhost_given else ""
+    command = f"annulet undo {shlex.quote(queue)} {kept['undo']}{chosen}"
+    click.echo(printable(f"until {time_text(kept['until'])}: {command}"), err=True)
+    if kept["unkept"]:
+        tell_unkept(kept)
+
+
+def tell_unkept(kept: dict[str, Any]) -> None:
+    """Print how many messages no undo brings back, and why."""
+    click.echo(f"{kept['unkept']:,} cannot be undone: {kept['reason']}", err=True)

@@ -8,9 +8,9 @@ import click
 
 from annulet.cli.remote.confirming import SAMPLE, confirm
 from annulet.cli.remote.failures import usage
-from annulet.cli.remote.operation_commands import DRY_RUN, RATE, operate
-from annulet.cli.remote.options import API, OWN_API, Remote, remote_options
-from annulet.cli.remote.text import size_text
+from annulet.cli.remote.operation_commands import DRY_RUN, RATE, operate, tell_undo
+from annulet.cli.remote.options import OWN_API, Remote, remote_options
+from annulet.cli.remote.text import printable, size_text
 from annulet.cli.remote.values import read_arguments
 
 COLUMNS: Final = ("vhost", "name", "state", "messages_ready", "messages_unacknowledged", "consumers", "in", "out")
@@ -79,10 +79,12 @@ def create(remote: Remote, name: str, arguments: tuple[str, ...], *, transient: 
     annulet queue create orders -a x-ring-size=1000
     """
     body = {"durable": not transient, "auto_delete": auto_delete, "arguments": read_arguments(arguments)}
-    answer = remote.client.ask("PUT", (*API, "queues", remote.vhost, name), body)
+    answer = remote.client.ask("PUT", (*OWN_API, "queues", remote.vhost, name), body)
     made = answer.status == 201
     verb = "created" if made else "exists already with these properties"
     remote.output.done(f"queue {name!r} {verb}", name=name, created=made)
+    if idle := answer.content["arguments_without_effect"]:
+        click.echo(f"without effect, as the broker does not know them: {printable(', '.join(idle))}", err=True)
 
 
 @queue.command()
@@ -137,14 +139,22 @@ def purge(remote: Remote, name: str, rate: int | None, *, dry_run: bool) -> None
 @click.option("--if-unused", is_flag=True, help="Only without consumers.")
 @remote_options
 def delete(remote: Remote, name: str, *, if_empty: bool, if_unused: bool) -> None:
-    """Delete a queue with its messages."""
+    """Delete a queue with its messages.
+
+    'annulet undo' brings queue, bindings and messages back for a time (annulet settings show undo_seconds), as far as
+    undo_bytes allows.
+    """
     found = _queue(remote, name)
     messages, consumers = found["messages"], found["consumers"]
     lines = _sample(remote, name) if messages else []
     confirm(remote, f"delete queue {name!r} with {messages:,} messages and {consumers} consumers", name, lines)
-    query = {"if-empty": str(if_empty).lower(), "if-unused": str(if_unused).lower()}
-    remote.client.ask("DELETE", (*API, "queues", remote.vhost, name), query=query)
-    remote.output.done(f"deleted queue {name!r}", name=name, messages=messages)
+    query = {"if_empty": str(if_empty).lower(), "if_unused": str(if_unused).lower()}
+    answer = remote.client.ask("DELETE", (*OWN_API, "queues", remote.vhost, name), query=query).content
+    kept = answer["undo"] or {}
+    undo = {"undo": kept["undo"], "undo_until": kept["until"]} if kept else {}
+    unkept = {"unkept": kept["unkept"]} if kept.get("unkept") else {}
+    remote.output.done(f"deleted queue {name!r}", name=name, messages=answer["messages"], **undo, **unkept)
+    tell_undo(remote, kept, name, remote.vhost)
 
 
 @queue.command("why-not")

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from annulet.core.deliveries.taken_deliveries import Run
 from annulet.core.model.compact_messages import consumer_of, entry_in
 from annulet.core.model.entry import QueueEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
+    from annulet.core.deliveries.taken_deliveries import TakenDeliveries
     from annulet.core.model.compact_messages import Slot
     from annulet.core.model.consumer import Consumer
 
@@ -120,7 +122,11 @@ class DeliveryTable:
         """Remove and return all up to the tag ``last``, by ascending tag, compact ones unchanged. There is none below
         ``first``.
         """
-        found: list[Slot] = []
+        return [slot for run in self.take_runs(first, last) for slot in run.slots if slot is not None]
+
+    def take_runs(self, first: int, last: int) -> list[Run]:
+        """As :meth:`take_up_to`, in the blocks in which they are. O(blocks)."""
+        found: list[Run] = []
         end = last >> BLOCK_BITS
         numbers: Iterable[int] = range(first >> BLOCK_BITS, end + 1)
         if end - (first >> BLOCK_BITS) >= len(self._blocks):
@@ -129,17 +135,21 @@ class DeliveryTable:
             block = self._blocks.get(number)
             if block is None:
                 continue
-            upto = BLOCK_TAGS if number < end else (last & BLOCK_MASK) + 1
-            taken = [slot for slot in block.slots[:upto] if slot is not None]
-            if len(taken) < block.held:
-                block.slots[:upto] = [None] * upto
-                block.held -= len(taken)
+            taken, count = block.slots, block.held
+            if number == end:
+                upto = (last & BLOCK_MASK) + 1
+                taken = taken[:upto]
+                count = upto - taken.count(None)
+            if count < block.held:
+                block.slots[: len(taken)] = [None] * len(taken)
+                block.held -= count
             elif number != self._newest:
                 del self._blocks[number]
-            elif taken:
+            elif count:
                 self._blocks[number] = DeliveryBlock()
-            self._count -= len(taken)
-            found += taken
+            self._count -= count
+            if count:
+                found.append(Run(number << BLOCK_BITS, taken))
         return found
 
     def take_all(self) -> list[Slot]:
@@ -200,18 +210,30 @@ class DeliveryTable:
             found += [(tag + place, slot) for place, slot in enumerate(slots) if slot is not None]
         return found
 
-    def put_back(self, deliveries: Sequence[tuple[int, Slot]]) -> None:
-        """Add removed deliveries again, at any position of the present tags. O(blocks)."""
-        for tag, slot in deliveries:
-            number = tag >> BLOCK_BITS
-            block = self._blocks.get(number)
-            if block is None:
+    def put_back(self, taken: TakenDeliveries) -> None:
+        """Add taken deliveries again, at any position of the present tags. O(blocks) of those taken in blocks."""
+        for run in taken.runs:
+            number = run.first >> BLOCK_BITS
+            whole = run.first & BLOCK_MASK == 0 and len(run.slots) == BLOCK_TAGS
+            if whole and number not in self._blocks:
                 block = self._blocks[number] = DeliveryBlock()
-            block.slots[tag & BLOCK_MASK] = slot
-            block.held += 1
-        self._count += len(deliveries)
+                block.slots = run.slots
+                block.held = BLOCK_TAGS - run.slots.count(None)
+            else:
+                self._put_back_each(run)
+        self._count += len(taken)
         self._blocks = {number: self._blocks[number] for number in sorted(self._blocks)}
         self._newest = max(self._blocks, default=-1)
+
+    def _put_back_each(self, run: Run) -> None:
+        for tag, slot in enumerate(run.slots, run.first):
+            if slot is not None:
+                number = tag >> BLOCK_BITS
+                block = self._blocks.get(number)
+                if block is None:
+                    block = self._blocks[number] = DeliveryBlock()
+                block.slots[tag & BLOCK_MASK] = slot
+                block.held += 1
 
     def values(self) -> list[QueueEntry]:
         """Return the deliveries, by ascending tag."""

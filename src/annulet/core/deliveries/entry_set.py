@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, cast
 from mypy_extensions import i64
 
 from annulet.core.deliveries.delivery_table import BLOCK_BITS, BLOCK_MASK, BLOCK_TAGS, DeliveryBlock
-from annulet.core.model.compact_messages import CompactDelivery, SharedFields, consumer_of, entry_in
+from annulet.core.model.compact_messages import CompactDelivery, SharedFields, entry_in
 from annulet.core.model.entry import QueueEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from annulet.core.model.compact_messages import Slot
-    from annulet.core.model.consumer import Consumer
 
 
 class EntrySet:
@@ -60,17 +59,6 @@ class EntrySet:
     def unfolded(self) -> list[QueueEntry]:
         """Return those that are not folded, by ascending sequence."""
         return [slot for slot in self.slots() if isinstance(slot, QueueEntry)]
-
-    def holders(self) -> list[Consumer]:
-        """Return their consumers and sessions, each once."""
-        consumers: dict[Consumer, None] = {}
-        former: Consumer | None = None  # of a million deliveries neighbours have the same one, as a rule
-        for slot in self.slots():
-            consumer = consumer_of(slot)
-            if consumer is not former and consumer is not None:
-                consumers[consumer] = None
-                former = consumer
-        return list(consumers)
 
     def get(self, sequence: int) -> QueueEntry | None:
         """Return the entry of a sequence, ``None`` when it is not there."""

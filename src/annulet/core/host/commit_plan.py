@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.base.errors import LimitExceeded, TransactionRefused, TransactionTooLarge
+from annulet.core.deliveries.taken_deliveries import TakenDeliveries
 from annulet.core.host.send_plan import DUPLICATE, ROUTED, Claims
-from annulet.core.model.compact_messages import record_of
+from annulet.core.model.compact_messages import entry_in, queue_of, record_of
 from annulet.core.model.entry import DELIVERING, DeliveryCopy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from annulet.core.host.publishing import Publisher
     from annulet.core.host.send_plan import Leg
@@ -60,37 +61,54 @@ class Return:
 
 
 class Operations:
-    """The operations that a transaction has collected. Rejections say whether they requeue."""
+    """The operations that a transaction has collected: sends, and deliveries with their tags by what becomes of them.
 
-    __slots__ = ("rejections", "returns", "sends", "settlements")
+    ``dropped`` and ``requeued`` ones are rejected. Of very many those that are folded stay so until their slice.
+    """
+
+    __slots__ = ("before", "dropped", "requeued", "returns", "sends", "settlements")
 
     def __init__(self) -> None:
         self.sends: list[Send] = []
-        self.settlements: list[tuple[int, Slot]] = []
-        self.rejections: list[tuple[int, QueueEntry, bool]] = []
+        self.settlements = TakenDeliveries()
+        self.before: Callable[[QueueEntry], None] | None = None  # called with each dropped one before it is
+        self.dropped = TakenDeliveries()
+        self.requeued = TakenDeliveries()
         self.returns: list[Return] = []
 
     @property
     def count(self) -> int:
         """How many sends and settlements there are."""
-        return len(self.sends) + len(self.settlements) + len(self.rejections) + len(self.returns)
+        settled = len(self.settlements) + len(self.dropped) + len(self.requeued) + len(self.returns)
+        return len(self.sends) + settled
 
     @property
     def stored(self) -> int:
         """How many settlements may be of stored messages."""
-        settled = sum([record_of(slot) > 0 for _, slot in self.settlements])
-        settled += sum([entry.message.record > 0 for _, entry, back in self.rejections if not back])
+        settled = self.stored_settlements
         settled += sum([back.entry.message.record > 0 for back in self.returns])  # the last attempt may be over
         return settled + sum([bool(send.cancels) for send in self.sends])
 
-    def deliveries(self) -> list[tuple[int, Slot]]:
-        """Return the deliveries that are settled, with their tags, by the kind of their settlement."""
-        rejected = [(tag, entry) for tag, entry, _ in self.rejections]
-        return [*self.settlements, *rejected, *[(back.tag, back.entry) for back in self.returns]]
+    @property
+    def stored_settlements(self) -> int:
+        """How many acknowledgements and rejections without requeue are of stored messages."""
+        settled = sum([record_of(slot) > 0 for slot in self.settlements.slots()])
+        return settled + sum([record_of(slot) > 0 for slot in self.dropped.slots()])
 
-    def rejected(self, *, requeue: bool) -> list[QueueEntry]:
-        """Return the deliveries that are rejected this way."""
-        return [entry for _, entry, back in self.rejections if back is requeue]
+    def drop(self, slots: Iterable[Slot]) -> list[QueueEntry]:
+        """Return the entries of dropped deliveries, whose turn has come."""
+        entries = [entry_in(slot) for slot in slots]
+        if self.before is not None:
+            for entry in entries:
+                self.before(entry)
+        return entries
+
+    def deliveries(self) -> list[TakenDeliveries]:
+        """Return the deliveries that are settled, by the kind of their settlement."""
+        returned = TakenDeliveries()
+        for back in self.returns:
+            returned.add(back.tag, back.entry)
+        return [self.settlements, self.dropped, self.requeued, returned]
 
 
 class CommitPlan:
@@ -102,7 +120,18 @@ class CommitPlan:
     is one send without a transaction, so a duplicate is dropped and a refusal is that of the send.
     """
 
-    __slots__ = ("_alone", "_claims", "_collected", "_host", "_leaving", "_most", "operations", "plans")
+    __slots__ = (
+        "_alone",
+        "_asked",
+        "_claims",
+        "_collected",
+        "_host",
+        "_leaving",
+        "_may_leave",
+        "_most",
+        "operations",
+        "plans",
+    )
 
     def __init__(self, host: VirtualHost, collected: Operations, most: int, *, alone: bool = False) -> None:
         self._alone = alone
@@ -113,7 +142,10 @@ class CommitPlan:
         self.operations = collected.count
         self.plans: list[tuple[Route | None, list[Leg] | None]] = []  # a route alone: nothing can refuse the send
         self._bound()
-        self._leaving = _leaving(collected) if most else []
+        rejected = len(collected.dropped) + len(collected.requeued) + len(collected.returns)
+        self._may_leave = rejected if most else 0  # deliveries that may be dead-lettered
+        self._asked = 0  # of these
+        self._leaving = _leaving(collected)
 
     def go_on(self, count: int) -> bool:
         """Decide about ``count`` more; a further queue, or a long way, counts as more. Returns whether others are left.
@@ -121,16 +153,16 @@ class CommitPlan:
         Raises :class:`TransactionRefused` for a full queue or address and for a duplicate id, and
         :class:`TransactionTooLarge`.
         """
-        leaving = self._leaving
         until = self._work() + count
-        while leaving and self._work() < until:
+        while self._asked < self._may_leave and self._work() < until:
             until -= 1
-            self._count_dead_letter(leaving.pop())
+            self._asked += 1
+            self._count_dead_letter(next(self._leaving))
         plans, sends = self.plans, self._collected.sends
         while len(plans) < len(sends) and self._work() < until:
             until -= 1
             plans.append(self._decide(sends[len(plans)], len(plans) + 1))
-        return bool(leaving) or len(plans) < len(sends)
+        return self._asked < self._may_leave or len(plans) < len(sends)
 
     def promise(self, *, sends: bool) -> None:
         """Have the log set room aside for the commit, and for the ``sends`` if these are not there yet.
@@ -185,11 +217,11 @@ class CommitPlan:
         self._bound()
         return route, legs
 
-    def _count_dead_letter(self, entry: QueueEntry) -> None:
+    def _count_dead_letter(self, entry: QueueEntry | None) -> None:
         """Count the queues that a dead letter of this transaction goes to: its copies are sent with it."""
-        if entry.state == DELIVERING and not isinstance(
-            entry, DeliveryCopy
-        ):  # else it has left its queue, and the rejection has no effect
+        if entry is None or isinstance(entry, DeliveryCopy):
+            return
+        if entry.state == DELIVERING:  # else it has left its queue, and the rejection has no effect
             self.operations += self._host.dead_letters.reach(entry)
             self._bound()
 
@@ -202,15 +234,20 @@ class CommitPlan:
             )
 
 
-def _leaving(collected: Operations) -> list[QueueEntry]:
-    """Return the deliveries that may be dead-lettered."""
-    leaving = [entry for _, entry, requeue in collected.rejections if not requeue or _last_attempt(entry, 1)]
-    return leaving + [back.entry for back in collected.returns if _last_attempt(back.entry, int(back.counted))]
+def _leaving(collected: Operations) -> Iterator[QueueEntry | None]:
+    """Yield the deliveries that leave the session, ``None`` for one that is not to be dead-lettered."""
+    for slot in collected.dropped.slots():
+        yield entry_in(slot)
+    for slot in collected.requeued.slots():
+        yield entry_in(slot) if _last_attempt(slot, 1) else None
+    for back in collected.returns:
+        yield back.entry if _last_attempt(back.entry, int(back.counted)) else None
 
 
-def _last_attempt(entry: QueueEntry, counted: int) -> bool:
+def _last_attempt(slot: Slot, counted: int) -> bool:
     """Return whether a delivery that is returned, and counted so often with that, is dead-lettered instead."""
-    return 0 < entry.queue.settings.max_delivery_attempts <= entry.delivery_count + counted
+    most = queue_of(slot).settings.max_delivery_attempts
+    return most > 0 and most <= entry_in(slot).delivery_count + counted
 
 
 def renew(publisher: Publisher, leg: Leg) -> None:

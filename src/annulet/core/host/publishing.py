@@ -301,6 +301,15 @@ class Publisher:
         self.enqueue_all(leg.message, leg.queues, now)
         self.end_entering(leg)
 
+    def put_back(self, leg: Leg, sequence: int, since: int, now: int) -> None:
+        """Carry out the leg of a message to the one queue that it had left, at its place there."""
+        if leg.fate != ROUTED:
+            self.apply([leg], now)
+            return
+        self.begin_entering(leg)
+        self.store_entered(leg.message, [queue.put_back(leg.message, sequence, since, now) for queue in leg.queues])
+        self.end_entering(leg)
+
     def begin_entering(self, leg: Leg) -> None:
         """Before the message of a leg that is routed enters its queues: count it where its address counts."""
         message, queues = leg.message, leg.queues

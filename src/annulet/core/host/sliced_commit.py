@@ -10,6 +10,7 @@ meanwhile do not change the answer.
 from __future__ import annotations
 
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.base.errors import CoreError
@@ -132,9 +133,8 @@ class Committing(SlicedWork):
         self._entering: Entering | None = None  # the next send, while it enters its queues
         self._promised = False  # the log has room for the rest
         self._remembers = False  # addresses remember ids of it
-        self._settled = 0
-        self._rejected = 0
-        self._dropped = collected.rejected(requeue=False)
+        self._settling, self._rejecting = collected.settlements.slots(), collected.dropped.slots()
+        self._settled = self._rejected = 0  # of these
         self._letters: Outbox | None = None  # from the first slice to the last
         self._others = -1  # letters that left before those of this commit are sent
 
@@ -203,11 +203,11 @@ class Committing(SlicedWork):
             self._promised = True
             self._plan.promise(sends=False)  # or what is settled from here on would come back with the next start only
         if self._settled < len(collected.settlements):
-            following = collected.settlements[self._settled : self._settled + SLICE_OPERATIONS]
+            following = [entry_in(slot) for slot in islice(self._settling, SLICE_OPERATIONS)]
             self._settled += len(following)
-            session.acknowledge_entries([entry_in(slot) for _, slot in following], now)
-        elif self._rejected < len(self._dropped):
-            dropped = self._dropped[self._rejected : self._rejected + SLICE_OPERATIONS // 2]
+            session.acknowledge_entries(following, now)
+        elif self._rejected < len(collected.dropped):
+            dropped = collected.drop(islice(self._rejecting, SLICE_OPERATIONS // 2))
             self._rejected += len(dropped)
             self._fill(partial(session.reject_entries, dropped, now, requeue=False))
         else:
@@ -269,10 +269,9 @@ class Committing(SlicedWork):
         """Everything is done: return the requeued messages, and show the sends, in one call."""
         self._ended = True
         session, collected = self._transaction.session, self._collected
-        requeued = collected.rejected(requeue=True)
         try:
-            if requeued:
-                session.reject_entries(requeued, now, requeue=True)
+            if collected.requeued:
+                session.requeue(list(collected.requeued.slots()), now)
             by_place: dict[tuple[QueueState, bool, Consumer | None], list[QueueEntry]] = {}
             for back in collected.returns:
                 exclude = None if back.exclude is None or back.exclude.cancelled else back.exclude

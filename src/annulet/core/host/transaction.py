@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Final
 from annulet.core.base.errors import CoreError
 from annulet.core.host.commit_plan import ALL_OPERATIONS, CommitPlan, Operations, Return, Send
 from annulet.core.host.schedule_cancelling import cancel_scheduled
-from annulet.core.model.compact_messages import entry_in, record_of, removed
+from annulet.core.model.compact_messages import entry_in
 from annulet.core.sessions.session import UnknownDeliveryTag
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from annulet.core.deliveries.taken_deliveries import TakenDeliveries
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.message.message import Message
-    from annulet.core.model.compact_messages import Slot
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
     from annulet.core.routing.routes import Route
@@ -68,9 +70,7 @@ class Transaction:
                 sends += SETTLEMENT_BYTES  # of a stored message, it may turn out
             elif send.message.durable:
                 sends += len(send.message.header) + send.message.size + 1
-        settled = sum([record_of(slot) > 0 for _, slot in self._collected.settlements])
-        settled += sum(1 for _, entry, back in self._collected.rejections if entry.message.record and not back)
-        return sends + settled * SETTLEMENT_BYTES
+        return sends + self._collected.stored_settlements * SETTLEMENT_BYTES
 
     def send(
         self, message: Message, route: Route, *, duplicate_id: str = "", further_keys: tuple[str, ...] = ()
@@ -95,36 +95,36 @@ class Transaction:
 
     def acknowledge(self, tag: int, *, multiple: bool = False) -> None:
         """Collect an acknowledgement. Raises ``UnknownDeliveryTag``."""
-        self._collected.settlements.extend(self._take(tag, multiple=multiple))
+        self._take(self._collected.settlements, tag, multiple=multiple)
 
     def reject(self, tag: int, *, requeue: bool, multiple: bool = False) -> None:
         """Collect a rejection. Raises ``UnknownDeliveryTag``."""
-        taken = self._take(tag, multiple=multiple)
-        self._collected.rejections += [(held, entry_in(slot), requeue) for held, slot in taken]
+        collected = self._collected
+        self._take(collected.requeued if requeue else collected.dropped, tag, multiple=multiple)
 
     def settle_all(self, tags: list[int], *, acknowledged: bool, requeue: bool) -> None:
         """Collect an acknowledgement, or else a rejection, of each of these. Raises ``UnknownDeliveryTag``.
 
         The ones before an unknown tag are collected.
         """
-        table = self.session.unacknowledged
-        taken: list[tuple[int, QueueEntry]] = []
-        try:
-            for tag in tags:
-                entry = table.pop(tag)
-                if entry is None:
-                    raise UnknownDeliveryTag(tag)
-                taken.append((tag, entry))
-        finally:
-            if acknowledged:
-                self._collected.settlements.extend(taken)
-            else:
-                self._collected.rejections.extend([(tag, entry, requeue) for tag, entry in taken])
+        table, collected = self.session.unacknowledged, self._collected
+        taken = collected.settlements
+        if not acknowledged:
+            taken = collected.requeued if requeue else collected.dropped
+        for tag in tags:
+            entry = table.pop(tag)
+            if entry is None:
+                raise UnknownDeliveryTag(tag)
+            taken.add(tag, entry)
+
+    def before_rejections(self, before: Callable[[QueueEntry], None]) -> None:
+        """Call this with each delivery that is rejected without requeue, once its turn in the commit has come."""
+        self._collected.before = before
 
     def give_back(self, tag: int, *, counted: bool, exclude: Consumer | None = None) -> None:
         """Collect a return to the queue, see ``Queue.return_entries`` (AMQP 1.0 released, modified)."""
-        taken = self._take(tag, multiple=False)
-        self._collected.returns += [Return(held, entry_in(slot), counted, exclude) for held, slot in taken]
+        (slot,) = self.session.take_slots(tag, multiple=False)
+        self._collected.returns.append(Return(tag, entry_in(slot), counted, exclude))
 
     def commit(self, host: VirtualHost, now: int, *, operations_max: int = 0) -> list[Message]:
         """Publish in send order, then settle; durable together or not at all. Returns the messages no queue took.
@@ -155,11 +155,12 @@ class Transaction:
         try:
             try:
                 plan.promise(sends=True)
+                dropped = collected.drop(collected.dropped.slots())
                 unroutable = self._publish(host, now, collected.sends, plan)
             except BaseException:  # nothing was settled yet: or these deliveries would be lost to the session
                 self.rolled_back(collected, now)
                 raise
-            self._settle(now, collected)
+            self._settle(now, collected, dropped)
             for back in collected.returns:
                 exclude = None if back.exclude is None or back.exclude.cancelled else back.exclude
                 back.entry.queue.return_entries([back.entry], now, counted=back.counted, exclude=exclude)
@@ -187,17 +188,18 @@ class Transaction:
                 unroutable.append(send.message)
         return unroutable
 
-    def _settle(self, now: int, collected: Operations) -> None:
+    def _settle(self, now: int, collected: Operations, dropped: list[QueueEntry]) -> None:
         session = self.session
-        session.acknowledge_entries([entry_in(slot) for _, slot in collected.settlements], now)
-        for requeue in (True, False):
-            entries = collected.rejected(requeue=requeue)
-            if entries:
-                session.reject_entries(entries, now, requeue=requeue)
+        session.acknowledge_entries([entry_in(slot) for slot in collected.settlements.slots()], now)
+        if collected.requeued:
+            session.requeue(list(collected.requeued.slots()), now)
+        if dropped:
+            session.reject_entries(dropped, now, requeue=False)
 
     def rollback(self) -> None:
         """Forget the sends; the deliveries are unsettled again, in the order of their tags."""
-        self.session.hold_again(self.hand_over().deliveries())
+        for taken in self.hand_over().deliveries():
+            self.session.hold_again(taken)
 
     def hand_over(self) -> Operations:
         """Return the collected operations for a commit, and forget them: later ones are of another transaction."""
@@ -209,16 +211,20 @@ class Transaction:
 
     def rolled_back(self, collected: Operations, now: int) -> None:
         """A commit did nothing: the deliveries are unsettled again, or returned where the session has ended."""
-        deliveries = [(tag, slot) for tag, slot in collected.deliveries() if not removed(slot)]
+        deliveries = [taken.without_removed() for taken in collected.deliveries()]
         if self.session.closed:
-            self.session.give_back([entry_in(slot) for _, slot in deliveries], now)
-        else:
-            self.session.hold_again(deliveries)
+            self.session.give_back([slot for taken in deliveries for slot in taken.slots()], now)
+            return
+        for taken in deliveries:
+            self.session.hold_again(taken)
 
-    def _take(self, tag: int, *, multiple: bool) -> list[tuple[int, Slot]]:
-        """Take deliveries out of the table, of many with those folded that are: slices unfold them."""
+    def _take(self, into: TakenDeliveries, tag: int, *, multiple: bool) -> None:
+        """Take deliveries out of the session's table, of many with those folded that are: slices unfold them."""
         if multiple:
-            named = self.session.unacknowledged.slots(tag or -1)
-            self.session.take_slots(tag, multiple=True)
-            return named
-        return [(tag, slot) for slot in self.session.take_slots(tag, multiple=False)]
+            table = self.session.unacknowledged
+            before = len(table)
+            runs = self.session.take_runs(tag)
+            into.add_runs(runs, before - len(table))
+        else:
+            (slot,) = self.session.take_slots(tag, multiple=False)
+            into.add(tag, slot)

@@ -33,6 +33,7 @@ from annulet.core.host.retroactive_rings import RetroactiveRings
 from annulet.core.message.filters import compile_filter
 from annulet.core.model.loss_ledger import LossLedger
 from annulet.core.policies.staged_batches import Batches
+from annulet.core.policies.timed_queues import TimedQueues
 from annulet.core.queue.live_changes import require_whole
 from annulet.core.queue.queue import Queue, as_queue
 from annulet.core.routing.routing_graph import ROUTES_MAX, RoutingGraph
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from annulet.core.message.message import Message
     from annulet.core.model.forwarder import Forwarder
     from annulet.core.model.queue_state import QueueState
+    from annulet.core.policies.queue_policies import QueuePolicies
     from annulet.core.routing.bindings import Binding
     from annulet.core.routing.diverts import Divert
     from annulet.core.routing.exchanges import Address, Exchange
@@ -105,7 +107,8 @@ class VirtualHost(RoutingGraph):
         self._declared: dict[Queue, ResolvedQueue] = {}
         self._owned: dict[object, dict[Queue, None]] = {}  # exclusive queues, by their connection
         self._reaps_declared = self._some_reap_declared()
-        self._round: list[Queue] | None = None  # still to be looked at in the round under way, the next one last
+        self._timed = TimedQueues()
+        self._round: list[QueuePolicies] | None = None  # still to be visited in this round, the next one last
         self._following = NEVER  # the first time that one of those before is due at
         self.address_settings.listeners.append(self.address_settings_changed)
         self.policies.listeners.append(self.policy_changed)
@@ -184,6 +187,7 @@ class VirtualHost(RoutingGraph):
             forwarder=self.forwarder,
         )
         queue.batches = self.batches
+        queue.use_timed(self._timed, always=auto_created)
         queue.note_use(now)
         self._lifetimes[queue] = Lifetime(
             address or name, auto_created=auto_created, configured=configured or ring, created_at=now
@@ -325,6 +329,7 @@ class VirtualHost(RoutingGraph):
             if not owned:
                 del self._owned[queue.owner]
         del self._lifetimes[queue]
+        self._timed.discard(queue)
         del self._declared[queue]
         self.filters.pop(queue, None)
         self.graph_changed()
@@ -529,18 +534,22 @@ class VirtualHost(RoutingGraph):
     def tick_some(self, now: int, most: int) -> int | None:
         """Do it for so many queues, one call after the other. Returns what :meth:`tick` does, ``None`` before the last.
 
+        Queues in which nothing can fall due are left out, unless a setting may end any of them when it is unused.
         Queues examined first request from their effects to be woken for work that falls due in between.
         """
         if self._round is None:
             self.rings.settle(now)
-            self._round = list(self.queues.values())
+            self._round = [*(self.queues.values() if self._reaps_declared else self._timed.queues)]
             self._round.reverse()
             self._following = NEVER
         self.latest = max(self.latest, now)
         for _ in range(min(most, len(self._round))):
-            queue = self._round.pop()
+            queue = as_queue(self._round.pop())
             if queue.deleted:  # an earlier one took it along
+                self._timed.discard(queue)
                 continue
+            if not queue.is_timed() and not self._lifetimes[queue].auto_created:
+                self._timed.discard(queue)
             queue.tick(now)
             goes_at = self.unused_at(queue)
             if goes_at and goes_at <= now:
@@ -550,9 +559,7 @@ class VirtualHost(RoutingGraph):
         if self._round:
             return None
         self._round = None
-        for address in list(self.addresses.values()):
-            if not address.auto_created:
-                continue
+        for address in [address for address in self.addresses.values() if address.auto_created]:
             due_at = address_due_at(address, self.settings_of(address.name), now)
             if due_at and due_at <= now:
                 self.nodes.delete_address(address.name)

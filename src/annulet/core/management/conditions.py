@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Final
 from annulet.core.base.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from annulet.core.message.message import Message
     from annulet.core.model.entry import QueueEntry
 
@@ -36,24 +34,40 @@ class BodyTooLong(Exception):
     """The body is longer than :data:`TEXT_BODY_BYTES_MAX`, and the text is not in the header."""
 
 
-class IdRanges:
-    """Ids as ranges, given as pairs of the first one and how many there are; 16 bytes a range."""
+class MovedIds:
+    """Ids that messages have now, each with the id that it had before; 24 bytes a range in which both are consecutive.
 
-    def __init__(self, runs: Iterable[tuple[int, int]]) -> None:
+    Ranges come ascending, as a queue gave the ids; others cost O(n).
+    """
+
+    def __init__(self) -> None:
         self._firsts = array("q")
         self._ends = array("q")
+        self._formers = array("q")
         self.count = 0
-        for first, count in sorted(runs):
-            self.count += count
-            if self._ends and self._ends[-1] == first:
+
+    def add(self, first: int, count: int, former: int = 0) -> None:
+        """Add ``count`` consecutive ids, and the first of the former ones; 0 where these are not known."""
+        self.count += count
+        if self._ends and self._ends[-1] == first:
+            before = self.former_of(first - 1)
+            if former == (before + 1 if before else 0):
                 self._ends[-1] += count
-            else:
-                self._firsts.append(first)
-                self._ends.append(first + count)
+                return
+        place = bisect_right(self._firsts, first)
+        self._firsts.insert(place, first)
+        self._ends.insert(place, first + count)
+        self._formers.insert(place, former)
 
     def __contains__(self, number: int) -> bool:
         place = bisect_right(self._firsts, number)
         return place > 0 and number < self._ends[place - 1]
+
+    def former_of(self, number: int) -> int:
+        """Return the former id of one of the ids; 0 where it is not known."""
+        place = bisect_right(self._firsts, number) - 1
+        former = self._formers[place]
+        return former + number - self._firsts[place] if former else 0
 
 
 class Conditions:
@@ -72,7 +86,7 @@ class Conditions:
         self.first_id = NO_ID
         self.last_id = NO_ID
         self.text = b""
-        self.among: IdRanges | None = None
+        self.among: MovedIds | None = None
 
     @property
     def given(self) -> bool:
@@ -142,7 +156,7 @@ def conditions(
     first_id: int = NO_ID,
     last_id: int = NO_ID,
     text: str = "",
-    among: IdRanges | None = None,
+    among: MovedIds | None = None,
 ) -> Conditions:
     """Return checked conditions. ``key``: of a last-value queue; times are milliseconds since 1970, of acceptance.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.host.send_plan import Claims
@@ -26,6 +26,13 @@ def accepted_at(message: Message, now: int) -> int:
     A message that was sent with a delay keeps its time: its delay counts from it, after a restart too.
     """
     return message.accepted_at if message.deliver_at else now
+
+
+class Former(NamedTuple):
+    """Where a message was before an operation: its id, which no message has now, and since when it was pending."""
+
+    sequence: int
+    since: int
 
 
 class Destination:
@@ -72,33 +79,46 @@ class Destination:
                 return refusal
         return destination.refusal(message) if destination.may_refuse else ""
 
-    def put(self, message: Message, now: int) -> int:
+    def put(self, message: Message, now: int, former: Former | None = None) -> int:
         """Put a message into a queue that does not refuse it, as a publisher would. Returns its id there.
 
-        If it cannot be stored it is removed again, unless a consumer has it already: its source stays.
+        ``former``: where it was in this queue before; it gets that id and place again. If it cannot be stored it is
+        removed again, unless a consumer has it already: its source stays.
         """
         host, destination = self._host, self._queue
-        sequence = destination.next_sequence
+        sequence = destination.next_sequence if former is None else former.sequence
         try:
-            host.publisher.apply(host.publisher.plan(message, self._route(), Claims()), now)
+            legs = host.publisher.plan(message, self._route(), Claims())
+            if former is None:
+                host.publisher.apply(legs, now)
+            else:
+                host.publisher.put_back(legs[0], former.sequence, former.since, now)
         except BaseException:
             self.take_back(sequence, now)
             raise
         return sequence
 
-    def take(self, queue: Queue, entry: QueueEntry, message: Message, reason: RemovalReason, now: int) -> int:
+    def take(
+        self,
+        queue: Queue,
+        entry: QueueEntry,
+        message: Message,
+        reason: RemovalReason,
+        now: int,
+        former: Former | None = None,
+    ) -> int:
         """Put ``message`` here, and the entry it was made of out of ``queue``, for ``reason``. Returns its id here.
 
         In memory the entry is removed last: if the log has no room for the commit it stays, and the copy is removed.
         """
         effects = self._host.effects
         if not entry.message.record:
-            sequence = self.put(message, now)
+            sequence = self.put(message, now, former)
             queue.remove(entry, reason, now)
             return sequence
         effects.begin_transaction()
         try:
-            sequence = self.put(message, now)
+            sequence = self.put(message, now, former)
             queue.settle_record(entry)
         except BaseException:
             effects.abort_transaction()

@@ -37,8 +37,13 @@ class Keeper:
         """Return what making room since the last call took, in body bytes that could be copied meanwhile."""
         return 0
 
-    def moved(self, destination: Queue, message: Message, sequence: int, priority: int = NO_PRIORITY) -> None:
-        """Note the id of a message that was moved or copied into a queue, or had this ``priority`` there before."""
+    def moved(
+        self, destination: Queue, message: Message, sequence: int, priority: int = NO_PRIORITY, *, former: int = 0
+    ) -> None:
+        """Note the id of a message that was moved or copied into a queue, or had this ``priority`` there before.
+
+        ``former``: its id in the queue that it was in before.
+        """
         raise NotImplementedError
 
     def end_slice(self, now: int) -> None:

@@ -75,7 +75,7 @@ class Transfer(Action):
         else:
             sequence = place.take(self.queue, entry, message, RemovalReason.MOVED, now)
         if self.keeper is not None:
-            self.keeper.moved(destination, message, sequence)
+            self.keeper.moved(destination, message, sequence, former=entry.sequence)
         return sequence
 
     def cost(self, entry: QueueEntry) -> int:

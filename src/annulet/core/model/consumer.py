@@ -114,10 +114,6 @@ class DeliveryOwner:
         """The queue below a consumer is gone: forget it."""
         raise NotImplementedError
 
-    def settle_all_of(self, queue: QueueState, now: int) -> None:
-        """Settle at once the deliveries of a queue that were being settled in slices."""
-        raise NotImplementedError
-
     def wake(self, now: int) -> None:
         """Serve its consumers after credit or output room came back."""
         raise NotImplementedError

@@ -23,6 +23,10 @@ class SettlementWork(SlicedWork):
         """Settle the next ones for a sender that needs room, and serve no consumer. Returns whether there were any."""
         raise NotImplementedError
 
+    def settle_all_of(self, queue: QueueState, now: int) -> None:
+        """Settle now the deliveries of a queue, and serve no consumer."""
+        raise NotImplementedError
+
 
 class AddressListener:
     """Accounts of what the queues of addresses with limits hold."""

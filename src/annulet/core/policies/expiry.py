@@ -236,6 +236,7 @@ class Expiring(SlicedWork):
         if queue.expiring is not self:  # a caller could not wait
             return False
         if not queue.deleted:
+            queue.note_time(now)
             if expire_ended(queue, now):
                 return True
             self._count(now)
@@ -255,5 +256,4 @@ class Expiring(SlicedWork):
     def abandon(self, now: int) -> None:
         """Let dispatch go on."""
         if self._queue.expiring is self:
-            self._queue.expiring = None
-            self._queue.update_gate(now)
+            self._queue.expiry_ended(now)

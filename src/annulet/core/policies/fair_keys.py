@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from annulet.core.policies.expiring_turns import ExpiringTurns
 from annulet.core.policies.last_per_key import key_of
 
 if TYPE_CHECKING:
     from annulet.core.base.settings import QueueSettings
     from annulet.core.message.message import Message
-    from annulet.core.model.entry import Key
+    from annulet.core.model.entry import Key, QueueEntry
     from annulet.core.ordering.lane import Lane
 
 
@@ -45,6 +46,23 @@ class Fairness:
         self._cap = settings.in_flight_per_key
         self._keys: dict[Key | None, FairKey] = {}
         self._next_turn = 0
+        self.moving = False  # messages only change their lanes
+        self._expiring: ExpiringTurns | None = None  # while expired messages are removed in slices
+
+    def expiry_begins(self, now: int, newest: int) -> None:
+        """Expired messages are removed in slices from now on, before any dispatch. ``newest``: the last sequence."""
+        if self._expiring is None:
+            self._expiring = ExpiringTurns(newest)
+        self.note_time(now)
+
+    def note_time(self, now: int) -> None:
+        """Note the time of what arrives next, in milliseconds since 1970."""
+        if self._expiring is not None:
+            self._expiring.now = max(self._expiring.now, now)
+
+    def expiry_ends(self) -> None:
+        """Nothing that has expired is left."""
+        self._expiring = None
 
     def key_for(self, message: Message) -> FairKey:
         """Return the key of a message, made when it is new."""
@@ -63,16 +81,38 @@ class Fairness:
         """Return whether as much of the key is in delivery as may be."""
         return 0 <= self._cap <= key.in_delivery
 
-    def arrived(self, key: FairKey) -> None:
+    def arrived(self, key: FairKey, entry: QueueEntry) -> None:
         """A message of the key waits."""
         key.pending += 1
+        expiring = self._expiring
         if key.pending == 1:
+            if expiring is not None:
+                expiring.began(key, entry)
             key.budget = self._quantum
             self._to_the_end(key)
+        elif expiring is not None and not self.moving:
+            self._give_turn(key, expiring.arrived(key, entry, self._next_turn))
+            self._next_turn += 1
 
-    def left(self, key: FairKey, count: int = 1) -> None:
-        """Messages of the key wait no more: taken or removed."""
+    def left(self, key: FairKey, entry: QueueEntry) -> bool:
+        """A message of the key waits no more: taken or removed. Returns whether the key has another turn now."""
+        key.pending -= 1
+        expiring = self._expiring
+        return expiring is not None and not self.moving and self._give_turn(key, expiring.left(key, entry))
+
+    def cleared(self, key: FairKey, count: int) -> None:
+        """So many messages of the key wait no more, which are all of a lane of it."""
         key.pending -= count
+        if self._expiring is not None:
+            self._expiring.forget(key)
+
+    def _give_turn(self, key: FairKey, turn: int) -> bool:
+        """Let the key have a turn. Returns whether it is another one."""
+        if turn == key.turn:
+            return False
+        key.turn = turn
+        key.budget = self._quantum
+        return True
 
     def served(self, key: FairKey, size: int) -> None:
         """A message of ``size`` body bytes was dispatched in the key's turn."""
@@ -93,6 +133,8 @@ class Fairness:
         """Drop a key of which nothing is in the queue."""
         if key.pending == 0 and key.in_delivery == 0:
             self._keys.pop(key.key, None)
+            if self._expiring is not None:
+                self._expiring.forget(key)
 
 
 def _turn_of(key: FairKey) -> int:

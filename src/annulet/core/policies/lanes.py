@@ -84,7 +84,7 @@ class Lanes(Order):
         assert isinstance(lane, Lane)
         taken = lane.order.take_first()
         assert taken is entry
-        self._left(lane)
+        self._left(lane, entry)
 
     def discard(self, entry: QueueEntry) -> None:
         """Take a pending entry out of the middle. The caller has set its state to REMOVED."""
@@ -92,7 +92,7 @@ class Lanes(Order):
         assert isinstance(lane, Lane)
         lane.order.discard(entry)
         entry.lane = None  # the lane's order may still reference the entry: each would keep the other
-        self._left(lane)
+        self._left(lane, entry)
         self._forget_if_idle(lane)
 
     def clear(self) -> None:
@@ -105,14 +105,15 @@ class Lanes(Order):
     def _clear_lanes(self) -> None:
         for lane in list(self._lanes.values()):
             while lane.order.count:
-                lane.order.take_first()
-                self._left(lane)
+                entry = lane.order.take_first()
+                assert entry is not None
+                self._left(lane, entry)
             self._forget_if_idle(lane)
 
     def _clear_keys(self, fairness: Fairness) -> None:
         for lane in list(self._lanes.values()):
             if lane.fair is not None:
-                fairness.left(lane.fair, lane.order.count)
+                fairness.cleared(lane.fair, lane.order.count)
             self.count -= lane.order.count
             lane.order.clear()
             self._drop(lane)
@@ -235,13 +236,15 @@ class Lanes(Order):
         self.asked += 1
         lane = entry.lane
         assert isinstance(lane, Lane)
-        key = lane.fair
-        if key is not None:
+        key, fairness = lane.fair, self.fairness
+        if key is not None and fairness is not None:
             key.pending += 1
+            fairness.moving = True
         self.take_head(entry)
         self._put(entry, arrival=False)
-        if key is not None:
+        if key is not None and fairness is not None:
             key.pending -= 1
+            fairness.moving = False
 
     def taken(self, entry: QueueEntry, consumer: Consumer | None) -> None:
         """Note that an entry, already out of its lane, is in delivery."""
@@ -302,6 +305,8 @@ class Lanes(Order):
         """Forget the answers of retired match classes. O(n) of entries with a lane."""
         entries = sorted(self.entries_in_lanes())
         keys = [] if self.fairness is None else self.fairness.in_turn()
+        if self.fairness is not None:
+            self.fairness.moving = True
         for key in keys:
             key.pending += 1  # nothing leaves: the keys keep their turns
         if self.plain:
@@ -315,6 +320,8 @@ class Lanes(Order):
             self._put(entry, arrival=False)
         for key in keys:
             key.pending -= 1
+        if self.fairness is not None:
+            self.fairness.moving = False
 
     def _reset(self) -> None:
         """Forget all lanes with their contents; returned entries find theirs again."""
@@ -369,19 +376,19 @@ class Lanes(Order):
         if group is not None:
             group.pending += 1
         if key is not None and self.fairness is not None:
-            self.fairness.arrived(key)
+            self.fairness.arrived(key, entry)
             self._note_turn(key)
         if lane.order.first() is entry and lane.shelf is not None:
             lane.shelf.note_head(entry, lane)
 
-    def _left(self, lane: Lane) -> None:
+    def _left(self, lane: Lane, entry: QueueEntry) -> None:
         """Note that an entry left a lane."""
         self.count -= 1
         group = lane.group
         if group is not None:
             group.pending -= 1
-        if lane.fair is not None and self.fairness is not None:
-            self.fairness.left(lane.fair)
+        if lane.fair is not None and self.fairness is not None and self.fairness.left(lane.fair, entry):
+            self._note_turn(lane.fair)
         if lane.order.count == 0:
             self._drop(lane)
         else:

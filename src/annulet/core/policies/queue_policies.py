@@ -24,6 +24,7 @@ from annulet.core.policies.retention_rules import retention_for
 from annulet.core.policies.row_expiry import expire, next_expiry
 from annulet.core.policies.schedule import ScheduleIndex
 from annulet.core.policies.staged_batches import Batches, StagedRange
+from annulet.core.policies.timed_queues import TimedQueues
 
 if TYPE_CHECKING:
     from annulet.core.base.settings import QueueSettings
@@ -76,6 +77,7 @@ class QueuePolicies(QueueState):
         self.schedule, self.delivering = ScheduleIndex(), EntrySet()
         self.group_firsts: set[QueueEntry] = set()  # in delivery, and the first of their group since its assignment
         self.batches = Batches()  # of its virtual host: arrivals of the current batch are hidden
+        self.timed = TimedQueues()  # of its virtual host
         self.hidden: list[StagedRange] = []  # the invisible part of the pending messages
         self.arriving: QueueEntry | None = None  # tried once before its time to live of 0 ends it
         self.retention = retention_for(settings)
@@ -180,6 +182,8 @@ class QueuePolicies(QueueState):
         """Have another order of the same entries; ``lanes``: the same, if consumers are restricted."""
         self.use_order(order)
         self.lanes = lanes
+        if lanes is not None:
+            self.note_timed()
 
     def take_apart(self) -> None:
         """Break the cycles of a deleted queue, so that no garbage collection has to find it.
@@ -198,6 +202,38 @@ class QueuePolicies(QueueState):
         self.schedule = ScheduleIndex()
         return schedule
 
+    def appoint(self, entry: QueueEntry, at: int, *, fresh: bool, schedule_id: str = "") -> None:
+        """Schedule an entry for ``at`` (milliseconds since 1970), see :meth:`ScheduleIndex.add`."""
+        self.schedule.add(entry, at, fresh=fresh, schedule_id=schedule_id)
+        self.note_timed()
+
+    # ------------------------------------------------------------------ ticks
+
+    def note_timed(self) -> None:
+        """Something may fall due here from now on: have ticks visit the queue."""
+        self.timed.add(self)
+
+    def is_timed(self) -> bool:
+        """Return whether something can fall due here. Whatever begins that calls :meth:`note_timed`."""
+        return (
+            self.expiry is not None
+            or self.lanes is not None
+            or self.schedule.size > 0
+            or self.waits_for_consumers()
+            or self.settings.expires >= 0
+        )
+
+    def waits_for_consumers(self) -> bool:
+        """Return whether consumers that come and go open and close the queue."""
+        settings = self.settings
+        return settings.consumers_before_dispatch > 1 or settings.group_rebalance_pause
+
+    def use_timed(self, timed: TimedQueues, *, always: bool = False) -> None:
+        """Register with a virtual host's queues from now on; ``always``: at once, with nothing due either."""
+        self.timed = timed
+        if always or self.is_timed():
+            self.note_timed()
+
     # ------------------------------------------------------------------ the index of expiry
 
     def index_expiry(self, entry: QueueEntry) -> None:
@@ -212,6 +248,7 @@ class QueuePolicies(QueueState):
         """Return the index of expiry, which is made when the first message may expire."""
         if self.expiry is None:
             self.expiry = ExpiryIndex()
+            self.note_timed()
         return self.expiry
 
     def reindex(self) -> None:
@@ -219,7 +256,9 @@ class QueuePolicies(QueueState):
         known = not self.ages or self.order.rows_are_timed()  # when rows expire, if they do
         pending = self.order.in_memory() if known else self.order.entries()
         self.order.retime()
-        self.expiry = ExpiryIndex() if self.ages or self.order.paged_count() else None
+        self.expiry = None
+        if self.ages or self.order.paged_count():
+            self.use_expiry()
         for entry in [*self.delivering.unfolded(), *pending, *self.schedule.entries()]:
             entry.indexed = False
             if entry.state in (PENDING, SCHEDULED):
@@ -238,12 +277,11 @@ class QueuePolicies(QueueState):
         an arrival would lack room.
         """
         if self.expiry is None or self.expiring is not None:
+            self.note_time(now)
             return 0
         removed = self.counters.removed
         before = removed[RemovalReason.EXPIRED]
-        # a fair key without messages loses its turn: there the next message depends on the expired ones
-        keeps_turns = self.lanes is not None and self.lanes.fairness is not None
-        self.expire_some(now, -1 if keeps_turns else SLICE_MESSAGES)
+        self.expire_some(now, SLICE_MESSAGES)
         if self.has_expired(now):
             self.expire_later(now)
         return removed[RemovalReason.EXPIRED] - before
@@ -267,8 +305,22 @@ class QueuePolicies(QueueState):
         if self.expiring is None:
             work = Expiring(self, now)
             self.expiring = work
+            if self.lanes is not None and self.lanes.fairness is not None:
+                self.lanes.fairness.expiry_begins(now, self.next_sequence - 1)
             self.update_gate(now)
             self.effects.later(work, now)
+
+    def note_time(self, now: int) -> None:
+        """Note the time of what arrives or comes back next: a fair key may lose its turn by then."""
+        if self.expiring is not None and self.lanes is not None and self.lanes.fairness is not None:
+            self.lanes.fairness.note_time(now)
+
+    def expiry_ended(self, now: int) -> None:
+        """The last slice is done, or will not be: let dispatch go on."""
+        self.expiring = None
+        if self.lanes is not None and self.lanes.fairness is not None:
+            self.lanes.fairness.expiry_ends()
+        self.update_gate(now)
 
     def has_expired(self, now: int) -> bool:
         """Return whether present messages may have expired."""

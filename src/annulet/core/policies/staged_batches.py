@@ -201,4 +201,4 @@ class StagedEntries:
     def schedule_again(self) -> None:
         """Put the scheduled ones into the schedule, which has just been cleared."""
         for item in self._appointments:
-            self._queue.schedule.add(item.entry, item.at, fresh=item.fresh, schedule_id=item.schedule_id)
+            self._queue.appoint(item.entry, item.at, fresh=item.fresh, schedule_id=item.schedule_id)

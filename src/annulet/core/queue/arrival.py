@@ -27,14 +27,15 @@ def accept(queue: QueueEntries, entry: QueueEntry, now: int) -> None:
     if queue.settings.purge_on_no_consumers and queue.unattended:
         queue.finish_removal(entry, RemovalReason.PURGED, now, 0)
     elif message.deliver_at > now:
-        _schedule(queue, entry, now)
+        schedule(queue, entry, now)
     else:
         admit(queue, entry, now, due=False)
     if expired:  # it may have been too large for a consumer, and later ones not
         queue.dispatch(now)
 
 
-def _schedule(queue: QueueEntries, entry: QueueEntry, now: int) -> None:
+def schedule(queue: QueueEntries, entry: QueueEntry, now: int) -> None:
+    """Let a message wait for the time of its sender; it replaces the one that its schedule id names."""
     message = entry.message
     if 0 < queue.expires_at(entry) <= now:
         queue.finish_removal(entry, RemovalReason.EXPIRED, now, 0)
@@ -45,7 +46,7 @@ def _schedule(queue: QueueEntries, entry: QueueEntry, now: int) -> None:
         if former is not None:
             queue.remove_scheduled(former, RemovalReason.DELETED, now, entry.sequence)
     entry.state = SCHEDULED
-    queue.schedule.add(entry, message.deliver_at, fresh=True, schedule_id=name)
+    queue.appoint(entry, message.deliver_at, fresh=True, schedule_id=name)
     queue.index_expiry(entry)
     queue.effects.wake_at(message.deliver_at)
     enforce_limits(queue, now, entry.sequence)
@@ -86,7 +87,7 @@ def admit(queue: QueueEntries, entry: QueueEntry, now: int, *, due: bool) -> Non
             queue.dispatch(now)  # it may have been first and too large for a consumer, and later ones not
         else:
             queue.index_expiry(entry)
-    _enforce_ring(queue, entry, before, now, due=due)
+    enforce_ring(queue, entry, before, now, due=due)
     enforce_limits(queue, now, entry.sequence)
 
 
@@ -108,7 +109,7 @@ def _replace_by_key(queue: QueueEntries, entry: QueueEntry, now: int) -> bool:
     return moved
 
 
-def _enforce_ring(queue: QueueEntries, entry: QueueEntry, before: int, now: int, *, due: bool) -> None:
+def enforce_ring(queue: QueueEntries, entry: QueueEntry, before: int, now: int, *, due: bool) -> None:
     """Drop at most one message, and only if this arrival made the queue longer: an oversized ring never shrinks."""
     ring_size, count = queue.settings.ring_size, queue.order.count
     grew = 0 <= ring_size < count and count > before
@@ -179,6 +180,7 @@ def fire_due(queue: QueueEntries, now: int) -> int:
 
 def _fire_some(queue: QueueEntries, now: int) -> int:
     fired = 0
+    queue.note_time(now)
     if queue.sliced and 0 < queue.schedule.next_at() <= now:
         queue.make_room(queue.schedule.bytes, now, queue.schedule.count)
     while fired < SLICE_MESSAGES and (appointment := queue.schedule.due(now)) is not None:

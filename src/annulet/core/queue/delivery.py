@@ -145,7 +145,7 @@ def dispatch_lanes(queue: QueueEntries, lanes: Lanes, now: int) -> None:
         if 0 < queue.expires_at(entry) <= now and entry is not queue.arriving:
             queue.remove_pending(entry, RemovalReason.EXPIRED, now, 0)
             expired += 1
-            if expired == SLICE_MESSAGES and _others_expire_later(queue, lanes, now):
+            if expired == SLICE_MESSAGES and _others_expire_later(queue, now):
                 return
             continue
         waited = len(waiting)
@@ -185,9 +185,9 @@ def _resort(lanes: Lanes, entry: QueueEntry, weight: int) -> None:
         lanes.resort(entry)
 
 
-def _others_expire_later(queue: QueueEntries, lanes: Lanes, now: int) -> bool:
+def _others_expire_later(queue: QueueEntries, now: int) -> bool:
     """Have the others that have expired removed in slices. Returns whether there are any."""
-    if lanes.fairness is not None or not queue.has_expired(now):
+    if not queue.has_expired(now):
         return False
     queue.expire_later(now)
     return True

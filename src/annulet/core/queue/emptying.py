@@ -91,6 +91,7 @@ class Gone(GoneRecords):
         super().__init__(pages)
         self.found: list[QueueEntry] = []
         self.folded: list[CompactDelivery] = []
+        self.marked = False  # all that was found has the state of removed ones
         self.count = 0  # entries examined
         self.durable = 0
         self.retention: Retention | None = None
@@ -201,7 +202,7 @@ class Emptying(SlicedWork):
         accounts, shared_retention = queue.accounts, gone.shared_retention
         written_below = queue.effects.written_below()
         lowest, highest = gone.lowest or written_below, gone.highest
-        there = [entry for entry in found if entry.state != REMOVED]
+        there = found if gone.marked else [entry for entry in found if entry.state != REMOVED]
         size = durable = 0
         for entry in there:
             entry.state = REMOVED

@@ -6,7 +6,7 @@ bytes and indexes true; they decide nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from annulet.core.base.errors import PreconditionFailed
 from annulet.core.base.removal_reasons import LOSSES, RemovalReason
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from annulet.core.base.settings import QueueSettings
-    from annulet.core.model.compact_messages import CompactDelivery, SharedFields
-    from annulet.core.model.consumer import Consumer
+    from annulet.core.model.compact_messages import CompactDelivery, SharedFields, Slot
+    from annulet.core.model.consumer import Consumer, DeliveryOwner
     from annulet.core.model.effects import Effects
     from annulet.core.model.forwarder import Forwarder
     from annulet.core.model.loss_ledger import LossLedger
@@ -102,11 +102,12 @@ class QueueEntries(QueuePolicies):
 
     def configure(self) -> None:
         """Apply the settings that may change at run time."""
-        settings = self.settings
         self.set_limits()
         self.may_refuse = self.limits is not None and self.limits.rejects
         self.note_halted(halted=self.paused or not self.gate.open or self.gate.rebalancing or self.sliced)
-        self.gated = settings.consumers_before_dispatch > 1 or settings.group_rebalance_pause
+        self.gated = self.waits_for_consumers()
+        if self.is_timed():
+            self.note_timed()
         self.simple = False
         self.simplify()
 
@@ -235,6 +236,39 @@ class QueueEntries(QueuePolicies):
         self.bodies.in_delivery -= len(folded)
         self.bodies.in_delivery_bytes -= size
         return kinds, size
+
+    def end_deliveries(self, entries: list[QueueEntry]) -> dict[DeliveryOwner, None]:
+        """Take these, all in delivery that are not folded, out of it and mark them as removed: the queue is deleted.
+
+        Returns the sessions that had them. Their consumers get back what the deliveries took of their windows.
+        """
+        consumers: list[Consumer] = []
+        total = away = away_size = 0
+        for entry in entries:
+            size = entry.message.size
+            total += size
+            consumer = entry.consumer
+            if consumer is not None:
+                if not consumer.back:
+                    consumers.append(consumer)
+                consumer.back += 1
+                consumer.back_bytes += size
+            if entry.away:
+                away += 1
+                away_size += size
+            entry.consumer = None
+            entry.state = REMOVED
+        for consumer in consumers:
+            consumer.give_back_slice()
+        if self.delivering.folded:
+            self.delivering.discard_all(cast("list[Slot]", entries))
+        else:
+            self.delivering.clear()
+        self.delivering_bytes -= total
+        if self.bodies is not None:
+            self.bodies.in_delivery -= away
+            self.bodies.in_delivery_bytes -= away_size
+        return {consumer.session: None for consumer in consumers}
 
     def release_copy(self, copy: DeliveryCopy) -> None:
         """Take back a browser's or non-destructive consumer's copy.

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 from annulet.core.base.sliced_work import AT_ONCE_MAX
 from annulet.core.model.compact_messages import CompactDelivery, entry_in
+from annulet.core.model.entry import QueueEntry
 from annulet.core.policies.eviction import eviction_index_for
 from annulet.core.policies.staged_batches import StagedEntries
 from annulet.core.queue.emptying import Emptying, Gone
 
 if TYPE_CHECKING:
     from annulet.core.base.removal_reasons import RemovalReason
-    from annulet.core.model.entry import QueueEntry
+    from annulet.core.model.consumer import DeliveryOwner
     from annulet.core.queue.entries import QueueEntries
 
 
@@ -93,10 +94,11 @@ class Purge:
         queue.effects.later(work, self._now)
         return count
 
-    def empty_deliveries(self) -> None:
-        """Remove all messages in delivery: the queue is deleted.
+    def empty_deliveries(self) -> dict[DeliveryOwner, None]:
+        """Remove all messages in delivery: the queue is deleted. Returns the sessions that had them.
 
-        Compact ones stay compact, except the newest, which the ledger records.
+        Compact ones stay compact, except the newest, which the ledger records. The others are only marked as removed,
+        which every settlement asks for, and examined in slices.
         """
         queue = self._queue
         size = queue.delivering_bytes
@@ -105,25 +107,31 @@ class Purge:
         newest = [entry_in(slot) for slot in slots[recorded_from:]]
         del slots[recorded_from:]
         gone = Gone(None)
-        entries: list[QueueEntry] = []
-        for slot in slots:
-            if isinstance(slot, CompactDelivery):
-                gone.folded.append(slot)
-            else:
-                entries.append(slot)
+        gone.folded = [slot for slot in slots if isinstance(slot, CompactDelivery)]
+        entries = [slot for slot in slots if isinstance(slot, QueueEntry)] if len(gone.folded) < len(slots) else []
         entries += newest
-        for entry in entries:
-            queue.unmark_delivering(entry)
+        holders = queue.end_deliveries(entries)
         if gone.folded:
             kinds, folded_bytes = queue.take_folded(gone.folded, everything=True)
+            size_here = size - folded_bytes
             for kind in kinds:
+                assert kind.consumer is not None
+                holders[kind.consumer.session] = None
                 kind.consumer = None
                 kind.removed = True
             assert queue.bodies is not None
             queue.bodies.count -= len(gone.folded)
             queue.bodies.bytes -= folded_bytes
-        gone.found = entries
-        self._empty_now(gone, size)
+        else:
+            size_here = size
+        gone.found, gone.marked = entries, True
+        gone.held = queue.kept_records()
+        gone.shared_retention = queue.retention
+        if queue.expiry is not None:
+            gone.times = queue.expiry.detached()
+        self._count(len(entries) + len(gone.folded), size)
+        queue.effects.later(Emptying(queue, gone, self._reason, self._now, len(entries), size_here), self._now)
+        return holders
 
     def _empty_now(self, gone: Gone, size: int) -> int:
         """Account for entries removed from the collections, examine them in this turn, and leave the rest to slices.

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from annulet.core.base.settings import QueueSettings
     from annulet.core.message.message import Message
     from annulet.core.model.compact_messages import Slot
-    from annulet.core.model.consumer import Consumer
+    from annulet.core.model.consumer import Consumer, DeliveryOwner
     from annulet.core.model.queue_state import QueueState
     from annulet.core.queue.pull_waits import PullWaiter
 
@@ -73,6 +73,55 @@ class Queue(QueueEntries):
             arrival.accept(self, entry, now)
             self.finish(now)
         return entry
+
+    def put_back(self, message: Message, sequence: int, since: int, now: int) -> QueueEntry:
+        """Accept a message that an operator had taken away, under its id ``sequence``, which no other message has.
+
+        It stands where it stood. ``since``: when it became pending, for ranks by age. What a ring, a limit or a key has
+        no room for in that place is dropped as if it had never left; a message that is no longer wanted is the one.
+        Never refuses.
+        """
+        if self.halted and self.sliced:
+            self.make_room(message.size, now)
+        entry = QueueEntry(self, message, sequence)
+        self.continue_from(sequence + 1)
+        self.counters.messages_added += 1
+        self.counters.bytes_added += message.size
+        if self.events is not None:
+            self.events.accepted(entry, now)
+        expired = self.expire_for(message.size, now)
+        if self.settings.purge_on_no_consumers and self.unattended:
+            self.finish_removal(entry, RemovalReason.PURGED, now, 0)
+        elif message.deliver_at > now:
+            arrival.schedule(self, entry, now)
+        else:
+            self._stand_again(entry, since, now)
+        if expired:  # as for an arrival
+            self.dispatch(now)
+        self.finish(now)
+        return entry
+
+    def _stand_again(self, entry: QueueEntry, since: int, now: int) -> None:
+        """Do what :func:`arrival.admit` does, but at the entry's place among the others."""
+        retention, before = self.retention, self.order.count
+        if retention is not None:
+            superseded = retention.accept(entry, recovering=True)
+            if superseded is not None and superseded is not entry:
+                self.remove_waiting(superseded, RemovalReason.REPLACED_KEY, now, entry.sequence)
+            if retention.superseded(entry):
+                self.finish_removal(entry, RemovalReason.REPLACED_KEY, now, 0)
+                return
+        if 0 < self.expires_at(entry) <= now:
+            self.finish_removal(entry, RemovalReason.EXPIRED, now, 0)
+            return
+        self.ranker.assign(entry, since)
+        self.insert(entry, arrival=False)
+        self.index_expiry(entry)
+        if self.copies is not None:
+            self.copies.put_back(entry)
+        self.dispatch(now)
+        arrival.enforce_ring(self, entry, before, now, due=False)
+        arrival.enforce_limits(self, now, entry.sequence)
 
     def _enqueue_simple(self, entry: QueueEntry, size: int, now: int) -> None:  # noqa: C901 - calls would cost more
         """Do what :mod:`arrival` does, for the queues and messages most brokers are full of."""
@@ -382,15 +431,17 @@ class Queue(QueueEntries):
 
     def delete(self, now: int) -> int:
         """Remove everything, in delivery too, and cancel the consumers. Returns how many were pending."""
-        holders = {consumer.session: None for consumer in self.delivering.holders()}
-        for session in holders:  # settled before, it is not lost
-            session.settle_all_of(self, now)
+        for work in self.settling:  # settled before, it is not lost
+            work.settle_all_of(self, now)
         self.note_deleted()
         self.forget_hidden()
         pending = self.remove_all(RemovalReason.DELETED, now)
+        holders: dict[DeliveryOwner, None] = {}
         if len(self.delivering) > AT_ONCE_MAX:
-            Purge(self, RemovalReason.DELETED, now).empty_deliveries()
+            holders.update(Purge(self, RemovalReason.DELETED, now).empty_deliveries())
         for entry in self.unsettled():
+            if entry.consumer is not None:
+                holders[entry.consumer.session] = None
             self.unmark_delivering(entry)
             self.finish_removal(entry, RemovalReason.DELETED, now, 0)
         if self.copies is not None:

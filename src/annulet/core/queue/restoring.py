@@ -77,7 +77,7 @@ def _schedule(queue: QueueEntries, entry: QueueEntry, at: int, *, fresh: bool) -
     entry.state = SCHEDULED
     message = entry.message
     name = message.origin.view.schedule_id(message) if fresh else ""
-    queue.schedule.add(entry, at, fresh=fresh, schedule_id=name)
+    queue.appoint(entry, at, fresh=fresh, schedule_id=name)
     queue.index_expiry(entry)
 
 

@@ -32,6 +32,7 @@ def return_entries(
     queue: QueueEntries, slots: Iterable[Slot], now: int, *, counted: bool, exclude: Consumer | None
 ) -> None:
     """Put deliveries back; see :meth:`annulet.core.queue.queue.Queue.return_entries`."""
+    queue.note_time(now)
     back: list[QueueEntry] = []
     delayed: list[QueueEntry] = []
     delays = counted and queue.settings.redelivery_delay > 0
@@ -114,6 +115,7 @@ class Returning(SlicedWork):
         queue = self._queue
         if self not in queue.returns:  # another caller could not wait, or returned it with its own
             return False
+        queue.note_time(now)
         if self.gathers:
             self._gather()
         plain, order = self._exclude is None and _plain(queue, counted=self._counted), queue.order
@@ -408,7 +410,7 @@ def _delay(queue: QueueEntries, entries: list[QueueEntry], now: int) -> None:
         spread = redelivery_spread(queue.name, entry.sequence, entry.delivery_count)
         at = now + redelivery_delay(queue.settings, entry.delivery_count, spread)
         entry.state = SCHEDULED
-        queue.schedule.add(entry, at, fresh=False)
+        queue.appoint(entry, at, fresh=False)
         queue.index_expiry(entry)
         queue.effects.wake_at(at)
         if entry.message.record:

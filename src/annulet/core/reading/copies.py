@@ -112,6 +112,12 @@ class Copies(ReaderLists):
             if consumer.unseen is not None and consumer.settings.browse != BROWSE_SNAPSHOT:
                 consumer.unseen.arrived(entry)
 
+    def put_back(self, entry: QueueEntry) -> None:
+        """Show an entry that is back at its place to the readers that follow the queue, those behind it as well."""
+        for consumer in self._queue.consumers.readers():
+            if consumer.unseen is not None and consumer.settings.browse != BROWSE_SNAPSHOT:
+                consumer.unseen.reinsert(entry)
+
     def revised(self, former: QueueEntry, entry: QueueEntry) -> None:
         """Replace ``former`` by ``entry`` for readers that have not seen it yet. O(n) for each reader."""
         for consumer in self._queue.consumers.readers():

@@ -416,10 +416,10 @@ class GroupedLanes(DeepLanes):
         super()._enter(entry, group, key, arrival=arrival)
         holding.count += 1
 
-    def _left(self, lane: Lane) -> None:
+    def _left(self, lane: Lane, entry: QueueEntry) -> None:
         group = lane.group
         holding = self._free if group is None else self._holding_of(group)
-        super()._left(lane)
+        super()._left(lane, entry)
         holding.count -= 1
         self._drop_if_empty(holding)
 

@@ -17,6 +17,7 @@ from annulet.core.sessions.sliced_settlement import Command, Settling
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from annulet.core.deliveries.taken_deliveries import Run, TakenDeliveries
     from annulet.core.model.compact_messages import Slot
     from annulet.core.model.entry import QueueEntry
     from annulet.core.model.queue_state import QueueState
@@ -189,11 +190,18 @@ class Session(DeliveryOwner):
             return [self._take_one(tag)]
         if tag == 0:
             return table.take_all()
-        taken: list[Slot] = []
-        if tag <= self.last_tag:  # each tag is looked at once: below the lowest nothing is held any more
-            taken = table.take_up_to(self._lowest_tag, tag)
+        return [slot for run in self.take_runs(tag) for slot in run.slots if slot is not None]
+
+    def take_runs(self, tag: int) -> list[Run]:
+        """As :meth:`take_slots` with ``multiple``, in the blocks in which they are: none of them is examined."""
+        table = self.unacknowledged
+        taken: list[Run] = []
+        if tag == 0:
+            taken = table.take_runs(self._lowest_tag, self.last_tag)
+        elif tag <= self.last_tag:  # each tag is looked at once: below the lowest nothing is held any more
+            taken = table.take_runs(self._lowest_tag, tag)
             self._lowest_tag = max(self._lowest_tag, tag + 1)
-        if not taken:
+        if tag and not taken:
             raise UnknownDeliveryTag(tag)
         return taken
 
@@ -203,12 +211,11 @@ class Session(DeliveryOwner):
             raise UnknownDeliveryTag(tag)
         return entry
 
-    def hold_again(self, deliveries: Sequence[tuple[int, Slot]]) -> None:
+    def hold_again(self, taken: TakenDeliveries) -> None:
         """Take deliveries back into the table that a transaction had taken out of it."""
-        if not deliveries:
-            return
-        self.unacknowledged.put_back(deliveries)
-        self._lowest_tag = min(self._lowest_tag, *[tag for tag, _ in deliveries])
+        if taken.runs:
+            self.unacknowledged.put_back(taken)
+            self._lowest_tag = min(self._lowest_tag, *[run.first for run in taken.runs])
 
     def acknowledge(self, tag: int, now: int, *, multiple: bool = False) -> None:
         """Acknowledge one delivery, or all up to ``tag``: very many of them in slices."""
@@ -232,7 +239,7 @@ class Session(DeliveryOwner):
         """
         taken = self.take_slots(tag, multiple=multiple)
         if requeue:
-            self._requeue(taken, now)
+            self.requeue(taken, now)
         else:
             self.settle_taken(taken, now, rejected=True)
 
@@ -304,19 +311,14 @@ class Session(DeliveryOwner):
         """
         self._return(entries, now)
 
-    def give_back(self, entries: list[QueueEntry], now: int) -> None:
+    def give_back(self, slots: Sequence[Slot], now: int) -> None:
         """Return deliveries that are in no table: the session ended while they were being settled."""
-        self._return(entries, now)
-
-    def settle_all_of(self, queue: QueueState, now: int) -> None:
-        """Settle at once the deliveries of a queue that were being settled in slices."""
-        for work in self.settling:
-            work.settle_all_of(queue, now)
+        self._return(slots, now)
 
     def reject_entries(self, entries: list[QueueEntry], now: int, *, requeue: bool) -> None:
         """Refuse deliveries already taken from the table."""
         if requeue:
-            self._requeue(entries, now)
+            self.requeue(entries, now)
             return
         for entry in entries:
             entry.queue.reject(entry, now)
@@ -324,7 +326,7 @@ class Session(DeliveryOwner):
 
     def recover(self, now: int) -> None:
         """Return everything unsettled to its place (AMQP 0-9-1 ``basic.recover`` with requeue)."""
-        self._requeue(self.unacknowledged.take_all(), now)
+        self.requeue(self.unacknowledged.take_all(), now)
 
     def close(self, now: int) -> None:
         """End all consumers, then return everything unsettled. The same for a clean close and a lost connection.
@@ -362,7 +364,7 @@ class Session(DeliveryOwner):
         return_table(list(counts), table, now, gathers=self.returning)
         return True
 
-    def _requeue(self, slots: Sequence[Slot], now: int) -> None:
+    def requeue(self, slots: Sequence[Slot], now: int) -> None:
         """Return these to their places, then serve the consumers with new credit."""
         self._return(slots, now)
         self.wake_after(slots, now)

@@ -40,6 +40,7 @@ from annulet.core.policies.consumer_turns import ConsumerTurns
 from annulet.core.policies.demanded_values import Demand, Demands
 from annulet.core.policies.dispatch_gate import Gate
 from annulet.core.policies.eviction import EvictionIndex, KeyEvictionIndex
+from annulet.core.policies.expiring_turns import DoubtfulKey, ExpiringTurns
 from annulet.core.policies.expiry import ExpiryBlock, ExpiryIndex
 from annulet.core.policies.fair_keys import FairKey, Fairness
 from annulet.core.policies.lanes import Lanes
@@ -50,6 +51,7 @@ from annulet.core.policies.queue_limits import Limits
 from annulet.core.policies.retention_rules import RETENTION_RULES
 from annulet.core.policies.schedule import Appointment, ScheduleIndex
 from annulet.core.policies.staged_batches import Batches, HiddenBatch, StagedRange
+from annulet.core.policies.timed_queues import TimedQueues
 from annulet.core.queue.queue import Queue
 from annulet.core.reading.copies import Copies
 from annulet.core.reading.unseen_entries import UnseenEntries
@@ -98,12 +100,15 @@ BLANKS: Final = _makers(
     RankedOrder,
     Returned,
     ScheduleIndex,
+    TimedQueues,
     partial(AgeingRanker, _LEVELS, 0),
     partial(Appointment, _ENTRY, 0, fresh=False, schedule_id=""),
     partial(Consumer, Session(""), _QUEUE, ""),
     partial(Copies, _QUEUE),
     partial(DeliveryCopy, _ENTRY),
     partial(DeepLanes, _QUEUE),
+    partial(DoubtfulKey, 0, 0),
+    partial(ExpiringTurns, 0),
     partial(EvictionIndex, ""),
     partial(FairKey, None),
     partial(Fairness, _SETTINGS),

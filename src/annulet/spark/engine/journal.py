@@ -27,13 +27,13 @@ from annulet.spark.engine.errors import EngineStateError
 from annulet.spark.engine.image import Image, pack_rows, unpack_rows
 from annulet.spark.operators.segments import ShardState, crowded, decode_columns, encode_columns
 
-FORMAT: Final = 6
+FORMAT: Final = 8
 """Version of head, blobs and images.
 
 Images hold the core's own fields: 2 since queues have draining consumers. They name
 its modules: 3 since the modules are in rooms, 4 since the interfaces of orders and the counters are in ``core/model``,
 5 since a queue names its deep lanes and its readers' lists have classes of their own, 6 since origins keep their form
-in the log.
+in the log, 7 since fair keys know when messages expire in slices, 8 since queues with due times register for ticks.
 The version of the package must match as well.
 """
 

@@ -35,7 +35,7 @@ class MemoryLog(Log):
         self._live = 0
         self._appended = 0
         self._settled = 0
-        self._transactions: dict[int, tuple[list[int], list[tuple[int, int]]]] = {}  # id -> (appended, settled)
+        self._transactions: dict[int, tuple[list[int], dict[int, list[int]]]] = {}  # id -> (appended, settled by queue)
         self._next_transaction = 1
         self._closed = False
 
@@ -74,7 +74,7 @@ class MemoryLog(Log):
     def settle(self, record: int, queue_id: int, transaction: int = 0) -> None:
         """Let the queue be done with the record, at once or at the transaction's commit."""
         if transaction:
-            self._transaction(transaction)[1].append((record, queue_id))
+            self._transaction(transaction)[1].setdefault(queue_id, []).append(record)
             return
         records = self._queues.get(queue_id)
         if records is None or record not in records:
@@ -94,7 +94,7 @@ class MemoryLog(Log):
         """Give out the next id."""
         transaction = self._next_transaction
         self._next_transaction += 1
-        self._transactions[transaction] = ([], [])
+        self._transactions[transaction] = ([], {})
         return transaction
 
     def commit(self, transaction: int, outcome: tuple[str, int] | None = None) -> None:
@@ -103,10 +103,31 @@ class MemoryLog(Log):
         if outcome is not None and not outcome[0]:
             raise StoreError("outcome: the query id is empty; give the id of the streaming query")
         del self._transactions[transaction]
-        for record, queue_id in settled:
-            self.settle(record, queue_id)
+        for queue_id, records in settled.items():
+            self._settle_together(queue_id, records)
         if outcome is not None:
             note_outcome(self.outcomes, outcome)
+
+    def _settle_together(self, queue_id: int, records: list[int]) -> None:
+        """Settle records of one queue in one turn of the loop: one by one, 99,000 hold it for 90 ms."""
+        held = self._queues.get(queue_id, set())
+        gone = held.intersection(records)
+        held -= gone
+        if not held:
+            self._queues.pop(queue_id, None)
+        self._count_settled(gone)
+
+    def _count_settled(self, gone: set[int]) -> None:
+        """Count records of one queue that are settled."""
+        self._settled += len(gone)
+        self._live -= len(gone)
+        for record in gone & self._shared.keys():
+            left = self._shared[record] - 1
+            if left:
+                self._shared[record] = left
+                self._live += 1
+            else:
+                del self._shared[record]
 
     def abort(self, transaction: int) -> None:
         """Take the appended records back."""
@@ -138,8 +159,7 @@ class MemoryLog(Log):
 
     def forget_queue(self, queue_id: int) -> None:
         """Settle everything of the queue."""
-        for record in list(self._queues.get(queue_id, ())):
-            self.settle(record, queue_id)
+        self._count_settled(self._queues.pop(queue_id, set()))
 
     def maintenance(self, *, checkpoint: bool = False) -> MaintenanceTask | None:  # noqa: ARG002 - nothing to write
         """Return ``None``: memory needs no upkeep."""
@@ -165,7 +185,7 @@ class MemoryLog(Log):
         self._shared.clear()
         self._live = 0
 
-    def _transaction(self, transaction: int) -> tuple[list[int], list[tuple[int, int]]]:
+    def _transaction(self, transaction: int) -> tuple[list[int], dict[int, list[int]]]:
         opened = self._transactions.get(transaction)
         if opened is None:
             raise StoreError(f"transaction {transaction} is not open; begin() gives the ids")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from annulet.wire.input_buffer import InputBuffer, part_of
 from annulet.wire.stomp.constants import (
     MAX_BODY_BYTES,
     MAX_HEADER_BYTES,
@@ -162,12 +163,12 @@ class FrameReader:
         self._position = 0
         self._begun: Frame | None = None  # its headers were read, its body was not
         self._length = -1  # of that body; -1: it ends at the first NUL
-        self._body = bytearray()  # the result of the piece
+        self._body = InputBuffer()  # what has arrived of it
 
     @property
     def pending(self) -> int:
         """Octets that were fed and belong to no frame that was returned."""
-        return len(self._data) - self._position + len(self._body)
+        return len(self._data) - self._position + self._body.size
 
     def feed(self, data: bytes) -> None:
         """Take a piece of the stream."""
@@ -182,7 +183,7 @@ class FrameReader:
         self._data = b""
         self._position = 0
         self._begun = None
-        self._body = bytearray()
+        self._body.drop()
 
     def next_frame(self) -> Frame | None:
         """Return the next frame, ``None`` when more octets are needed.
@@ -287,7 +288,7 @@ class FrameReader:
         data = self._data
         position = self._position
         length = self._length
-        held = len(self._body)
+        held = self._body.size
         if length >= 0:
             stop = position + length - held
             if stop >= len(data):  # the NUL behind it is needed too
@@ -307,9 +308,8 @@ class FrameReader:
                 self._keep_rest()
                 return None
         if held:
-            self._body += data[position:stop]
-            frame.body = bytes(self._body)
-            self._body = bytearray()
+            self._body.add(part_of(data, position, stop))
+            frame.body = self._body.take()
         else:
             frame.body = data[position:stop]
         self._position = stop + 1
@@ -318,7 +318,9 @@ class FrameReader:
 
     def _keep_rest(self) -> None:
         """Put the arrived part of a body aside, so that the next piece is not joined to all of it."""
-        self._body += self._data[self._position :]
+        data = self._data
+        if self._position < len(data):
+            self._body.add(part_of(data, self._position, len(data)))
         self._data = b""
         self._position = 0
 

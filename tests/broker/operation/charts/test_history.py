@@ -272,3 +272,14 @@ async def test_ten_thousand_queues_stay_within_the_bound_in_bytes(room: Room) ->
         tracemalloc.stop()
     assert (len(history), history.fine, len(others)) == (HISTORY_QUEUES_MAX, FINE_QUEUES_MAX, HISTORY_HOSTS_MAX)
     assert HISTORY_BYTES_MAX // 2 < used < HISTORY_BYTES_MAX
+
+
+async def test_removals_a_second_are_known_by_reason(room: Room) -> None:
+    ring = room.queue("ring", ring_size=2)
+    room.round()
+    assert room.history.removal_rates(["/"]) == {}
+    room.fill(ring, 12)
+    room.round()
+    assert room.history.removal_rates(["/", "gone"]) == {"replaced-ring": 10 * 1000 / ROUND_MILLISECONDS}
+    room.round()
+    assert room.history.removal_rates(["/"]) == {}

@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import random
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -25,6 +25,9 @@ from tests.wire.amqp091.recorder import (
     opened,
     publish,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SESSION = b"".join(
     [
@@ -319,3 +322,84 @@ def test_input_waits_while_nobody_takes_what_it_asked_for(traced: bool) -> None:
     engine.take_output()
     engine.receive(gets[1])
     assert len(handler.named("get")) == 12
+
+
+# ---------------------------------------------------------------------- body frames in pieces
+
+BODY = bytes(range(256)) * 4
+UNFINISHED = publish(BODY)  # a frame of method, header and body each
+BODY_FRAME = len(UNFINISHED) - len(BODY) - 8  # where that of the body begins
+
+
+def outcome(data: bytes, cuts: list[int], meanwhile: Callable[[ConnectionEngine], None], *, traced: bool) -> list[Any]:
+    """Return what the handler and the peer saw, the frames that were traced, and what is unfinished then."""
+    engine, handler = opened(channels=2)
+    lines: list[str] = []
+    if traced:
+        engine.output.trace = lines.append
+    edges = [0, *cuts, len(data)]
+    for start, stop in pairwise(edges):
+        engine.receive(data[start:stop])
+        if stop == len(data) - 1:
+            meanwhile(engine)  # only the end octet of the last frame is missing
+    return [handler.calls, b"".join(engine.take_output()), lines, engine.closed, engine.unfinished_bytes]
+
+
+def nothing(engine: ConnectionEngine) -> None:
+    assert not engine.closed
+
+
+ENDINGS: dict[str, tuple[bytes, Callable[[ConnectionEngine], None]]] = {
+    "complete": (UNFINISHED, nothing),
+    "wrong end": (UNFINISHED[:-1] + b"\xcd", nothing),
+    "more than announced": (UNFINISHED[:BODY_FRAME] + frame_of(3, 1, BODY + b"x"), nothing),
+    "two frames, the last one in pieces": (publish(BODY, room=1000), nothing),
+    "a part of the body": (UNFINISHED[:BODY_FRAME] + frame_of(3, 1, BODY[:-1]), nothing),
+    "a channel that is not open": (frame_of(3, 9, BODY), nothing),
+    "no content is awaited": (frame_of(3, 2, BODY), nothing),
+    "the channel was closed": (
+        UNFINISHED,
+        lambda engine: engine.channel_table.close_channel_with_error(1, 404, "", 0, 0),
+    ),
+    "the connection closes": (UNFINISHED, lambda engine: engine.close_connection(320, "bye")),
+    "the line broke": (UNFINISHED, lambda engine: engine.connection_lost()),
+}
+
+
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_body_frame_in_pieces_is_what_it_is_whole(ending: str, traced: bool) -> None:
+    data, meanwhile = ENDINGS[ending]
+    last = len(data) - 1
+    body = data.rindex(b"\x03\x00", 0, data.rindex(BODY[-200:-1]))  # the last body frame
+    whole = outcome(data, [last] if meanwhile is not nothing else [], meanwhile, traced=traced)
+    for cuts in (
+        [body + 9, last],
+        [last - 1, last],
+        [body + 7, body + 8, last],
+        [body + 8, body + 500, last],
+        list(range(body, last + 1)),
+    ):
+        assert outcome(data, cuts, meanwhile, traced=traced) == whole, cuts
+
+
+def test_pieces_of_a_body_frame_are_unfinished_octets() -> None:
+    engine, handler = opened()
+    engine.receive(UNFINISHED[: BODY_FRAME + 7 + 1000])
+    assert engine.unfinished_bytes == 1000
+    engine.receive(UNFINISHED[BODY_FRAME + 7 + 1000 : -1])
+    assert engine.unfinished_bytes == len(BODY)
+    engine.receive(UNFINISHED[-1:] + UNFINISHED[:3])
+    assert engine.unfinished_bytes == 3
+    assert [call[-1] for call in handler.named("publish")] == [BODY]
+
+
+def test_input_behind_a_body_frame_waits_while_it_rests() -> None:
+    engine, handler = opened()
+    engine.receive(UNFINISHED[:-500])
+    engine.rest()
+    engine.receive(UNFINISHED[-500:] + UNFINISHED)
+    assert handler.named("publish") == []
+    engine.resting = False
+    engine.go_on()
+    assert [call[-1] for call in handler.named("publish")] == [BODY, BODY]

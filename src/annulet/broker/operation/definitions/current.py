@@ -27,6 +27,7 @@ from annulet.broker.operation.definitions.items import (
 from annulet.broker.operation.operator_settings import describe_divert, describe_pattern
 from annulet.broker.security.password_hashes import ARGON2, describe_hash
 from annulet.broker.turns.list_turns import Turns
+from annulet.core.base.sealed_names import is_sealed_name
 from annulet.core.routing.bindings import arguments_text
 from annulet.store.database.catalogue import OPERATOR_QUEUE
 from annulet.store.database.definitions import USER as OF_USER
@@ -99,7 +100,7 @@ OF_BROKER: Final = frozenset({"vhosts", "users", "permissions", "global_paramete
 def current_items(broker: Broker, hosts: Iterable[VirtualHost], *, whole: bool) -> Iterator[Item]:
     """Yield the definitions of virtual hosts; with ``whole`` users and what else is of the broker too.
 
-    Left out is what ends by itself with a client: exclusive queues and their bindings.
+    Left out is what ends by itself with a client, exclusive queues and their bindings, and the broker's own queue.
     """
     chosen = sorted(hosts, key=lambda host: host.name)
     if whole:
@@ -151,7 +152,7 @@ def _of_host(broker: Broker, host: VirtualHost) -> Iterator[Item]:
             continue
         yield exchange_item(host, exchange)
     for queue in host.listed_queues():
-        if queue.owner is None and not queue.deleted:
+        if queue.owner is None and not queue.deleted and not is_sealed_name(queue.name):
             declared = host.resolved_for(queue).arguments
             value = {"durable": queue.durable, "auto_delete": queue.auto_delete, "arguments": dict(declared)}
             yield Item(QUEUE, host.name, (queue.name,), value)

@@ -31,6 +31,7 @@ from annulet.broker.security.given_limits import check_limit
 from annulet.broker.security.password_hashes import read_hash
 from annulet.core.base.errors import CoreError, InvalidArgument
 from annulet.core.base.nearest import nearest_name
+from annulet.core.base.sealed_names import is_sealed_name
 from annulet.core.configuration.address_settings import (
     PolicyRepository,
     describe_address_settings,
@@ -239,7 +240,9 @@ class Reading:
             "auto_delete": _switch(given, "auto_delete", default=False),
             "arguments": arguments,
         }
-        self._add(QUEUE, self._host_of(given), (name,), value)
+        host = self._host_of(given)
+        if not is_sealed_name(name):  # earlier versions exported it; each broker makes its own
+            self._add(QUEUE, host, (name,), value)
 
     def _queue_settings(self, given: dict[str, Any]) -> None:
         self._add(QUEUE_SETTINGS, self._host_of(given), (_text(given, "name"),), _arguments(given, "settings"))

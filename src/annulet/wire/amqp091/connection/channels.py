@@ -26,6 +26,7 @@ from annulet.wire.amqp091.types.constants import (
     reply_text,
 )
 from annulet.wire.amqp091.types.errors import ChannelError, ConnectionFault, RemoteProtocolError
+from annulet.wire.input_buffer import Octets
 
 _PUBLISH: Final = 60 << 16 | 40
 _RECOVER: Final = 60 << 16 | 110
@@ -191,8 +192,8 @@ class ChannelTable:
         else:
             channel.content = ContentState.BODY
 
-    def receive_body(self, number: int, payload: bytes) -> None:
-        """Take a part of a body (§4.2.6.2); the last one publishes the message."""
+    def receive_body(self, number: int, parts: list[Octets], size: int) -> None:
+        """Take a body frame (§4.2.6.2) of ``size`` octets; the last one publishes the message."""
         channel = self._content_channel(number)
         if channel is None:
             return
@@ -200,16 +201,17 @@ class ChannelTable:
             raise ConnectionFault(
                 UNEXPECTED_FRAME, f"content body on channel {channel.number} while {channel.content.value} is awaited"
             )
-        arrived = channel.arrived + len(payload)
+        arrived = channel.arrived + size
         if arrived > channel.body_size:
             raise ConnectionFault(
                 FRAME_ERROR,
                 f"body on channel {channel.number} has {arrived} octets, its header says {channel.body_size}",
             )
-        if not payload:
+        if not size:
             return  # an empty body frame adds nothing, not even an object
-        channel.add_fragment(payload)
-        self.assembling_bytes += len(payload)
+        for part in parts:
+            channel.add_fragment(part)
+        self.assembling_bytes += size
         if self.assembling_bytes > self.max_assembling_bytes:
             self.output.count_hit("max_assembling_bytes")
             raise ConnectionFault(

@@ -16,10 +16,12 @@ from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
 from annulet.core.message.message import PropertyValue
+from annulet.wire.amqp091.connection.body_frame import BodyFrame
 from annulet.wire.amqp091.connection.channels import ChannelTable
+from annulet.wire.amqp091.connection.frame_faults import check_channel_zero, end_fault, has_answer, head_fault
 from annulet.wire.amqp091.connection.handler import PENDING, ConnectionHandler
 from annulet.wire.amqp091.connection.methods import Method, decode_method
-from annulet.wire.amqp091.connection.negotiation import check_limits, negotiated, offered_properties
+from annulet.wire.amqp091.connection.negotiation import check_limits, negotiated, send_start, send_tune
 from annulet.wire.amqp091.connection.notices import Notices
 from annulet.wire.amqp091.connection.output import FrameWriter, encode_destination
 from annulet.wire.amqp091.connection.replies import Replies
@@ -42,7 +44,6 @@ from annulet.wire.amqp091.types.constants import (
     FRAME_METHOD,
     FRAME_MIN_SIZE,
     FRAME_OVERHEAD,
-    FRAME_SIZE_TOLERANCE,
     INITIAL_FRAME_MAX,
     INTERNAL_ERROR,
     MAX_ASSEMBLING_BYTES,
@@ -56,7 +57,7 @@ from annulet.wire.amqp091.types.constants import (
 )
 from annulet.wire.amqp091.types.errors import ChannelError, ConnectionFault, RemoteProtocolError
 from annulet.wire.amqp091.types.values import encode_short_string
-from annulet.wire.input_buffer import InputBuffer
+from annulet.wire.input_buffer import InputBuffer, Octets, part_of
 
 __all__ = ["ConnectionEngine", "encode_destination", "encode_short_string"]
 
@@ -69,7 +70,6 @@ _CLOSE_OK: Final = 10 << 16 | 51
 _UPDATE_SECRET: Final = 10 << 16 | 70
 _PUBLISH: Final = 60 << 16 | 40
 _ACK: Final = 60 << 16 | 80
-_WITHOUT_ANSWER: Final = frozenset({_PUBLISH, _ACK, 60 << 16 | 90, 60 << 16 | 120})  # with reject and nack
 _CLASS_BASIC_NO_WEIGHT: Final = 60 << 16
 _ACK_FRAME_SIZE: Final = 21
 _ACK_PAYLOAD_SIZE: Final = 13
@@ -152,6 +152,7 @@ class ConnectionEngine:
         self._serving = False  # within _serve
         self._input = InputBuffer()
         self._needed = len(PROTOCOL_HEADER)  # bytes needed to continue
+        self._body = BodyFrame()  # comes before ``_input``
 
     # ---- what the owner asks
 
@@ -224,6 +225,7 @@ class ConnectionEngine:
             self._end(0, text, by_peer=True)
         finally:
             self._input.drop()
+            self._body.drop()
             self.handler = self.channel_table.handler = ConnectionHandler()
             self.output.trace = None
 
@@ -252,16 +254,7 @@ class ConnectionEngine:
 
     def _start(self) -> None:
         self._enter(ConnectionState.STARTING)
-        self.output.send_on_zero(
-            "connection.start",
-            {
-                "version_major": self.output.version.major,
-                "version_minor": self.output.version.minor,
-                "server_properties": offered_properties(self._server_properties, self.output.version),
-                "mechanisms": self.mechanisms,
-                "locales": self._locales,
-            },
-        )
+        send_start(self.output, self._server_properties, self.mechanisms, self._locales)
 
     def _receive_connection_method(self, payload: bytes, identifier: int) -> None:
         closing = self.state is ConnectionState.CLOSING
@@ -325,14 +318,7 @@ class ConnectionEngine:
         self.user = user
         self.authenticated = True
         self._enter(ConnectionState.TUNING)
-        self.output.send_on_zero(
-            "connection.tune",
-            {
-                "channel_max": self.channel_table.channel_max,
-                "frame_max": self.output.frame_max,
-                "heartbeat": self.heartbeat_interval,
-            },
-        )
+        send_tune(self.output, self.channel_table.channel_max, self.heartbeat_interval)
 
     def _refuse_user(self) -> None:
         text = f"Login was refused using authentication mechanism {self.mechanism}. See the log of the broker."
@@ -364,10 +350,6 @@ class ConnectionEngine:
         self.output.send_on_zero("connection.open-ok", {})
         self.handler.connection_opened()
 
-    def _fail(self, error: RemoteProtocolError, identifier: int) -> None:
-        """Close the connection for a hard error, naming the method that was being served."""
-        self.close_connection(error.code, error.text, identifier >> 16, identifier & 0xFFFF)
-
     def _blame(self, number: int, identifier: int, error: RemoteProtocolError) -> None:
         """Close the channel or the connection for an error while ``identifier`` was served on channel ``number``."""
         if isinstance(error, ChannelError) and number in self.output.channels:
@@ -377,7 +359,7 @@ class ConnectionEngine:
         elif self.state is ConnectionState.CLOSING:
             self._enter(ConnectionState.CLOSED)  # a broken close or close-ok: there is nothing left to agree on
         else:
-            self._fail(error, identifier)
+            self.close_connection(error.code, error.text, identifier >> 16, identifier & 0xFFFF)
 
     # ---- input
 
@@ -429,9 +411,10 @@ class ConnectionEngine:
             self._serving = False
         if self._is_closed():
             self._input.drop()
+            self._body.drop()
             return
         if position < len(data):
-            self._input.add(data[position:])
+            self._input.add(part_of(data, position, len(data)))
         self._check_unauthenticated()
 
     def _go_on(self) -> None:
@@ -447,7 +430,7 @@ class ConnectionEngine:
     @property
     def unfinished_bytes(self) -> int:
         """Octets of incomplete messages and frames."""
-        return self.channel_table.assembling_bytes + self._input.size
+        return self.channel_table.assembling_bytes + self._input.size + self._body.size
 
     def _is_closed(self) -> bool:
         return self.closed  # asked through a call because serving a frame changes it
@@ -472,14 +455,22 @@ class ConnectionEngine:
         while self._serves:
             if self._steps <= 0 and position < end and self._must_rest():
                 break
-            if self.output.running and end - position >= _ACK_FRAME_SIZE and self.output.trace is None:
+            if (
+                self.output.running
+                and end - position >= _ACK_FRAME_SIZE
+                and self.output.trace is None
+                and not self._body.missing
+            ):
                 if data[position + 10] == 40:
                     position = self._receive_publishes(data, position)
                 elif data[position + 10] == 80:
                     position = self._receive_acknowledgements(data, position)
                 if self._steps <= 0:
                     continue
-            following = self._receive_frame(data, position, end)
+            if self._body.missing:
+                following = self._receive_rest(data, position)
+            else:
+                following = self._receive_frame(data, position, end)
             if following == position:
                 break
             position = following
@@ -509,22 +500,18 @@ class ConnectionEngine:
     def _receive_protocol_header(self, data: bytes) -> int:
         received = data[: len(PROTOCOL_HEADER)]
         version = VERSIONS_BY_HEADER.get(received)
+        if version is None and may_become_header(received):
+            return 0
+        if self.output.trace is not None:
+            self.output.trace(f"<- protocol header {received!r}")
         if version is None:
-            if may_become_header(received):
-                return 0
-            self._trace_header(received)
             self.output.append(PROTOCOL_HEADER)  # §2.2.4: the header of the newest version served, then close
             self._enter(ConnectionState.CLOSED)
             self._end(0, f"not a protocol header of AMQP 0-9-1, 0-9 or 0-8: {received!r}", by_peer=False)
             return 0
-        self._trace_header(received)
         self.output.version = version
         self._start()
         return len(PROTOCOL_HEADER)
-
-    def _trace_header(self, received: bytes) -> None:
-        if self.output.trace is not None:
-            self.output.trace(f"<- protocol header {received!r}")
 
     # ---- hot paths; both return where the general path has to go on
 
@@ -633,41 +620,58 @@ class ConnectionEngine:
         number = (head >> 40) & 0xFFFF
         size = (head >> 8) & 0xFFFFFFFF
         following = position + size + FRAME_OVERHEAD
-        fault = self._frame_fault(kind, number, size)
+        fault = head_fault(self.output, kind, number, size, self.frame_limit)
         if fault is None and following > end:
+            if kind == FRAME_BODY and self.output.running:
+                self._body.begin(number, data, position + FRAME_OVERHEAD - 1, following - end)
+                return end
             self._needed = size + FRAME_OVERHEAD
             return position
         if fault is None and data[following - 1] != FRAME_END:
-            fault = f"frame on channel {number} ends with octet {data[following - 1]}, not with 206"
-        if fault is None and number in self.unanswered and self._has_answer(kind, data, position):
+            fault = end_fault(number, data[following - 1])
+        if fault is None and number in self.unanswered and has_answer(kind, data, position):
             self.handler.input_waits(number)
             return position
         if fault is not None:
-            self.close_connection(FRAME_ERROR, fault)
-            self._enter(ConnectionState.CLOSED)  # frame boundaries are lost: a close-ok could not be found
+            self._lose_boundaries(fault)
             return following
         self.channel_table.identifier = 0
-        if self.output.trace is not None:
-            payload = data[position + 7 : following - 1]
-            self.output.trace(f"<- {describe_frame(kind, number, payload, 'C', self.output.version.methods)}")
+        payload = data[position + 7 : following - 1]
+        self._trace_received(kind, number, [payload])
         try:
-            self._serve_frame(kind, number, data[position + 7 : following - 1])
+            self._serve_frame(kind, number, payload)
         except RemoteProtocolError as error:
             self._blame(number, self.channel_table.identifier, error)
         return following
 
-    @staticmethod
-    def _has_answer(kind: int, data: bytes, position: int) -> bool:
-        """Return whether a frame is a method that is answered on its channel."""
-        return kind == FRAME_METHOD and int.from_bytes(data[position + 7 : position + 11], "big") not in _WITHOUT_ANSWER
+    def _lose_boundaries(self, fault: str) -> None:
+        """Close: where frames begin is not known any more, so that a close-ok could not be found."""
+        self.close_connection(FRAME_ERROR, fault)
+        self._enter(ConnectionState.CLOSED)
 
-    def _frame_fault(self, kind: int, number: int, size: int) -> str | None:
-        if kind not in {FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_HEARTBEAT}:
-            return f"unknown frame type {kind} on channel {number}; send 1, 2, 3 or 8"
-        if size + FRAME_OVERHEAD > self.frame_limit + FRAME_SIZE_TOLERANCE:
-            self.output.count_hit("frame_max")
-            return f"frame of {size + FRAME_OVERHEAD} octets on channel {number}, frame_max is {self.frame_limit}"
-        return None
+    def _receive_rest(self, data: bytes, position: int) -> int:
+        """Take the next part of a body frame, and serve the frame when it is complete."""
+        frame = self._body
+        following = frame.add(data, position)
+        if frame.missing:
+            return following
+        size, parts = frame.size, frame.take()
+        if frame.end != FRAME_END:
+            self._lose_boundaries(end_fault(frame.number, frame.end))
+            return following
+        self._trace_received(FRAME_BODY, frame.number, parts)
+        self.channel_table.identifier = 0
+        if self.state is not ConnectionState.CLOSING:
+            try:
+                self.channel_table.receive_body(frame.number, parts, size)
+            except RemoteProtocolError as error:
+                self._blame(frame.number, self.channel_table.identifier, error)
+        return following
+
+    def _trace_received(self, kind: int, number: int, parts: list[Octets]) -> None:
+        if self.output.trace is not None:
+            payload = b"".join(parts)
+            self.output.trace(f"<- {describe_frame(kind, number, payload, 'C', self.output.version.methods)}")
 
     def _serve_frame(self, kind: int, number: int, payload: bytes) -> None:
         if kind == FRAME_METHOD:
@@ -684,15 +688,12 @@ class ConnectionEngine:
         elif kind == FRAME_HEADER:
             self.channel_table.receive_header(number, payload)
         else:
-            self.channel_table.receive_body(number, payload)
+            self.channel_table.receive_body(number, [payload], len(payload))
 
     def _serve_channel_zero(self, kind: int, payload: bytes) -> None:
+        check_channel_zero(kind, payload)
         if kind == FRAME_HEARTBEAT:
-            if payload:
-                raise ConnectionFault(FRAME_ERROR, f"heartbeat frame with {len(payload)} octets of payload; send none")
             return
-        if kind != FRAME_METHOD:
-            raise ConnectionFault(UNEXPECTED_FRAME, "content frame on channel 0; open a channel for it")
         if self.output.running and self.channel_table.identifier >> 16 != CLASS_CONNECTION:
             name = decode_method(payload, "C", self.output.version.methods).specification.name
             raise ConnectionFault(COMMAND_INVALID, f"{name} on channel 0; open a channel for it")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from annulet.core.message.message import PropertyValue
+from annulet.wire.amqp091.connection.output import FrameWriter
 from annulet.wire.amqp091.connection.versions import ProtocolVersion
 from annulet.wire.amqp091.types.constants import FRAME_MIN_SIZE, NOT_ALLOWED
 from annulet.wire.amqp091.types.errors import ConnectionFault, LocalProtocolError
@@ -32,6 +33,27 @@ def check_limits(channel_max: int, frame_max: int, heartbeat: int) -> None:
     ):
         if not least <= value <= most:
             raise LocalProtocolError(f"{name} is {value}; give a number from {least} to {most}")
+
+
+def send_start(output: FrameWriter, server_properties: dict[str, PropertyValue], mechanisms: str, locales: str) -> None:
+    """Send connection.start, in the version that the client asked for."""
+    output.send_on_zero(
+        "connection.start",
+        {
+            "version_major": output.version.major,
+            "version_minor": output.version.minor,
+            "server_properties": offered_properties(server_properties, output.version),
+            "mechanisms": mechanisms,
+            "locales": locales,
+        },
+    )
+
+
+def send_tune(output: FrameWriter, channel_max: int, heartbeat: int) -> None:
+    """Send connection.tune: what is offered."""
+    output.send_on_zero(
+        "connection.tune", {"channel_max": channel_max, "frame_max": output.frame_max, "heartbeat": heartbeat}
+    )
 
 
 def offered_properties(given: dict[str, PropertyValue], version: ProtocolVersion) -> dict[str, PropertyValue]:

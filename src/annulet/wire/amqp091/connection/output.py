@@ -22,6 +22,7 @@ from annulet.wire.amqp091.types.constants import (
 )
 from annulet.wire.amqp091.types.errors import LocalProtocolError
 from annulet.wire.amqp091.types.values import encode_short_string
+from annulet.wire.input_buffer import Octets
 
 COPY_BODY_BYTES: Final = 256
 """Bodies up to this many bytes are copied behind their header; longer ones are queued as they are (measured)."""
@@ -94,10 +95,10 @@ class Channel:
         self.header = b""
         self.body_size = 0  # announced by the content header, in bytes
         self.arrived = 0  # of it, in bytes
-        self.fragments: list[bytes] = []  # bodies of the latest frames
-        self.parts: list[bytes] = []  # earlier fragments, joined
+        self.fragments: list[Octets] = []  # bodies of the latest frames, or parts of them
+        self.parts: list[Octets] = []  # earlier fragments, joined
 
-    def add_fragment(self, fragment: bytes) -> None:
+    def add_fragment(self, fragment: Octets) -> None:
         """Keep one more part of the body."""
         self.arrived += len(fragment)
         self.fragments.append(fragment)
@@ -109,7 +110,8 @@ class Channel:
         """Return the whole body and be ready for the next method."""
         parts = self.parts
         parts.extend(self.fragments)
-        body = parts[0] if len(parts) == 1 else b"".join(parts)
+        first = parts[0] if len(parts) == 1 else b""
+        body = first if first and isinstance(first, bytes) else b"".join(parts)
         self.reset()
         return body
 

@@ -78,7 +78,7 @@ from annulet.wire.amqp10.types.conditions import (
     UNAUTHORIZED_ACCESS,
 )
 from annulet.wire.amqp10.types.errors import ConnectionFault, DecodeError, LocalProtocolError, RemoteProtocolError
-from annulet.wire.input_buffer import InputBuffer
+from annulet.wire.input_buffer import InputBuffer, part_of
 
 _SASL_STATES: Final = (
     ConnectionState.AWAITING_SASL_INIT,
@@ -444,6 +444,26 @@ class Amqp10Engine:
         self.received_since_check = True
         if not self.authenticated:
             self._unauthenticated_bytes += len(data)
+        self._take(data)
+        if not self.authenticated and self._unauthenticated_bytes > self.max_unauthenticated_bytes:
+            self.output.count_hit("max_unauthenticated_bytes")
+            self._abandon(
+                RESOURCE_LIMIT_EXCEEDED,
+                f"more than {self.max_unauthenticated_bytes} octets before authentication; log in first",
+            )
+
+    def _take(self, data: bytes) -> None:
+        """Serve input, or keep it behind older input."""
+        missing = self._needed - self._input.size
+        if 0 < missing < len(data) and self._input.size and not self._must_wait():
+            self._input.add(memoryview(data)[:missing])
+            self._go_on()  # so that the frame is joined alone, and not all that came with its end
+            if self.closed:
+                return
+            if not self._input.size and not self._must_wait():
+                self._serve_from(data, missing)
+                return
+            data = data[missing:]
         self._input.add(data)
         if self.resting:
             return
@@ -451,12 +471,9 @@ class Amqp10Engine:
             self.go_on()
         elif self._input.size >= self._needed:
             self._go_on()
-        if not self.authenticated and self._unauthenticated_bytes > self.max_unauthenticated_bytes:
-            self.output.count_hit("max_unauthenticated_bytes")
-            self._abandon(
-                RESOURCE_LIMIT_EXCEEDED,
-                f"more than {self.max_unauthenticated_bytes} octets before authentication; log in first",
-            )
+
+    def _must_wait(self) -> bool:
+        return self.resting or self.holding
 
     def go_on(self) -> None:
         """Serve the input that waited for output to be taken, or rested; nothing while it has to wait.
@@ -472,10 +489,12 @@ class Amqp10Engine:
         """Serve the input that waits, unless it is being served already."""
         if self._serving or not self._input.size or self.resting:
             return
-        data = self._input.take()
+        self._serve_from(self._input.take(), 0)
+
+    def _serve_from(self, data: bytes, start: int) -> None:
         self._serving = True
         try:
-            position = self._serve(data)
+            position = self._serve(data, start)
         except Exception as error:
             self._input.drop()
             self._end_after_defect(error)
@@ -483,16 +502,16 @@ class Amqp10Engine:
         finally:
             self._serving = False
         if position < len(data) and not self.closed:
-            self._input.add(data[position:])
+            self._input.add(part_of(data, position, len(data)))
 
     @property
     def unfinished_bytes(self) -> int:
         """Octets of incomplete deliveries and frames."""
         return self.transfers.assembling_bytes + self._input.size
 
-    def _serve(self, data: bytes) -> int:
-        """Serve all complete frames and return the position behind them."""
-        position = 0
+    def _serve(self, data: bytes, start: int) -> int:
+        """Serve all complete frames from ``start`` on and return the position behind them."""
+        position = start
         end = len(data)
         self._needed = 1
         self._steps = 1

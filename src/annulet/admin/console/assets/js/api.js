@@ -139,6 +139,8 @@ function matches(pattern, name) {
 }
 
 export const administrator = () => Boolean(session.value?.tags.includes("administrator"));
+/** Whether the user sees what tells of every virtual host, such as the log. */
+export const overseer = () => (administrator() || Boolean(session.value?.tags.includes("monitoring"))) && !session.value.scope?.virtual_hosts.length;
 export const writer = () => administrator() || Boolean(session.value?.tags.includes("management"));
 
 /**

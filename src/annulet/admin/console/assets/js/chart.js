@@ -36,7 +36,7 @@ function pathOf(places, xs, ys, x, y) {
     const value = ys[at];
     if (value === null || value === undefined) down = false;
     else {
-      text += `${down ? "L" : "M"}${x(xs[at]).toFixed(1)} ${y(value).toFixed(1)}`;
+      text += `${down ? "L" : "M"}${x(xs[at]).toFixed(1)} ${y(value).toFixed(1)}${down ? "" : "h.1"}`; // a lone value is a dot
       down = true;
     }
   }

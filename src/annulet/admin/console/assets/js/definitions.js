@@ -27,6 +27,7 @@ export const DEFINITIONS = {
   rate_out: "Messages that left for any reason, for each second between the last two readings.",
   rate_acknowledged: "Messages acknowledged, for each second between the last two readings.",
   losses: "Messages that left without being acknowledged, by reason, since the start.",
+  removal_rate: "Messages a second that left for this reason in the last round, which is 10 seconds old at most.",
   connections: "Connections of clients that are logged in.",
   sessions: "Channels of AMQP 0-9-1, sessions of AMQP 1.0 and STOMP.",
   queues: "Queues of the virtual hosts you see.",
@@ -50,6 +51,7 @@ export const DEFINITIONS = {
   refused: "Persistent publishes refused because the disk takes no more.",
   over_limit: "Publishes that a full queue or address refused.",
   kept: "Messages that an undo can bring back.",
+  gap: "Messages of the lease that left the queue before their batch was done.",
   bindings: "Rules that lead from it to queues or other exchanges.",
 };
 

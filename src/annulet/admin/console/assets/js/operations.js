@@ -24,8 +24,8 @@ const messages = (number) => `${exact(number)} ${number === 1 ? "message" : "mes
  * Chooses the particulars of one operation, previews it, does it. selection: {ids}, {selector}, {everything} and
  * conditions; `chooses` offers a selection by hand.
  */
-export function OperationDialog({ vhost, queue, operation, selection = { everything: true }, onClose, onDone }) {
-  const [fields, setFields] = useState({ destination: "", priority: "4", rate: "", limit: "", strip: "", selector: selection.selector ?? "" });
+export function OperationDialog({ vhost, queue, operation, selection = { everything: true }, destination = "", onClose, onDone }) {
+  const [fields, setFields] = useState({ destination, priority: "4", rate: "", limit: "", strip: "", selector: selection.selector ?? "" });
   const [undo, setUndo] = useState(true);
   const [preview, setPreview] = useState(null);
   const [problem, setProblem] = useState(null);
@@ -46,7 +46,7 @@ export function OperationDialog({ vhost, queue, operation, selection = { everyth
   };
   const takesMore = ["move", "copy", "change-priority", "retry"].includes(operation);
   useEffect(() => {
-    if (!["move", "copy"].includes(operation)) look();
+    if (destination || !["move", "copy"].includes(operation)) look();
   }, []);
   const start = async () => {
     setProblem(null);

@@ -199,11 +199,14 @@ export const visibleText = (text) =>
   String(text).replace(CONTROLS, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
 /** Tabs whose choice is in the URL. tabs: [[key, label]]. */
-export const Tabs = ({ names, tabs, chosen }) => html`
-  <nav class="tabs" aria-label="Parts of the page">
+export function Tabs({ names, tabs, chosen }) {
+  const own = useRef(null);
+  useEffect(() => own.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }), [chosen]);
+  return html`<nav class="tabs" aria-label="Parts of the page" ref=${own}>
     ${tabs.filter(Boolean).map(([key, label]) => html`
       <a key=${key} href=${link(names, { tab: key })} aria-current=${key === chosen ? "page" : undefined}>${label}</a>`)}
   </nav>`;
+}
 
 /** A page of a list with buttons for the next and the former one. */
 export function Pager({ page, data, onPage }) {

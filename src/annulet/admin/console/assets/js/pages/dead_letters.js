@@ -1,7 +1,7 @@
 /** Dead letters by origin and reason, and their way back. */
 import { html, useEffect, useState } from "../html.js";
 import { get, may, path, useLive } from "../api.js";
-import { Badge, Failure, Name, Page, Shown, Table, Time } from "../parts.js";
+import { Badge, Failure, Input, Name, Page, Shown, Table, Time } from "../parts.js";
 import { adjust, link, place, vhost } from "../state.js";
 import { count, exact } from "../format.js";
 import { reason } from "../definitions.js";
@@ -9,7 +9,7 @@ import { OperationDialog } from "../operations.js";
 import { Message } from "./queue_messages.js";
 
 const ORIGINS = 200; // queues that sent most dead letters
-const SAMPLE = 500; // messages of a queue that are looked at for their origins
+const PART = 500; // messages of a queue that are sorted by their origins at a time
 
 /** Targets of a queue's dead letters: names of queues, or of the exchange that decides. */
 function targetOf(settings, name) {
@@ -70,36 +70,35 @@ export function DeadLetters() {
         { key: "vhost", label: "Virtual host" },
         { key: "messages", label: "Messages", number: true },
         { key: "origins", label: "Come from", wide: true, cell: (row) => row.origins.slice(0, 5).map((origin) => html`<div key=${origin.name}><a href=${link(["queues", row.vhost, origin.name])}><${Name} text=${origin.name} /></a> <small>${count(origin.sent)} sent</small></div>`) },
-        { key: "do", label: "", cell: (row) => row.messages > 0 && may("browse", row.vhost, row.name) && html`<button onClick=${() => adjust({ queue: `${row.vhost}/${row.name}` })}>Look and send back</button>` },
+        { key: "do", label: "", cell: (row) => row.messages > 0 && may("browse", row.vhost, row.name) && html`<button onClick=${() => adjust({ queue: `${row.vhost}/${row.name}`, selector: "", text: "", skip: "" })}>Look and send back</button>` },
       ]} />`}
     ${one && one.messages !== null && html`<${Letters} key=${chosen} host=${one.vhost} name=${one.name} again=${read} />`}
   <//>`;
 }
 
-/** Messages of one queue of dead letters by origin and reason. */
+/** Messages of one queue of dead letters by origin and reason, a part of the queue at a time. */
 function Letters({ host, name, again }) {
-  const live = useLive(`${path("queues", host, name)}/messages`, { parameters: { limit: SAMPLE }, every: 0 });
+  const { selector = "", text = "", skip = "" } = place.value.parameters;
+  const [form, setForm] = useState({ selector, text });
+  const live = useLive(`${path("queues", host, name)}/messages`, { parameters: { limit: PART, deaths: "true", selector, text, skip }, every: 0 });
   const [operation, setOperation] = useState(null);
   const [message, setMessage] = useState(null);
-  const [groups, setGroups] = useState(null);
-  const items = live.data?.items;
-  useEffect(() => {
-    if (!items) return undefined;
-    let ended = false;
-    grouped(host, name, items).then((found) => !ended && setGroups(found));
-    return () => {
-      ended = true;
-    };
-  }, [items]);
   const manage = may("manage", host, name);
   const done = () => { live.again(); again(); };
+  const filtered = Boolean(selector || text);
+  const selection = { ...(selector ? { selector } : { everything: true }), ...(text ? { text } : {}) };
+  const set = (field) => (value) => setForm({ ...form, [field]: value });
+  const from = Number(skip);
   return html`<section class="card"><h2>Dead letters in <${Name} text=${name} /></h2>
+    <form class="filters" role="search" onSubmit=${(event) => { event.preventDefault(); adjust({ ...form, skip: "" }); }}>
+      <${Input} label="Selector" value=${form.selector} onInput=${set("selector")} placeholder="region = 'eu'" />
+      <${Input} label="Text in header or body" type="search" value=${form.text} onInput=${set("text")} /><button>Filter</button></form>
     <${Shown} live=${live}>${(found) => html`
-      ${manage && html`<p class="actions"><button class="primary" onClick=${() => setOperation({ kind: "retry", selection: { everything: true } })}>Send all back to where they died</button>
-        <button onClick=${() => setOperation({ kind: "move", selection: { everything: true } })}>Move …</button>
-        <button class="danger" onClick=${() => setOperation({ kind: "delete", selection: { everything: true } })}>Delete …</button></p>
+      ${manage && html`<p class="actions"><button class="primary" onClick=${() => setOperation({ kind: "retry", selection })}>Send all ${filtered ? "that pass the filter " : ""}back to where they died</button>
+        <button onClick=${() => setOperation({ kind: "move", selection })}>Move …</button>
+        <button class="danger" onClick=${() => setOperation({ kind: "delete", selection })}>Delete …</button></p>
         <p class="quiet">Each shows first what it would do, takes a rate, can be stopped and undone.</p>`}
-      <${Table} caption="By origin and reason" rows=${groups ?? []} rowKey=${(row) => row.key} empty=${groups ? "The queue is empty." : "Sorting …"} columns=${[
+      <${Table} caption="By origin and reason" rows=${grouped(found.items)} rowKey=${(row) => row.key} empty=${filtered ? "No message passes the filter." : "The queue is empty."} columns=${[
         { key: "queue", label: "Died in" },
         { key: "reason", label: "Reason", cell: (row) => reason(row.reason) },
         { key: "count", label: "Messages", number: true, cell: (row) => exact(row.ids.length) },
@@ -107,33 +106,24 @@ function Letters({ host, name, again }) {
         { key: "look", label: "Look", cell: (row) => row.ids.slice(0, 4).map((id) => html`<button key=${id} class="link" onClick=${() => setMessage(id)}>${id}</button>${" "}`) },
         { key: "do", label: "", cell: (row) => manage && html`<button onClick=${() => setOperation({ kind: "retry", selection: { ids: row.ids } })}>Send back</button>` },
       ]} />
-      ${!found.complete && html`<p class="quiet">The table has the origins of the first ${exact(EACH)} messages; “Send all back” covers all.</p>`}`}<//>
+      ${(from > 0 || found.items.length === PART) && html`<p class="pager"><button disabled=${!from} onClick=${() => adjust({ skip: Math.max(0, from - PART) || "" })}>Earlier</button>
+        <span>Messages ${exact(from + 1)} to ${exact(from + found.items.length)}; “Send all” covers every part</span>
+        <button disabled=${found.items.length < PART} onClick=${() => adjust({ skip: from + PART })}>Next</button></p>`}`}<//>
     ${operation && html`<${OperationDialog} vhost=${host} queue=${name} operation=${operation.kind} selection=${operation.selection} onClose=${() => setOperation(null)} onDone=${done} />`}
     ${message && html`<${Message} host=${host} name=${name} id=${message} onClose=${() => setMessage(null)} />`}
   </section>`;
 }
 
-const EACH = 60; // whole messages that are read for their deaths, one request each
-const AT_ONCE = 6;
-
-async function grouped(host, name, items) {
+/** Messages by where they died first, and why. */
+function grouped(items) {
   const groups = new Map();
-  const queue = items.slice(0, EACH);
-  const next = async () => {
-    for (let item = queue.shift(); item; item = queue.shift()) {
-      try {
-        const { deaths = [] } = await get(path("queues", host, name, "messages", item.id), { body: "none" });
-        const first = deaths.at(-1) ?? { queue: "(sent here directly)", reason: "none", at: item.accepted_at };
-        const key = `${first.queue}\0${first.reason}`;
-        const group = groups.get(key) ?? { key, queue: first.queue, reason: first.reason, ids: [], last: 0 };
-        group.ids.push(item.id);
-        group.last = Math.max(group.last, first.at);
-        groups.set(key, group);
-      } catch {
-        /* the message left the queue in the meantime */
-      }
-    }
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, next));
+  for (const item of items) {
+    const first = item.deaths.at(-1) ?? { queue: "(sent here directly)", reason: "none", at: item.accepted_at };
+    const key = `${first.queue}\0${first.reason}`;
+    const group = groups.get(key) ?? { key, queue: first.queue, reason: first.reason, ids: [], last: 0 };
+    group.ids.push(item.id);
+    group.last = Math.max(group.last, first.at);
+    groups.set(key, group);
+  }
   return [...groups.values()].sort((a, b) => b.ids.length - a.ids.length);
 }

@@ -1,10 +1,10 @@
 /** The broker as a whole. */
 import { html } from "../html.js";
-import { useLive } from "../api.js";
-import { Empty, Facts, Figure, Name, Page, Shown, Table, Tile, Time } from "../parts.js";
+import { overseer, useLive } from "../api.js";
+import { Badge, Empty, Facts, Figure, Name, Page, Shown, Table, Tile, Time } from "../parts.js";
 import { bytes, count, duration, rate } from "../format.js";
 import { link, vhost } from "../state.js";
-import { reason } from "../definitions.js";
+import { definition, reason } from "../definitions.js";
 import { useRates, useReadings } from "../rates.js";
 import { Chart } from "../chart.js";
 import { useStream } from "../stream.js";
@@ -12,20 +12,26 @@ import { useHistory } from "../history.js";
 
 export function Overview() {
   const now = useStream("overview");
-  const live = useLive("overview", { every: now ? 5000 : 1000 });
+  const queues = now?.queues ?? 0;
+  const live = useLive("overview", { every: now ? (queues > CROWD ? 60000 : 10000) : queues > CROWD ? 5000 : 1000 });
   return html`<${Page} title="Overview"><${Shown} live=${live}>${(data) => html`<${Figures} data=${data} now=${now} />`}<//><//>`;
 }
+
+const CROWD = 500; // queues from which the sums over them are read seldom, as the stream has the rates
 
 const sum = (counts) => Object.values(counts).reduce((total, one) => total + one, 0);
 
 function Figures({ data, now }) {
-  const { object_totals: objects, publishes } = data;
+  const { publishes } = data;
   const readAt = Math.round(data.started_at + data.uptime);
   const read = useRates({ in: data.totals.messages_added, out: sum(data.totals.removed), acked: data.totals.removed.acknowledged ?? 0 }, readAt);
-  const streamed = now !== null && now.at >= readAt;
+  const streamed = now !== null;
   const totals = streamed ? { ...data.totals, messages: now.messages, messages_unacknowledged: now.messages_unacknowledged } : data.totals;
   const memory = streamed ? now.memory : data.memory;
-  const rates = streamed ? { in: now.rates.publish, out: read?.out ?? null, acked: now.rates.ack } : read;
+  const objects = streamed ? { ...data.object_totals, queues: now.queues, connections: now.connections } : data.object_totals;
+  const rates = streamed ? { in: now.rates.publish, out: sum(now.removal_rates), acked: now.rates.ack } : read;
+  const reasonRates = useRates(data.totals.removed, readAt);
+  const leaving = streamed ? now.removal_rates : (reasonRates ?? {});
   const at = streamed ? now.at : readAt;
   const rateColumns = useReadings(["in", "out", "acked"], rates, at);
   const depthColumns = useReadings(["messages", "messages_unacknowledged"], totals, at);
@@ -55,7 +61,7 @@ function Figures({ data, now }) {
     <div class="columns">
       <section class="card"><h2>Why messages left</h2>
         ${sum(totals.removed) ? html`<${Facts} items=${Object.entries(totals.removed).sort((a, b) => b[1] - a[1]).map(([name, one]) => [
-            reason(name), html`<${Figure} name="losses" value=${one} />`])} />
+            reason(name), html`<${Figure} name="losses" value=${one} />${leaving[name] > 0 && html` <strong class="figure" title=${definition("removal_rate")}>${rate(leaving[name])}</strong>`}`])} />
             <p><a href="#/losses">Lost messages one by one</a></p>`
           : html`<${Empty}>No message has left a queue since the start.<//>`}
         <${Facts} items=${[
@@ -64,7 +70,7 @@ function Figures({ data, now }) {
           ["Refused: full", html`<${Figure} name="over_limit" value=${publishes.over_limit} />`, "over_limit"],
         ]} />
       </section>
-      <${Fullest} />
+      <${Fullest} streamed=${streamed ? now.deepest : null} />
     </div>
     <div class="columns">
       <section class="card"><h2>Broker</h2><${Facts} items=${[
@@ -93,11 +99,13 @@ function Alarms({ alarms, warnings }) {
     ${warnings.map((one) => html`<div class="warning"><strong>Warning.</strong> <${Name} text=${one} /></div>`)}`;
 }
 
-function Fullest() {
-  const live = useLive("queues", {
+/** The stream names the deepest queues of all virtual hosts; those of one are asked for. */
+function Fullest({ streamed }) {
+  const asked = useLive(streamed && !vhost.value ? null : "queues", {
     parameters: { columns: "vhost,name,messages,consumers", sort: "messages", sort_reverse: true, page_size: 6, vhost: vhost.value },
-    every: 3000,
+    every: 5000,
   });
+  const live = streamed && !vhost.value ? { data: { items: streamed }, problem: null } : asked;
   return html`<section class="card"><h2>Deepest queues</h2>
     <${Shown} live=${live}>${(data) => html`<${Table} caption="Deepest queues" rows=${data.items} rowKey=${(row) => row.vhost + "\0" + row.name}
       columns=${[
@@ -111,15 +119,23 @@ function Fullest() {
 
 const HOUR = 3600000;
 
+/** What operators did, and warnings and errors of the log, in one list. */
 function Changes() {
-  const live = useLive("audit", { parameters: { page_size: 8, since: Math.floor((Date.now() - HOUR) / 60000) * 60000 }, every: 10000 });
-  return html`<section class="card"><h2>Changed in the last hour</h2>
-    <${Shown} live=${live}>${(data) => html`<${Table} caption="Changed in the last hour" rows=${data.items} rowKey=${(row) => `${row.at} ${row.operation} ${row.target}`}
+  const since = Math.floor((Date.now() - HOUR) / 60000) * 60000;
+  const audit = useLive("audit", { parameters: { page_size: 8, since }, every: 10000 });
+  const log = useLive(overseer() ? "log/lines" : null, { parameters: { level: "warning", since, limit: 8 }, every: 10000 });
+  const events = [
+    ...(audit.data?.items ?? []).map((row) => ({ at: row.at, tone: "plain", kind: row.operation, text: row.target, by: row.user })),
+    ...(log.data?.items ?? []).map((line) => ({ at: line.at, tone: line.level === "warning" ? "warn" : "bad", kind: line.level, text: line.event, by: "the broker" })),
+  ].sort((a, b) => b.at - a.at).slice(0, 10).map((one, number) => ({ ...one, number }));
+  return html`<section class="card"><h2>The last hour</h2>
+    <${Shown} live=${audit}>${() => html`<${Table} caption="Events of the last hour" rows=${events} rowKey=${(row) => row.number}
       columns=${[
         { key: "at", label: "Time", cell: (row) => html`<${Time} at=${row.at} />` },
-        { key: "operation", label: "Did", cell: (row) => html`${row.operation} <${Name} text=${row.target} />` },
-        { key: "user", label: "User" },
+        { key: "kind", label: "What", cell: (row) => html`<${Badge} tone=${row.tone}>${row.kind}<//> <${Name} text=${row.text} />` },
+        { key: "by", label: "By" },
       ]}
-      empty="Operators changed nothing in the last hour." />`}<//>
+      empty="Operators changed nothing in the last hour, and the log has no warning." />`}<//>
+    <p><a href="#/audit">All changes</a>${overseer() && html` · <a href="#/log?level=warning">Warnings of the log</a>`}</p>
   </section>`;
 }

@@ -3,6 +3,7 @@ import { html, useState } from "../html.js";
 import { administrator, call, get, path, useLive } from "../api.js";
 import { Badge, Dialog, Failure, Field, Input, Name, Page, Shown, Sure, Table, Tick, visible } from "../parts.js";
 import { attempt, chosenHost, notify } from "../state.js";
+import { topicMatches } from "../routes.js";
 
 const json = (value) => html`<code><${Name} text=${JSON.stringify(value)} /></code>`;
 
@@ -46,8 +47,8 @@ function Edit({ host, edited, onClose, onDone }) {
     setProblem(null);
     try {
       const read = JSON.parse(definition);
-      if (policy && affected === null) {
-        setAffected(await matching(host, pattern));
+      if (affected === null) {
+        setAffected(await (policy ? matching(host, pattern) : matchingAddresses(host, name)));
         return;
       }
       await call("PUT", path(edited.kind, host, name), { body: policy ? { pattern, priority: Number(priority), definition: read } : read });
@@ -59,19 +60,25 @@ function Edit({ host, edited, onClose, onDone }) {
   };
   const change = (set) => (value) => { set(value); setAffected(null); };
   return html`<${Dialog} title=${policy ? "Policy" : "Address settings"} onClose=${onClose} wide><form onSubmit=${submit}><${Failure} problem=${problem} /><div class="form">
-    <${Input} label=${policy ? "Name" : "Pattern of addresses"} value=${name} onInput=${setName} required disabled=${Boolean(edited.name)} />
+    <${Input} label=${policy ? "Name" : "Pattern of addresses"} value=${name} onInput=${change(setName)} required disabled=${Boolean(edited.name)} />
     ${policy && html`<${Input} label="Queues" hint="a regular expression" value=${pattern} onInput=${change(setPattern)} required /><${Input} label="Priority" type="number" value=${priority} onInput=${setPriority} />`}
     <div class="whole"><${Field} label="Sets" hint='as JSON, such as {"message-ttl": 60000}'><textarea value=${definition} onInput=${(event) => change(setDefinition)(event.target.value)}></textarea><//></div></div>
     ${affected && html`<div class="warning" role="status">${affected.text}</div>`}
-    <div class="actions"><button type="button" onClick=${onClose}>Cancel</button><button class="primary">${policy && affected === null ? "Show which queues it matches" : "Save"}</button></div></form><//>`;
+    <div class="actions"><button type="button" onClick=${onClose}>Cancel</button><button class="primary">${affected !== null ? "Save" : policy ? "Show which queues it matches" : "Show which addresses it matches"}</button></div></form><//>`;
 }
 
 async function matching(host, pattern) {
-  const found = await get("queues", { vhost: host, columns: "name", page_size: 500 });
   const expression = new RegExp(pattern, "u");
-  const names = found.items.map((one) => one.name).filter((one) => expression.test(one));
+  return matched("queues", await get("queues", { vhost: host, columns: "name", page_size: 500 }), (name) => expression.test(name));
+}
+
+const matchingAddresses = async (host, pattern) =>
+  matched("addresses", await get("addresses", { vhost: host, columns: "name", page_size: 500 }), (name) => topicMatches(pattern, name));
+
+function matched(what, found, fits) {
+  const names = found.items.map((one) => one.name).filter(fits);
   const looked = found.items.length < found.total_count ? ` of the first ${found.items.length}` : "";
-  return { text: names.length ? `Matches ${names.length} queues${looked}: ${names.slice(0, 8).map(visible).join(", ")}${names.length > 8 ? " …" : ""}` : `Matches no queue${looked} now; later ones may.` };
+  return { text: names.length ? `Matches ${names.length} ${what}${looked}: ${names.slice(0, 8).map(visible).join(", ")}${names.length > 8 ? " …" : ""}` : `Matches no ${what === "queues" ? "queue" : "address"}${looked} now; later ones may.` };
 }
 
 export function Definitions() {

@@ -87,7 +87,7 @@ function Delete({ queue }) {
   }, `Deleted the queue ${visible(queue.name)}.`).then(() => setAsked(false));
   return html`<button class="danger" onClick=${() => setAsked(true)}>Delete the queue</button>
     ${asked && html`<${Dialog} title=${`Delete ${queue.name}`} onClose=${() => setAsked(false)}>
-      <div class="warning">${count(queue.messages)} messages would be gone and ${count(queue.consumers)} consumers would end. This cannot be undone: move the messages first if you want them.</div>
+      <div class="warning">${count(queue.messages)} messages would be gone and ${count(queue.consumers)} consumers would end. <code>annulet undo</code> brings the queue, its bindings and its messages back for a time, but none that is in delivery.</div>
       <div class="actions"><button onClick=${() => setAsked(false)}>Cancel</button><button class="danger" onClick=${run}>Delete it</button></div>
     <//>`}`;
 }
@@ -108,6 +108,7 @@ const out = (data) => Object.values(data.removed).reduce((sum, one) => sum + one
 function Summary({ host, name, data }) {
   const at = useReadAt(data);
   const rates = useRates({ in: data.messages_added, out: out(data), acked: data.messages_acknowledged }, at);
+  const leaving = useRates(data.removed, at);
   const rateColumns = useReadings(["in", "out", "acked"], rates, at);
   const depthColumns = useReadings(["messages", "messages_unacknowledged"], data, at);
   const ageColumns = useReadings(["lag_milliseconds"], data, at);
@@ -143,7 +144,7 @@ function Summary({ host, name, data }) {
         ["On disk only", html`<${Figure} name="messages_paged" value=${data.messages_paged} />`, "messages_paged"],
       ]} /></section>
       <section class="card"><h2>Why messages left</h2>${out(data)
-        ? html`<${Facts} items=${Object.entries(data.removed).map(([why, number]) => [reason(why), html`<${Figure} name="losses" value=${number} />`])} />`
+        ? html`<${Facts} items=${Object.entries(data.removed).map(([why, number]) => [reason(why), html`<${Figure} name="losses" value=${number} />${leaving?.[why] > 0 && html` <strong class="figure" title="Messages a second that leave for this reason now.">${rate(leaving[why])}</strong>`}`])} />`
         : html`<p class="quiet">None has left yet.</p>`}</section>
     </div>`;
 }

@@ -1,11 +1,11 @@
 /** Parts of one queue: consumers, groups, keys, losses, operations, why-not. */
 import { html, useState } from "../html.js";
-import { call, get, may, path, useLive } from "../api.js";
-import { Badge, Empty, Figure, Name, Pager, Shown, Sure, Table, Time, visible } from "../parts.js";
+import { call, get, may, path, useLive, writer } from "../api.js";
+import { Badge, Dialog, Empty, Figure, Input, Name, Pager, Shown, Sure, Table, Time, visible } from "../parts.js";
 import { attempt, link } from "../state.js";
 import { bytes, count, exact } from "../format.js";
 import { reason } from "../definitions.js";
-import { Progress, undoOperation, verb } from "../operations.js";
+import { OperationDialog, Progress, undoOperation, verb } from "../operations.js";
 import { CutConsumer } from "./clients.js";
 
 /** A list of one kind with pages. */
@@ -52,7 +52,31 @@ export const Groups = ({ host, name, again }) => html`
       { key: "unacknowledged", label: "Not settled", number: true },
     ]} />`;
 
-export const Keys = ({ host, name }) => html`
+/** The key of a queue is fixed when it is made, so its messages move to a new one with the other key. */
+function Rekey({ host, name, data, again }) {
+  const [form, setForm] = useState(null); // {key, to} while they are asked for
+  const [moving, setMoving] = useState("");
+  if (!may("manage", host, name) || !writer()) return null;
+  const set = (field) => (value) => setForm({ ...form, [field]: value });
+  const make = async (event) => {
+    event.preventDefault();
+    const body = { durable: data.durable, arguments: { ...data.arguments, "x-last-value-key": form.key } };
+    if (await attempt(() => call("PUT", path("queues", host, form.to), { body, headers: { "If-None-Match": "*" } }), `Made the queue ${visible(form.to)}.`)) {
+      setMoving(form.to);
+      setForm(null);
+    }
+  };
+  return html`<p class="actions"><button onClick=${() => setForm({ key: "", to: `${name}.by` })}>Key by another property …</button></p>
+    ${form && html`<${Dialog} title=${`Key ${name} by another property`} onClose=${() => setForm(null)}><form onSubmit=${make}>
+      <p>The key of a queue is fixed when it is made. A new queue with the same settings and the other key is made, and the messages move there, after a preview. Bindings and consumers of <${Name} text=${name} /> stay as they are.</p>
+      <div class="form"><${Input} label="Key" hint="a property of the messages" value=${form.key} onInput=${set("key")} required autofocus />
+        <${Input} label="New queue" value=${form.to} onInput=${set("to")} required /></div>
+      <div class="actions"><button type="button" onClick=${() => setForm(null)}>Cancel</button><button class="primary" disabled=${!may("configure", host, form.to)}>Make it and preview the move</button></div></form><//>`}
+    ${moving && html`<${OperationDialog} vhost=${host} queue=${name} operation="move" destination=${moving} onClose=${() => setMoving("")} onDone=${again} />`}`;
+}
+
+export const Keys = ({ host, name, data, again }) => html`
+  <${Rekey} ...${{ host, name, data, again }} />
   <${Listed} where=${`${path("queues", host, name)}/keys`} caption="Keys" rowKey=${(row) => `${row.type} ${row.key}`} empty="The queue keeps no key yet."
     columns=${[
       { key: "key", label: "Key", cell: (row) => html`<a href=${link(["queues", host, name], { tab: "messages", key: row.key })}><${Name} text=${row.key} /></a>` },

@@ -9,6 +9,9 @@ import { undoOperation } from "../operations.js";
 const PAGE = 100; // queues of one request
 const ROW = 38; // height of a row in pixels, as in the style sheet
 const EVERY_MS = 2000;
+const ALL_UP_TO = 200; // queues of which the whole order is read each time; of more, the shown ones by name
+const SHARE = 50; // a reading of the order of many queues takes a fiftieth of the time at most
+const NAMES_MAX = 4000; // characters of the names in a request
 const SPARKS = 30; // readings of a sparkline
 const PAGES_KEPT = 40; // pages of queues in memory
 
@@ -49,13 +52,27 @@ class Pages {
     this.before = new Map(); // key of a queue: {at, counters, trend}
     this.total = null;
     this.all = 0;
+    this.due = 0;
+  }
+
+  /** Reads the figures of rows that are shown, in their places. Returns whether it could. */
+  async refresh(rows) {
+    const only = rows.map((row) => path(row.vhost, row.name)).join(",");
+    if (!rows.length || rows.length > PAGE || only.length > NAMES_MAX) return false;
+    const found = await get("queues", { columns: this.parameters.columns, only, page_size: PAGE });
+    const at = Date.now();
+    const later = new Map(found.items.map((row) => [rowKey(row), this.withRates(row, at)]));
+    for (const page of this.pages.values()) page.items = page.items.map((row) => later.get(rowKey(row)) ?? row);
+    return true;
   }
 
   async read(number) {
+    const begun = Date.now();
     const cursor = this.pages.get(number - 1)?.next;
     const place = cursor ? { cursor } : { page: number + 1 };
     const found = await get("queues", { ...this.parameters, page_size: PAGE, ...place });
     const at = Date.now();
+    this.due = at + (at - begun) * SHARE; // when the order may be read again
     this.total = found.filtered_count;
     this.all = found.total_count;
     this.pages.set(number, { items: found.items.map((row) => this.withRates(row, at)), next: found.next });
@@ -88,12 +105,23 @@ function useQueues(parameters, first, last) {
   const shown = useRef([0, 0]);
   shown.current = [Math.floor(first / PAGE), Math.floor(Math.max(first, last - 1) / PAGE)];
   const reading = useRef(null);
-  const read = async () => {
+  const rows = () => {
+    const found = [];
+    for (let number = first; number < last; number += 1) {
+      const row = source.row(number);
+      if (row) found.push(row);
+    }
+    return found;
+  };
+  const shownRows = useRef(rows);
+  shownRows.current = rows;
+  const read = async (again) => {
     if (reading.current === source || document.hidden) return;
     reading.current = source;
     try {
       const [from, to] = shown.current;
-      for (let number = from; number <= to; number += 1) await source.read(number);
+      const spare = again === true && source.all > ALL_UP_TO && Date.now() < source.due;
+      if (!spare || !(await source.refresh(shownRows.current()))) for (let number = from; number <= to; number += 1) await source.read(number);
       setProblem(null);
     } catch (failed) {
       setProblem(failed);
@@ -104,13 +132,13 @@ function useQueues(parameters, first, last) {
   const missing = !source.pages.has(shown.current[0]) || !source.pages.has(shown.current[1]);
   useEffect(() => {
     if (missing) {
-      const timer = setTimeout(read, 60); // while somebody scrolls, only the place where they stop is read
+      const timer = setTimeout(() => read(), 60); // while somebody scrolls, only the place where they stop is read
       return () => clearTimeout(timer);
     }
     return undefined;
   }, [source, ...shown.current, missing]);
   useEffect(() => {
-    const timer = setInterval(read, EVERY_MS);
+    const timer = setInterval(() => read(true), EVERY_MS);
     document.addEventListener("visibilitychange", read);
     const unsubscribe = returned.subscribe(() => void read());
     return () => {
@@ -160,7 +188,7 @@ export function Queues() {
       <button onClick=${() => setDialog("columns")}>Columns</button>
       ${canMake && html`<button class="primary" onClick=${() => setDialog("new")}>Make a queue</button>`}`}>
     <${Filters} choices=${choices} set=${set} />
-    <${Failure} problem=${problem} again=${read} />
+    <${Failure} problem=${problem} again=${() => read()} />
     ${chosen.size > 0 && html`<${Bulk} chosen=${[...chosen.values()]} onDone=${() => { setChosen(new Map()); read(); }} />`}
     ${source.total === null ? !problem && html`<p class="quiet loading" role="status">Loading …</p>` : source.total === 0
       ? html`<${Empty}>${source.all ? "No queue passes the filter." : "There is no queue yet. Clients declare queues, or press “Make a queue”."}<//>`
@@ -279,7 +307,7 @@ function BulkDialog({ action, chosen, onClose, onDone }) {
 }
 
 function effect(action, messages, consumers, queues) {
-  if (action === "delete") return `${queues} queues and ${count(messages)} messages would be gone, ${count(consumers)} consumers end. This cannot be undone.`;
+  if (action === "delete") return `${queues} queues and ${count(messages)} messages would be gone, ${count(consumers)} consumers end. "annulet undo" brings queues and messages back for a time.`;
   if (action === "purge") return `${count(messages)} messages would be removed. An undo is offered for each queue on its page.`;
   return action === "pause" ? `${count(consumers)} consumers would get nothing until the queues are resumed.` : "Consumers get messages again.";
 }

@@ -4,7 +4,6 @@ import { administrator, call, may, path, useLive, writer } from "../api.js";
 import { Badge, Choice, Dialog, Failure, Field, Input, Name, Page, Pager, Shown, Sure, Table, Tabs, Tick, visible } from "../parts.js";
 import { adjust, attempt, chosenHost, go, hosts, link, place, vhost } from "../state.js";
 import { count } from "../format.js";
-import { walk, matches } from "../routes.js";
 import { Listed } from "./queue_state.js";
 import { useSort } from "./clients.js";
 
@@ -150,40 +149,53 @@ function NewDivert({ host, onClose, onDone }) {
     <div class="actions"><button type="button" onClick=${onClose}>Cancel</button><button class="primary">Make it</button></div></form><//>`;
 }
 
+const asJson = (text) => (text.trim() ? JSON.parse(text) : {});
+
+/** Asks the broker where a message would go; nothing is sent. */
 function Tester() {
   const { parameters } = place.value;
   const [host, setHost] = useState(parameters.host ?? chosenHost());
   const [exchange, setExchange] = useState(parameters.exchange ?? "amq.topic");
   const [key, setKey] = useState(parameters.key ?? "");
   const [headers, setHeaders] = useState("");
+  const [properties, setProperties] = useState("");
+  const [type, setType] = useState("");
   const [result, setResult] = useState(null);
   const [problem, setProblem] = useState(null);
   const submit = async (event) => {
     event.preventDefault();
     setProblem(null);
+    setResult(null);
     adjust({ host, exchange, key });
     try {
-      setResult(await walk(host, exchange === "amq.default" ? "" : exchange, key, headers.trim() ? JSON.parse(headers) : {}));
+      const body = { routing_key: key, properties: { ...asJson(properties), ...(headers.trim() ? { headers: asJson(headers) } : {}) } };
+      setResult(await call("POST", path("exchanges", host, exchange, "route"), { body, parameters: { routing_type: type } }));
     } catch (failed) {
       setProblem({ status: failed.status || 400, title: "Not tested", message: failed.message });
     }
   };
-  return html`<p>Follows the bindings for a message that is not sent.</p>
+  const allowed = may("read", host, exchange);
+  return html`<p>Follows bindings, filters, selectors, diverts and alternate exchanges for a message that is not sent.</p>
     <form class="filters" onSubmit=${submit}>
       <${Choice} label="Virtual host" value=${host} options=${hosts.value.map((one) => [one, one])} onChange=${setHost} />
-      <${Input} label="Exchange" value=${exchange} onInput=${setExchange} hint="amq.default is the default one" required /><${Input} label="Routing key" value=${key} onInput=${setKey} />
-      <${Input} label="Headers" hint="as JSON" value=${headers} onInput=${setHeaders} /><button class="primary">Test</button></form>
+      <${Input} label="Exchange or address" value=${exchange} onInput=${setExchange} hint="amq.default: to the queue or address of the key" required /><${Input} label="Routing key" value=${key} onInput=${setKey} />
+      <${Input} label="Headers" hint='as JSON, such as {"region": "eu"}' value=${headers} onInput=${setHeaders} />
+      <${Input} label="Properties" hint='as JSON, such as {"priority": 7}' value=${properties} onInput=${setProperties} />
+      <${Choice} label="Queues of addresses" value=${type} options=${[["", "anycast and multicast"], ["anycast", "anycast only"], ["multicast", "multicast only"]]} onChange=${setType} />
+      ${allowed ? html`<button class="primary">Test</button>` : html`<span class="quiet">This takes the permission to read from the exchange.</span>`}</form>
     <${Failure} problem=${problem} />
     ${result && html`<div class=${result.queues.length ? "well" : "warning"} role="status">${result.queues.length
         ? html`It would go to ${result.queues.map((one, number) => html`${number ? ", " : ""}<a key=${one} href=${link(["queues", host, one])}><${Name} text=${one} /></a>`)}.`
-        : "It would reach no queue: no binding matches."}</div>
-      <${Table} caption="Bindings on the way" rows=${result.steps} rowKey=${(row) => row.number} empty="The exchange has no binding." columns=${[
-        { key: "source", label: "From", cell: (row) => html`<${Name} text=${shownName(row.source)} />` },
+        : "It would reach no queue."}</div>
+      ${Object.entries(result.refusals).map(([queue, why]) => html`<div class="failure" key=${queue}>It would be refused: <${Name} text=${why} /></div>`)}
+      <${Table} caption="Edges on the way" rows=${result.edges.map((one, number) => ({ ...one, number }))} rowKey=${(row) => row.number} empty="The exchange has no binding." columns=${[
+        { key: "source", label: "From", cell: (row) => html`<${Name} text=${shownName(row.source)} />${row.copy_of && html` <small>copy of the divert <${Name} text=${row.copy_of} /></small>`}` },
         { key: "key", label: "Key of the binding" },
-        { key: "destination", label: "To", cell: (row) => html`${row.type} <${Name} text=${row.destination} />` },
-        { key: "fits", label: "", cell: (row) => html`<${Badge} tone=${row.fits ? "good" : "plain"}>${row.fits ? "matches" : "does not match"}<//>` },
+        { key: "target", label: "To", cell: (row) => html`${row.kind} <${Name} text=${row.target} />` },
+        { key: "fits", label: "", cell: (row) => html`<${Badge} tone=${row.fits ? "good" : "plain"}>${row.fits ? "gets it" : "does not"}<//>` },
         { key: "why", label: "Why" },
-      ]} />`}`;
+      ]} />
+      ${result.left_out > 0 && html`<p class="quiet">${count(result.left_out)} further edges are not shown.</p>`}`}`;
 }
 
 const DRAWN = 40; // bindings in the drawing; the table has all
