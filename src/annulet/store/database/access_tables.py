@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 OF_HOST: Final = (
-    "DELETE FROM permissions WHERE virtual_host = ?1",
-    "DELETE FROM exchanges WHERE virtual_host = ?1",
-    "DELETE FROM bindings WHERE virtual_host = ?1",
-    "DELETE FROM subscriptions WHERE virtual_host = ?1",
-    "DELETE FROM operator_settings WHERE virtual_host = ?1",
-    "DELETE FROM leases WHERE virtual_host = ?1",
-    "DELETE FROM lease_ranges WHERE virtual_host = ?1",
+    "DELETE FROM permissions WHERE virtual_host = ?",
+    "DELETE FROM exchanges WHERE virtual_host = ?",
+    "DELETE FROM bindings WHERE virtual_host = ?",
+    "DELETE FROM subscriptions WHERE virtual_host = ?",
+    "DELETE FROM operator_settings WHERE virtual_host = ?",
+    "DELETE FROM leases WHERE virtual_host = ?",
+    "DELETE FROM lease_ranges WHERE virtual_host = ?",
 )
 """What a deleted virtual host leaves behind, but for its queues, which have gone before."""
 
@@ -77,9 +77,10 @@ class AccessTables:
     ) -> None:
         """Create or replace a user. Without ``scram`` its verifiers stay as long as the hash is the same."""
         self._change(
-            "INSERT INTO users (name, password_hash, tags, scram, source) VALUES (?1, ?2, ?3, ?4, ?5) "
-            "ON CONFLICT (name) DO UPDATE SET scram = CASE WHEN ?4 = '' AND password_hash = ?2 THEN scram ELSE ?4 END, "
-            "password_hash = ?2, tags = ?3, source = ?5",
+            "INSERT INTO users (name, password_hash, tags, scram, source) VALUES (?, ?, ?, ?, ?) "
+            "ON CONFLICT (name) DO UPDATE SET scram = CASE WHEN excluded.scram = '' "
+            "AND password_hash = excluded.password_hash THEN scram ELSE excluded.scram END, "
+            "password_hash = excluded.password_hash, tags = excluded.tags, source = excluded.source",
             *(name, password_hash, json.dumps(list(tags)), scram, source),
         )
 

@@ -58,23 +58,25 @@ INSERT_QUEUE: Final = (
 )
 """With the id: it is assigned before the row is written."""
 
-OF_QUEUE: Final = "IN (SELECT id FROM queues WHERE virtual_host = ?1 AND name = ?2)"
-LEASES_OF_QUEUE: Final = f"(SELECT name FROM leases WHERE virtual_host = ?1 AND queue_id {OF_QUEUE})"  # noqa: S608 - ours
+OF_QUEUE: Final = "IN (SELECT id FROM queues WHERE virtual_host = ? AND name = ?)"
+LEASES_OF_QUEUE: Final = f"(SELECT virtual_host, name FROM leases WHERE queue_id {OF_QUEUE})"  # noqa: S608 - ours
 FORGET_NAME: Final = (
-    "DELETE FROM subscriptions WHERE virtual_host = ?1 AND queue = ?2",
-    "DELETE FROM bindings WHERE virtual_host = ?1 AND destination_type = 'queue' AND destination = ?2",
+    "DELETE FROM subscriptions WHERE virtual_host = ? AND queue = ?",
+    "DELETE FROM bindings WHERE virtual_host = ? AND destination_type = 'queue' AND destination = ?",
 )
 """Statements that take a virtual host and a queue's name, for what the catalogue has of the name."""
 
 DELETE_QUEUE: Final = (
-    "INSERT OR IGNORE INTO deleted_queues SELECT id FROM queues WHERE virtual_host = ?1 AND name = ?2",
+    "INSERT OR IGNORE INTO deleted_queues SELECT id FROM queues WHERE virtual_host = ? AND name = ?",
     f"DELETE FROM queue_counters WHERE queue_id {OF_QUEUE}",  # noqa: S608 - as above
-    f"DELETE FROM lease_ranges WHERE virtual_host = ?1 AND lease IN {LEASES_OF_QUEUE}",  # noqa: S608 - as above
-    f"DELETE FROM leases WHERE virtual_host = ?1 AND queue_id {OF_QUEUE}",  # noqa: S608 - as above
-    "DELETE FROM queues WHERE virtual_host = ?1 AND name = ?2",
+    f"DELETE FROM lease_ranges WHERE (virtual_host, lease) IN {LEASES_OF_QUEUE}",  # noqa: S608 - as above
+    f"DELETE FROM leases WHERE queue_id {OF_QUEUE}",  # noqa: S608 - as above
+    "DELETE FROM queues WHERE virtual_host = ? AND name = ?",
     *FORGET_NAME,
 )
-"""Statements that take a virtual host and a queue's name. They read nothing beforehand, so that they may wait."""
+"""Statements that take a virtual host and a queue's name. They read nothing beforehand, so that they may wait. Their
+placeholders have no numbers: Python 3.14 takes those by name only.
+"""
 
 IDENTITY: Final = "identity"
 """Name of the secret that identifies a catalogue."""
@@ -440,7 +442,7 @@ class Catalogue:
     def set_queue_aside(self, virtual_host: str, name: str, given: str) -> None:
         """Rename a deleted queue that still has messages to be sent on; its bindings and settings by name go."""
         with self.transaction():
-            self._change("UPDATE queues SET name = ?3 WHERE virtual_host = ?1 AND name = ?2", virtual_host, name, given)
+            self._change("UPDATE queues SET name = ? WHERE virtual_host = ? AND name = ?", given, virtual_host, name)
             for statement in FORGET_NAME:
                 self._change(statement, virtual_host, name)
             self.delete_operator_setting(OPERATOR_QUEUE, virtual_host, name)
