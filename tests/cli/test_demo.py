@@ -4,22 +4,20 @@ import io
 import json
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
 from annulet.cli import demo as command
 from annulet.cli.main import main
+from annulet.demo.outcome import Outcome
 from annulet.demo.reconciliation import Check, QueueAccount
-from annulet.demo.run import Outcome
 
 ACCOUNT = QueueAccount("archive", "FIFO", 2, 0, 0, 2, {}, 0)
 
 
 def outcome(*checks: Check) -> Outcome:
-    flights = pd.DataFrame(columns=["dep_delay"])
-    return Outcome([ACCOUNT], list(checks), {"EWR": flights}, [Path("plots/overview.png")], {"total": 1.5})
+    return Outcome([ACCOUNT], list(checks), {"EWR": []}, [Path("plots/overview.png")], {"total": 1.5})
 
 
 def invoke(monkeypatch: pytest.MonkeyPatch, result: Outcome | BaseException, *arguments: str) -> tuple[int, str]:
@@ -91,3 +89,25 @@ def test_show_prints_boards_books_times_and_pictures() -> None:
     text = console.file.getvalue()
     for part in ("EWR: last departures", "archive", "total 1.5 s", "plots/overview.png"):
         assert part in text
+
+
+def test_missing_packages_are_named_with_the_command_that_installs_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "find_spec", lambda name: None if name in {"pyspark", "pika"} else object())
+    monkeypatch.setattr(command.signal, "signal", lambda number, handler: None)
+    finished = CliRunner().invoke(main, ["demo"])
+    assert finished.exit_code == 1
+    assert finished.output == (
+        "annulet demo: pyspark, pika not installed; pip install 'annulet[demo]', or try annulet demo --small, which "
+        "needs no Spark\n"
+    )
+
+
+def test_plots_that_are_left_out_have_a_reason() -> None:
+    console = Console(file=io.StringIO(), width=140)
+    drawn = outcome(Check("rows", 2, 2))
+    drawn.pictures = []
+
+    command.show(drawn, console)
+
+    assert isinstance(console.file, io.StringIO)
+    assert "Plots: left out, matplotlib is not installed; pip install matplotlib" in console.file.getvalue()

@@ -40,6 +40,13 @@ def test_wrong_settings_are_told_before_java_is_looked_for(arguments: list[str],
     assert text in result.output
 
 
+def test_plots_without_matplotlib_are_refused_before_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "find_spec", lambda name: None)
+    result = CliRunner().invoke(main, ["pipeline", "what-if", "folder", "--vary", "ring-size=5", "--plots", "pictures"])
+    assert result.exit_code == 1
+    assert "--plots needs matplotlib; pip install matplotlib, or leave it out" in result.output
+
+
 def test_the_smallest_setting_is_named_or_that_there_is_none(capsys: pytest.CaptureFixture[str]) -> None:
     results = [Result(published=10, losses={"expired": 5}), Result(published=10)]
 

@@ -10,7 +10,7 @@ import pytest
 from annulet.demo import browsing, expected, flights, pipelines
 from annulet.demo.broker_process import BrokerProcess
 from annulet.demo.publisher import publish
-from annulet.demo.run import accounts_of
+from annulet.demo.reconciliation import accounts_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,7 +5,7 @@ import pytest
 
 from annulet.demo import consuming, topology
 from annulet.demo.broker_process import BrokerProcess
-from annulet.demo.run import accounts_of
+from annulet.demo.reconciliation import accounts_of
 
 
 def publish(broker: BrokerProcess, carriers: list[str], tail_numbers: list[str]) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -16,8 +17,20 @@ ACCOUNTS = [
 ]
 
 
+def boards_of(frame: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
+    plain = frame.astype({"dep_delay": "float64"})
+    return {origin: plain[plain["origin"] == origin].to_dict("records") for origin in ORIGINS}
+
+
+def test_a_small_run_has_two_pictures(frame: pd.DataFrame, tmp_path: Path) -> None:
+    files = plots.save_small(tmp_path, boards_of(frame), ACCOUNTS)
+
+    assert [file.name for file in files] == ["boards.png", "reconciliation.png"]
+    assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
+
+
 def test_all_pictures_are_saved_and_small(frame: pd.DataFrame, tmp_path: Path) -> None:
-    boards = {origin: frame[frame["origin"] == origin].reset_index(names="row") for origin in ORIGINS}
+    boards = boards_of(frame)
 
     files = plots.save_all(tmp_path, boards, expected.delays(frame), frame, ACCOUNTS)
 
@@ -65,7 +78,7 @@ def test_heat_map_has_every_month_and_hour(frame: pd.DataFrame) -> None:
 def test_board_shows_the_latest_departure_first(frame: pd.DataFrame) -> None:
     axes = Figure().subplots()
 
-    plots.board(axes, "EWR", frame[frame["origin"] == "EWR"])
+    plots.board(axes, "EWR", frame[frame["origin"] == "EWR"].to_dict("records"))
 
     texts = [text.get_text() for text in axes.texts]
     assert texts.index("14 min late") < texts.index("20 min late") < texts.index("on time")

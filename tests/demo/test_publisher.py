@@ -11,7 +11,7 @@ from annulet.demo import flights
 from annulet.demo.broker_process import BrokerProcess
 from annulet.demo.ports import free_ports
 from annulet.demo.publisher import Publisher, PublishError, PublishStopped, publish
-from annulet.demo.run import accounts_of
+from annulet.demo.reconciliation import accounts_of
 from annulet.demo.topology import declare
 
 

@@ -79,7 +79,8 @@ def test_status(delay: float | None, status: str) -> None:
 
 
 def test_board_shows_cancelled_flights(frame: pd.DataFrame) -> None:
-    text = printed(report.board_table("LGA", frame[frame["origin"] == "LGA"].astype({"dep_delay": "float64"})))
+    flights = frame[frame["origin"] == "LGA"].astype({"dep_delay": "float64"}).to_dict("records")
+    text = printed(report.board_table("LGA", flights))
 
     assert "cancelled" in text
     assert "06:15" in text
@@ -104,3 +105,16 @@ def test_json_fits_only_when_every_check_does() -> None:
     assert document["fits"] is False
     assert document["seconds"] == {"total": 1.23}
     assert document["queues"][0]["unaccounted"] == 10
+
+
+def test_books_without_files_have_no_column_for_them() -> None:
+    assert "Parquet" in printed(report.accounts_table([ACCOUNT], {"aircraft": 12}))
+    assert "Parquet" not in printed(report.accounts_table([ACCOUNT], {}))
+
+
+def test_losses_show_queue_reason_and_key() -> None:
+    loss = {"queue": "aircraft", "reason": "replaced-key", "key": "N1", "size": 174, "publisher": ""}
+
+    line = next(line for line in printed(report.losses_table([loss])).splitlines() if "N1" in line)
+
+    assert line.split() == ["aircraft", "replaced-key", "N1", "174", "-"]

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from annulet.demo.run import Phases, accounts_of, losses_of
+from annulet.demo.outcome import Phases
+from annulet.demo.reconciliation import accounts_of, losses_of
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 COMMAND = [sys.executable, "-c", "from annulet.cli.main import main; main()", "demo"]

@@ -5,7 +5,7 @@ import pytest
 
 from annulet.demo import topology
 from annulet.demo.broker_process import BrokerProcess
-from annulet.demo.run import accounts_of
+from annulet.demo.reconciliation import accounts_of
 
 
 def test_declaring_twice_changes_nothing(empty_queues: BrokerProcess) -> None:

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -70,6 +71,8 @@ def what_if(
     Exit code 0: done, and the goal is met by a setting. 1: it failed. 3: no setting meets the goal.
     """
     require_spark()
+    if plots is not None and find_spec("matplotlib") is None:
+        fail("--plots needs matplotlib; pip install matplotlib, or leave it out", EXIT_FAILED)
     from annulet.spark.archive.archiving import read_archive  # noqa: PLC0415 - other commands start faster
     from annulet.spark.pipeline.errors import explain  # noqa: PLC0415
     from annulet.spark.what_if import events as event_log  # noqa: PLC0415

@@ -33,7 +33,7 @@ DEPARTURES_LEAST: Final = 20
 """Departures a slot needs for its mean to be drawn; the few of the small hours would bend the scale."""
 
 
-def board(axes: Axes, origin: str, flights: pd.DataFrame) -> None:
+def board(axes: Axes, origin: str, flights: Sequence[Mapping[str, Any]]) -> None:
     """Draw the last departures of an origin as an airport's board."""
     axes.set_axis_off()
     axes.set_facecolor(BOARD_BACKGROUND)
@@ -47,7 +47,7 @@ def board(axes: Axes, origin: str, flights: pd.DataFrame) -> None:
     places = (0.03, 0.17, 0.29, 0.46, 0.57, 0.97)
     titles = ("Date", "Time", "Flight", "To", "Aircraft", "Status")
     _board_line(axes, places, titles, top - 1.2 * step, ["#9AA4AE"] * len(titles))
-    for line, flight in enumerate(flights.tail(BOARD_LINES).iloc[::-1].to_dict("records")):
+    for line, flight in enumerate(flights[: -BOARD_LINES - 1 : -1]):
         status = status_of(flight["dep_delay"])
         colours = ["#F2F2E9"] * 5 + [BOARD_COLOURS.get(status, BOARD_LATE)]
         _board_line(axes, places, (*board_cells(flight), status), top - (2.2 + line) * step, colours)
@@ -105,7 +105,7 @@ def where_messages_went(axes: Axes, accounts: Sequence[QueueAccount]) -> None:
     left = [0.0] * len(accounts)
     series = (
         ("kept in the queue", KEPT_COLOUR, [account.kept for account in accounts]),
-        ("acknowledged by Spark", ACKNOWLEDGED_COLOUR, [account.acknowledged for account in accounts]),
+        ("acknowledged", ACKNOWLEDGED_COLOUR, [account.acknowledged for account in accounts]),
         ("replaced by newer ones", DROPPED_COLOUR, [sum(account.dropped.values()) for account in accounts]),
     )
     for label, colour, counts in series:
@@ -126,7 +126,7 @@ def where_messages_went(axes: Axes, accounts: Sequence[QueueAccount]) -> None:
 
 def save_all(
     folder: Path,
-    boards: Mapping[str, pd.DataFrame],
+    boards: Mapping[str, Sequence[Mapping[str, Any]]],
     delays: Mapping[str, Mapping[str, Any]],
     archive: pd.DataFrame,
     accounts: Sequence[QueueAccount],
@@ -146,7 +146,16 @@ def save_all(
     return files
 
 
-def _save_boards(file: Path, boards: Mapping[str, pd.DataFrame]) -> Path:
+def save_small(
+    folder: Path, boards: Mapping[str, Sequence[Mapping[str, Any]]], accounts: Sequence[QueueAccount]
+) -> list[Path]:
+    """Save the boards and where every message went; return their files."""
+    figure, axes = _figure(9, 5)
+    where_messages_went(axes.item(), accounts)
+    return [_save_boards(folder / "boards.png", boards), _write(figure, folder / "reconciliation.png")]
+
+
+def _save_boards(file: Path, boards: Mapping[str, Sequence[Mapping[str, Any]]]) -> Path:
     figure, grid = _figure(16, 4.8, columns=len(boards))
     for axes, (origin, flights) in zip(grid.flat, boards.items(), strict=True):
         board(axes, origin, flights)
@@ -155,7 +164,7 @@ def _save_boards(file: Path, boards: Mapping[str, pd.DataFrame]) -> Path:
 
 def _save_overview(
     file: Path,
-    boards: Mapping[str, pd.DataFrame],
+    boards: Mapping[str, Sequence[Mapping[str, Any]]],
     singles: Mapping[str, Callable[[Axes], None]],
     departures: int,
 ) -> Path:

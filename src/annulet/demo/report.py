@@ -10,8 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from annulet.demo.reconciliation import Check, QueueAccount
     from annulet.demo.what_if import Trial
 
@@ -27,14 +25,15 @@ def accounts_table(accounts: Sequence[QueueAccount], parquet_rows: Mapping[str, 
     table = Table(title="Where every message is", title_style="bold", header_style="bold cyan")
     table.box, table.padding = None, (0, 0, 0, 1)  # rules between columns would take it beyond 80
     table.add_column("queue", style="bold")
-    for title in ("published", "kept", "taken", "Parquet", "dropped", "missing"):
+    files = ("Parquet",) if parquet_rows else ()
+    for title in ("published", "kept", "taken", *files, "dropped", "missing"):
         table.add_column(title, justify="right")
     for account in accounts:
         dropped = "\n".join(f"{count:,} {reason}" for reason, count in sorted(account.dropped.items())) or "-"
         missing = Text(f"{account.unaccounted:,}", style="green" if account.unaccounted == 0 else "bold red")
-        in_parquet = f"{parquet_rows[account.name]:,}" if account.name in parquet_rows else "-"
+        in_parquet = (f"{parquet_rows[account.name]:,}" if account.name in parquet_rows else "-",) if files else ()
         table.add_row(
-            account.name, f"{account.added:,}", f"{account.kept:,}", f"{account.acknowledged:,}", in_parquet, dropped,
+            account.name, f"{account.added:,}", f"{account.kept:,}", f"{account.acknowledged:,}", *in_parquet, dropped,
             missing,
         )  # fmt: skip
     return table
@@ -51,6 +50,18 @@ def trials_table(trials: Sequence[Trial]) -> Table:
     for trial in trials:
         dropped = ", ".join(f"{count:,} {reason}" for reason, count in sorted(trial.dropped.items())) or "-"
         table.add_row(trial.board, trial.rule, f"{trial.arrived:,}", f"{trial.kept:,}", dropped)
+    return table
+
+
+def losses_table(losses: Sequence[Mapping[str, Any]]) -> Table:
+    """Return records of the loss ledger, with the key of those that a newer message of the same key replaced."""
+    table = Table(title="The loss ledger: the last messages that were dropped", title_style="bold")
+    table.box, table.header_style = None, "bold cyan"
+    for title in ("queue", "reason", "key", "size", "publisher"):
+        table.add_column(title)
+    for loss in losses:
+        texts = (str(loss[name] or "-") for name in ("queue", "reason", "key", "size", "publisher"))
+        table.add_row(*texts)
     return table
 
 
@@ -74,12 +85,12 @@ def checks_table(checks: Sequence[Check]) -> Table:
     return table
 
 
-def board_table(origin: str, flights: pd.DataFrame) -> Table:
+def board_table(origin: str, flights: Sequence[Mapping[str, Any]]) -> Table:
     """Return the last departures of an origin as a departures board shows them."""
     table = Table(title=f"{origin}: last departures", title_style="bold yellow", header_style="yellow")
     for title in ("date", "time", "flight", "to", "aircraft", "status"):
         table.add_column(title)
-    for flight in flights.tail(BOARD_LINES).to_dict("records"):
+    for flight in flights[-BOARD_LINES:]:
         status = status_of(flight["dep_delay"])
         style = {ON_TIME: "green", CANCELLED: "red"}.get(status, "yellow")
         table.add_row(*board_cells(flight), Text(status, style=style))

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from contextlib import ExitStack
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from annulet.demo import browsing, flights, plots
 from annulet.demo.broker_process import BrokerProcess
 from annulet.demo.consuming import Taken, take_all
+from annulet.demo.outcome import Outcome, Phases
 from annulet.demo.publisher import publish
-from annulet.demo.reconciliation import Check, Observed, QueueAccount, account_of, kinds, reconcile
+from annulet.demo.reconciliation import Observed, accounts_of, losses_of, reconcile
 from annulet.demo.spark_run import QUERIES, Queries, start_session, wait_until_moved
 from annulet.demo.topology import (
     AIRCRAFT,
@@ -32,7 +29,7 @@ from annulet.demo.topology import (
     board,
     declare,
 )
-from annulet.demo.what_if import Trial, try_rules
+from annulet.demo.what_if import try_rules
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,40 +37,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from annulet.demo.workspace import Workspace
-
-
-@dataclass(slots=True)
-class Outcome:
-    """The result of a run: the books, every comparison, the boards, seconds by phase, and the pictures' files."""
-
-    accounts: list[QueueAccount]
-    checks: list[Check]
-    boards: dict[str, pd.DataFrame]
-    pictures: list[Path]
-    phases: dict[str, float]
-    parquet_rows: dict[str, int] = field(default_factory=dict)  # by their queue
-    trials: list[Trial] = field(default_factory=list)
-
-    @property
-    def fits(self) -> bool:
-        """Whether every comparison does."""
-        return all(check.fits for check in self.checks)
-
-
-@dataclass(slots=True)
-class Phases:
-    """Seconds by phase, in the order in which they ended. Phases may overlap: two of them run side by side."""
-
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def measure(self, name: str) -> Iterator[None]:
-        """Measure one phase."""
-        started = time.monotonic()
-        try:
-            yield
-        finally:
-            self.seconds[name] = time.monotonic() - started
 
 
 class Production:
@@ -161,10 +124,11 @@ def run(workspace: Workspace, limit: int | None, console: Console) -> Outcome:
             checks = reconcile(frame, seen)
         accounts = list(seen.accounts.values())
         with phases.measure("plots"):
-            pictures = plots.save_all(workspace.plots, boards, seen.delays, seen.archive, accounts)
+            shown = {origin: rows.to_dict("records") for origin, rows in boards.items()}
+            pictures = plots.save_all(workspace.plots, shown, seen.delays, seen.archive, accounts)
         with phases.measure("stop"):
             cleanup.close()
-    return Outcome(accounts, checks, boards, pictures, phases.seconds, {ARCHIVE: len(seen.archive)}, seen.trials)
+    return Outcome(accounts, checks, shown, pictures, phases.seconds, {ARCHIVE: len(seen.archive)}, seen.trials)
 
 
 def _follow(broker: BrokerProcess, production: Production, queries: Queries, total: int, console: Console) -> None:
@@ -189,23 +153,6 @@ def _follow(broker: BrokerProcess, production: Production, queries: Queries, tot
             return {name: accounts[name].acknowledged for name in QUERIES}
 
         wait_until_moved(total, queries, acknowledged=acknowledged, look=look, producing=production.running)
-
-
-def accounts_of(get_json: Callable[[str], Any]) -> dict[str, QueueAccount]:
-    """Return the books of the demonstration's queues, in the tables' order, from the broker's HTTP interface."""
-    queues = {queue["name"]: queue for queue in get_json("/api/v1/queues?page_size=500")["items"]}
-    accounts = {}
-    for name, kind in kinds().items():
-        if name in queues:
-            losses = get_json(f"/api/v1/losses?queue={name}&page_size=1")["filtered_count"]
-            accounts[name] = account_of(queues[name], kind, losses)
-    return accounts
-
-
-def losses_of(get_json: Callable[[str], Any]) -> int:
-    """Return how many losses the broker has recorded, those included whose record was pushed out by newer ones."""
-    page = get_json("/api/v1/losses?page_size=1")
-    return int(page["total_count"] + page["forgotten"])
 
 
 def _consume(broker: BrokerProcess) -> dict[str, list[Taken]]:

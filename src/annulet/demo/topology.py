@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-import pika
-
 if TYPE_CHECKING:
     from pika.adapters.blocking_connection import BlockingChannel
 
@@ -100,6 +98,8 @@ def declarations() -> list[QueueDeclaration]:
 
 def declare(address: BrokerAddress) -> None:
     """Declare exchange, queues and bindings, all durable. Raises pika's exceptions if the broker refuses."""
+    import pika  # noqa: PLC0415  (of an extra: the small demonstration has the same queues without it)
+
     connection = pika.BlockingConnection(address.parameters())
     try:
         _declare_on(connection.channel())

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from annulet.demo.topology import BOARD_ROWS, ORIGINS, board
-from annulet.spark.what_if.events import EVENT_QUEUE, arrivals_of_queue, read_events
-from annulet.spark.what_if.running import run_settings
 from annulet.spark.what_if.settings import Setting, setting_of
 
 if TYPE_CHECKING:
@@ -60,6 +58,9 @@ def try_rules(spark: SparkSession, url: str, parquet: Path) -> list[Trial]:
 
     Events carry no message properties, so those of the archived departures in ``parquet`` are joined to them.
     """
+    from annulet.spark.what_if.events import EVENT_QUEUE, arrivals_of_queue, read_events  # noqa: PLC0415 - and pyarrow
+    from annulet.spark.what_if.running import run_settings  # noqa: PLC0415 - as above
+
     messages = spark.read.format("annulet").options(url=url, queue=EVENT_QUEUE, columns="position,queue,body").load()
     events = read_events(messages).where("event = 'accepted'").persist()
     properties = destinations(spark.read.parquet(str(parquet)))

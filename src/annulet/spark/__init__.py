@@ -20,6 +20,7 @@ from annulet.spark.operators import (
     sort_by,
     survivors,
 )
+from annulet.spark.packages import require_packages
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +45,11 @@ __all__ = (
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("annulet")`` known to a session; see :func:`annulet.spark.datasource.register`."""
+    """Make ``format("annulet")`` known to a session; see :func:`annulet.spark.datasource.register`.
+
+    Raises ``ImportError`` without the packages of ``annulet[spark]``.
+    """
+    require_packages('format("annulet")')
     from annulet.spark.datasource import register as register_format  # noqa: PLC0415 - pyspark is optional
 
     register_format(spark)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from annulet.spark.java import ensure_java
+from annulet.spark.packages import require_packages
 from annulet.spark.state_store import ROCKS_DB, SETTING
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def local_session(
     with its own start-up settings. Raises :class:`annulet.spark.java.JavaNotFoundError` without a usable Java, and
     ``ImportError`` without the packages of ``annulet[spark]``.
     """
+    require_packages("a Spark session")
     from pyspark.sql import SparkSession  # noqa: PLC0415  (the broker runs without pyspark)
 
     from annulet.spark.datasource import register  # noqa: PLC0415  (as above)

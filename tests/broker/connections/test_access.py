@@ -83,9 +83,11 @@ WAYS_OF_MESSAGES = {
         "bulk/reading/leases.py",
     },
     "route": {
+        "admin/resources/publishing.py",  # asks for reading of the exchange: the way is explained, nothing is sent
         "broker/amqp091/publishing.py",
         "broker/connections/sending.py",
         "broker/operation/publishing.py",
+        "broker/operation/route_explaining.py",  # the same
         "bulk/writing/publisher.py",
     },
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pika
 import pytest
 from kombu import Connection
@@ -53,6 +55,7 @@ def test_kombus_manager(managed: BrokerProcess) -> None:
         assert "k" not in [item["name"] for item in manager.get_queues("/")]
 
 
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # it closes no connection of its requests
 def test_rabbitman(managed: BrokerProcess) -> None:
     rabbitman = pytest.importorskip("rabbitman", reason="rabbitman is not installed")
     client = rabbitman.Client(managed.http_url, "guest", "guest")
@@ -67,6 +70,8 @@ def test_rabbitman(managed: BrokerProcess) -> None:
     client.delete_queues_contents_by_vhost_and_name("/", "q/x")
     client.delete_queues_by_vhost_and_name("/", "q/x")
     client.delete_exchanges_by_vhost_and_name("/", "x")
+    del client
+    gc.collect()  # while the warnings are expected
 
 
 def test_amqpstorms_management_client(managed: BrokerProcess, connected: pika.BlockingConnection) -> None:

@@ -195,6 +195,7 @@ class QueuePolicies(QueueState):
         self.order_by(self.ranker.new_order(), None)
         self.schedule = ScheduleIndex()
         self.group_firsts.clear()
+        self.timed.discard(self)
 
     def detach_schedule(self) -> ScheduleIndex:
         """Take out the schedule with all that is in it."""
