@@ -26,7 +26,7 @@ from rich.table import Table
 from annulet import testing
 from annulet.broker.operation.listeners import open_listeners
 from annulet.cli.collector import settle_collector
-from annulet.cli.remote.amqp_load import (
+from annulet.cli.remote.loads.amqp_load import (
     CHANNEL_OPEN,
     CHANNEL_OPEN_OK,
     FRAME_MAX,

@@ -130,6 +130,17 @@ async def test_it_ends_with_the_rights_of_a_user_without_a_session(site: Site, s
     assert viewer.ended == ENDED_BY_SESSION
 
 
+async def test_it_ends_with_the_password_of_a_user_without_a_session(site: Site, streams: ConsoleStreams) -> None:
+    directory = site.broker.access_directory
+    directory.set_user("ann", ["management"], password_hash=HASHER.hash("a"))
+    viewer = streams.open(User("ann", frozenset({"management"})), None, (OVERVIEW,))
+    await streams.sample()
+    assert not viewer.ended
+    directory.set_user("ann", ["management"], password_hash=HASHER.hash("b"))
+    await streams.sample()
+    assert viewer.ended == ENDED_BY_SESSION
+
+
 async def test_a_withdrawn_virtual_host_is_gone_at_the_next_sample(site: Site, streams: ConsoleStreams) -> None:
     directory = site.broker.access_directory
     directory.set_user("ann", ["management"], password_hash=HASHER.hash("a"))

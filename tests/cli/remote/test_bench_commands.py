@@ -8,7 +8,7 @@ from annulet.cli.remote.bench_commands import STAMP, Pace, Received, measure, pe
 from annulet.cli.remote.failures import EXIT_USAGE
 
 
-@pytest.mark.parametrize("protocol", ["amqp", "stomp"])
+@pytest.mark.parametrize("protocol", ["amqp", "amqp10", "stomp"])
 def test_a_load_is_measured_verified_and_leaves_nothing(annulet: Any, protocol: str) -> None:
     result = annulet.json("bench", "--protocol", protocol, "-n", "500", "--size", "64", "-a", "x-max-length=100000")
     assert (result["messages"], result["lost"], result["duplicates"], result["out_of_order"]) == (500, 0, 0, 0)

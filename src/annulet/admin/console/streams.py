@@ -33,10 +33,14 @@ ENDED_BY_STOP: Final = "the broker stops"
 
 
 class Viewer:
-    """One stream. ``waiting``: frames that its peer has not taken, the newest of each topic."""
+    """One stream. ``waiting``: frames that its peer has not taken, the newest of each topic.
 
-    def __init__(self, user: User, session: WebSession | None, topics: tuple[Topic, ...]) -> None:
+    ``mark``: of the user's login, which a stream without a session ends with.
+    """
+
+    def __init__(self, user: User, mark: bytes, session: WebSession | None, topics: tuple[Topic, ...]) -> None:
         self.user = user
+        self.mark = mark
         self.session = session
         self.topics = topics
         self.waiting: dict[Topic, bytes] = {}
@@ -83,7 +87,7 @@ class ConsoleStreams:
             raise ResourceError(
                 429, f"user {user.name!r} has {CONSOLE_STREAMS_PER_USER_MAX} streams, which is the limit; close pages"
             )
-        viewer = Viewer(user, session, topics)
+        viewer = Viewer(user, self._broker.authenticator.login_mark(user), session, topics)
         self.viewers[viewer] = None
         self._by_user[user.name] += 1
         self._note_open()
@@ -147,7 +151,7 @@ class ConsoleStreams:
     def _may_stay(self, viewer: Viewer) -> bool:
         if viewer.session is not None:
             return self._broker.web_sessions.use(viewer.session)
-        return self._broker.authenticator.current(viewer.user) == viewer.user
+        return self._broker.authenticator.holds(viewer.user, viewer.mark)
 
     def _note_open(self) -> None:
         self._broker.stream_figures.streams = len(self.viewers)

@@ -276,9 +276,15 @@ class Authenticator:
         token = self._tokens.get(user.token_digest)
         return token.user if token is not None and self._is_live(token) else None
 
-    def password_mark(self, name: str) -> bytes:
-        """Return a value that changes with the password of a user, and tells nothing about it."""
-        return hmac.digest(self._key, self._hashes.get(name, "").encode(), hashlib.sha256)
+    def login_mark(self, user: User) -> bytes:
+        """Return a value that changes with the password of a user and tells nothing about it; empty for a token."""
+        if user.token or user.grants is not None:
+            return b""
+        return hmac.digest(self._key, self._hashes.get(user.name, "").encode(), hashlib.sha256)
+
+    def holds(self, user: User, mark: bytes) -> bool:
+        """Whether a login still holds: neither user, token and tags nor the password, by its ``mark``, have changed."""
+        return self.current(user) == user and self.login_mark(user) == mark
 
     def refusal(self, user: User, peer: PeerFacts) -> str:
         """Return why a user that has logged in may not use the broker from there; empty when it may."""

@@ -83,7 +83,7 @@ class WebSessions:
         elif len(self._sessions) >= SESSIONS_MAX:
             self._displace(next(iter(self._sessions.values())))
         text = secrets.token_urlsafe(SECRET_BYTES)
-        mark = b"" if user.token else self._authenticator.password_mark(user.name)
+        mark = self._authenticator.login_mark(user)
         session = WebSession(_key(text), user, mark, host, secrets.token_urlsafe(SECRET_BYTES), now, now)
         self._sessions[session.key] = session
         self.begun += 1
@@ -113,7 +113,7 @@ class WebSessions:
             return False
         if session.is_over(self._clock()):
             self.expired += 1
-        elif self._is_revoked(session):
+        elif not self._authenticator.holds(session.user, session.password_mark):
             self.revoked += 1
         else:
             return True
@@ -133,12 +133,6 @@ class WebSessions:
         for session in [session for session in self._sessions.values() if is_gone(session.user)]:
             self.revoked += 1
             self.end(session)
-
-    def _is_revoked(self, session: WebSession) -> bool:
-        user = session.user
-        if self._authenticator.current(user) != user:
-            return True
-        return not user.token and self._authenticator.password_mark(user.name) != session.password_mark
 
     def _displace(self, session: WebSession) -> None:
         self.displaced += 1

@@ -12,12 +12,13 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import click
 
-from annulet.cli.remote.amqp_load import AmqpLoad
 from annulet.cli.remote.failures import EXIT_REFUSED_BY_BROKER, Failure
+from annulet.cli.remote.loads.amqp10_load import Amqp10Load
+from annulet.cli.remote.loads.amqp_load import AmqpLoad
 from annulet.cli.remote.options import API, Remote, remote_options
 from annulet.cli.remote.stomp_client import StompClient
 from annulet.cli.remote.values import read_arguments
@@ -98,34 +99,30 @@ class Pace:
 class AmqpBench:
     """AMQP 0-9-1 with confirms."""
 
+    client: ClassVar[type[AmqpLoad | Amqp10Load]] = AmqpLoad
+
     def __init__(self, remote: Remote, *, persistent: bool) -> None:
         self._remote = remote
         self._persistent = persistent
 
     def publish(self, queue: str, count: int, body_of: Callable[[int], bytes], pace: Pace) -> None:
         """Publish in batches, with a bound on unconfirmed messages."""
-        with AmqpLoad(self._remote) as client:
-            client.confirm()
+        with self.client(self._remote) as client:
+            client.prepare(queue)
             sent = 0
             while client.confirmed < count:
-                if sent < count and sent - client.confirmed < UNCONFIRMED_MAX:
-                    upto = min(sent + pace.batch(), count)
-                    client.publish(
-                        queue, [body_of(number) for number in range(sent, upto)], persistent=self._persistent
-                    )
+                upto = min(sent + min(pace.batch(), client.room(UNCONFIRMED_MAX)), count)
+                if upto > sent:
+                    client.publish([body_of(number) for number in range(sent, upto)], persistent=self._persistent)
                     sent = upto
                     pace.keep(sent)
                     continue
-                before, until = client.confirmed, time.monotonic() + SILENCE_SECONDS
-                while client.confirmed == before and time.monotonic() < until:
-                    client.read(SILENCE_SECONDS)
-                if client.confirmed == before:
-                    raise Failure(EXIT_REFUSED_BY_BROKER, f"no confirm for {SILENCE_SECONDS:.0f} s; is the disk full?")
+                _wait_for_room(client)
             client.close()
 
     def consume(self, queue: str, count: int, received: Received) -> None:
         """Acknowledge with each read."""
-        with AmqpLoad(self._remote) as client:
+        with self.client(self._remote) as client:
             client.consume(queue, PREFETCH)
             heard_at = time.monotonic()
             while received.count < count and time.monotonic() - heard_at < SILENCE_SECONDS:
@@ -137,6 +134,25 @@ class AmqpBench:
                     received.note(body)
                 client.acknowledge(found[-1][0])
             client.close()
+
+
+class Amqp10Bench(AmqpBench):
+    """AMQP 1.0 with unsettled messages: the outcome is the confirm."""
+
+    client = Amqp10Load
+
+
+def _wait_for_room(client: AmqpLoad | Amqp10Load) -> None:
+    """Wait for a confirm, or until more may be sent."""
+
+    def state() -> tuple[int, int]:
+        return client.confirmed, client.room(UNCONFIRMED_MAX)
+
+    before, until = state(), time.monotonic() + SILENCE_SECONDS
+    while state() == before:
+        if time.monotonic() > until:
+            raise Failure(EXIT_REFUSED_BY_BROKER, f"no confirm for {SILENCE_SECONDS:.0f} s; is the disk full?")
+        client.read(SILENCE_SECONDS)
 
 
 class StompBench:
@@ -176,12 +192,16 @@ class StompBench:
             client.finish()
 
 
-LOADS: Final[dict[str, Callable[..., Load]]] = {"amqp": AmqpBench, "stomp": StompBench}
+LOADS: Final[dict[str, Callable[..., Load]]] = {"amqp": AmqpBench, "amqp10": Amqp10Bench, "stomp": StompBench}
 
 
 @click.command()
 @click.option(
-    "--protocol", type=click.Choice(list(LOADS)), default="amqp", show_default=True, help="AMQP 0-9-1 or STOMP."
+    "--protocol",
+    type=click.Choice(list(LOADS)),
+    default="amqp",
+    show_default=True,
+    help="AMQP 0-9-1, AMQP 1.0 or STOMP.",
 )
 @click.option("--messages", "-n", type=click.IntRange(1, 10_000_000), default=20_000, show_default=True)
 @click.option("--size", type=click.IntRange(SIZE_LEAST, SIZE_MOST), default=200, show_default=True, metavar="BYTES")

@@ -59,6 +59,8 @@ class AmqpLoad:
 
     def __init__(self, remote: Remote) -> None:
         self.confirmed = 0  # publishes, all up to this number
+        self._sent = 0
+        self._publish = b""  # the frame before each message
         self._socket = open_socket(remote, listener_of(remote, PROTOCOLS))
         self._input = bytearray()
         self._tag = 0  # of the delivery whose body is on its way
@@ -91,8 +93,9 @@ class AmqpLoad:
         self._method(1, CHANNEL_OPEN, short(""))
         self._wait_for(CHANNEL_OPEN_OK)
 
-    def confirm(self) -> None:
-        """Ask for confirms."""
+    def prepare(self, queue: str) -> None:
+        """Ask for confirms of what will be published to a queue."""
+        self._publish = frame(METHOD, 1, _CODE.pack(*PUBLISH) + b"\0\0" + short("") + short(queue) + b"\0")
         self._method(1, CONFIRM, b"\0")
         self._wait_for(CONFIRM_OK)
 
@@ -103,14 +106,18 @@ class AmqpLoad:
         self._method(1, CONSUME, b"\0\0" + short(queue) + short("bench") + b"\0" + long_text(b""))
         self._wait_for(CONSUME_OK)
 
-    def publish(self, queue: str, bodies: list[bytes], *, persistent: bool) -> None:
-        """Publish to a queue without waiting; bodies fit into one frame."""
-        method = frame(METHOD, 1, _CODE.pack(*PUBLISH) + b"\0\0" + short("") + short(queue) + b"\0")
+    def room(self, most: int) -> int:
+        """Return how many messages may be sent now, with at most ``most`` unconfirmed."""
+        return most - (self._sent - self.confirmed)
+
+    def publish(self, bodies: list[bytes], *, persistent: bool) -> None:
+        """Publish to the queue without waiting; bodies fit into one frame."""
         properties = PERSISTENT if persistent else NO_PROPERTIES
         parts: list[bytes] = []
         for body in bodies:
-            parts += [method, frame(CONTENT_HEADER, 1, struct.pack(">HHQ", 60, 0, len(body)) + properties)]
+            parts += [self._publish, frame(CONTENT_HEADER, 1, struct.pack(">HHQ", 60, 0, len(body)) + properties)]
             parts.append(frame(BODY, 1, body))
+        self._sent += len(bodies)
         self._socket.sendall(b"".join(parts))
 
     def acknowledge(self, tag: int) -> None:

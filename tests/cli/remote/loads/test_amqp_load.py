@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from annulet.cli.remote.amqp_load import AmqpLoad, short
 from annulet.cli.remote.failures import EXIT_NOT_ALLOWED, EXIT_REFUSED_BY_BROKER, Failure
+from annulet.cli.remote.loads.amqp_load import AmqpLoad, short
 
 
 def test_messages_are_confirmed_and_come_in_order(annulet: Any, remote_to: Any) -> None:
     annulet.done("queue", "create", "load")
     client = AmqpLoad(remote_to())
-    client.confirm()
-    client.publish("load", [b"%d" % number for number in range(300)], persistent=True)
+    client.prepare("load")
+    client.publish([b"%d" % number for number in range(300)], persistent=True)
     while client.confirmed < 300:
         client.read(10)
     client.close()

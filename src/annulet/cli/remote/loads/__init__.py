@@ -1,0 +1,1 @@
+"""Load clients of ``annulet bench``."""
