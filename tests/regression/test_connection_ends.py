@@ -10,6 +10,7 @@ import asyncio
 import ssl
 import time
 from collections.abc import AsyncIterator
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -207,7 +208,9 @@ async def test_the_last_frame_of_a_web_socket_arrives_whatever_is_sent_behind_th
     if not too_large:
         assert b"unknown command 'JUMP'" in b"".join(bytes(i.data) for i in seen if isinstance(i, events.BytesMessage))
     writer.write(peer.send(seen[-1].response()))
-    assert await asyncio.wait_for(reader.read(), SECONDS) == b""
+    # Over TLS the broker waits for half a second of silence, which a busy client exceeds: then the answer is a reset.
+    with suppress(ConnectionResetError) if secure else nullcontext():
+        assert await asyncio.wait_for(reader.read(), SECONDS) == b""
     writer.close()
     await until(lambda: not broker.broker.lingering and not broker.broker.web_sockets, SECONDS)
 
