@@ -49,6 +49,22 @@ def open_socket(remote: Remote, address: tuple[str, int]) -> socket.socket:
         raise Failure(EXIT_UNREACHABLE, f"no answer from {address[0]}:{address[1]}: {error}") from error
 
 
+def receive(connection: socket.socket, size: int) -> bytes:
+    """Return the next octets, at most ``size``.
+
+    Raises ``TimeoutError``, and :class:`~annulet.cli.remote.failures.Failure` when the connection has ended.
+    """
+    try:
+        octets = connection.recv(size)
+    except TimeoutError:
+        raise
+    except OSError as error:
+        raise Failure(EXIT_UNREACHABLE, f"the connection ended: {error}") from error
+    if not octets:
+        raise Failure(EXIT_UNREACHABLE, "the broker closed the connection")
+    return octets
+
+
 class StompClient:
     """One connection. Methods raise :class:`~annulet.cli.remote.failures.Failure` with the broker's reason."""
 
@@ -128,15 +144,7 @@ class StompClient:
                 return frame
 
     def _read(self) -> None:
-        try:
-            octets = self._socket.recv(READ_BYTES)
-        except TimeoutError:
-            raise
-        except OSError as error:
-            raise Failure(EXIT_UNREACHABLE, f"the connection ended: {error}") from error
-        if not octets:
-            raise Failure(EXIT_UNREACHABLE, "the broker closed the connection")
-        self._frames.feed(octets)
+        self._frames.feed(receive(self._socket, READ_BYTES))
 
     def _write(self, command: str, headers: Mapping[str, str], body: bytes) -> None:
         try:

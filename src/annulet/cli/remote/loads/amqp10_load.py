@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import quote
 
-from annulet.cli.remote.failures import EXIT_NOT_ALLOWED, EXIT_REFUSED_BY_BROKER, EXIT_UNREACHABLE, Failure
+from annulet.cli.remote.failures import EXIT_NOT_ALLOWED, EXIT_REFUSED_BY_BROKER, Failure
 from annulet.cli.remote.options import Remote
-from annulet.cli.remote.stomp_client import listener_of, open_socket
+from annulet.cli.remote.stomp_client import listener_of, open_socket, receive
 from annulet.wire.amqp10.frames.frames import (
     AMQP_HEADER,
     FRAME_AMQP,
@@ -240,15 +240,7 @@ class Amqp10Load:
             self._wait_for(Detach)
 
     def _fill(self) -> None:
-        try:
-            octets = self._socket.recv(READ_BYTES)
-        except TimeoutError:
-            raise
-        except OSError as error:
-            raise Failure(EXIT_UNREACHABLE, f"the connection ended: {error}") from error
-        if not octets:
-            raise Failure(EXIT_UNREACHABLE, "the broker closed the connection")
-        self._input += octets
+        self._input += receive(self._socket, READ_BYTES)
 
     def _frames(self, until: type[Composite] | None = None) -> list[tuple[Composite, bytes]]:
         """Take the complete frames out of the input, up to the first performative ``until``."""

@@ -10,7 +10,7 @@ from typing import Final
 
 from annulet.cli.remote.failures import EXIT_NOT_ALLOWED, EXIT_REFUSED_BY_BROKER, EXIT_UNREACHABLE, Failure
 from annulet.cli.remote.options import Remote
-from annulet.cli.remote.stomp_client import listener_of, open_socket
+from annulet.cli.remote.stomp_client import listener_of, open_socket, receive
 
 PROTOCOLS: Final = {"http": "amqp", "https": "amqp/ssl"}
 HEADER: Final = b"AMQP\x00\x00\x09\x01"
@@ -131,16 +131,11 @@ class AmqpLoad:
             return found
         self._socket.settimeout(seconds)
         try:
-            octets = self._socket.recv(READ_BYTES)
+            self._input += receive(self._socket, READ_BYTES)
         except TimeoutError:
             return []
-        except OSError as error:
-            raise Failure(EXIT_UNREACHABLE, f"the connection ended: {error}") from error
         finally:
             self._socket.settimeout(None)
-        if not octets:
-            raise Failure(EXIT_UNREACHABLE, "the broker closed the connection")
-        self._input += octets
         return self._take()
 
     def _take(self) -> list[tuple[int, bytes]]:
