@@ -35,6 +35,8 @@ KINDS: Final = {
     "EXH": "exchange",
     "BND": "binding",
     "SUB": "consumer",
+    "SND": "sender",
+    "CHN": "queue",
     "QUE-1016": "operation",
     "QUE-1017": "operation",
     "ANN-4021": "operation",
