@@ -35,7 +35,7 @@ AT_MOST = click.option("--limit", type=click.IntRange(1), default=LIMIT, show_de
 @click.command()
 @click.argument("name", required=False, metavar="[QUEUE]")
 @click.option("--queue", default="", metavar="NAME", help="Only those of this queue, as QUEUE does.")
-@click.option("--reason", default="", metavar="REASON", help="replaced-ring, dropped-overflow, expired, …")
+@click.option("--reason", default="", metavar="REASON", help="replaced-ring, overflow, expired, rejected, …")
 @click.option("--key", default="", metavar="KEY", help="Only those with this key.")
 @click.option("--publisher", default="", metavar="USER@PEER", help="Only those of this publisher.")
 @click.option("--count", is_flag=True, help="Count them by queue and reason.")
