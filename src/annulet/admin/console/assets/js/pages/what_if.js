@@ -47,7 +47,7 @@ export function WhatIf() {
   const drawn = found?.rows.filter((row) => chosen.includes(row.number)) ?? [];
   const pick = (number, on) => setChosen(on ? [...chosen, number] : chosen.filter((one) => one !== number));
   const number = (key, label, format = exact) => ({ key, label, number: true, cell: (row) => (row[key] === null || row[key] === undefined ? "–" : format(row[key])) });
-  return html`<p>What other settings would have done with recorded messages. Run it where the archive is, and show its result here:
+  return html`<p>What other settings would have done with recorded messages. Run it where the archive is, and show its result here:${" "}
       <code>annulet pipeline what-if FOLDER --address orders --vary ring-size=100,1000 --json found.json</code></p>
     <div class="card"><${Field} label="Result"><textarea value=${text} onInput=${(event) => change(event.target.value)}></textarea><//>
       <p><input type="file" aria-label="Read a result" accept=".json,application/json" onChange=${async (event) => change(await event.target.files[0].text())} /></p></div>
