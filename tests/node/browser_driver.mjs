@@ -59,6 +59,11 @@ const commands = {
   fill: async ({ value, ...given }) => void (await found(given).fill(value)),
   choose: async ({ value, ...given }) => void (await found(given).selectOption(value)),
   check: async (given) => void (await found(given).check()),
+  upload: async ({ name, content, ...given }) => void (await found({ exact: true, ...given }).setInputFiles({ name, mimeType: "application/json", buffer: Buffer.from(content) })),
+  async download(given) {
+    const [begun] = await Promise.all([page.waitForEvent("download"), found(given).click()]);
+    return readFileSync(await begun.path(), "utf8");
+  },
   press: async ({ key }) => void (await page.keyboard.press(key)),
   type: async ({ text }) => void (await page.keyboard.type(text)),
   wait: async ({ state = "visible", ...given }) => void (await found(given).waitFor({ state })),

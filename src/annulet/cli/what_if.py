@@ -108,8 +108,7 @@ def what_if(
     if plots is not None:
         click.echo("plots: " + ", ".join(str(file) for file in made.save_pictures(plots, settings, results)))
     if json_file is not None:
-        document = {"settings": rows, "priorities": starvation, "depth": [result.depth for result in results]}
-        json_file.write_text(json.dumps(document, indent=1) + "\n")
+        json_file.write_text(json.dumps(made.document_of(settings, results), indent=1) + "\n")
     if conditions:
         assert goal is not None
         sys.exit(0 if tell_goal(goal, conditions, settings, results) else EXIT_GOAL_MISSED)

@@ -29,6 +29,15 @@ async def test_head_is_answered_as_get(site: Site) -> None:
         assert (await client.head(PATH)).status_code == 200
 
 
+async def test_an_answer_says_what_it_cost_the_loop(site: Site) -> None:
+    site.queue("a/b")
+    async with site.client() as client:
+        response = await client.get(PATH)
+    cost = response.headers["server-timing"]
+    assert cost.startswith("loop;dur=")
+    assert float(cost.removeprefix("loop;dur=")) > 0
+
+
 @pytest.mark.parametrize(
     ("path", "words"),
     [

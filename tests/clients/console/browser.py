@@ -1,4 +1,4 @@
-"""Chromium at the console of a real broker, driven by ``tests/node/browser_driver.mjs``."""
+"""Chromium and Firefox at the console of a real broker, driven by programs of ``tests/node``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tests.clients.amqp10 import NODE
 from tests.clients.driven import DriverProcess
 
 CHROMIUM: Final = "/usr/bin/chromium"
+FIREFOX: Final = "/usr/bin/firefox-esr"
 
 
 @cache
@@ -23,12 +24,20 @@ def missing() -> str:
     return "" if Path(CHROMIUM).exists() else f"no {CHROMIUM}: install the package chromium"
 
 
+@cache
+def firefox_missing() -> str:
+    """Return why there is no Firefox, or an empty text."""
+    if which("node") is None or not (NODE / "node_modules" / "ws").is_dir():
+        return "no ws in tests/node: run scripts/node_packages"
+    return "" if Path(FIREFOX).exists() else f"no {FIREFOX}: install the package firefox-esr"
+
+
 class Browser:
     """One page. Elements are named by ``role`` and ``name``, by ``label``, ``text`` or ``selector``."""
 
-    def __init__(self) -> None:
-        self.driver = DriverProcess(["node", str(NODE / "browser_driver.mjs")], folder=NODE)
-        self.driver.ask("launch", executable=CHROMIUM)
+    def __init__(self, program: str = "browser_driver.mjs", executable: str = CHROMIUM) -> None:
+        self.driver = DriverProcess(["node", str(NODE / program)], folder=NODE)
+        self.driver.ask("launch", executable=executable)
 
     def __getattr__(self, name: str) -> Any:
         def ask(**given: Any) -> Any:

@@ -47,6 +47,11 @@ class Place:
         with urllib.request.urlopen(request) as answer:
             return json.load(answer)
 
+    def metrics(self) -> str:
+        """Return the metrics of the broker."""
+        with urllib.request.urlopen(f"{self.url}/metrics") as answer:
+            return str(answer.read().decode())
+
     def depth(self, queue: str) -> int:
         """Return the ready messages of a queue, by a client."""
         return int(self.channel.queue_declare(queue, passive=True).method.message_count)

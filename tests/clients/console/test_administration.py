@@ -89,7 +89,7 @@ def test_a_lease_of_spark_is_shown_running_and_released(place: Place, chromium: 
         client.act(ExtendLease(lease="nightly", generation=opened["generation"], start=0, messages_max=3))
         chromium.sign_in(place.url)
         chromium.visit("leases", "Spark leases")
-        chromium.wait(selector="tr:has-text('nightly'):has-text('runs')")
+        chromium.wait(selector="tr:has-text('nightly'):has-text('runs'):has-text('guest')")
         place.channel.basic_get("leased")
         assert place.api("GET", "leases")["items"][0]["held"] == 3
         chromium.accessible()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import re
+import time
 
 import pika
 
@@ -25,6 +27,31 @@ def test_losses_by_reason_move_on_the_queue_and_on_the_overview(place: Place, ch
     chromium.wait(selector="dt:has-text('replaced in a ring') + dd strong:has-text('/s')")
     chromium.accessible()
     chromium.sound()
+
+
+def test_a_hidden_page_asks_nothing_and_goes_on_when_it_is_shown(place: Place, chromium: Browser) -> None:
+    def streams(count: int) -> None:
+        while not re.search(rf"^annulet_console_streams {count}(\.0)?$", place.metrics(), re.MULTILINE):
+            time.sleep(0.05)
+
+    chromium.sign_in(place.url)
+    streams(1)
+    hide = "Object.defineProperty(document, 'hidden', {configurable: true, get: () => %s})"
+    changed = "document.dispatchEvent(new Event('visibilitychange'))"
+    chromium.evaluate(script=f"{hide % 'true'}; {changed}")
+    streams(0)
+    chromium.evaluate(script=f"{hide % 'false'}; {changed}")
+    streams(1)
+
+
+def test_lists_are_read_less_often_the_more_they_cost(place: Place, chromium: Browser) -> None:
+    chromium.sign_in(place.url)
+    pause = "import('/console/js/api.js').then((api) => api.pauseAfter({}, %s, %s))"
+    assert chromium.evaluate(script=pause % (60_000, 10_000)) == 60_000
+    assert 1_200 <= chromium.evaluate(script=pause % (0, 10_000)) <= 10_000
+    assert chromium.evaluate(script=pause % (0, 500)) == 500
+    dear = "import('/console/js/api.js').then(async (api) => api.pauseAfter(await api.get('queues'), 0, 1e9))"
+    assert chromium.evaluate(script=dear) > chromium.evaluate(script=pause % (0, 10**9))
 
 
 def test_lines_of_the_log_come_by_themselves_and_are_filtered(place: Place, chromium: Browser) -> None:

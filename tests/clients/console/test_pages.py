@@ -38,6 +38,8 @@ PAGES: Final = {
     "connections": "Connections",
     "consumers": "Consumers",
     "leases": "Spark leases",
+    "leases?tab=archives": "Spark leases",
+    "leases?tab=what-if": "Spark leases",
     "policies": "Policies",
     "definitions": "Definitions",
     "users": "Users and permissions",

@@ -60,6 +60,48 @@ def test_themes_and_zones_are_chosen(place: Place, chromium: Browser) -> None:
     assert "UTC" in chromium.evaluate(script="document.querySelector('main time').title")
 
 
+def test_a_narrow_page_has_its_menu_and_the_keyboard_skips_it(place: Place, chromium: Browser) -> None:
+    chromium.sign_in(place.url, width=360)
+    chromium.click(role="button", name="☰ Pages")
+    chromium.accessible()
+    chromium.click(role="link", name="Dead letters")
+    chromium.wait(role="heading", name="Dead letters")
+    chromium.wait(selector="nav.side", state="hidden")
+    chromium.evaluate(script="document.querySelector('a.skip').focus()")
+    chromium.press(key="Enter")
+    chromium.until(script="document.activeElement === document.querySelector('main h1')")
+
+
+def test_a_virtual_host_and_filters_narrow_lists(place: Place, chromium: Browser) -> None:
+    place.api("PUT", "virtual-hosts/narrow", {})
+    place.api("PUT", "permissions/narrow/guest", {"configure": ".*", "write": ".*", "read": ".*"})
+    place.api("PUT", "queues/narrow/only-here", {"durable": True})
+    place.fill("narrow.ring", 5, **{"x-ring-size": 2})
+    chromium.sign_in(place.url)
+    chromium.visit("queues", "Queues")
+    chromium.choose(role="combobox", name="Virtual host", value="narrow")
+    chromium.until(script="document.querySelectorAll('.virtual tbody tr').length === 1")
+    chromium.wait(selector=".virtual tr:has-text('only-here')")
+    chromium.choose(role="combobox", name="Virtual host", value="")
+    place.api("DELETE", "virtual-hosts/narrow")
+    chromium.visit("audit?operation=delete-virtual-host", "Audit")
+    chromium.wait(selector="tbody tr:has-text('narrow')")
+    assert chromium.count(selector="tbody tr:has-text('put-user')") == 0
+    chromium.visit("losses?queue=narrow.ring", "Losses")
+    chromium.click(selector="tbody button.link:has-text('replaced in a ring')")
+    chromium.until(script="location.hash.includes('reason=replaced-ring')")
+    chromium.until(script="document.querySelectorAll('[aria-label=Losses] tbody tr').length === 3")
+    chromium.visit("queues/%2F/narrow.ring?tab=settings", "narrow.ring")
+    chromium.check(label="Show defaults too")
+    chromium.wait(selector="tr:has-text('message-ttl'):has-text('default')")
+    chromium.click(role="button", name="Change a setting")
+    chromium.choose(role="combobox", name="Setting", value="max_length")
+    chromium.fill(selector="input[name=value]", value="1")
+    chromium.click(role="button", name="Show what it would do")
+    chromium.wait(selector="dialog .warning:has-text('1 message is beyond the limit')")
+    chromium.sound()
+
+
 def test_routes_are_followed_as_the_broker_does(place: Place, chromium: Browser) -> None:
     chromium.sign_in(place.url)
     cases = {

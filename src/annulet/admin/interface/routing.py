@@ -6,6 +6,7 @@ query parameters, body, entity tags. A refusal for want of a permission comes be
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import Response
@@ -51,7 +52,8 @@ class RouteTable:
         self._paths = PathTable((resource.path, resource) for resource in self.resources)
 
     async def answer(self, request: Request) -> Response:
-        """Answer a request."""
+        """Answer a request. ``Server-Timing`` has the processor time of the loop until its answer is there."""
+        begun = time.thread_time()
         resource, encoded = self._found(raw_segments(request)[PREFIX_SEGMENTS:])
         operation = resource.operation(request.method)
         if operation is None:
@@ -67,6 +69,7 @@ class RouteTable:
         _check_conditions(call, resource, operation)
         response = _tagged(call, resource, operation, await operation.handler(call))
         response.headers.update(DATA_HEADERS)
+        response.headers["Server-Timing"] = f"loop;dur={(time.thread_time() - begun) * 1000:.2f}"
         return response
 
     def _found(self, segments: list[str]) -> tuple[Resource, dict[str, str]]:

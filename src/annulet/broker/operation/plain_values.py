@@ -6,6 +6,8 @@ import base64
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+from annulet.core.base.typed_values import MapPairs
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -24,6 +26,8 @@ def json_value(value: Any, depth: int = 0) -> Any:
         return _octets(bytes(value))
     if depth < DEPTH_MAX and isinstance(value, dict):
         return {str(name): json_value(item, depth + 1) for name, item in value.items()}
+    if depth < DEPTH_MAX and isinstance(value, MapPairs):  # its keys are no texts, which JSON cannot say
+        return [json_value(list(pair), depth + 1) for pair in zip(value[::2], value[1::2], strict=True)]
     if depth < DEPTH_MAX and isinstance(value, list | tuple):
         return [json_value(item, depth + 1) for item in value]
     return str(value)

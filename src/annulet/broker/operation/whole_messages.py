@@ -13,6 +13,7 @@ from annulet.broker.operation.looking import describe_entry
 from annulet.broker.operation.plain_values import json_object, json_value
 from annulet.core.base.errors import ContentUnavailable, InvalidArgument
 from annulet.core.message.message import Message
+from annulet.core.message.neutral_content import BODY_LIST, BODY_MAP, BODY_SEQUENCE, BODY_VALUE
 
 if TYPE_CHECKING:
     from annulet.core.base.death_trail import DeathRecord
@@ -25,6 +26,9 @@ range with the offset."""
 
 JSON_BYTES_MAX: Final = 64 * 1024
 """Bytes of a body that is decoded as JSON: a MiB of empty lists holds the event loop for half a second."""
+
+VALUE_KINDS: Final = frozenset({BODY_MAP, BODY_LIST, BODY_SEQUENCE, BODY_VALUE})
+"""Bodies that are values rather than octets or a text: their senders' clients show them so."""
 
 TEXT: Final = "text"
 JSON: Final = "json"
@@ -71,6 +75,8 @@ def describe_whole(entry: QueueEntry, wanted: BodyRange) -> dict[str, Any]:
     described = describe_entry(entry)
     described.update(_content(entry.message))
     described.update(_body(entry, wanted))
+    if described.get("body") is not None and not described["malformed"]:
+        described.update(_value(entry.message))
     return described
 
 
@@ -84,7 +90,8 @@ def _content(message: Message) -> dict[str, Any]:
     try:
         content = _decoded(message)
     except Exception as error:  # noqa: BLE001 - views raise errors of their protocols; the message is shown without
-        return {"properties": {}, "headers": {}, "annotations": {}, "deaths": [], "malformed": str(error)}
+        malformed = str(error) or type(error).__name__
+        return {"properties": {}, "headers": {}, "annotations": {}, "deaths": [], "malformed": malformed}
     given = {name: getattr(content, name) for name in PROPERTIES}
     return {
         "properties": json_object({name: value for name, value in given.items() if value is not None}),
@@ -135,6 +142,16 @@ def _body(entry: QueueEntry, wanted: BodyRange) -> dict[str, Any]:
         "body_size": len(octets),
         "body_complete": wanted.offset + len(part) >= len(octets),
     }
+
+
+def _value(message: Message) -> dict[str, Any]:
+    """Return a body that is a map, a list or another value as ``body_value``; nothing of a large one."""
+    if len(message.body) > JSON_BYTES_MAX:
+        return {}
+    content = message.origin.view.content(message)
+    if content.body_kind not in VALUE_KINDS or content.body is None:
+        return {}
+    return {"body_value": {"kind": content.body_kind, "value": json_value(content.body)}}
 
 
 def _encoded(octets: bytes, form: str, number: int, *, whole: bool) -> tuple[Any, str]:

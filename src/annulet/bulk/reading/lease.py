@@ -206,6 +206,7 @@ class Lease:
             "generation": self.generation,
             "generated": self.generated,
             "claimed": self.owner != "",
+            "user": self.user,
             "created_at": self.created_at,
             "age_milliseconds": now - self.created_at,
             "idle_milliseconds": now - self.active_at,

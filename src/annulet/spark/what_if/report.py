@@ -62,6 +62,15 @@ def starvation_rows(settings: Sequence[Setting], results: Sequence[Result]) -> l
     ]
 
 
+def document_of(settings: Sequence[Setting], results: Sequence[Result]) -> dict[str, Any]:
+    """Return everything as one JSON object; the console draws it."""
+    return {
+        "settings": rows_of(settings, results),
+        "priorities": starvation_rows(settings, results),
+        "depth": [result.depth for result in results],
+    }
+
+
 def label_of(setting: Setting, names: Sequence[str]) -> str:
     """Return a setting in a few words."""
     described = setting.described()

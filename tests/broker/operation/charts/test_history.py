@@ -13,7 +13,9 @@ import pytest
 
 from annulet.broker.operation.charts import history as module
 from annulet.broker.operation.charts.history import (
+    COARSE,
     DAY,
+    FINE,
     FINE_QUEUES_MAX,
     HISTORY_BYTES_MAX,
     HISTORY_HOSTS_MAX,
@@ -30,6 +32,7 @@ from annulet.core.message.message import ContentView, Message, Origin
 from annulet.core.queue.queue import Queue
 from annulet.testing import VirtualClock, broker
 
+HOUR_MILLISECONDS = 3_600_000
 ORIGIN = Origin("", "q", "guest@test", ContentView("none"))
 
 
@@ -237,8 +240,10 @@ async def test_reply_queues_have_none(room: Room) -> None:
     host.reply_queues -= 1
 
 
-async def test_ten_thousand_queues_stay_within_the_bound_in_bytes(room: Room) -> None:
-    """Each queue is read as one with other counters, without ten thousand queues that the broker would have to hold."""
+async def test_a_day_of_ten_thousand_queues_stays_within_the_bound_in_bytes(room: Room) -> None:
+    """Two rounds, 21 hours apart, as each takes the time of ten thousand samples.
+
+    Each queue is read as one with other counters, without ten thousand queues that the broker would have to hold."""
     queue = room.queue("q")
 
     class Renamed:
@@ -250,11 +255,11 @@ async def test_ten_thousand_queues_stay_within_the_bound_in_bytes(room: Room) ->
         def __getattr__(self, name: str) -> Any:
             return getattr(queue, name)
 
+    names = [f"a-queue-of-a-usual-name-{number}" for number in range(HISTORY_QUEUES_MAX)]
+
     class Host:
         reply_queues = 0
-        queues: ClassVar[dict[str, Renamed]] = {
-            str(number): Renamed(f"a-queue-of-a-usual-name-{number}") for number in range(HISTORY_QUEUES_MAX)
-        }
+        queues: ClassVar[dict[str, Renamed]] = {name: Renamed(name) for name in names}
 
     hosts: Any = {"/": Host()}
     gc.collect()
@@ -263,7 +268,8 @@ async def test_ten_thousand_queues_stay_within_the_bound_in_bytes(room: Room) ->
         before = tracemalloc.get_traced_memory()[0]
         history = FigureHistory()
         for _ in range(2):
-            room.clock.advance(ROUND_MILLISECONDS)
+            room.clock.advance(21 * HOUR_MILLISECONDS)
+            room.fill(queue, 1)
             history.tick(hosts, room.clock())
             history.tick(hosts, room.clock())
         others = [Sum() for _ in range(HISTORY_HOSTS_MAX)]
@@ -272,6 +278,11 @@ async def test_ten_thousand_queues_stay_within_the_bound_in_bytes(room: Room) ->
         tracemalloc.stop()
     assert (len(history), history.fine, len(others)) == (HISTORY_QUEUES_MAX, FINE_QUEUES_MAX, HISTORY_HOSTS_MAX)
     assert HISTORY_BYTES_MAX // 2 < used < HISTORY_BYTES_MAX
+    days = [history.of_queue("/", name, DAY) for name in (names[0], names[-1])]
+    hours = 21 * HOUR_MILLISECONDS
+    fine, coarse = (len(day or ()) for day in days)
+    assert fine > hours // FINE[DAY].step
+    assert coarse > hours // COARSE[DAY].step
 
 
 async def test_removals_a_second_are_known_by_reason(room: Room) -> None:

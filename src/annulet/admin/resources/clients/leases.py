@@ -41,6 +41,7 @@ NAMES: Final = frozenset(
         "name",
         "pending",
         "queue",
+        "user",
         "vhost",
     }
 )

@@ -58,11 +58,23 @@ export async function call(method, where, { body, parameters, headers = {}, text
   }
   if (answer.status === 401 && where !== "session") session.value = null;
   if (!answer.ok) throw new Problem(answer.status, read?.detail || read?.reason || answer.statusText, read?.title);
+  const spent = /dur=([\d.]+)/.exec(answer.headers.get("Server-Timing") ?? "");
+  if (read && spent) costs.set(read, Number(spent[1]));
   if (read && answer.headers.get("ETag")) tags.set(read, answer.headers.get("ETag"));
   return read;
 }
 
 const tags = new WeakMap();
+const costs = new WeakMap(); // milliseconds of the broker's loop that an answer took, as the broker says
+const FRAME_MS = 0.6; // and what it says nothing of: reading the request and writing the answer
+const SHARE = 2000; // the lists of a page take a two-thousandth of the loop together: 0.5 ms a second
+const PAUSE_MOST_MS = 10000;
+let readers = 0; // lists that are read again and again
+
+/** How long to wait before something is read again: `every`, and longer where its last answer was dear. */
+export function pauseAfter(read, every, most = PAUSE_MOST_MS) {
+  return Math.max(every, Math.min(most, (FRAME_MS + (costs.get(read) ?? 0)) * SHARE * Math.max(1, readers)));
+}
 
 /** Headers with which a change is refused when its object is not any more as `read` says. */
 export const ifUnchanged = (read) => (tags.has(read) ? { "If-Match": tags.get(read) } : {});
@@ -144,8 +156,8 @@ export const overseer = () => (administrator() || Boolean(session.value?.tags.in
 export const writer = () => administrator() || Boolean(session.value?.tags.includes("management"));
 
 /**
- * What a path answers, read again every `every` ms while the page is shown. `where` of null reads nothing. Data of the
- * last answer stay when a later one fails.
+ * What a path answers, read again after `every` ms or later (pauseAfter) while the page is shown. `where` of null reads
+ * nothing. Data of the last answer stay when a later one fails.
  */
 export function useLive(where, { parameters, every = 2000 } = {}) {
   const address = where === null ? null : where + query(parameters);
@@ -156,24 +168,28 @@ export function useLive(where, { parameters, every = 2000 } = {}) {
     let timer = 0;
     let ended = false;
     let reading = false;
+    let pause = every;
+    if (every) readers += 1;
     const read = async () => {
       clearTimeout(timer);
       if (ended || reading || document.hidden) return;
       reading = true;
       try {
         const data = await get(address);
+        pause = pauseAfter(data, every);
         if (!ended) setState({ data, problem: null, address });
       } catch (problem) {
         if (!ended) setState((old) => ({ data: old.address === address ? old.data : null, problem, address }));
       }
       reading = false;
-      if (!ended && every) timer = setTimeout(read, every);
+      if (!ended && every) timer = setTimeout(read, pause);
     };
     again.current = read;
     document.addEventListener("visibilitychange", read);
     const unsubscribe = returned.subscribe(() => void read());
     return () => {
       ended = true;
+      if (every) readers -= 1;
       clearTimeout(timer);
       document.removeEventListener("visibilitychange", read);
       unsubscribe();

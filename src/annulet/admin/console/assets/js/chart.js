@@ -3,7 +3,7 @@ import { html, useEffect, useMemo, useRef, useState } from "./html.js";
 import { exact, time } from "./format.js";
 
 const HEIGHT = 190;
-const LEFT = 58; // room for values
+const LEFT = 74; // room for values
 const BOTTOM = 22; // room for times
 const TOP = 8;
 const POINTS_MAX = 600; // of one line; more are thinned out, keeping the largest of each stretch

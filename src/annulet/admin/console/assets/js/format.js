@@ -44,7 +44,7 @@ export function duration(milliseconds) {
   const whole = Math.floor(milliseconds / size);
   const next = STEPS[at + 1];
   const rest = next ? Math.floor((milliseconds % size) / next[0]) : 0;
-  return rest ? `${whole} ${unit} ${rest} ${next[1]}` : `${whole} ${unit}`;
+  return rest ? `${whole}\u00a0${unit} ${rest}\u00a0${next[1]}` : `${whole}\u00a0${unit}`;
 }
 
 const pad = (number, digits = 2) => String(number).padStart(digits, "0");

@@ -3,7 +3,7 @@ import { useEffect, useState } from "./html.js";
 import { get } from "./api.js";
 import { reason } from "./definitions.js";
 
-const EVERY_MS = { hour: 10000, day: 60000 }; // the broker adds a step in 10 s, or in 5 minutes
+const EVERY_MS = 60000; // the readings of the page go on from the past
 const LINES_MAX = 4; // reasons in one chart: as many as there are colours
 
 /** of: {vhost, queue}, or nothing for the broker. The functions put the past before columns of readings. */
@@ -18,7 +18,7 @@ export function useHistory(of, window) {
     );
     setPast(null);
     read();
-    const timer = setInterval(read, EVERY_MS[window]);
+    const timer = setInterval(read, EVERY_MS);
     return () => {
       ended = true;
       clearInterval(timer);

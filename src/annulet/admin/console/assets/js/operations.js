@@ -1,5 +1,5 @@
 /** Operations on messages: a preview with count and sample, then progress, then the way back. */
-import { html, useEffect, useState } from "./html.js";
+import { html, useEffect, useRef, useState } from "./html.js";
 import { call, get, path } from "./api.js";
 import { attempt, notify } from "./state.js";
 import { Dialog, Facts, Failure, Input, Name, Table, Tick, Time, visible } from "./parts.js";
@@ -30,16 +30,23 @@ export function OperationDialog({ vhost, queue, operation, selection = { everyth
   const [preview, setPreview] = useState(null);
   const [problem, setProblem] = useState(null);
   const [running, setRunning] = useState(null);
+  const asked = useRef(0); // the answer to an earlier choice is no preview of this one
+  const changed = () => {
+    asked.current += 1;
+    setPreview(null);
+  };
   const set = (name) => (value) => {
     setFields({ ...fields, [name]: value });
-    setPreview(null);
+    changed();
   };
   const where = `${path("queues", vhost, queue)}/operations`;
   const body = () => bodyOf(operation, selection, fields, undo);
   const look = async () => {
     setProblem(null);
+    const own = (asked.current += 1);
     try {
-      setPreview(await call("POST", where, { body: { ...body(), preview: true } }));
+      const found = await call("POST", where, { body: { ...body(), preview: true } });
+      if (own === asked.current) setPreview(found);
     } catch (failed) {
       setProblem(failed);
     }
@@ -69,7 +76,7 @@ export function OperationDialog({ vhost, queue, operation, selection = { everyth
           <${Input} label="At most" hint="messages; empty for all" type="number" min="1" value=${fields.limit} onInput=${set("limit")} />`}
         <${Input} label="Rate" hint="messages a second; empty for full speed" type="number" min="1" value=${fields.rate} onInput=${set("rate")} />
       </div>
-      ${UNDOABLE.includes(operation) && html`<p><${Tick} label="Keep the messages for an undo" checked=${undo} onChange=${(on) => { setUndo(on); setPreview(null); }} /></p>`}
+      ${UNDOABLE.includes(operation) && html`<p><${Tick} label="Keep the messages for an undo" checked=${undo} onChange=${(on) => { setUndo(on); changed(); }} /></p>`}
       <div class="actions"><button>${preview ? "Preview again" : "Preview"}</button></div>
     </form>
     <${Failure} problem=${problem} />

@@ -1,6 +1,6 @@
 /** Dead letters by origin and reason, and their way back. */
-import { html, useEffect, useState } from "../html.js";
-import { get, may, path, useLive } from "../api.js";
+import { html, useEffect, useRef, useState } from "../html.js";
+import { get, may, path, pauseAfter, useLive } from "../api.js";
 import { Badge, Failure, Input, Name, Page, Shown, Table, Time } from "../parts.js";
 import { adjust, link, place, vhost } from "../state.js";
 import { count, exact } from "../format.js";
@@ -9,6 +9,8 @@ import { OperationDialog } from "../operations.js";
 import { Message } from "./queue_messages.js";
 
 const ORIGINS = 200; // queues that sent most dead letters
+const EVERY_MS = 2500; // between two looks, for each request of a look
+const PAUSE_MS = 300000; // the longest time between two, with very many queues
 const PART = 500; // messages of a queue that are sorted by their origins at a time
 
 /** Targets of a queue's dead letters: names of queues, or of the exchange that decides. */
@@ -40,13 +42,14 @@ async function survey(host) {
       targets.set(key, entry);
     }
   }
-  return Promise.all([...targets.values()].map(async (one) => {
+  const read = await Promise.all([...targets.values()].map(async (one) => {
     try {
       return { ...one, ...(await get(path("queues", one.vhost, one.name))) };
     } catch {
       return { ...one, messages: null }; // the target is not there, which is told in the list
     }
   }));
+  return { read, pause: pauseAfter(found, EVERY_MS * (1 + read.length), PAUSE_MS) };
 }
 
 export function DeadLetters() {
@@ -54,11 +57,16 @@ export function DeadLetters() {
   const [problem, setProblem] = useState(null);
   const chosen = place.value.parameters.queue;
   const host = vhost.value;
-  const read = () => survey(host).then((found) => { setTargets(found); setProblem(null); }, setProblem);
+  const pause = useRef(0);
+  const read = () => survey(host).then((found) => { pause.current = found.pause; setTargets(found.read); setProblem(null); }, setProblem);
   useEffect(() => {
-    read();
-    const timer = setInterval(() => !document.hidden && read(), 5000);
-    return () => clearInterval(timer);
+    let timer = 0;
+    const again = async () => {
+      if (!document.hidden) await read();
+      if (timer !== null) timer = setTimeout(again, pause.current || EVERY_MS);
+    };
+    again();
+    return () => { clearTimeout(timer); timer = null; };
   }, [host]);
   const one = targets?.find((each) => `${each.vhost}/${each.name}` === chosen);
   return html`<${Page} title="Dead letters">

@@ -13,7 +13,7 @@ import { useHistory } from "../history.js";
 export function Overview() {
   const now = useStream("overview");
   const queues = now?.queues ?? 0;
-  const live = useLive("overview", { every: now ? (queues > CROWD ? 60000 : 10000) : queues > CROWD ? 5000 : 1000 });
+  const live = useLive("overview", { every: now ? 60000 : queues > CROWD ? 5000 : 1000 });
   return html`<${Page} title="Overview"><${Shown} live=${live}>${(data) => html`<${Figures} data=${data} now=${now} />`}<//><//>`;
 }
 
@@ -122,8 +122,8 @@ const HOUR = 3600000;
 /** What operators did, and warnings and errors of the log, in one list. */
 function Changes() {
   const since = Math.floor((Date.now() - HOUR) / 60000) * 60000;
-  const audit = useLive("audit", { parameters: { page_size: 8, since }, every: 10000 });
-  const log = useLive(overseer() ? "log/lines" : null, { parameters: { level: "warning", since, limit: 8 }, every: 10000 });
+  const audit = useLive("audit", { parameters: { page_size: 8, since }, every: 30000 });
+  const log = useLive(overseer() ? "log/lines" : null, { parameters: { level: "warning", since, limit: 8 }, every: 30000 });
   const events = [
     ...(audit.data?.items ?? []).map((row) => ({ at: row.at, tone: "plain", kind: row.operation, text: row.target, by: row.user })),
     ...(log.data?.items ?? []).map((line) => ({ at: line.at, tone: line.level === "warning" ? "warn" : "bad", kind: line.level, text: line.event, by: "the broker" })),

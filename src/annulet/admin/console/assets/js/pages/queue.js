@@ -20,7 +20,7 @@ const TONE = { paused: "warn", blocked: "bad", running: "good" };
 
 export function Queue({ names: [host, name] }) {
   const now = useStream(`queue:${encodeURIComponent(host)}/${encodeURIComponent(name)}`);
-  const live = useLive(path("queues", host, name), { every: now ? 5000 : 1000 });
+  const live = useLive(path("queues", host, name), { every: now ? 10000 : 1000 });
   const tab = place.value.parameters.tab ?? "overview";
   const [operation, setOperation] = useState("");
   const manage = may("manage", host, name);

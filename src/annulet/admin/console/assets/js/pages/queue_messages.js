@@ -188,14 +188,27 @@ function Body({ one, onMore }) {
   const octets = octetsOf(one.body);
   const text = textOf(octets, !one.body_complete);
   const json = text !== null && one.body_complete ? prettyOf(text) : null;
-  const forms = [json !== null && ["json", "JSON"], text !== null && ["text", "Text"], ["hex", "Hex"]].filter(Boolean);
+  const { kind, value } = one.body_value ?? {};
+  const forms = [kind && ["value", `As a ${kind}`], json !== null && ["json", "JSON"], text !== null && ["text", "Text"], ["hex", "Hex"]].filter(Boolean);
   const form = forms.some(([key]) => key === wanted) ? wanted : forms[0][0];
   const shown = form === "json" ? json : form === "text" ? text : dump(octets.slice(0, 65536));
   return html`<h3>Body</h3>
     <div class="actions" role="group" aria-label="Form of the body">${forms.map(([key, label]) => html`<button key=${key} aria-pressed=${key === form} class=${key === form ? "primary" : ""} onClick=${() => setWanted(key)}>${label}</button>`)}
       <span class="quiet">${bytes(one.body_size)}${one.body_complete ? "" : `, of which ${bytes(octets.length)} are here`}</span></div>
-    ${octets.length ? html`<${Long} key=${form} text=${shown} label="Body" />` : html`<p class="quiet">The body is empty.</p>`}
+    ${form === "value" ? html`<${Tree} value=${value} open />` : octets.length ? html`<${Long} key=${form} text=${shown} label="Body" />` : html`<p class="quiet">The body is empty.</p>`}
     ${!one.body_complete && octets.length < 1048576 && html`<button onClick=${onMore}>Read more of it</button>`}`;
+}
+
+const BRANCHES = 200; // parts of one map or list that are drawn
+
+/** A value as a tree whose maps and lists open and close. */
+function Tree({ name, value, open = false }) {
+  const label = name === undefined ? "" : html`<strong><${Name} text=${name} /></strong>: `;
+  if (value === null || typeof value !== "object") return html`${label}<code><${Name} text=${cut(JSON.stringify(value))} /></code>`;
+  const parts = Object.entries(value);
+  return html`<details class="tree" open=${open}><summary>${label}${Array.isArray(value) ? "list" : "map"} of ${exact(parts.length)}</summary>
+    <ul>${parts.slice(0, BRANCHES).map(([key, part]) => html`<li key=${key}><${Tree} name=${key} value=${part} open=${open && parts.length < 20} /></li>`)}
+      ${parts.length > BRANCHES && html`<li class="quiet">${exact(parts.length - BRANCHES)} more; the other forms of the body have them</li>`}</ul></details>`;
 }
 
 function prettyOf(text) {

@@ -72,17 +72,18 @@ function valueOf(text, former) {
 }
 
 const messages = (number) => `${exact(number)} ${number === 1 ? "message" : "messages"}`;
+const messagesAre = (number) => `${messages(number)} ${number === 1 ? "is" : "are"}`;
 
 /** What a change would drop or keep, for the queue as it is now. */
 function effectOf(key, value, data) {
   const over = (limit, present) => Math.max(0, present - limit);
   if (key === "ring_size" && value >= 0) {
     const excess = over(value, data.pending_count);
-    return excess ? `The queue has ${messages(data.pending_count)} ready. ${messages(excess)} are beyond the ring: the next arrivals drop them, the first ones of the order of eviction first; “ring-trim” of “now” drops them at once.` : `Nothing is dropped: ${messages(data.pending_count)} fit into the ring.`;
+    return excess ? `The queue has ${messages(data.pending_count)} ready. ${messagesAre(excess)} beyond the ring: the next arrivals drop them, the first ones of the order of eviction first; “ring-trim” of “now” drops them at once.` : `Nothing is dropped: ${messages(data.pending_count)} fit into the ring.`;
   }
   if (key === "max_length" && value >= 0) {
     const excess = over(value, data.settings.limit_counts === "all" ? data.messages : data.pending_count);
-    return excess ? `${messages(excess)} are beyond the limit; “${data.settings.overflow}” applies to them at once.` : "The present messages are within the limit.";
+    return excess ? `${messagesAre(excess)} beyond the limit; “${data.settings.overflow}” applies to them at once.` : "The present messages are within the limit.";
   }
   if (key === "max_bytes" && value >= 0) {
     const excess = over(value, data.pending_bytes);

@@ -1,6 +1,6 @@
 /** All queues: a list of any length, of which only the shown part is read and drawn. */
 import { html, useEffect, useMemo, useRef, useState } from "../html.js";
-import { administrator, call, get, may, path, returned, writer } from "../api.js";
+import { administrator, call, get, may, path, pauseAfter, returned, writer } from "../api.js";
 import { Badge, Cell, Choice, Dialog, Empty, Failure, Field, Figure, Head, Input, Name, Page, Spark, Tick, visible } from "../parts.js";
 import { adjust, chosenHost, go, hosts, link, place, remember, remembered, notify, vhost } from "../state.js";
 import { bytes, count, rate } from "../format.js";
@@ -10,7 +10,7 @@ const PAGE = 100; // queues of one request
 const ROW = 38; // height of a row in pixels, as in the style sheet
 const EVERY_MS = 2000;
 const ALL_UP_TO = 200; // queues of which the whole order is read each time; of more, the shown ones by name
-const SHARE = 50; // a reading of the order of many queues takes a fiftieth of the time at most
+const ORDER_MS = 300000; // the longest time between two readings of the order of very many queues
 const NAMES_MAX = 4000; // characters of the names in a request
 const SPARKS = 30; // readings of a sparkline
 const PAGES_KEPT = 40; // pages of queues in memory
@@ -52,7 +52,8 @@ class Pages {
     this.before = new Map(); // key of a queue: {at, counters, trend}
     this.total = null;
     this.all = 0;
-    this.due = 0;
+    this.due = 0; // when the order may be read again
+    this.next = 0; // and the figures
   }
 
   /** Reads the figures of rows that are shown, in their places. Returns whether it could. */
@@ -61,18 +62,19 @@ class Pages {
     if (!rows.length || rows.length > PAGE || only.length > NAMES_MAX) return false;
     const found = await get("queues", { columns: this.parameters.columns, only, page_size: PAGE });
     const at = Date.now();
+    this.next = at + pauseAfter(found, EVERY_MS) - EVERY_MS / 2;
     const later = new Map(found.items.map((row) => [rowKey(row), this.withRates(row, at)]));
     for (const page of this.pages.values()) page.items = page.items.map((row) => later.get(rowKey(row)) ?? row);
     return true;
   }
 
   async read(number) {
-    const begun = Date.now();
     const cursor = this.pages.get(number - 1)?.next;
     const place = cursor ? { cursor } : { page: number + 1 };
     const found = await get("queues", { ...this.parameters, page_size: PAGE, ...place });
     const at = Date.now();
-    this.due = at + (at - begun) * SHARE; // when the order may be read again
+    this.due = at + pauseAfter(found, EVERY_MS, ORDER_MS);
+    this.next = this.all > ALL_UP_TO ? 0 : this.due - EVERY_MS / 2;
     this.total = found.filtered_count;
     this.all = found.total_count;
     this.pages.set(number, { items: found.items.map((row) => this.withRates(row, at)), next: found.next });
@@ -116,7 +118,7 @@ function useQueues(parameters, first, last) {
   const shownRows = useRef(rows);
   shownRows.current = rows;
   const read = async (again) => {
-    if (reading.current === source || document.hidden) return;
+    if (reading.current === source || document.hidden || (again === true && Date.now() < source.next)) return;
     reading.current = source;
     try {
       const [from, to] = shown.current;
