@@ -19,6 +19,7 @@ from annulet.testing.faults import Faults
 from annulet.testing.journal import Journal
 from annulet.testing.kit_broker import KitBroker
 from annulet.testing.rabbitmq_rules import dialect_of
+from annulet.testing.recording import publish_recorded, read_recording
 from annulet.testing.settling import settle
 
 if TYPE_CHECKING:
@@ -148,6 +149,19 @@ class RunningBroker:
         await self.settle()
         self.broker.hear_clients()
         return await clock.advance(duration, self._settle_step, self.broker.tick_all)
+
+    async def replay(self, recording: Path | str, *, queue: str | None = None, vhost: str = "/") -> int:
+        """Publish recorded messages, moving the clock by the time that was between them; return how many there were.
+
+        ``recording``: a file of ``annulet browse QUEUE --whole``. ``queue``: publish to this queue instead of the
+        recorded exchange and routing key. Raises ``ValueError`` for a wrong file, and for a message that is refused.
+        """
+        recorded = read_recording(recording)
+        for before, message in zip([*recorded[:1], *recorded], recorded, strict=False):
+            if message.accepted_at > before.accepted_at:
+                await self.advance(message.accepted_at - before.accepted_at)
+            await publish_recorded(self.broker, message, queue, vhost)
+        return len(recorded)
 
     async def crash(self) -> None:
         """Kill the broker and start it again: on the same ports, with what a disk would have after ``kill -9``.
