@@ -155,7 +155,7 @@ class Settling(SettlementWork):
     def _settle(self, command: Command, entry: QueueEntry, now: int) -> None:
         """Settle a delivery in the middle of its queue's work, or of a queue that was deleted after the command.
 
-        What it brings about comes at the end of that.
+        Its consequences come at the end of that.
         """
         queue = as_queue(entry.queue)
         if isinstance(entry, DeliveryCopy):
