@@ -21,10 +21,10 @@ from annulet.broker.security.password_hashes import HASHER
 from annulet.broker.security.sasl import SaslExchange, Success
 from annulet.broker.settings.configuration import LOOPBACK, BrokerConfiguration, Endpoint, UserDeclaration
 from annulet.broker.settings.limits import Limits
-from annulet.store.database.catalogue import Catalogue
 from annulet.testing.in_process import RunningBroker
 from tests.admin.listening.test_web_socket import Page
 from tests.certificates import Certificates
+from tests.databases import memory_catalogue
 
 GUEST = "Basic " + base64.b64encode(b"guest:guest").decode()
 
@@ -81,7 +81,7 @@ async def test_a_rebound_name_is_no_anonymous_guest_over_a_web_socket() -> None:
 @pytest.mark.parametrize("protocol", ["amqp10", "stomp"])
 async def test_an_anonymous_peer_is_no_administrator(protocol: str) -> None:
     """A2: SASL ANONYMOUS from loopback had the tags of guest."""
-    authenticator = Authenticator(Catalogue(":memory:"), BrokerConfiguration())
+    authenticator = Authenticator(memory_catalogue(), BrokerConfiguration())
     peer = PeerFacts("127.0.0.1", 1, is_loopback=True)
     step = await SaslExchange(authenticator, protocol).begin("ANONYMOUS", b"", peer=peer)
     assert isinstance(step, Success)
@@ -333,7 +333,7 @@ async def test_logins_do_not_change_which_mechanisms_are_offered() -> None:
     peer = PeerFacts("127.0.0.1", 1, is_loopback=True)
     users = {"alice": UserDeclaration(HASHER.hash("secret")), "bob": UserDeclaration(HASHER.hash("word"))}
     for declared in ({}, users):
-        authenticator = Authenticator(Catalogue(":memory:"), BrokerConfiguration(users=declared))
+        authenticator = Authenticator(memory_catalogue(), BrokerConfiguration(users=declared))
         before = [authenticator.mechanisms(peer, protocol) for protocol in ("amqp091", "amqp10")]
         for name, password in (("guest", "guest"), ("alice", "secret"), ("bob", "word")):
             await authenticator.login(name, password, peer=peer)
