@@ -164,6 +164,30 @@ def close_to_a_ring(server: Server) -> Iterator[None]:
     server.until("q", pending=60_000, delivering=0)
 
 
+@measured("nack multiple requeue, full limit, 60,000")
+def requeue_to_a_limit(server: Server) -> Iterator[None]:
+    """The queue is as long as it may be without what comes back."""
+    client = consumer(server, 60_000, arguments={"x-max-length": 60_000, "x-overflow": "drop-head"})
+    client.send(methods(commands.Basic.Cancel("c")))
+    client.quiet()
+    server.ask("fill", queue="q", count=60_000)
+    yield
+    client.send(methods(commands.Basic.Nack(0, multiple=True, requeue=True)))
+    server.until("q", pending=60_000, delivering=0)
+
+
+@measured("a get behind a nack multiple requeue, full ring, 60,000")
+def get_from_a_ring(server: Server) -> Iterator[None]:
+    """The pull waits for what comes back."""
+    client = consumer(server, 60_000, arguments={"x-ring-size": 60_000})
+    client.send(methods(commands.Basic.Cancel("c")))
+    client.quiet()
+    server.ask("fill", queue="q", count=60_000)
+    yield
+    client.send(methods(commands.Basic.Nack(0, multiple=True, requeue=True), commands.Basic.Get(queue="q")))
+    server.until("q", pending=60_000, delivering=1)
+
+
 @measured("recover 100,000")
 def recover(server: Server) -> Iterator[None]:
     """Without a consumer any more."""

@@ -32,6 +32,7 @@ class SlicedPair:
 
     def take_some(self, most: int) -> None:
         count = self.chance.randint(1, most)
+        self.effects.turns(self.now)  # a pull waits for them
         taken = [queue.acquire(count, -1, self.now) for queue in self.queues]
         assert [entry.sequence for entry in taken[0]] == [entry.sequence for entry in taken[1]]
         for held, entries in zip(self.held, taken, strict=True):

@@ -11,6 +11,7 @@ import pytest
 from pamqp import commands, frame
 
 from annulet.broker.broker import Broker
+from annulet.core.base.sliced_work import AT_ONCE_MAX
 from annulet.core.searching.grouped_lanes import GroupedLanes
 from tests.broker.amqp091.peer import Peer, bodies, publish, turns
 from tests.residency.acceptance.deep import deep_broker
@@ -32,6 +33,18 @@ async def test_a_message_or_the_word_that_there_is_none(broker: Broker) -> None:
     assert [(item.delivery_tag, item.message_count) for item in found[:2]] == [(1, 1), (2, 0)]
     assert bodies(frames) == [b"a", b"b"]
     assert broker.hosts["/"].queues["q"].statistics().delivering_count == 1
+
+
+@pytest.mark.parametrize("arguments", [{}, {"x-ring-size": 2 * AT_ONCE_MAX}], ids=["plain", "ring"])
+async def test_a_get_waits_for_what_comes_back_in_slices(broker: Broker, arguments: dict[str, Any]) -> None:
+    count = 2 * AT_ONCE_MAX
+    peer = await Peer(broker).open(1)
+    await peer.send(1, QUEUE.Declare(queue="q", arguments=arguments), BASIC.Consume(queue="q", consumer_tag="c"))
+    await peer.send(1, *[publish(1, "q", b"%d" % number) for number in range(count)])
+    await until(peer, BASIC.Deliver)
+    await peer.send(1, BASIC.Cancel("c"), BASIC.Nack(0, multiple=True, requeue=True), BASIC.Get(queue="q", no_ack=True))
+    assert bodies(await until(peer, BASIC.GetOk))[-1:] == [b"0"]
+    assert broker.hosts["/"].queues["q"].statistics().pending_count == count - 1
 
 
 @pytest.fixture

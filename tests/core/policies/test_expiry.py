@@ -16,6 +16,7 @@ from annulet.core.model.loss_ledger import LossLedger
 from annulet.core.policies.expiry import BLOCK_BITS, COMPACTION_MINIMUM, ExpiryIndex
 from annulet.core.queue.invariants import check_invariants
 from tests.core.helpers import NOW, RecordingSession, SlicingEffects, make_message, make_queue, queue_of
+from tests.core.queue.test_pull_waits import Waiting
 from tests.core.slice_pairs import SlicedPair
 from tests.hypothesis_profiles import fewer_examples
 
@@ -195,15 +196,19 @@ def test_a_consumer_that_comes_before_the_tick_waits_for_the_slices_too():
     assert (session.received, queue.halted) == (["lives"], False)
 
 
-def test_who_asks_for_messages_has_all_that_expired_removed_first():
+def test_a_pull_waits_until_all_that_expired_is_removed():
     effects = SlicingEffects()
     queue = queue_of(effects)
     for _ in range(SLICE_MESSAGES + 2):
         queue.enqueue(make_message("old", expires_at=NOW + 1), NOW)
     queue.enqueue(make_message("lives"), NOW)
     queue.tick(NOW + 1)
+    assert queue.acquire(2, -1, NOW + 1) == []
+    waiter = Waiting()
+    assert queue.await_pull(waiter, queue.next_sequence, NOW + 1)
+    effects.turns(NOW + 1)
+    assert waiter.told == 1
     assert [entry.message.body for entry in queue.acquire(2, -1, NOW + 1)] == [b"lives"]
-    assert effects.turns(NOW + 1) == 1
     assert not queue.halted
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -202,10 +203,6 @@ def test_many_come_back_in_slices_and_nobody_gets_one_before_the_last_is_back():
 @pytest.mark.parametrize(
     "settings",
     [
-        {"ring_size": SLICE_MESSAGES},
-        {"ring_size": 9999, "redelivery_delay": 5},
-        {"max_length": SLICE_MESSAGES, "overflow": "ring"},
-        {"max_bytes": SLICE_MESSAGES, "overflow": "ring"},
         {"purge_on_no_consumers": True},
         {"consumers_before_dispatch": 1, "group_rebalance_pause": True, "group_mode": "sticky"},
         {"last_value_key": "k", "last_value_place": "keep"},
@@ -226,6 +223,7 @@ def test_what_is_judged_together_comes_back_at_once(settings: dict[str, Any]):
     "settings",
     [
         {"ring_size": SLICE_MESSAGES + 1},
+        {"ring_size": 9999, "redelivery_delay": 5},
         {"redelivery_delay": 5},
         {"max_length": SLICE_MESSAGES + 1, "overflow": "ring"},
         {"max_length": 1, "overflow": "block"},
@@ -247,6 +245,107 @@ def test_a_queue_of_any_kind_takes_many_back_in_slices_where_all_have_room(setti
     assert len(queue.delivering) == 0
     assert queue.order.count + queue.schedule.count == SLICE_MESSAGES + 1
     check_invariants(queue)
+
+
+FULL = 3 * SLICE_MESSAGES
+"""Messages, of four bytes each, that come back to a queue with room for a third of them."""
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"ring_size": SLICE_MESSAGES}, RemovalReason.REPLACED_RING),
+        ({"max_length": SLICE_MESSAGES, "overflow": "ring"}, RemovalReason.OVERFLOW),
+        ({"max_bytes": 4 * SLICE_MESSAGES, "overflow": "ring"}, RemovalReason.OVERFLOW),
+    ],
+)
+def test_a_full_queue_takes_many_back_in_slices_and_drops_the_excess_in_slices(
+    settings: dict[str, Any], reason: RemovalReason
+):
+    effects = SlicingEffects()
+    queue, session = queue_of(effects, **settings), RecordingSession()
+    session.consume(queue)
+    for number in range(FULL):
+        queue.enqueue(make_message(f"{number:04}"), NOW)
+    session.close(NOW)
+    lengths = []
+    while effects.works:
+        lengths.append(queue.order.count)
+        check_invariants(queue)
+        effects.turn(NOW)
+    assert lengths == [500, 1000, 1000, 500]  # the slice that brings the last drops the first of the excess
+    assert pending(queue) == [f"{number:04}" for number in range(2 * SLICE_MESSAGES, FULL)]
+    assert removed(queue, reason) == 2 * SLICE_MESSAGES
+    assert queue.ring_debt is None
+
+
+def test_arrivals_of_a_full_ring_wait_for_what_comes_back_and_drop_the_oldest_then():
+    effects = SlicingEffects()
+    queue, session = queue_of(effects, ring_size=SLICE_MESSAGES), RecordingSession()
+    session.consume(queue)
+    for number in range(FULL):
+        queue.enqueue(make_message(f"{number:04}"), NOW)
+    session.close(NOW)
+    for number in range(3):
+        queue.enqueue(make_message(f"new {number}"), NOW)
+        assert len(queue.delivering) == FULL - SLICE_MESSAGES
+    effects.turns(NOW)
+    last = [f"{number:04}" for number in range(2 * SLICE_MESSAGES + 3, FULL)]
+    assert pending(queue) == [*last, "new 0", "new 1", "new 2"]
+    assert removed(queue, RemovalReason.REPLACED_RING) == 2 * SLICE_MESSAGES + 3
+
+
+def test_what_waits_in_a_full_ring_is_not_displaced_by_what_comes_back_in_slices():
+    effects = SlicingEffects()
+    queue, session = queue_of(effects, ring_size=SLICE_MESSAGES), RecordingSession()
+    session.consume(queue, messages=FULL)
+    for number in range(FULL + SLICE_MESSAGES):
+        queue.enqueue(make_message(f"{number:04}"), NOW)
+    session.close(NOW)
+    effects.turns(NOW)
+    assert pending(queue) == [f"{number:04}" for number in range(FULL, FULL + SLICE_MESSAGES)]
+
+
+def test_new_settings_end_the_drops_of_what_came_back_at_once():
+    effects = SlicingEffects()
+    queue, session = queue_of(effects, ring_size=SLICE_MESSAGES), RecordingSession()
+    session.consume(queue)
+    for number in range(FULL):
+        queue.enqueue(make_message(str(number)), NOW)
+    session.close(NOW)
+    queue.update(replace(queue.settings, ring_size=FULL), NOW)
+    assert queue.order.count == SLICE_MESSAGES
+    assert queue.ring_debt is None
+    assert effects.turns(NOW) == 1
+
+
+def test_a_full_ring_that_is_deleted_waits_for_no_slice():
+    effects = SlicingEffects()
+    queue, session = queue_of(effects, ring_size=SLICE_MESSAGES), RecordingSession()
+    session.consume(queue)
+    for number in range(FULL):
+        queue.enqueue(make_message(str(number)), NOW)
+    session.close(NOW)
+    queue.delete(NOW)
+    effects.turns(NOW)
+    assert queue.ring_debt is None
+
+
+def test_a_defect_in_the_drops_of_what_came_back_lets_arrivals_drop_again():
+    effects = SlicingEffects()
+    queue, session = queue_of(effects, ring_size=SLICE_MESSAGES), RecordingSession()
+    session.consume(queue)
+    for number in range(FULL):
+        queue.enqueue(make_message(str(number)), NOW)
+    session.close(NOW)
+    effects.turn(NOW)
+    assert queue.ring_debt is not None
+    queue.ring_debt.abandon(NOW)
+    effects.works = []
+    before = queue.order.count
+    queue.returns[0].abandon(NOW)
+    queue.enqueue(make_message("new"), NOW)
+    assert queue.order.count == before
 
 
 def test_publishers_that_are_held_back_anyhow_end_no_slices():
@@ -273,7 +372,9 @@ def test_a_scheduled_message_that_is_not_due_ends_no_slices():
     queue.tick(NOW)
     assert len(queue.delivering) == 2 * SLICE_MESSAGES
     queue.tick(NOW + 9)
-    assert len(queue.delivering) == 0
+    assert len(queue.delivering) == 2 * SLICE_MESSAGES
+    effects.turns(NOW + 9)
+    assert [loss.sequence for loss in queue.ledger.query()] == [3 * SLICE_MESSAGES + 1]  # which fell due
     assert removed(queue, RemovalReason.REPLACED_RING) == 1
 
 
@@ -363,15 +464,19 @@ class ReturnsInSlices(SlicedPair):
             return
         if self.sessions:  # who waits for the slices would be offered these first
             self.effects.turns(self.now)
+        if self.queues[0].ring_debt is not None:  # or their excess would be that of both together
+            self.effects.turns(self.now)
         queue, entries = self.queues[0], self.held[0].pop(0)
         counted = self.chance.random() < 0.7
-        if returning.each_alone(queue, len(entries), counted=counted):
+        if returning.each_alone(queue):
             returning.return_many(queue, entries, self.now, self.chance.randint(1, 3), counted=counted)
         else:
             queue.return_entries(entries, self.now, counted=counted)
         self.queues[1].return_entries(self.held[1].pop(0), self.now, counted=counted)
 
     def acknowledge(self) -> None:
+        if self.queues[0].ring_debt is not None:  # or what it frees need not be dropped for an earlier arrival
+            self.effects.turns(self.now)
         for queue, held in zip(self.queues, self.held, strict=True):
             for entry in held.pop(0) if held else []:
                 queue.acknowledge(entry)
@@ -384,10 +489,14 @@ class ReturnsInSlices(SlicedPair):
             queue.tick(self.now)
 
     def purge(self) -> None:
+        if self.queues[0].ring_debt is not None:  # or what is too many is purged, too
+            self.effects.turns(self.now)
         if self.chance.random() < 0.3:
             assert self.queues[0].purge(self.now) == self.queues[1].purge(self.now)
 
     def consume(self) -> None:
+        if self.queues[0].ring_debt is not None:  # or it would be served before what arrived drops others
+            self.effects.turns(self.now)
         if self.queues[0].retention is None:  # what a consumer would have, a newer value may replace
             super().consume()
 

@@ -26,6 +26,7 @@ from tests.core.helpers import (
     removed,
     send,
 )
+from tests.core.queue.test_pull_waits import Waiting
 from tests.hypothesis_profiles import fewer_examples
 
 MANY = AT_ONCE_MAX + 1
@@ -179,9 +180,15 @@ def test_what_comes_and_is_settled_meanwhile_changes_no_order():
     assert [body for body in pending(queue) if int(body) < MANY] == numbers(2, MANY)
 
 
-def test_who_cannot_wait_has_all_of_it_done():
-    queue = queue_of(SlicingEffects())
+def test_a_pull_waits_until_all_of_it_is_back():
+    effects = SlicingEffects()
+    queue = queue_of(effects)
     holding(queue).close(NOW)
+    waiter = Waiting()
+    assert RecordingSession().get(queue, NOW, auto_acknowledge=True) is None
+    assert queue.await_pull(waiter, queue.next_sequence, NOW)
+    effects.turns()
+    assert waiter.told == 1
     found = RecordingSession().get(queue, NOW, auto_acknowledge=True)
     assert found is not None
     assert found[0].message.body == b"0"
@@ -286,7 +293,7 @@ def test_sessions_of_a_connection_give_back_in_slices_what_is_many_together(coun
 
 
 @pytest.mark.parametrize("room", [0, 1])
-def test_sessions_come_back_in_slices_to_a_ring_as_long_as_it_has_room_for_all(room: int):
+def test_sessions_come_back_in_slices_to_a_ring_with_and_without_room_for_all(room: int):
     effects = SlicingEffects()
     count = 2 * MANY
     queue = queue_of(effects, ring_size=count + room)
@@ -297,9 +304,9 @@ def test_sessions_come_back_in_slices_to_a_ring_as_long_as_it_has_room_for_all(r
     end_together(sessions)
     for session in sessions:
         session.close(NOW)
-    assert len(queue.returns) == (2 if room else 0)
+    assert len(queue.returns) == 2
     effects.turns()
-    dropped = [] if room else ["1"]  # the oldest of those that came back last
+    dropped = [] if room else ["0"]  # the oldest of those that came back together
     assert pending(queue) == [body for body in numbers(0, count + 1) if body not in dropped]
     check_invariants(queue)
 
@@ -443,6 +450,8 @@ class Endings:
         for session in sliced:
             session.gives_back_many = True
             session.close(self.now)
+            if self.sides[0][0].settings.ring_size >= 0:  # or their excess would be that of all together
+                self.effects.turns(self.now)
         end_together(whole)
         for session in whole:
             session.close(self.now)

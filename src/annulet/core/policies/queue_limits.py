@@ -82,12 +82,6 @@ class Limits:
             return True
         return 0 <= self.max_bytes <= self.bytes_of(queue)
 
-    def takes_back(self, queue: QueuePolicies, count: int) -> bool:
-        """Return whether ``count`` messages in delivery fit when they are pending again, whatever their size."""
-        if self.counts_all:
-            return not self.exceeded(queue)
-        return not self.would_exceed(queue, count, queue.delivering_bytes)
-
     def would_exceed(self, queue: QueuePolicies, count: int, size: int) -> bool:
         """Return whether ``count`` more messages of ``size`` body bytes together would be too many."""
         if 0 <= self.max_length < self.length_of(queue) + count:

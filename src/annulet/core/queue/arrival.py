@@ -49,7 +49,8 @@ def schedule(queue: QueueEntries, entry: QueueEntry, now: int) -> None:
     queue.appoint(entry, message.deliver_at, fresh=True, schedule_id=name)
     queue.index_expiry(entry)
     queue.effects.wake_at(message.deliver_at)
-    enforce_limits(queue, now, entry.sequence)
+    if queue.ring_debt is None or not queue.ring_debt.defer(entry, grew=True):
+        enforce_limits(queue, now, entry)
 
 
 def admit(queue: QueueEntries, entry: QueueEntry, now: int, *, due: bool) -> None:
@@ -88,7 +89,7 @@ def admit(queue: QueueEntries, entry: QueueEntry, now: int, *, due: bool) -> Non
         else:
             queue.index_expiry(entry)
     enforce_ring(queue, entry, before, now, due=due)
-    enforce_limits(queue, now, entry.sequence)
+    enforce_limits(queue, now, entry)
 
 
 def _replace_by_key(queue: QueueEntries, entry: QueueEntry, now: int) -> bool:
@@ -112,28 +113,37 @@ def _replace_by_key(queue: QueueEntries, entry: QueueEntry, now: int) -> bool:
 def enforce_ring(queue: QueueEntries, entry: QueueEntry, before: int, now: int, *, due: bool) -> None:
     """Drop at most one message, and only if this arrival made the queue longer: an oversized ring never shrinks."""
     ring_size, count = queue.settings.ring_size, queue.order.count
+    debt = queue.ring_debt
+    if debt is not None and debt.defer(entry, grew=count > before, yields=due and ring_size >= 0):
+        return
     grew = 0 <= ring_size < count and count > before
     if grew and due:
         if entry.state == PENDING:
             queue.remove_pending(entry, RemovalReason.REPLACED_RING, now, 0)
             queue.dispatch(now)
-    elif grew or queue.ring_debt is not None:
+    elif grew or debt is not None:
         make_way(queue, entry, before, now)
 
 
-def enforce_limits(queue: QueueEntries, now: int, newcomer: int) -> None:
+def enforce_limits(queue: QueueEntries, now: int, newcomer: QueueEntry | None) -> None:
     """Evict until the queue is within its limits, or only messages in delivery are left.
 
-    ``newcomer``: the sequence of the message that arrived, 0 when the limits were lowered.
+    ``newcomer``: the message that arrived, ``None`` when the limits were lowered. While messages that came back are
+    dropped in slices, it evicts as much as itself, or nothing yet.
     """
-    limits = queue.limits
-    if limits is None or not limits.evicts:
+    limits, debt = queue.limits, queue.ring_debt
+    if limits is None or not limits.evicts or (debt is not None and debt.defers):
         return
+    sequence = 0 if newcomer is None else newcomer.sequence
+    freed = -1
     while queue.exceeds_limits():
+        if debt is not None and newcomer is not None and freed >= newcomer.message.size:
+            return
         victim = queue.victim()
-        if victim is None or (limits.counts_all and victim.sequence == newcomer and queue.order.count == 1):
+        if victim is None or (limits.counts_all and victim.sequence == sequence and queue.order.count == 1):
             return  # the new one stays: messages in delivery exceed the limit
-        replaced_by = 0 if victim.sequence == newcomer else newcomer
+        replaced_by = 0 if victim.sequence == sequence else sequence
+        freed = max(0, freed) + victim.message.size
         queue.remove_pending(victim, RemovalReason.OVERFLOW, now, replaced_by)
         queue.dispatch(now)  # a consumer without room for the victim may take the next one
 

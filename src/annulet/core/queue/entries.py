@@ -446,20 +446,21 @@ class QueueEntries(QueuePolicies):
 
     def returned_may_move(self) -> bool:
         """Return whether returned entries may become rows: without lanes, and while no return in slices knows any."""
-        return self.lanes is None and not self.returns
+        return self.lanes is None and not self.returns and (self.ring_debt is None or not self.ring_debt.defers)
 
     def kept_records(self) -> list[int]:
         """Return the records of messages that an emptied queue keeps: in delivery, hidden, or waiting to be sent on."""
         return self.delivering.records() + self.unsent + self.forwarder.records_of(self) + self.hidden_records()
 
-    def exceeds_limits(self) -> bool:
+    def exceeds_limits(self, less: int = 0, less_bytes: int = 0) -> bool:
         """Return whether there is more than the limits allow, deliveries that are being settled in slices not counted.
 
-        The next slices of those are done for it. Only of a queue with limits.
+        ``less`` messages of ``less_bytes`` body bytes do not count either. The next slices of those deliveries are done
+        for it. Only of a queue with limits.
         """
         limits = self.limits
         assert limits is not None
-        while limits.exceeded(self):
+        while limits.would_exceed(self, -less, -less_bytes):
             if not limits.counts_all or not self.hurry_settlements():
                 return True
         return False
@@ -486,11 +487,10 @@ class QueueEntries(QueuePolicies):
     def lacks_room(self, count: int, size: int) -> bool:
         """Return whether ring or limits would drop messages for this size, or hold publishers back for expired ones.
 
-        Messages being returned in slices have their room already.
+        Nothing is dropped while messages come back in slices that may be too many.
         """
-        if self.returns:
-            count += sum(work.left for work in self.returns)
-            size += self.delivering_bytes
+        if self.ring_debt is not None and self.ring_debt.defers:
+            return False
         if 0 <= self.settings.ring_size < self.order.count + count:
             return True
         limits = self.limits

@@ -78,7 +78,8 @@ class _Check:
         size = queue.pending_bytes + queue.schedule.bytes + queue.delivering_bytes
         assert counters.bytes_added == counters.bytes_removed + size, "every byte is accounted for once"
         limits = queue.limits
-        if limits is not None and limits.evicts and not limits.counts_all and not queue.deleted:
+        bounded = limits is not None and limits.evicts and not limits.counts_all and queue.ring_debt is None
+        if limits is not None and bounded and not queue.deleted:
             assert not limits.exceeded(queue), "limits hold"
 
     def delivery(self) -> None:

@@ -1,4 +1,4 @@
-"""Pulls that wait for a walk over a deep grouped queue (``basic.get``).
+"""Pulls that wait for a walk over a deep grouped queue, or for work in slices (``basic.get``).
 
 A pull passes over some messages that belong to other consumers, and the rest is passed over in turns
 (:meth:`annulet.core.searching.grouped_lanes.GroupedLanes.first_free`). A client that asks whether there is a message
@@ -34,9 +34,10 @@ def begin(queue: QueueEntries, waiter: PullWaiter, upto: int, now: int) -> bool:
     Call it behind a pull that brought nothing.
     """
     lanes = queue.grouped_lanes
-    if lanes is None or not _walks(queue, lanes, upto):
+    if not _goes_on(queue, lanes, upto):
         return False
-    lanes.ask_turn(now)
+    if lanes is not None:
+        lanes.ask_turn(now)
     queue.pull_waiters[waiter] = upto
     return True
 
@@ -45,13 +46,17 @@ def settle(queue: QueueEntries) -> None:
     """Tell clients for which the walk has found something, or which it can bring nothing any more."""
     lanes = queue.grouped_lanes
     for waiter, upto in list(queue.pull_waiters.items()):
-        if lanes is None or not _walks(queue, lanes, upto):
+        if not _goes_on(queue, lanes, upto):
             del queue.pull_waiters[waiter]
             waiter.look_again()
 
 
-def _walks(queue: QueueEntries, lanes: GroupedLanes, upto: int) -> bool:
-    """Return whether turns go on for a pull, with nothing found yet and messages below ``upto`` to pass."""
-    if queue.deleted or queue.halted or not lanes.pulled or lanes.free().low != BEHIND_ALL:
+def _goes_on(queue: QueueEntries, lanes: GroupedLanes | None, upto: int) -> bool:
+    """Return whether messages come back or expire in slices, or turns go on for a pull, with nothing found yet and
+    messages below ``upto`` to pass.
+    """
+    if queue.sliced and not queue.deleted and not queue.paused and queue.gate.open and not queue.gate.rebalancing:
+        return True
+    if lanes is None or queue.deleted or queue.halted or not lanes.pulled or lanes.free().low != BEHIND_ALL:
         return False
     return lanes.unpassed() and lanes.passed < upto

@@ -27,7 +27,7 @@ from annulet.core.queue.continued_dispatch import go_on_later
 from annulet.core.queue.entries import ACKNOWLEDGED, QueueEntries
 from annulet.core.queue.pulling import Pull
 from annulet.core.queue.purging import Purge
-from annulet.core.queue.ring_debt import make_way, trim_ring
+from annulet.core.queue.ring_debt import ReturnExcess, make_way, trim_ring
 from annulet.core.queue.statistics import QueueStatistics, statistics_of
 from annulet.core.searching import selector_walk
 
@@ -121,7 +121,7 @@ class Queue(QueueEntries):
             self.copies.put_back(entry)
         self.dispatch(now)
         arrival.enforce_ring(self, entry, before, now, due=False)
-        arrival.enforce_limits(self, now, entry.sequence)
+        arrival.enforce_limits(self, now, entry)
 
     def _enqueue_simple(self, entry: QueueEntry, size: int, now: int) -> None:  # noqa: C901 - calls would cost more
         """Do what :mod:`arrival` does, for the queues and messages most brokers are full of."""
@@ -292,10 +292,10 @@ class Queue(QueueEntries):
 
         At most ``messages_max`` messages and ``bytes_max`` body bytes (-1: no limit; one message always fits). Those
         with a sequence above ``last_sequence`` (0: no limit) are passed over, at O(log n) each. Nothing while the queue
-        is paused or its gate is shut. On a non-destructive queue copies of the first messages.
+        is paused, its gate is shut, or messages come back or expire in slices, for which :meth:`await_pull` waits. On a
+        non-destructive queue copies of the first messages.
         """
         self.note_use(now)
-        self.finish_slices(now)
         taken = Pull(self, consumer, now).take(messages_max, bytes_max, last_sequence)
         self.wake(now)  # the taken message may have been too large for a consumer, the next one not
         return taken
@@ -350,8 +350,8 @@ class Queue(QueueEntries):
         by key are dropped, those delivered too often are dead-lettered; consumers with credit are served; then the
         excess over ring or limits is dropped, least important and oldest first. ``counted=False`` leaves the delivery
         count alone and does not delay (AMQP 1.0 ``released``); ``exclude`` does not get them again (AMQP 1.0
-        ``undeliverable-here``). Many are returned in slices where none depends on the others; until the last is back
-        consumers wait, and any other request for messages completes the return at once.
+        ``undeliverable-here``). Many are returned in slices where none depends on the others: until the last is back
+        consumers and pulls wait, and nothing is dropped for want of room.
         """
         entries = entries if isinstance(entries, list) else list(entries)
         if returning.in_slices(self, len(entries), counted=counted, refused=exclude is not None):
@@ -369,6 +369,8 @@ class Queue(QueueEntries):
         work = self.expiring
         while work is not None and work.step(now):
             pass
+        if isinstance(self.ring_debt, ReturnExcess):
+            self.ring_debt.complete(now)
 
     # ------------------------------------------------------------------ time and management
 
@@ -522,7 +524,7 @@ class Queue(QueueEntries):
             self.owe(None)
         elif settings.ring_trim_now:
             trim_ring(self, now)
-        arrival.enforce_limits(self, now, 0)
+        arrival.enforce_limits(self, now, None)
         self.gate.update(self, now)  # it may have to open because it is none any more
         self.update_gate(now)
         self.wake(now)
@@ -554,6 +556,8 @@ class Queue(QueueEntries):
             self.forwarder.flush(now)
         if self.draining:
             draining.settle(self)
+        if self.pull_waiters:
+            pull_waits.settle(self)
 
 
 def as_queue(state: QueueState) -> Queue:

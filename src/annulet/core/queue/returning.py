@@ -17,6 +17,7 @@ from annulet.core.model.entry import BEHIND_ALL, DELIVERING, PENDING, SCHEDULED,
 from annulet.core.policies.eviction import eviction_rank
 from annulet.core.policies.redelivery_delay import redelivery_delay, redelivery_spread
 from annulet.core.queue.return_batch import EndedDeliveries, ReturnBatch
+from annulet.core.queue.ring_debt import ReturnExcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -100,8 +101,7 @@ class Returning(SlicedWork):
         self._batch = batch
         self._counted = counted
         self._delays = counted and queue.settings.redelivery_delay > 0
-        self._bounded = queue.settings.ring_size >= 0 or (queue.limits is not None and queue.limits.evicts)
-        self._back: list[QueueEntry] = []  # of a bounded queue, where arrivals may take the room there was
+        self._excess: ReturnExcess | None = None  # of a bounded queue
         self._holders: dict[DeliveryOwner, None] = {}  # whose shared window the returned messages have filled
         self.gathers = False  # all of it is of sessions that ended, and may go back together with that of others
 
@@ -135,7 +135,8 @@ class Returning(SlicedWork):
             queue.expire_for(0, now, 0)
             queue.consumers.elect()
             queue.dispatch(now)
-            _drop_excess(queue, self._back, now)
+            if self._excess is not None and not queue.returns:
+                self._excess.pay(now)
             queue.finish(now)
         for session in self._holders:  # its consumers of other queues have waited for room in it
             session.wake(now)
@@ -181,14 +182,28 @@ class Returning(SlicedWork):
                     queue.insert(entry, arrival=False)
                     queue.index_expiry(entry)
         if self._delays:
-            _delay(queue, back, now)
+            _delay(queue, back, now, self._excess)
             return
         if self._counted:
             for entry in back:
                 if entry.message.record:
                     queue.effects.entry_changed(queue, entry)
-        if self._bounded:
-            self._back += back
+        if self._excess is not None:
+            self._excess.take_in(back)
+
+    def begin(self, now: int) -> None:
+        """Let dispatch wait for this return, and arrivals of a bounded queue drop nothing before its end."""
+        queue = self._queue
+        queue.returns.append(self)
+        queue.update_gate(now)
+        if queue.settings.ring_size < 0 and (queue.limits is None or not queue.limits.evicts):
+            return
+        if isinstance(queue.ring_debt, ReturnExcess):
+            self._excess = queue.ring_debt
+            self._excess.reopen()
+        else:
+            self._excess = ReturnExcess(queue)
+            queue.owe(self._excess)
 
     def abandon(self, now: int) -> None:
         """Let dispatch go on."""
@@ -211,8 +226,7 @@ def return_many(
     batch = ReturnBatch([queue], DeliveryTable())
     batch.add(queue, slots)
     work = Returning(queue, batch, slice_messages, counted=counted, exclude=exclude)
-    queue.returns.append(work)
-    queue.update_gate(now)
+    work.begin(now)
     if work.step(now):
         queue.effects.later(work, now)
 
@@ -232,9 +246,8 @@ def return_table(
     """
     batch = ReturnBatch(queues, table)
     works = [Returning(queue, batch, slice_messages, counted=True) for queue in queues]
-    for queue, work in zip(queues, works, strict=True):  # all of them wait before anything is back
-        queue.returns.append(work)
-        queue.update_gate(now)
+    for work in works:  # all of them wait before anything is back
+        work.begin(now)
     for queue, work in zip(queues, works, strict=True):
         if queue.order.count or work.step(now):
             work.gathers = gathers
@@ -255,25 +268,17 @@ def in_slices(queue: QueueEntries, count: int, *, counted: bool, refused: bool =
     ``refused``: a consumer does not get them again.
     """
     most = AT_ONCE_MAX if not refused and _plain(queue, counted=counted) else SLICE_MESSAGES
-    return count > most and each_alone(queue, count, counted=counted)
+    return count > most and each_alone(queue)
 
 
-def each_alone(queue: QueueEntries, count: int, *, counted: bool) -> bool:
-    """Return whether each of ``count`` that come back is judged without looking at the others.
+def each_alone(queue: QueueEntries) -> bool:
+    """Return whether each message that comes back is judged without looking at the others, but for the room.
 
-    Not where ring or limits have no room for all, where a gate counts consumers, where the queue is deleted without
-    consumers, and where a place may be inherited in between. A fair key gets its turn when its first message is back.
+    Not where a gate counts consumers, where the queue is deleted without consumers, and where a place may be inherited
+    in between. A fair key gets its turn when its first message is back.
     """
-    settings, limits = queue.settings, queue.limits
-    if queue.gated or settings.purge_on_no_consumers or settings.last_value_place != MOVE_TO_TAIL:
-        return False
-    evicts = limits is not None and limits.evicts
-    if counted and settings.redelivery_delay > 0:
-        return settings.ring_size < 0 and not evicts
-    count += sum([work.left for work in queue.returns])  # they have been promised their room
-    if 0 <= settings.ring_size < queue.order.count + count:
-        return False
-    return limits is None or not evicts or limits.takes_back(queue, count)
+    settings = queue.settings
+    return not queue.gated and not settings.purge_on_no_consumers and settings.last_value_place == MOVE_TO_TAIL
 
 
 def _plain(queue: QueueEntries, *, counted: bool) -> bool:
@@ -392,19 +397,21 @@ def _reason_to_go(queue: QueueEntries, entry: QueueEntry, now: int) -> RemovalRe
     return None
 
 
-def _delay(queue: QueueEntries, entries: list[QueueEntry], now: int) -> None:
+def _delay(queue: QueueEntries, entries: list[QueueEntry], now: int, excess: ReturnExcess | None = None) -> None:
     """Schedule delayed returns. A ring or limit that is full now drops it now (spec R20).
 
-    Where limits count scheduled messages, the most important and newest find room first.
+    Where limits count scheduled messages, the most important and newest find room first: of a return in slices all are
+    scheduled, and the ``excess`` is dropped behind the last.
     """
     limits = queue.limits
+    later = excess is not None and limits is not None and limits.counts_all
     rule = queue.settings.evict
     dropped: list[tuple[QueueEntry, RemovalReason]] = []
     for entry in sorted(entries, key=lambda entry: eviction_rank(entry, rule), reverse=True):
         if 0 <= queue.settings.ring_size <= queue.order.count:
             dropped.append((entry, RemovalReason.REPLACED_RING))
             continue
-        if limits is not None and limits.evicts and _full(queue, limits):
+        if limits is not None and limits.evicts and not later and _full(queue, limits):
             dropped.append((entry, RemovalReason.OVERFLOW))
             continue
         spread = redelivery_spread(queue.name, entry.sequence, entry.delivery_count)
@@ -415,6 +422,8 @@ def _delay(queue: QueueEntries, entries: list[QueueEntry], now: int) -> None:
         queue.effects.wake_at(at)
         if entry.message.record:
             queue.effects.entry_changed(queue, entry)
+    if excess is not None and later:
+        excess.take_in([entry for entry in entries if entry.state == SCHEDULED])
     for entry, reason in reversed(dropped):  # forwarded messages go in the order in which they would have been dropped
         queue.finish_removal(entry, reason, now, 0)
 

@@ -357,7 +357,7 @@ class Session(DeliveryOwner):
                 queue = as_queue(consumer.queue)
                 counts[queue] = counts.get(queue, 0) + consumer.held
         many = self.gives_back_many or any(in_slices(queue, count, counted=True) for queue, count in counts.items())
-        if not many or not all(each_alone(queue, count, counted=True) for queue, count in counts.items()):
+        if not many or not all(each_alone(queue) for queue in counts):
             return False
         self.unacknowledged = DeliveryTable()
         self.returning = not self.settling  # else deliveries still to be settled would be returned, too
