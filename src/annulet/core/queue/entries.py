@@ -571,6 +571,11 @@ class QueueEntries(QueuePolicies):
         """Return whether there are no destructive consumers, the condition of ``purge-on-no-consumers``."""
         return self.takers == 0
 
+    @property
+    def purges_returned(self) -> bool:
+        """Return whether messages that come back now are purged."""
+        return self.settings.purge_on_no_consumers and self.unattended
+
     def use_lanes(self, groups: GroupTable | None, fairness: Fairness | None) -> None:
         """Split the order into lanes from now on, because consumers are restricted."""
         if groups is None and fairness is None and self.ranker.in_turn:
