@@ -159,7 +159,7 @@ export const writer = () => administrator() || Boolean(session.value?.tags.inclu
  * What a path answers, read again after `every` ms or later (pauseAfter) while the page is shown. `where` of null reads
  * nothing. Data of the last answer stay when a later one fails.
  */
-export function useLive(where, { parameters, every = 2000 } = {}) {
+export function useLive(where, { parameters, every = 2000, most } = {}) {
   const address = where === null ? null : where + query(parameters);
   const [state, setState] = useState({ data: null, problem: null, address: null });
   const again = useRef(() => undefined);
@@ -176,7 +176,7 @@ export function useLive(where, { parameters, every = 2000 } = {}) {
       reading = true;
       try {
         const data = await get(address);
-        pause = pauseAfter(data, every);
+        pause = pauseAfter(data, every, most);
         if (!ended) setState({ data, problem: null, address });
       } catch (problem) {
         if (!ended) setState((old) => ({ data: old.address === address ? old.data : null, problem, address }));
